@@ -1,0 +1,33 @@
+# make demo   a whole study on invented people: declare, plan, collect, settle, verify
+# make test   every check: format, lint, types, tests
+# make fast   the tests without the slow statistical proofs
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test fast check clean
+
+demo: $(READY)
+	$(BIN)/truthful demo
+
+test: check
+	$(BIN)/pytest
+
+fast: $(READY)
+	$(BIN)/pytest -m "not slow"
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truthful needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache

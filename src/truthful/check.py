@@ -1,0 +1,96 @@
+"""Argument checks. Each returns the checked value or raises an InputError that names and shows it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+def positive(name: str, value: float) -> float:
+    """A finite number above zero. Written as `not value > 0` so that NaN does not pass."""
+    number = finite(name, value)
+    if not number > 0:
+        raise InputError(f"{name} is {value!r}; it must be above 0.")
+    return number
+
+
+def nonnegative(name: str, value: float) -> float:
+    """A finite number, zero or above."""
+    number = finite(name, value)
+    if not number >= 0:
+        raise InputError(f"{name} is {value!r}; it must be 0 or above.")
+    return number
+
+
+def share(name: str, value: float) -> float:
+    """A number strictly between 0 and 1."""
+    number = finite(name, value)
+    if not 0 < number < 1:
+        raise InputError(f"{name} is {value!r}; it must lie strictly between 0 and 1.")
+    return number
+
+
+def finite(name: str, value: float) -> float:
+    """A number that is neither NaN nor infinite."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {value!r}; it must be a number.") from None
+    if not math.isfinite(number):
+        raise InputError(f"{name} is {value!r}; it must be a finite number.")
+    return number
+
+
+def integer(name: str, value: int, least: int = 1) -> int:
+    """A whole number, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{name} is {value!r}; it must be a whole number.")
+    if value < least:
+        raise InputError(f"{name} is {value}; it must be at least {least}.")
+    return int(value)
+
+
+def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """One of the allowed words."""
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}; choose one of {', '.join(allowed)}.")
+    return value
+
+
+def matrix(name: str, X: Any, columns: int | None = None) -> Floats:
+    """A finite two-dimensional float array, with the given number of columns if one is given."""
+    array = _floats(name, X)
+    if array.ndim != 2:
+        raise InputError(f"{name} has shape {array.shape}; it must have one row per player, one column per feature.")
+    if columns is not None and array.shape[1] != columns:
+        raise InputError(f"{name} has {array.shape[1]} columns; {columns} were expected.")
+    return array
+
+
+def vector(name: str, y: Any, length: int | None = None) -> Floats:
+    """A finite one-dimensional float array, of the given length if one is given."""
+    array = _floats(name, y)
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}; it must be one-dimensional.")
+    if length is not None and len(array) != length:
+        raise InputError(f"{name} has {len(array)} entries; {length} were expected.")
+    return array
+
+
+def _floats(name: str, values: Any) -> Floats:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} holds values that are not numbers.") from None
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(int(i) for i in bad[0])
+        raise InputError(f"{name}{list(where)} is {array[where]}; every entry must be a finite number.")
+    return array

@@ -1,0 +1,22 @@
+"""What can go wrong, as two kinds: bad input (exit code 2) and a request that is refused (exit code 1).
+
+Every message names the value, says what was expected and what to do.
+"""
+
+
+class TruthfulError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(TruthfulError, ValueError):
+    """The input is wrong: a bad value, a bad file, a bad record."""
+
+    exit_code = 2
+
+
+class Refused(TruthfulError):
+    """The input is well formed, but what it asks for is not done: it would be unsafe or impossible."""
+
+    exit_code = 1
