@@ -1,0 +1,82 @@
+"""Files written whole or not at all, and the canonical form in which records are hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def canonical_json(record: Any) -> bytes:
+    """The one byte string of a record: sorted keys, no spaces. Two equal records have equal bytes."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def sha256(record: Any) -> str:
+    """The hash of a record's canonical form: how a record names what it came from."""
+    return hashlib.sha256(canonical_json(record)).hexdigest()
+
+
+def pretty_json(record: Any) -> str:
+    """A record as people read it."""
+    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader, or a crash, sees either the old file or the whole new one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file that was written by other means is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names in a directory are on the disk: a rename is durable only after this."""
+    sync(path)
+
+
+def publish_directory(built: Path, final: Path) -> None:
+    """Make a finished directory visible under its name in one step. An existing one is never replaced."""
+    for path in built.iterdir():
+        sync(path)
+    sync_directory(built)
+    # os.rename refuses a non-empty target directory; an empty one was never a release.
+    os.rename(built, final)
+    sync_directory(final.parent)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[bool]:
+    """Hold a lock file while the block runs; yields whether the lock was free. A killed holder frees it."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
