@@ -1,0 +1,124 @@
+"""Payment rules: what a player earns for the prediction her report implies, given her peers' prediction.
+
+Both rules are affine in the peers' prediction p and strictly concave in her own prediction q, with the
+maximum at q = p. So whatever law p has given what she knows, her expected payment is largest, and only
+there, at q = E[p]: the rules are strictly proper (the paper, appendix "Peer Prediction and the Brier
+Scoring Rule").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError
+
+
+def brier(p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float) -> Floats:
+    """The paper's rule, B_{a,b}(p, q) = a − b(p − 2pq + q²)."""
+    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    return np.asarray(a - b * (p - 2 * p * q + q * q))
+
+
+def quadratic(p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float) -> Floats:
+    """a + b(2pq − q²): the paper's rule without −bp, which no report can change."""
+    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    return np.asarray(a + b * (2 * p * q - q * q))
+
+
+def basic_brier(event: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
+    """BasicBrier(I, q) = 2Iq + 2(1−I)(1−q) − q² − (1−q)², for an event that happened (I = 1) or not."""
+    happened, q = np.asarray(event, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    return np.asarray(2 * happened * q + 2 * (1 - happened) * (1 - q) - q**2 - (1 - q) ** 2)
+
+
+def binary_score(p: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
+    """B(p, q) = 1 − 2(p − 2pq + q²), the mean of BasicBrier(I, q) over an event of probability p.
+
+    It is brier with a = 1 and b = 2. The paper calls it positive; it lies in [−1, 1], and B(1, 0) = −1.
+    """
+    return brier(p, q, a=1.0, b=2.0)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A payment rule a + b·score(p, q), and the extremes of its score over |p| ≤ R, |q| ≤ R.
+
+    Payments lie in [a − b·loss(R), a + b·gain(R)], and both ends are attained.
+    """
+
+    name: str
+    function: Callable[..., Floats]
+    linear: float
+    """The score's term −linear·p: 0 for quadratic, 1 for brier."""
+
+    def __call__(self, p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float) -> Floats:
+        return self.function(p, q, a=a, b=b)
+
+    def loss(self, radius: float) -> float:
+        """The least base payment per unit of b that makes no payment negative: needed at (p, q) = (R, −R)."""
+        R = check.nonnegative("radius", radius)
+        return self.linear * R + 3 * R**2
+
+    def gain(self, radius: float) -> float:
+        """The most a payment exceeds the base payment, per unit of b: reached at (p, q) = (−R, −R)."""
+        R = check.nonnegative("radius", radius)
+        return self.linear * R + R**2
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {"quadratic": Rule("quadratic", quadratic, 0.0), "brier": Rule("brier", brier, 1.0)}
+)
+
+
+@dataclass(frozen=True)
+class BitGame:
+    """Peer prediction on bits: n players hold independent bits of a common probability p ~ Beta(ones, zeros).
+
+    Each reports a bit. A player is paid B(p̂, E[p | her reported bit]), where p̂ is the bit of one peer or
+    the mean bit of any set of peers (the paper, appendix "Peer Prediction and the Brier Scoring Rule").
+    """
+
+    ones: float
+    zeros: float
+
+    def __post_init__(self) -> None:
+        check.positive("ones", self.ones)
+        check.positive("zeros", self.zeros)
+
+    def belief(self, bit: int) -> float:
+        """E[p | own bit] = (ones + bit)/(ones + zeros + 1): also what she expects of any peer's bit."""
+        return (self.ones + _bit(bit)) / (self.ones + self.zeros + 1)
+
+    def payment(self, report: int, peers: npt.ArrayLike) -> float:
+        """B(mean of the peers' reported bits, E[p | report])."""
+        bits = check.vector("peers", peers)
+        if not len(bits):
+            raise InputError("peers is empty; a player is paid against at least one peer.")
+        return float(binary_score(bits.mean(), self.belief(report)))
+
+    def expected_payment(self, report: int, bit: int) -> float:
+        """What a player who holds `bit` expects from `report` when her peers are truthful.
+
+        B is affine in its first argument, so this is B(E[p | bit], E[p | report]) for every set of peers.
+        """
+        return float(binary_score(self.belief(bit), self.belief(report)))
+
+    def truth_margin(self, bit: int) -> float:
+        """What truth earns over the lie, 2(E[p|1] − E[p|0])² = 2/(ones + zeros + 1)²: never zero.
+
+        So truthful reporting is a strict Bayes-Nash equilibrium for every prior.
+        """
+        return self.expected_payment(bit, bit) - self.expected_payment(1 - bit, bit)
+
+
+def _bit(value: int) -> int:
+    if value not in (0, 1):
+        raise InputError(f"The bit is {value!r}; it must be 0 or 1.")
+    return int(value)
