@@ -115,7 +115,7 @@ def test_the_published_threshold_is_valid_but_never_lower(costs: Costs) -> None:
 
 
 def test_simulated_panels_miss_as_often_as_promised() -> None:
-    # The number of 4,000 panels that fail is Binomial(4000, 0.05); outside [130, 275] with probability 3e-7.
+    # The number of 4,000 panels that fail is Binomial(4000, 0.05); outside [130, 275] with probability 1.3e-7.
     costs, rng = ParetoCosts(tail=2.0, scale=1.0), np.random.default_rng(3)
     tau = costs.threshold(n=200, alpha=0.1, beta=0.05)
     absent = (costs.sample(rng, 4_000 * 200).reshape(4_000, 200) > tau).sum(axis=1)
@@ -171,6 +171,12 @@ def test_a_bad_file_of_quantiles_is_refused_by_name(
 def test_a_missing_file_of_quantiles_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nothere\.csv cannot be read"):
         EmpiricalCosts.load(tmp_path / "nothere.csv")
+
+
+def test_a_file_of_quantiles_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"costs\.csv is not UTF-8 text"):
+        EmpiricalCosts.load(tmp_path / "costs.csv")
 
 
 @pytest.mark.parametrize(

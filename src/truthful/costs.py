@@ -211,8 +211,10 @@ def _in_order(name: str, array: Floats, strictly: np.ufunc) -> None:
 def _read_rows(path: Path) -> list[dict[str, str]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"The file of cost quantiles {path} cannot be read: {problem}.") from None
+    except OSError as problem:
+        raise InputError(f"The file of cost quantiles {path} cannot be read: {problem.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"The file of cost quantiles {path} is not UTF-8 text.") from None
     if path.suffix.lower() != ".json":
         return list(csv.DictReader(text.splitlines()))
     try:

@@ -1,0 +1,115 @@
+"""What is wrong with a study file, in sentences: where, what it says, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from truthful import declaration as d
+from truthful.errors import InputError
+
+SECTIONS: Mapping[tuple[str, ...], type[d.Section]] = {
+    (): d.Declaration,
+    ("response",): d.Response,
+    ("features",): d.Feature,
+    ("design", "observed"): d.Observed,
+    ("design", "uniform"): d.Uniform,
+    ("design", "covariance"): d.Covariance,
+    ("design", "unit-ball"): d.UnitBall,
+    ("beliefs",): d.DeclaredBeliefs,
+    ("costs", "pareto"): d.Pareto,
+    ("costs", "lognormal"): d.Lognormal,
+    ("costs", "empirical"): d.Empirical,
+}
+"""Where each section stands in an error's location, tags of kinds included."""
+
+EXAMPLES: Mapping[str, str] = {
+    "response": '[response]\nname = "weekly_spend"\nlow = 0\nhigh = 200',
+    "design": '[design]\nkind = "observed"',
+    "beliefs": "[beliefs]\nsignal = 0.6   # share of the response's half-range that features can explain",
+    "costs": '[costs]   # P(cost > c) = (c / scale)^-tail\nkind = "pareto"\ntail = 2.0\nscale = 0.05',
+}
+
+EXPECTED: Mapping[str, str] = {
+    "float_type": "it must be a number",
+    "finite_number": "it must be a finite number",
+    "greater_than": "it must be above {gt:g}",
+    "less_than": "it must be below {lt:g}",
+    "string_type": "it must be text, in quotes",
+    "string_too_short": "it must not be empty",
+    "string_pattern_mismatch": 'it must be a code of three capital letters, such as "USD"',
+    "bool_type": "it must be true or false",
+    "literal_error": "choose one of {expected}",
+    "union_tag_invalid": "choose one of {expected_tags}",
+    "tuple_type": "it must be a list, in [ ]",
+    "dict_type": "it must be a table of names and numbers",
+    "model_type": "it must be a section of its own",
+    "model_attributes_type": "it must be a section of its own",
+}
+
+
+def complaints(error: ValidationError, data: Any) -> list[str]:
+    """One sentence or two for each thing that is wrong with the data."""
+    return [_complaint(detail, data) for detail in error.errors(include_url=False)]
+
+
+def _complaint(detail: ErrorDetails, data: Any) -> str:
+    kind, loc, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    where = place(loc, data)
+    if kind == "value_error":
+        return _own(where, context["error"])
+    if kind == "extra_forbidden":
+        return f"{where} is not a known key. Here go {_keys(loc)}."
+    if kind == "missing":
+        return _missing(where, loc)
+    value = detail["input"]
+    if kind.startswith("union_tag"):
+        where, value = f"{where}.kind", context.get("tag")
+        if value is None:
+            return f"{where} is missing. Choose one of {_kinds(loc)}."
+    expected = EXPECTED.get(kind, detail["msg"][:1].lower() + detail["msg"][1:]).format(**context)
+    return f"{where} is {value!r}; {expected}."
+
+
+def _own(where: str, error: ValueError) -> str:
+    """Sections say `key is …` of themselves; an InputError comes from a law they made, and is a whole sentence."""
+    if not where:
+        return str(error)
+    return f"{where}: {error}" if isinstance(error, InputError) else f"{where}.{error}"
+
+
+def place(loc: tuple[int | str, ...], data: Any) -> str:
+    """`features[1].low` for ("features", 1, "low"). The tag of a kind is in the location, not in the data."""
+    words = ""
+    for step in loc:
+        if isinstance(data, Mapping) and step not in data and step == data.get("kind"):
+            continue
+        words += f"[{step}]" if isinstance(step, int) else f".{step}" if words else step
+        data = _inside(data, step)
+    return words
+
+
+def _inside(data: Any, step: int | str) -> Any:
+    try:
+        return data[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _missing(where: str, loc: tuple[int | str, ...]) -> str:
+    if where in EXAMPLES:
+        example = "\n".join(f"    {line}" for line in EXAMPLES[where].splitlines())
+        return f"The section [{where}] is missing. A small one:\n{example}"
+    return f"{where} is missing. Here go {_keys(loc)}."
+
+
+def _keys(loc: tuple[int | str, ...]) -> str:
+    section = tuple(step for step in loc[:-1] if isinstance(step, str))
+    return ", ".join(SECTIONS[section].model_fields) if section in SECTIONS else "other keys"
+
+
+def _kinds(loc: tuple[int | str, ...]) -> str:
+    return ", ".join(repr(kinds[-1]) for kinds in SECTIONS if kinds[:-1] == loc)

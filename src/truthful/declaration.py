@@ -1,0 +1,292 @@
+"""What a study file says, section by section, checked. What follows from it is computed by truthful.study."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from truthful.check import Floats
+from truthful.costs import EmpiricalCosts
+from truthful.designs import check_second_moments
+from truthful.errors import InputError
+from truthful.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Flag = Annotated[bool, Field(strict=True)]
+
+PLAYER = "player"
+"""The column of a file of reports that identifies people."""
+
+
+class Section(BaseModel):
+    """A part of the study file. Unknown keys are errors: a misspelt one must not pass as a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Response(Section):
+    """The sensitive, self-reported number. Its range is public."""
+
+    name: Text
+    low: Number
+    high: Number
+    question: Text | None = None
+
+    @model_validator(mode="after")
+    def _range(self) -> Response:
+        _check_range("The response", self.low, self.high)
+        return self
+
+
+class Feature(Section):
+    """A verified fact about a player: a number in a public range, or one of several levels."""
+
+    name: Text
+    low: Number | None = None
+    high: Number | None = None
+    levels: tuple[Text, ...] | None = None
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _numbers_as_text(cls, levels: Any) -> Any:
+        if not isinstance(levels, list | tuple):
+            return levels
+        return [str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for v in levels]
+
+    @model_validator(mode="after")
+    def _range_or_levels(self) -> Feature:
+        title = f"Feature {self.name!r}"
+        if self.levels is None:
+            if (self.low is None) != (self.high is None):
+                raise ValueError(
+                    f"{'low' if self.low is None else 'high'} is missing. {title} needs both ends."
+                )
+            if self.low is not None and self.high is not None:
+                _check_range(title, self.low, self.high)
+            return self
+        if self.low is not None or self.high is not None:
+            raise ValueError(
+                f"levels are given together with low or high. {title} is one of levels or a number."
+            )
+        if len(self.levels) < 2:
+            raise ValueError(f"levels is {list(self.levels)}. {title} needs at least two.")
+        if repeated := [level for level, times in Counter(self.levels).items() if times > 1]:
+            raise ValueError(f"levels names {repeated[0]!r} twice. {title} needs different levels.")
+        return self
+
+
+class Observed(Section):
+    """Features as they come; optionally a promise about the least eigenvalue of E[x xᵀ], normalised."""
+
+    kind: Literal["observed"]
+    least_eigenvalue: Positive | None = None
+
+
+class Uniform(Section):
+    """Independent features, uniform on their ranges and levels."""
+
+    kind: Literal["uniform"]
+
+
+class Covariance(Section):
+    """Features of known second moments: the d×d matrix E[x xᵀ] of the normalised x."""
+
+    kind: Literal["covariance"]
+    matrix: tuple[tuple[Number, ...], ...]
+
+
+class UnitBall(Section):
+    """x is given directly and is uniform on the unit ball."""
+
+    kind: Literal["unit-ball"]
+
+
+class DeclaredBeliefs(Section):
+    """What players are taken to believe, in normalised units: ‖θ‖ ≤ R, |z| ≤ M."""
+
+    signal: Positive | None = Field(default=None, lt=1)
+    radius: Positive | None = None
+    noise_bound: Positive | None = None
+    prior: Literal["uniform", "normal"] = "uniform"
+    prior_sd: Positive | None = None
+    centre: dict[str, Number] | None = None
+    noise: Literal["normal", "uniform"] = "normal"
+    noise_sd: Positive | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DeclaredBeliefs:
+        researchers = (self.radius is not None, self.noise_bound is not None)
+        if self.signal is None and researchers != (True, True):
+            raise ValueError("signal is missing. Give it, or both radius and noise_bound.")
+        if self.signal is not None and any(researchers):
+            raise ValueError("signal is given together with radius or noise_bound. Give one or the other.")
+        if (self.prior == "normal") != (self.prior_sd is not None):
+            raise ValueError("prior_sd goes with prior = 'normal', and that prior needs it.")
+        if self.noise == "uniform" and self.noise_sd is not None:
+            raise ValueError("noise_sd goes with noise = 'normal'. Leave it out.")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """(R, M): the bounds of ‖θ‖ and of |z|."""
+        if self.signal is not None:
+            return self.signal, 1.0 - self.signal
+        return cast(float, self.radius), cast(float, self.noise_bound)
+
+
+class Pareto(Section):
+    """P(cost > c) = (c/scale)^(−tail) for c ≥ scale."""
+
+    kind: Literal["pareto"]
+    tail: Positive
+    scale: Positive
+    privacy: Literal["quadratic", "linear"] = "quadratic"
+
+
+class Lognormal(Section):
+    """ln(cost) is normal with mean ln(median) and standard deviation sigma."""
+
+    kind: Literal["lognormal"]
+    median: Positive
+    sigma: Positive
+    privacy: Literal["quadratic", "linear"] = "quadratic"
+
+
+class Empirical(Section):
+    """Quantiles of the costs, here or in a file next to the study. What the file holds is declared."""
+
+    kind: Literal["empirical"]
+    file: Text | None = Field(default=None, exclude=True)
+    probabilities: tuple[Number, ...]
+    values: tuple[Number, ...]
+    privacy: Literal["quadratic", "linear"] = "quadratic"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_file(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("file"), str):
+            return data
+        if "probabilities" in data or "values" in data:
+            raise ValueError("file is given together with probabilities or values. Give one or the other.")
+        costs = EmpiricalCosts.load(Path((info.context or {}).get("directory", ".")) / data["file"])
+        return {**data, "probabilities": costs.probabilities, "values": costs.values}
+
+    @model_validator(mode="after")
+    def _quantiles(self) -> Empirical:
+        EmpiricalCosts(self.probabilities, self.values)
+        return self
+
+
+class Declaration(Section):
+    """The whole study file."""
+
+    name: Text
+    currency: Annotated[str, Field(strict=True, pattern=r"^[A-Z]{3}$")]
+    intercept: Flag = True
+    response: Response
+    features: tuple[Feature, ...] = ()
+    design: Annotated[Observed | Uniform | Covariance | UnitBall, Field(discriminator="kind")]
+    beliefs: DeclaredBeliefs
+    costs: Annotated[Pareto | Lognormal | Empirical, Field(discriminator="kind")]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_intercept_on_the_ball(cls, data: Any) -> Any:
+        design = data.get("design") if isinstance(data, dict) else None
+        if isinstance(design, dict) and design.get("kind") == "unit-ball":
+            return {"intercept": False, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Declaration:
+        self._check_names()
+        self._check_features()
+        self._check_design(self.encoding.dimension)
+        self._check_centre()
+        return self
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        ball = isinstance(self.design, UnitBall)
+        return Encoding(tuple(_column(f, ball) for f in self.features), self.intercept, scaled=not ball)
+
+    @cached_property
+    def centre(self) -> Floats:
+        """The centre of the prior as coefficients of x, where half the response's range is 1."""
+        raw, response = dict(self.beliefs.centre or {}), self.response
+        if INTERCEPT in raw:
+            raw[INTERCEPT] -= (response.low + response.high) / 2
+        return self.encoding.codes(raw) * (self.encoding.scale * 2 / (response.high - response.low))
+
+    def _check_names(self) -> None:
+        taken = Counter([PLAYER, INTERCEPT, self.response.name, *(f.name for f in self.features)])
+        taken += Counter(f"{f.name}={level}" for f in self.features for level in f.levels or ())
+        if repeated := [name for name, times in taken.items() if times > 1]:
+            raise ValueError(
+                f"The name {repeated[0]!r} is used twice. The response and every feature need a name of "
+                f"their own; {PLAYER!r} and {INTERCEPT!r} are taken."
+            )
+
+    def _check_features(self) -> None:
+        if not self.features and not self.intercept:
+            raise ValueError("There are no features and no intercept: nothing to estimate. Add [[features]].")
+        ball = isinstance(self.design, UnitBall)
+        if ball and self.intercept:
+            raise ValueError("intercept is true, but design.kind = 'unit-ball' has none. Leave it out.")
+        for i, feature in enumerate(self.features):
+            if ball and feature.levels is not None:
+                raise ValueError(
+                    f"features[{i}].levels is given, but design.kind = 'unit-ball' takes numbers only."
+                )
+            if not ball and feature.levels is None and feature.low is None:
+                raise ValueError(
+                    f"features[{i}].low is missing. Feature {feature.name!r} needs its public range (low and "
+                    "high) or its levels. They are never read off the data: that would leak."
+                )
+
+    def _check_design(self, d: int) -> None:
+        if isinstance(self.design, Covariance):
+            check_second_moments(self.design.matrix, d, self.intercept)
+        if isinstance(self.design, Observed) and not (self.design.least_eigenvalue or 0.0) <= 1 / d + 1e-9:
+            raise ValueError(
+                f"design.least_eigenvalue is {self.design.least_eigenvalue:g}; with {d} columns of x it is "
+                f"at most 1/{d} = {1 / d:g}."
+            )
+
+    def _check_centre(self) -> None:
+        try:
+            length = float(np.linalg.norm(self.centre))
+        except InputError as problem:
+            raise ValueError(f"beliefs.centre: {problem}") from None
+        if not length < 1:
+            raise ValueError(
+                f"beliefs.centre has the length {length:.3g} in units of half the response's range; it must "
+                "be below 1, so that its predictions stay in the range. Widen the range or shrink the centre."
+            )
+
+
+def _check_range(title: str, low: float, high: float) -> None:
+    if not low < high:
+        raise ValueError(
+            f"low is {low:g}, not below high = {high:g}. {title} needs its least possible value as low."
+        )
+    if not math.isfinite(2 * (high - low)):
+        raise ValueError(f"high is {high:g}, too far from low = {low:g}. {title} needs a realistic range.")
+
+
+def _column(feature: Feature, ball: bool) -> Column:
+    if ball:
+        return AsGiven(feature.name)
+    if feature.levels is not None:
+        return Levels(feature.name, feature.levels)
+    if feature.low is None or feature.high is None:
+        raise ValueError(f"Feature {feature.name!r} has neither a range nor levels.")
+    return Numeric(feature.name, feature.low, feature.high)

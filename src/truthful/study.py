@@ -1,0 +1,290 @@
+"""A study: one question, who is asked, and what is believed about the answers. Everything in it is public.
+
+A Study owns the two maps between the analyst's units and the normalised problem y = θ·x + z with ‖x‖ ≤ 1,
+‖θ‖ ≤ R, |z| ≤ M: raw values to x and y, and θ back to raw coefficients. Ranges are declared, never read off
+the data, because that would leak.
+
+The response's range [low, high] maps to [−H, H]. Without a centre H = Y = R + M. With a centre θ₀ the problem
+is solved for what remains after θ₀·x, which is bounded by Y, and H = Y + ‖θ₀‖: every answer the beliefs allow
+lies in the declared range. θ₀ is declared in raw units, so its normalised length grows with H: if it is k where
+half the range is 1, then ‖θ₀‖ = kH, hence H = Y/(1 − k). So k must be below 1.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from truthful import check
+from truthful.beliefs import Beliefs
+from truthful.check import Floats
+from truthful.complaints import complaints
+from truthful.costs import PRIVACY_COSTS, Costs, EmpiricalCosts, LognormalCosts, ParetoCosts
+from truthful.declaration import (
+    Covariance,
+    Declaration,
+    Empirical,
+    Feature,
+    Lognormal,
+    Observed,
+    Pareto,
+    Response,
+    Uniform,
+    UnitBall,
+)
+from truthful.designs import (
+    CovarianceDesign,
+    Design,
+    ObservedDesign,
+    RawColumns,
+    UniformDesign,
+    UnitBallDesign,
+)
+from truthful.errors import InputError
+from truthful.features import INTERCEPT
+from truthful.files import sha256
+from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+
+
+def template() -> str:
+    """A study file to start from, with every option explained."""
+    return resources.files("truthful").joinpath("template.toml").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What a study file declares, and what follows from it. Equal if they declare the same."""
+
+    declared: Declaration
+    path: Path | None = None
+    """Where it was loaded from. No part of what it declares."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """The study in a TOML file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise InputError(
+                f"There is no study file {str(path)!r}. `truthful new DIR` writes one to start from."
+            ) from None
+        except OSError as problem:
+            raise InputError(f"The study file {str(path)!r} cannot be read: {problem.strerror}.") from None
+        except UnicodeDecodeError:
+            raise InputError(f"The study file {str(path)!r} is not UTF-8 text.") from None
+        return _validated(_toml(text, path.name), path.name, path.parent).at(path)
+
+    @classmethod
+    def parse(cls, text: str) -> Study:
+        """The study in the text of a study file. Files it names are looked for in the current directory."""
+        return _validated(_toml(text, "study"), "study", Path())
+
+    @classmethod
+    def from_declaration(cls, record: Mapping[str, Any]) -> Study:
+        """The study of a record written by `declaration`."""
+        return _validated(dict(record), "study", Path())
+
+    def declaration(self) -> dict[str, Any]:
+        """All that is declared as a plain record for JSON, with defaults and the quantiles of a named file."""
+        return self.declared.model_dump(mode="json", exclude_none=True)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the declaration: comments, order of keys and spelt-out defaults do not matter."""
+        return sha256(self.declaration())
+
+    def at(self, path: Path) -> Study:
+        """The same study, as loaded from this path."""
+        return replace(self, path=path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Study) and self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def currency(self) -> str:
+        return self.declared.currency
+
+    @property
+    def response(self) -> Response:
+        return self.declared.response
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return self.declared.features
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of x, intercept included."""
+        return self.declared.encoding.dimension
+
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """Prior and noise law, about the centre."""
+        section = self.declared.beliefs
+        R, M = section.bounds
+        return Beliefs(
+            dimension=self.dimension,
+            prior=UniformBall(radius=R)
+            if section.prior_sd is None
+            else NormalBall(radius=R, sd=section.prior_sd),
+            noise=UniformNoise(bound=M)
+            if section.noise == "uniform"
+            else TruncatedNormal(bound=M, sd=section.noise_sd or M / 2),
+        )
+
+    @cached_property
+    def costs(self) -> Costs:
+        """The law of what privacy is worth to people."""
+        section = self.declared.costs
+        match section:
+            case Pareto():
+                return ParetoCosts(tail=section.tail, scale=section.scale)
+            case Lognormal():
+                return LognormalCosts(median=section.median, sigma=section.sigma)
+            case Empirical():
+                return EmpiricalCosts(section.probabilities, section.values)
+
+    def privacy_cost(self, epsilon: float) -> float:
+        """h(ε), what privacy at level ε costs per unit of c."""
+        return PRIVACY_COSTS[self.declared.costs.privacy](check.nonnegative("epsilon", epsilon))
+
+    # Maps
+
+    @cached_property
+    def half_range(self) -> float:
+        """H, the normalised half range of the response: Y/(1 − k)."""
+        return float(self.beliefs.response_bound) / (1.0 - float(np.linalg.norm(self.declared.centre)))
+
+    @property
+    def centre(self) -> Floats:
+        """θ₀, the centre of the prior, normalised. It is part of every prediction but not of θ."""
+        return self.half_range * self.declared.centre
+
+    @property
+    def response_unit(self) -> float:
+        """Raw response per normalised unit."""
+        return (self.response.high - self.response.low) / (2 * self.half_range)
+
+    def normalise(self, columns: Mapping[str, Any]) -> Floats:
+        """x for every row of the raw columns: numbers, places of levels (integers) or levels (text)."""
+        return self.declared.encoding.normalise(columns)
+
+    def normalise_response(self, raw: npt.ArrayLike, X: Floats) -> Floats:
+        """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
+        low, high = self.response.low, self.response.high
+        y = (2.0 * np.asarray(raw, dtype=np.float64) - low - high) / (high - low) * self.half_range
+        return np.asarray(y - X @ self.centre if self.centre.any() else y)
+
+    def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
+        """Raw responses for y: the inverse of `normalise_response`."""
+        middle = (self.response.low + self.response.high) / 2
+        return np.asarray(middle + self.response_unit * (np.asarray(y, dtype=np.float64) + X @ self.centre))
+
+    @cached_property
+    def coefficient_map(self) -> tuple[Floats, Floats]:
+        """(L, offset): raw coefficients are L θ + offset, in the order of `coefficient_names`."""
+        encoding = self.declared.encoding
+        L = self.response_unit / encoding.scale * encoding.effects
+        offset = L @ self.centre
+        offset[0] += (self.response.low + self.response.high) / 2
+        # Without an intercept column the raw intercept is implied, and left out if it is zero whatever θ is.
+        start = 0 if encoding.intercept or L[0].any() or offset[0] != 0 else 1
+        return L[start:], offset[start:]
+
+    @cached_property
+    def coefficient_names(self) -> tuple[str, ...]:
+        """The intercept first, then features; `region=north` for the effect of a level."""
+        names = self.declared.encoding.names
+        return names[len(names) - len(self.coefficient_map[1]) :]
+
+    def raw_coefficients(self, theta: npt.ArrayLike) -> list[tuple[str, float]]:
+        """(name, value) in raw units: response = intercept + Σ value·feature + Σ effects of levels."""
+        L, offset = self.coefficient_map
+        raw = L @ check.vector("theta", theta, self.dimension) + offset
+        return list(zip(self.coefficient_names, raw.tolist(), strict=True))
+
+    def theta(self, raw: Mapping[str, float]) -> Floats:
+        """θ for raw coefficients: the inverse of `raw_coefficients`. Names left out are 0.
+
+        An intercept left out makes the middle of all features predict the middle of the response's range.
+        """
+        values, encoding = dict(raw), self.declared.encoding
+        if INTERCEPT in values:
+            values[INTERCEPT] -= (self.response.low + self.response.high) / 2
+        return encoding.codes(values) * (encoding.scale / self.response_unit) - self.centre
+
+    # The law of features
+
+    @cached_property
+    def design(self) -> Design:
+        """The declared law of x."""
+        section, encoding = self.declared.design, self.declared.encoding
+        match section:
+            case Observed():
+                return ObservedDesign(section.least_eigenvalue)
+            case Uniform():
+                return UniformDesign(encoding)
+            case Covariance():
+                return CovarianceDesign(section.matrix)
+            case UnitBall():
+                return UnitBallDesign(tuple(feature.name for feature in encoding.features))
+
+    @property
+    def second_moments(self) -> Floats | None:
+        """Σ = E[x xᵀ], or None if features are observed."""
+        return self.design.second_moments
+
+    @property
+    def least_eigenvalue(self) -> float | None:
+        """λ_min(Σ), or None if it is not known."""
+        return self.design.least_eigenvalue
+
+    @property
+    def mean_square_norm(self) -> float:
+        """E‖x‖², or its bound 1 if features are observed."""
+        return 1.0 if self.second_moments is None else float(np.trace(self.second_moments))
+
+    def weighted_moments(self, w: npt.ArrayLike) -> Floats:
+        """E[(w·x)² x xᵀ], or for a given covariance an upper bound. An error if features are observed."""
+        return self.design.weighted_moments(check.vector("w", w, self.dimension))
+
+    def fourth_moment(self, w: npt.ArrayLike, theta: npt.ArrayLike) -> float:
+        """E[(w·x)²(θ·x)²] = θᵀ E[(w·x)² x xᵀ] θ, or its bound, as `weighted_moments`."""
+        theta = check.vector("theta", theta, self.dimension)
+        return float(theta @ self.weighted_moments(w) @ theta)
+
+    def sample_features(self, rng: np.random.Generator, n: int) -> RawColumns:
+        """Raw columns of n invented people, for designs that say how features are distributed."""
+        return self.design.sample(rng, n)
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{source} is not valid TOML: {problem}.") from None
+
+
+def _validated(data: dict[str, Any], source: str, directory: Path) -> Study:
+    try:
+        return Study(Declaration.model_validate(data, context={"directory": directory}))
+    except ValidationError as error:
+        problems = [f"{source}: {sentence}" for sentence in complaints(error, data)]
+    raise InputError("\n".join(problems))

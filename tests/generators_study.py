@@ -1,0 +1,67 @@
+"""Hypothesis strategies for studies and the people in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from truthful.study import Study
+
+NAMES = ("age", "income", "children", "region", "plan")
+
+
+@st.composite
+def features(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """One to four features, numbers and levels."""
+    chosen = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
+    made: list[dict[str, Any]] = []
+    for name in chosen:
+        if draw(st.booleans()):
+            low = draw(st.floats(-100, 100))
+            made.append({"name": name, "low": low, "high": low + draw(st.floats(0.1, 200))})
+        else:
+            made.append({"name": name, "levels": [f"l{i}" for i in range(draw(st.integers(2, 5)))]})
+    return made
+
+
+@st.composite
+def studies(draw: st.DrawFn, kind: str = "uniform", centred: bool = True) -> Study:
+    """A study with ranges of any kind, sometimes about a centre."""
+    low = draw(st.floats(-50, 50))
+    record: dict[str, Any] = {
+        "name": "A study",
+        "currency": "EUR",
+        "intercept": draw(st.booleans()),
+        "response": {"name": "spend", "low": low, "high": low + draw(st.floats(1, 300))},
+        "features": draw(features()),
+        "design": {"kind": kind},
+        "beliefs": {"radius": draw(st.floats(0.1, 2)), "noise_bound": draw(st.floats(0.1, 2))},
+        "costs": {"kind": "pareto", "tail": 2.0, "scale": 0.05},
+    }
+    study = Study.from_declaration(record)
+    if not centred or draw(st.booleans()):
+        return study
+    length = draw(st.floats(0, 0.9)) * study.half_range / study.dimension**0.5
+    theta = [length * draw(st.floats(-1, 1)) for _ in range(study.dimension)]
+    record["beliefs"]["centre"] = dict(study.raw_coefficients(theta))
+    return Study.from_declaration(record)
+
+
+@st.composite
+def people(draw: st.DrawFn, study: Study) -> list[dict[str, Any]]:
+    """A few people, each with a value of every feature."""
+    return draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    feature.name: st.sampled_from(feature.levels)
+                    if feature.levels is not None
+                    else st.floats(feature.low, feature.high)
+                    for feature in study.features
+                }
+            ),
+            min_size=1,
+            max_size=5,
+        )
+    )

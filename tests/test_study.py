@@ -1,0 +1,507 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from generators_study import people, studies
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles_study import predict_raw
+
+from truthful.complaints import EXAMPLES, SECTIONS
+from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
+from truthful.errors import InputError
+from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.study import Study, template
+
+GAMBLING = Path(__file__).parent.parent / "examples" / "gambling" / "study.toml"
+
+
+def declaration(**changes: Any) -> dict[str, Any]:
+    """The gambling study with sections or keys replaced: `beliefs__signal=2`, or removed with None."""
+    record: dict[str, Any] = tomllib.loads(GAMBLING.read_text())
+    for path, value in changes.items():
+        *sections, key = path.split("__")
+        target = record
+        for section in sections:
+            target = target[section]
+        if value is None:
+            del target[key]
+        else:
+            target[key] = value
+    return record
+
+
+def study(**changes: Any) -> Study:
+    return Study.from_declaration(declaration(**changes))
+
+
+def ball(d: int = 3, **changes: Any) -> Study:
+    features = [{"name": f"x{j}"} for j in range(d)]
+    response = {"name": "y", "low": -1, "high": 1}
+    return study(features=features, response=response, design={"kind": "unit-ball"}, **changes)
+
+
+# Reading
+
+
+def test_the_example_says_what_it_says() -> None:
+    gambling = Study.load(GAMBLING)
+    assert (gambling.name, gambling.currency, gambling.dimension) == ("Weekly gambling spend", "USD", 4)
+    assert gambling.path == GAMBLING
+    assert gambling.costs == ParetoCosts(tail=2.0, scale=0.05)
+    assert gambling.beliefs.prior == UniformBall(radius=0.6)
+    assert gambling.beliefs.noise == TruncatedNormal(bound=0.4, sd=0.2)
+    assert gambling.design.kind == "observed"
+    assert gambling.coefficient_names == ("intercept", "age", "region=north", "region=south", "region=east")
+    assert (gambling.privacy_cost(0.5), gambling.response_unit) == (0.25, 100.0)
+
+
+def test_the_template_is_a_study() -> None:
+    assert Study.parse(template()).features == Study.load(GAMBLING).features
+
+
+def test_the_template_mentions_every_key_and_every_kind() -> None:
+    text = template()
+    for path, section in SECTIONS.items():
+        for word in (*path[-1:], *section.model_fields):
+            assert word in text, f"{word} of {section.__name__} is not in the template"
+
+
+def test_options_in_the_templates_comments_are_valid() -> None:
+    text = template()
+    for old, new in [
+        ("# intercept = true ", "intercept = true "),
+        ('prior = "uniform"', 'prior = "normal"'),
+        ("# prior_sd", "prior_sd"),
+        ("# noise_sd", "noise_sd"),
+        ("# centre", "centre"),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    opened = Study.parse(text)
+    assert opened.beliefs.prior == NormalBall(radius=0.6, sd=0.2)
+    assert dict(opened.raw_coefficients(np.zeros(4)))["age"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("section", EXAMPLES)
+def test_a_missing_section_is_named_and_shown(section: str) -> None:
+    with pytest.raises(InputError) as caught:
+        study(**{section: None})
+    message = str(caught.value)
+    assert f"The section [{section}] is missing" in message
+    example = tomllib.loads("\n".join(line.removeprefix("    ") for line in message.splitlines()[1:]))
+    assert study(**{section: example[section]})
+
+
+def test_laws_follow_the_beliefs() -> None:
+    beliefs = study(
+        beliefs={"radius": 2, "noise_bound": 0.5, "prior": "normal", "prior_sd": 0.3, "noise": "uniform"}
+    ).beliefs
+    assert beliefs.prior == NormalBall(radius=2.0, sd=0.3)
+    assert beliefs.noise == UniformNoise(bound=0.5)
+    assert beliefs.response_bound == 2.5
+
+
+def test_costs_follow_their_section(tmp_path: Path) -> None:
+    assert study(costs={"kind": "lognormal", "median": 0.1, "sigma": 1}).costs == LognormalCosts(0.1, 1.0)
+    inline = {"kind": "empirical", "probabilities": [0, 0.5, 1], "values": [0, 0.1, 3], "privacy": "linear"}
+    assert study(costs=inline).costs == EmpiricalCosts((0.0, 0.5, 1.0), (0.0, 0.1, 3.0))
+    assert study(costs=inline).privacy_cost(0.5) == 0.5
+
+
+def test_a_file_of_quantiles_is_found_next_to_the_study_and_becomes_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text("probability,value\n0,0\n1,2\n")
+    head = GAMBLING.read_text().split("[costs]")[0]
+    (tmp_path / "study.toml").write_text(head + '[costs]\nkind = "empirical"\nfile = "costs.csv"\n')
+    loaded = Study.load(tmp_path / "study.toml")
+    assert loaded.costs == EmpiricalCosts((0.0, 1.0), (0.0, 2.0))
+    (tmp_path / "costs.csv").unlink()
+    assert Study.from_declaration(loaded.declaration()) == loaded
+
+
+def test_levels_written_as_numbers_are_text() -> None:
+    assert study(features=[{"name": "plan", "levels": [1, 2.5, "x"]}]).features[0].levels == ("1", "2.5", "x")
+
+
+def test_a_study_may_ask_for_a_mean_only() -> None:
+    mean = study(features=[], design={"kind": "uniform"})
+    assert (mean.dimension, mean.coefficient_names) == (1, ("intercept",))
+    np.testing.assert_array_equal(mean.second_moments, [[1.0]])
+    np.testing.assert_array_equal(mean.weighted_moments([2.0]), [[4.0]])
+    np.testing.assert_array_equal(mean.normalise({"weekly_spend": np.zeros(3)}), np.ones((3, 1)))
+
+
+# Identity
+
+
+def test_the_declaration_is_plain_json_and_makes_the_same_study() -> None:
+    for original in (
+        Study.load(GAMBLING),
+        ball(),
+        study(beliefs__centre={"age": 0.5}),
+        Study.parse(template()),
+    ):
+        record = json.loads(json.dumps(original.declaration()))
+        copy = Study.from_declaration(record)
+        assert copy == original
+        assert hash(copy) == hash(original)
+        assert copy.declaration() == original.declaration()
+
+
+def test_comments_order_and_spelt_out_defaults_do_not_change_the_hash() -> None:
+    record = declaration(intercept=True)
+    reordered = {key: record[key] for key in reversed(record)}
+    assert Study.from_declaration(reordered).sha256 == Study.load(GAMBLING).sha256
+    assert Study.parse("# a comment\n" + GAMBLING.read_text()).sha256 == Study.load(GAMBLING).sha256
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "Other"},
+        {"response__high": 201},
+        {"beliefs__signal": 0.61},
+        {"costs__privacy": "linear"},
+        {"intercept": False},
+        {"design": {"kind": "uniform"}},
+    ],
+)
+def test_every_change_of_meaning_changes_the_hash(change: dict[str, Any]) -> None:
+    assert study(**change).sha256 != study().sha256
+    assert study(**change) != study()
+
+
+def test_the_hash_of_the_example_never_changes() -> None:
+    assert Study.load(GAMBLING).sha256 == "40ba35ac46d7a00cceff96092e384386e9b0d575bb70ed9316538e0dcf4cd3c2"
+
+
+def test_where_a_study_was_loaded_from_is_no_part_of_it() -> None:
+    moved = study().at(Path("elsewhere.toml"))
+    assert moved.path == Path("elsewhere.toml")
+    assert moved == study()
+
+
+# Maps
+
+
+def test_raw_units_of_the_example() -> None:
+    # d = 4: a unit of x's age column is 2 units of its code; a code goes over 36 years; the response unit is 100.
+    raw = dict(study().raw_coefficients([0.1, 0.2, 0.3, -0.1]))
+    assert raw["age"] == pytest.approx(100 * 0.2 / 2 / 36)
+    assert raw["region=north"] == pytest.approx(15)
+    assert raw["region=east"] == pytest.approx(-10)
+    assert raw["intercept"] == pytest.approx(100 + 5 - 54 * raw["age"])
+
+
+@given(st.data())
+def test_raw_coefficients_predict_what_theta_predicts(data: st.DataObject) -> None:
+    study = data.draw(studies())
+    theta = [data.draw(st.floats(-1, 1)) for _ in range(study.dimension)]
+    raw = dict(study.raw_coefficients(theta))
+    rows = data.draw(people(study))
+    X = study.normalise({name: np.array([row[name] for row in rows]) for name in rows[0]})
+    expected = [predict_raw(study, raw, row) for row in rows]
+    np.testing.assert_allclose(study.raw_response(X @ theta, X), expected, rtol=1e-9, atol=1e-7)
+
+
+@given(st.data())
+def test_theta_inverts_raw_coefficients(data: st.DataObject) -> None:
+    study = data.draw(studies())
+    theta = [data.draw(st.floats(-1, 1)) for _ in range(study.dimension)]
+    np.testing.assert_allclose(study.theta(dict(study.raw_coefficients(theta))), theta, atol=1e-9)
+
+
+@given(st.data())
+def test_the_coefficient_map_is_the_map_of_coefficients(data: st.DataObject) -> None:
+    study = data.draw(studies())
+    theta = np.array([data.draw(st.floats(-1, 1)) for _ in range(study.dimension)])
+    L, offset = study.coefficient_map
+    assert L.shape == (len(study.coefficient_names), study.dimension)
+    assert list(
+        zip(study.coefficient_names, (L @ theta + offset).tolist(), strict=True)
+    ) == study.raw_coefficients(theta)
+
+
+@given(st.data())
+def test_every_answer_the_beliefs_allow_lies_in_the_declared_range(data: st.DataObject) -> None:
+    study = data.draw(studies())
+    rows = data.draw(people(study))
+    X = study.normalise({name: np.array([row[name] for row in rows]) for name in rows[0]})
+    low, high = study.response.low, study.response.high
+    for y in (-1.0, 1.0):
+        raw = study.raw_response(np.full(len(X), y * study.beliefs.response_bound), X)
+        assert np.all(raw >= low - 1e-9 * (high - low))
+        assert np.all(raw <= high + 1e-9 * (high - low))
+        np.testing.assert_allclose(
+            study.normalise_response(raw, X), y * study.beliefs.response_bound, atol=1e-9 * study.half_range
+        )
+
+
+def test_without_a_centre_the_range_maps_to_the_response_bound_exactly() -> None:
+    X = np.zeros((3, 4))
+    np.testing.assert_array_equal(study().normalise_response([0, 100, 200], X), [-1.0, 0.0, 1.0])
+    wide = study(beliefs={"radius": 2, "noise_bound": 1})
+    np.testing.assert_array_equal(wide.normalise_response([0, 100, 200], X), [-3.0, 0.0, 3.0])
+
+
+def test_a_centre_is_what_coefficients_of_zero_mean() -> None:
+    centre = {"intercept": 40.0, "age": 0.5, "region=north": 4.0, "region=south": -4.0}
+    centred = study(beliefs__centre=centre)
+    assert dict(centred.raw_coefficients(np.zeros(4))) == pytest.approx({**centre, "region=east": 0.0})
+    X = centred.normalise({"age": np.array([30.0]), "region": np.array(["north"])})
+    np.testing.assert_allclose(centred.normalise_response([40 + 15 + 4], X), [0.0], atol=1e-12)
+    assert centred.half_range == pytest.approx(1 + np.linalg.norm(centred.centre))
+
+
+def test_a_centre_without_intercept_keeps_the_middle_in_the_middle() -> None:
+    centred = study(beliefs__centre={"age": 0.5})
+    assert dict(centred.raw_coefficients(np.zeros(4)))["intercept"] == pytest.approx(100 - 0.5 * 54)
+
+
+def test_an_intercept_that_is_always_zero_is_not_reported() -> None:
+    assert ball().coefficient_names == ("x0", "x1", "x2")
+    assert dict(ball().raw_coefficients([0.1, 0.2, 0.3])) == pytest.approx({"x0": 0.1, "x1": 0.2, "x2": 0.3})
+    assert study(intercept=False).coefficient_names[0] == "intercept"
+
+
+def test_the_unit_ball_takes_features_as_they_are() -> None:
+    columns = ball().sample_features(np.random.default_rng(0), 10)
+    np.testing.assert_array_equal(ball().normalise(columns), np.column_stack(list(columns.values())))
+    np.testing.assert_allclose(np.asarray(ball().second_moments, dtype=np.float64), np.eye(3) / 5)
+    assert ball().mean_square_norm == pytest.approx(3 / 5)
+
+
+def test_theta_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(InputError, match="theta has 3 entries; 4 were expected"):
+        study().raw_coefficients([1, 2, 3])
+
+
+def test_a_covariance_study_knows_its_matrix() -> None:
+    matrix = [[0.5, 0.1], [0.1, 0.25]]
+    known = study(
+        features=[{"name": "age", "low": 0, "high": 1}], design={"kind": "covariance", "matrix": matrix}
+    )
+    np.testing.assert_array_equal(known.second_moments, matrix)
+    assert known.least_eigenvalue == pytest.approx(np.linalg.eigvalsh(matrix)[0])
+    assert known.fourth_moment([1, 0], [0, 2]) == pytest.approx(0.5 * 4)
+
+
+def test_a_declared_least_eigenvalue_is_kept() -> None:
+    assert study(design={"kind": "observed", "least_eigenvalue": 0.05}).least_eigenvalue == 0.05
+
+
+# What is wrong
+
+
+AGE = {"name": "age", "low": 18, "high": 90}
+COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"colour": 1}, "study: colour is not a known key. Here go name, currency, intercept, response"),
+        ({"response__lo": 1}, "study: response.lo is not a known key. Here go name, low, high, question."),
+        (
+            {"features": [AGE, {**AGE, "hi": 1}]},
+            "study: features[1].hi is not a known key. Here go name, low",
+        ),
+        (
+            {"design__matrix": [[1]]},
+            "study: design.matrix is not a known key. Here go kind, least_eigenvalue.",
+        ),
+        ({"costs__median": 1}, "study: costs.median is not a known key. Here go kind, tail, scale, privacy."),
+        ({"response__high": None}, "study: response.high is missing. Here go name, low, high, question."),
+        ({"costs__tail": None}, "study: costs.tail is missing. Here go kind, tail"),
+        ({"name": 3}, "study: name is 3; it must be text, in quotes."),
+        ({"name": ""}, "study: name is ''; it must not be empty."),
+        ({"currency": "dollar"}, "study: currency is 'dollar'; it must be a code of three capital letters"),
+        ({"intercept": 1}, "study: intercept is 1; it must be true or false."),
+        ({"response__low": "0"}, "study: response.low is '0'; it must be a number."),
+        ({"response__low": True}, "study: response.low is True; it must be a number."),
+        ({"response__low": float("nan")}, "study: response.low is nan; it must be a finite number."),
+        ({"response__low": 300}, "study: response.low is 300, not below high = 200. The response needs"),
+        (
+            {"response__high": 1e308, "response__low": -1e308},
+            "study: response.high is 1e+308, too far from low",
+        ),
+        (
+            {"features": [{**AGE, "low": 90, "high": 18}]},
+            "study: features[0].low is 90, not below high = 18. Feature 'age'",
+        ),
+        (
+            {"features": [{"name": "age", "low": 1}]},
+            "study: features[0].high is missing. Feature 'age' needs both",
+        ),
+        (
+            {"features": [{"name": "age", "high": 1}]},
+            "study: features[0].low is missing. Feature 'age' needs both",
+        ),
+        (
+            {"features": [AGE, {"name": "x"}]},
+            "study: features[1].low is missing. Feature 'x' needs its public range",
+        ),
+        (
+            {"features": [{**AGE, "levels": ["a", "b"]}]},
+            "study: features[0].levels are given together with low or high.",
+        ),
+        (
+            {"features": [{"name": "x", "levels": ["a"]}]},
+            "study: features[0].levels is ['a']. Feature 'x' needs at least",
+        ),
+        ({"features": [{"name": "x", "levels": ["1", 1]}]}, "study: features[0].levels names '1' twice."),
+        (
+            {"features": [{"name": "x", "levels": "ab"}]},
+            "study: features[0].levels is 'ab'; it must be a list, in [ ].",
+        ),
+        (
+            {"features": [{"name": "x", "levels": ["a", True]}]},
+            "study: features[0].levels[1] is True; it must be text",
+        ),
+        ({"features": 3}, "study: features is 3; it must be a list, in [ ]."),
+        ({"features": [AGE, AGE]}, "study: The name 'age' is used twice."),
+        ({"features": [{**AGE, "name": "intercept"}]}, "study: The name 'intercept' is used twice."),
+        ({"features": [{**AGE, "name": "player"}]}, "study: The name 'player' is used twice."),
+        ({"features": [{**AGE, "name": "weekly_spend"}]}, "study: The name 'weekly_spend' is used twice."),
+        ({"features": [], "intercept": False}, "study: There are no features and no intercept"),
+        ({"design": 3}, "study: design is 3; it must be a section of its own."),
+        ({"response": 3}, "study: response is 3; it must be a section of its own."),
+        (
+            {"design": {}},
+            "study: design.kind is missing. Choose one of 'observed', 'uniform', 'covariance', 'unit-ball'.",
+        ),
+        ({"design__kind": "normal"}, "study: design.kind is 'normal'; choose one of 'observed', 'uniform'"),
+        (
+            {"design": {"kind": "unit-ball"}},
+            "study: features[1].levels is given, but design.kind = 'unit-ball'",
+        ),
+        (
+            {"design": {"kind": "unit-ball"}, "intercept": True},
+            "study: intercept is true, but design.kind = 'unit-ball'",
+        ),
+        (
+            {"design__least_eigenvalue": 0.3},
+            "study: design.least_eigenvalue is 0.3; with 4 columns of x it is at most 1/4",
+        ),
+        ({"design__least_eigenvalue": 0}, "study: design.least_eigenvalue is 0; it must be above 0."),
+        ({"design": COVARIANCE}, "study: design.matrix is 2×2; x has 4 columns, so it must be 4×4."),
+        ({"beliefs__signal": 1.0}, "study: beliefs.signal is 1.0; it must be below 1."),
+        ({"beliefs__signal": 0}, "study: beliefs.signal is 0; it must be above 0."),
+        (
+            {"beliefs__signal": None},
+            "study: beliefs.signal is missing. Give it, or both radius and noise_bound.",
+        ),
+        ({"beliefs__radius": 1}, "study: beliefs.signal is given together with radius or noise_bound."),
+        (
+            {"beliefs": {"radius": 1}},
+            "study: beliefs.signal is missing. Give it, or both radius and noise_bound.",
+        ),
+        ({"beliefs__prior": "flat"}, "study: beliefs.prior is 'flat'; choose one of 'uniform' or 'normal'."),
+        (
+            {"beliefs__prior": "normal"},
+            "study: beliefs.prior_sd goes with prior = 'normal', and that prior needs it.",
+        ),
+        ({"beliefs__prior_sd": 1}, "study: beliefs.prior_sd goes with prior = 'normal'"),
+        (
+            {"beliefs__noise": "uniform", "beliefs__noise_sd": 1},
+            "study: beliefs.noise_sd goes with noise = 'normal'.",
+        ),
+        ({"beliefs__centre": 3}, "study: beliefs.centre is 3; it must be a table of names and numbers."),
+        ({"beliefs__centre": {"age": "x"}}, "study: beliefs.centre.age is 'x'; it must be a number."),
+        (
+            {"beliefs__centre": {"height": 1}},
+            "study: beliefs.centre: 'height' is no coefficient; choose from intercept, age",
+        ),
+        (
+            {"beliefs__centre": {"age": 5}},
+            "study: beliefs.centre has the length 3.6 in units of half the response's range",
+        ),
+        (
+            {"intercept": False, "beliefs__centre": {"intercept": 5}},
+            "study: beliefs.centre: The intercept is off by -95",
+        ),
+        ({"costs__tail": -1}, "study: costs.tail is -1; it must be above 0."),
+        (
+            {"costs__privacy": "cubic"},
+            "study: costs.privacy is 'cubic'; choose one of 'quadratic' or 'linear'.",
+        ),
+        (
+            {"costs": {"kind": "empirical"}},
+            "study: costs.probabilities is missing. Here go kind, file, probabilities",
+        ),
+        ({"costs": {"kind": "empirical", "file": 3}}, "study: costs.file is 3; it must be text, in quotes."),
+        (
+            {"costs": {"kind": "empirical", "file": "no.csv"}},
+            "study: costs: The file of cost quantiles no.csv cannot be read: No such file",
+        ),
+        (
+            {"costs": {"kind": "empirical", "file": "no.csv", "values": [1]}},
+            "study: costs.file is given together with probabilities or values.",
+        ),
+        (
+            {"costs": {"kind": "empirical", "probabilities": [0.1, 1], "values": [0, 1]}},
+            "study: costs: The probabilities run from 0.1 to 1; they must run from 0 to 1.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        study(**changes)
+    assert message in str(caught.value).splitlines()[0]
+    assert "pydantic" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.1], [0.2, 0.5]], "design.matrix is not symmetric: [0][1] is 0.1, [1][0] is 0.2."),
+        ([[0.5, 0.5], [0.5, 0.5]], "design.matrix has the eigenvalue"),
+        ([[0.5, 0.0], [0.0, 0.6]], "design.matrix[1][1] is 0.6, above 1/2"),
+        ([[0.4, 0.0], [0.0, 0.4]], "design.matrix[0][0] is 0.4; the intercept makes it 1/2 = 0.5."),
+        ([[0.5, 0.0], [0.0]], "design.matrix is 2×1/2; x has 2 columns"),
+        ([], "design.matrix is 0×"),
+    ],
+)
+def test_a_matrix_that_is_no_second_moment_is_refused(matrix: list[list[float]], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        study(features=[AGE], design={"kind": "covariance", "matrix": matrix})
+    assert message in str(caught.value)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        study(name=3, currency="x", costs__tail=0, response__low=300)
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"There is no study file '.*nothere\.toml'\. `truthful new DIR`"):
+        Study.load(tmp_path / "nothere.toml")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"study\.toml' is not UTF-8 text"):
+        Study.load(tmp_path / "study.toml")
+
+
+def test_a_directory_is_no_study_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        Study.load(tmp_path)
+
+
+def test_a_syntax_error_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('name = "x"\ncurrency =\n')
+    with pytest.raises(InputError, match=r"mine\.toml is not valid TOML: .*line 2"):
+        Study.load(tmp_path / "mine.toml")
+
+
+def test_problems_of_a_file_carry_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(GAMBLING.read_text().replace("high = 90", "high = 9"))
+    with pytest.raises(InputError, match=r"^mine\.toml: features\[0\]\.low is 18, not below high = 9\."):
+        Study.load(tmp_path / "mine.toml")
