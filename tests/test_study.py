@@ -124,6 +124,15 @@ def test_a_file_of_quantiles_is_found_next_to_the_study_and_becomes_part_of_it(t
     assert Study.from_declaration(loaded.declaration()) == loaded
 
 
+def test_a_missing_file_of_quantiles_is_named(tmp_path: Path) -> None:
+    head = GAMBLING.read_text().split("[costs]")[0]
+    (tmp_path / "study.toml").write_text(head + '[costs]\nkind = "empirical"\nfile = "costs.csv"\n')
+    with pytest.raises(
+        InputError, match=r"^study\.toml: costs: The file of cost quantiles .*costs\.csv cannot be read"
+    ):
+        Study.load(tmp_path / "study.toml")
+
+
 def test_levels_written_as_numbers_are_text() -> None:
     assert study(features=[{"name": "plan", "levels": [1, 2.5, "x"]}]).features[0].levels == ("1", "2.5", "x")
 
@@ -437,7 +446,7 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ({"costs": {"kind": "empirical", "file": 3}}, "study: costs.file is 3; it must be text, in quotes."),
         (
             {"costs": {"kind": "empirical", "file": "no.csv"}},
-            "study: costs: The file of cost quantiles no.csv cannot be read: No such file",
+            "study: costs.file is only read for a study that is itself a file.",
         ),
         (
             {"costs": {"kind": "empirical", "file": "no.csv", "values": [1]}},

@@ -176,7 +176,13 @@ class Empirical(Section):
             return data
         if "probabilities" in data or "values" in data:
             raise ValueError("file is given together with probabilities or values. Give one or the other.")
-        costs = EmpiricalCosts.load(Path((info.context or {}).get("directory", ".")) / data["file"])
+        directory: Path | None = (info.context or {}).get("directory")
+        if directory is None:
+            # A declaration may come from anywhere; it must not make this machine open files.
+            raise ValueError(
+                "file is only read for a study that is itself a file. Give probabilities and values."
+            )
+        costs = EmpiricalCosts.load(directory / data["file"])
         return {**data, "probabilities": costs.probabilities, "values": costs.values}
 
     @model_validator(mode="after")

@@ -86,13 +86,13 @@ class Study:
 
     @classmethod
     def parse(cls, text: str) -> Study:
-        """The study in the text of a study file. Files it names are looked for in the current directory."""
-        return _validated(_toml(text, "study"), "study", Path())
+        """The study in the text of a study file. It may come from anywhere, so it may not name files to read."""
+        return _validated(_toml(text, "study"), "study", None)
 
     @classmethod
     def from_declaration(cls, record: Mapping[str, Any]) -> Study:
-        """The study of a record written by `declaration`."""
-        return _validated(dict(record), "study", Path())
+        """The study of a record written by `declaration`, which names no files."""
+        return _validated(dict(record), "study", None)
 
     def declaration(self) -> dict[str, Any]:
         """All that is declared as a plain record for JSON, with defaults and the quantiles of a named file."""
@@ -282,7 +282,7 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not valid TOML: {problem}.") from None
 
 
-def _validated(data: dict[str, Any], source: str, directory: Path) -> Study:
+def _validated(data: dict[str, Any], source: str, directory: Path | None) -> Study:
     try:
         return Study(Declaration.model_validate(data, context={"directory": directory}))
     except ValidationError as error:
