@@ -1,0 +1,153 @@
+"""Reports in memory: Arrow, pandas and polars tables, dicts of arrays, streams that are read only once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from truthful.errors import InputError
+from truthful.sources import BATCH_ROWS, extra_columns, file_fingerprint, plain
+
+ACCEPTED = "an Arrow table or batch, a pandas or polars frame, or a dict of arrays"
+
+
+class Tables:
+    """Tables in memory, one or several, converted slice by slice."""
+
+    where = "the table of reports"
+
+    def __init__(self, tables: Sequence[Any], columns: tuple[str, ...]) -> None:
+        self._tables = [_opened(table, self.where) for table in tables]
+        self._columns = columns
+        extra = (extra_columns(_names(table), columns, self.where) for table in self._tables)
+        self.extra = tuple(dict.fromkeys(itertools.chain.from_iterable(extra)))
+
+    @property
+    def rows(self) -> int:
+        return sum(int(table.shape[0]) for table in self._tables)
+
+    def batches(self) -> Iterator[Any]:
+        for table in self._tables:
+            yield from _batches(table, self._columns, self.where)
+
+    def fingerprint(self) -> object:
+        return None  # nothing cheap tells whether memory changed; the number of rows is still compared
+
+    def close(self) -> None:
+        pass
+
+
+class Spool:
+    """A stream that can be read only once, kept in a temporary file until it is closed.
+
+    The file holds one Arrow IPC stream after the other: a new one begins wherever the types change.
+    """
+
+    where = "the stream of reports"
+
+    def __init__(self, tables: Iterable[Any], columns: tuple[str, ...], directory: Path | None) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="truthful-", suffix=".arrows", dir=directory)
+        os.close(descriptor)
+        self._path = Path(name)
+        self._remove = weakref.finalize(self, self._path.unlink, missing_ok=True)
+        self._extra: dict[str, None] = {}
+        try:
+            self.rows = self._fill(self._wanted(tables, columns))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        return tuple(self._extra)
+
+    def batches(self) -> Iterator[Any]:
+        with pa.OSFile(str(self._path), "rb") as file:
+            while file.tell() < file.size():
+                with pa.ipc.open_stream(file) as reader:
+                    yield from reader
+
+    def fingerprint(self) -> object:
+        return file_fingerprint(self._path)
+
+    def close(self) -> None:
+        self._remove()
+
+    def _wanted(self, tables: Iterable[Any], columns: tuple[str, ...]) -> Iterator[Any]:
+        for table in tables:
+            known = _opened(table, self.where)
+            self._extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
+            for batch in _batches(known, columns, self.where):
+                yield plain(batch, columns, self.where)
+
+    def _fill(self, batches: Iterator[Any]) -> int:
+        rows = 0
+        with pa.OSFile(str(self._path), "wb") as file:
+            for schema, alike in itertools.groupby(batches, lambda batch: batch.schema):
+                with pa.ipc.new_stream(file, schema) as writer:
+                    for batch in alike:
+                        writer.write_batch(batch)
+                        rows += batch.num_rows
+        return rows
+
+
+def is_table(source: Any) -> bool:
+    """Whether a second look shows the same rows: a table or dict of arrays does, a reader or iterator not."""
+    return isinstance(source, pa.Table | pa.RecordBatch | Mapping) or _is_frame(source)
+
+
+def _is_frame(source: Any) -> bool:
+    """A pandas or polars frame, known by what it can do, so that neither library is imported."""
+    return all(hasattr(source, name) for name in ("__arrow_c_stream__", "columns", "shape", "__getitem__"))
+
+
+def _opened(table: Any, where: str) -> Any:
+    """An Arrow table, batch or reader, or a frame."""
+    with _convertible(where):
+        if isinstance(table, Mapping):
+            return pa.table(dict(table))
+        if is_table(table):
+            return table
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(table)
+    raise InputError(f"A batch of reports is a {type(table).__name__}; it must be {ACCEPTED}.")
+
+
+def _names(table: Any) -> list[str]:
+    arrow = isinstance(table, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+    return list(table.schema.names if arrow else table.columns)
+
+
+def _batches(table: Any, columns: tuple[str, ...], where: str) -> Iterator[Any]:
+    """Arrow batches that hold the wanted columns; a frame is converted one slice at a time."""
+    with _convertible(where):
+        if isinstance(table, pa.RecordBatchReader):
+            yield from table
+        elif isinstance(table, pa.RecordBatch):
+            yield table
+        elif isinstance(table, pa.Table):
+            yield from table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
+        else:
+            rows = table.iloc if hasattr(table, "iloc") else table
+            for start in range(0, table.shape[0], BATCH_ROWS):
+                part = rows[start : start + BATCH_ROWS][list(columns)]
+                yield from pa.RecordBatchReader.from_stream(part)
+
+
+@contextmanager
+def _convertible(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, TypeError) as error:
+        reason = "; ".join(str(part) for part in error.args)
+        raise InputError(
+            f"Cannot read {where}: {reason}. Every column must hold values of one type."
+        ) from None

@@ -1,0 +1,144 @@
+"""Reports from any source, as a stream of Arrow batches that can be read again.
+
+A settlement reads the reports twice, once for the statistics and once for the payments, in memory that does
+not grow with their number. Both passes must see the same reports, so a source that changes is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from truthful.disk import CsvFile, ParquetFiles
+from truthful.errors import InputError
+from truthful.frames import Spool, Tables, is_table
+from truthful.sources import BATCH_ROWS, Source, column_kind, plain
+
+ACCEPTED = (
+    "a path to a .csv, .csv.gz or .parquet file, a directory of .parquet parts, an Arrow, pandas or polars "
+    "table, a dict of arrays, or an iterator of such tables"
+)
+
+
+def open_reports(source: Any, columns: Sequence[str], *, directory: Path | None = None) -> Reports:
+    """Open reports for reading; `columns` are the ones wanted, in the order wanted.
+
+    Use it in a `with` block. A stream that can be read only once is kept in a temporary file in `directory`
+    (the system's own if none is given), which is removed when the block ends.
+    """
+    found = _source(source, tuple(columns), directory)
+    try:
+        return Reports(found, tuple(columns))
+    except BaseException:
+        found.close()
+        raise
+
+
+class Reports:
+    """Reports that can be read again and again, in batches of at most 65,536 rows of plain text and numbers.
+
+    `rows` is their number, or None while it is not known: a CSV file is counted by its first complete pass.
+    `extra` names the columns the source has beyond the wanted ones.
+    """
+
+    def __init__(self, source: Source, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.rows = source.rows
+        self._source = source
+        self._kinds: dict[str, str] = {}
+        self._fingerprint = source.fingerprint()
+        if source.rows == 0 or not any(batch.num_rows for batch in source.batches()):
+            raise InputError(f"In {self.where} there are no reports. There must be one row for each player.")
+
+    @property
+    def where(self) -> str:
+        """The source as messages call it: the name of the file, or "the table of reports"."""
+        return self._source.where
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        return self._source.extra
+
+    def batches(self) -> Iterator[Any]:
+        """One pass over the reports."""
+        rows = 0
+        self._check_unchanged()
+        for batch in self._source.batches():
+            table = plain(batch, self.columns, self.where)
+            self._check_kinds(table.schema, rows)
+            for start in range(0, table.num_rows, BATCH_ROWS):
+                yield table.slice(start, BATCH_ROWS)
+            rows += table.num_rows
+        self._check_unchanged()
+        self._check_rows(rows)
+
+    def close(self) -> None:
+        self._source.close()
+
+    def __enter__(self) -> Reports:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_kinds(self, schema: Any, row: int) -> None:
+        """The string "7" and the number 7 are different players, so one column never holds both."""
+        for name, arrow_type in zip(schema.names, schema.types, strict=True):
+            kind = column_kind(arrow_type)
+            known = kind if kind == "nothing" else self._kinds.setdefault(name, kind)
+            if kind != known:
+                raise InputError(
+                    f"Column {name!r} of {self.where} holds {known} first, and {kind} from row {row + 1} on. "
+                    "Write all of it as text or all of it as numbers."
+                )
+
+    def _check_unchanged(self) -> None:
+        try:
+            unchanged = self._source.fingerprint() == self._fingerprint
+        except FileNotFoundError:
+            unchanged = False
+        if not unchanged:
+            raise InputError(
+                f"The source {self.where} changed while it was being read. "
+                "Start again on reports that nobody writes to."
+            )
+
+    def _check_rows(self, rows: int) -> None:
+        if self.rows not in (None, rows):
+            raise InputError(
+                f"In {self.where} there were {self.rows:,} rows and now there are {rows:,}. "
+                "Start again on reports that nobody writes to."
+            )
+        self.rows = rows
+
+
+def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> Source:
+    if isinstance(source, str | os.PathLike):
+        return _file(Path(source), columns)
+    if is_table(source):
+        return Tables([source], columns)
+    if isinstance(source, list | tuple) and all(map(is_table, source)):
+        return Tables(source, columns)
+    if hasattr(source, "__arrow_c_stream__"):
+        return Spool([source], columns, directory)
+    if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
+        return Spool(source, columns, directory)
+    raise InputError(f"Reports were given as a {type(source).__name__}; they must be {ACCEPTED}.")
+
+
+def _file(path: Path, columns: tuple[str, ...]) -> Source:
+    if not path.exists():
+        raise InputError(
+            f"There is no file {str(path)!r}. Give the path of the reports, from {str(Path.cwd())!r}."
+        )
+    name = path.name.lower()
+    if path.is_dir() or name.endswith(".parquet"):
+        return ParquetFiles(path, columns)
+    if name.endswith((".csv", ".csv.gz")):
+        return CsvFile(path, columns)
+    raise InputError(f"The file {path.name} is of no kind that can be read; reports must be {ACCEPTED}.")
