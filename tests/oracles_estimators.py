@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
+
+import mpmath as mp
+import numpy as np
 
 from truthful.check import Floats
 from truthful.moments import GRID, Moments
@@ -59,3 +63,60 @@ def siphash(key: bytes, message: bytes) -> int:
 def id_bytes(value: Any) -> bytes:
     """What is hashed of a player's id: its UTF-8 bytes, or its 8 little-endian bytes if it is a number."""
     return value.encode() if isinstance(value, str) else (int(value) % 2**64).to_bytes(8, "little")
+
+
+def exact_ridge(moments: Moments, gamma: Fraction) -> list[Fraction]:
+    """(γI + XᵀX)⁻¹Xᵀy by Gaussian elimination on fractions."""
+    d = moments.dimension
+    rows = [
+        [Fraction(int(moments.gram[i, j]), GRID**2) + (gamma if i == j else 0) for j in range(d)]
+        + [Fraction(int(moments.cross[i]), GRID**2)]
+        for i in range(d)
+    ]
+    for k in range(d):
+        rows[k] = [value / rows[k][k] for value in rows[k]]
+        for i in range(d):
+            if i != k:
+                rows[i] = [a - rows[i][k] * b for a, b in zip(rows[i], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def precise_ball_ridge(moments: Moments, gamma: Fraction, radius: Fraction, digits: int = 120) -> list[Any]:
+    """argmin over ‖θ‖ ≤ R of Σ(y − θ·x)² + γ‖θ‖²: eigenvectors and bisection for the multiplier, in mpmath."""
+    with mp.workdps(digits):
+        d = moments.dimension
+        A = mp.matrix(d, d)
+        c = mp.matrix([mp.mpf(int(value)) / GRID**2 for value in moments.cross])
+        for i in range(d):
+            for j in range(d):
+                A[i, j] = mp.mpf(int(moments.gram[i, j])) / GRID**2
+            A[i, i] += mp.mpf(gamma.numerator) / gamma.denominator
+        R = mp.mpf(radius.numerator) / radius.denominator
+        values, vectors = mp.eigsy(A)
+        along = vectors.T * c
+
+        def theta(multiplier: Any) -> Any:
+            return vectors * mp.matrix([along[i] / (values[i] + multiplier) for i in range(d)])
+
+        low, high = mp.mpf(0), mp.norm(c) / R
+        if mp.norm(theta(low)) <= R:
+            return list(theta(low))
+        for _ in range(int(3.4 * digits) + 100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if mp.norm(theta(middle)) > R else (low, middle)
+        return list(theta(low))
+
+
+def distance_to(theta: Any, reference: list[Any], unit: int) -> float:
+    """‖θ/unit − reference‖, with the subtraction done in 120 digits."""
+    with mp.workdps(120):
+        exact = [mp.mpf(r.numerator) / r.denominator if isinstance(r, Fraction) else r for r in reference]
+        return float(
+            mp.norm(mp.matrix([mp.mpf(int(t)) / unit - r for t, r in zip(theta, exact, strict=True)]))
+        )
+
+
+def refitted_predictions(X: Floats, y: Floats) -> Floats:
+    """x_i·θ̂_{−i} by n separate fits."""
+    keep = ~np.eye(len(X), dtype=bool)
+    return np.array([x @ np.linalg.lstsq(X[k], y[k], rcond=None)[0] for x, k in zip(X, keep, strict=True)])

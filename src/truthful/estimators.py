@@ -1,0 +1,327 @@
+"""The four private estimators: exact statistics in, queries for the noise sampler out, estimates back.
+
+A query is an integer vector with a proven L2 sensitivity: the most it can move when one player's whole
+record is replaced by any other. Adding noise with P(k) ∝ exp(−‖k‖·ε/sensitivity) on the same lattice
+releases it with ε-differential privacy, exactly. Everything public is decided before the data are seen;
+everything done to an answer is post-processing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.moments import PRODUCT, Moments, PythonIntegers, response_limit
+from truthful.sensitivity import GRAM_SENSITIVITY, cross_sensitivity, minimiser_distance, sqrt_above
+from truthful.solve import RADIUS_RANGE, TOLERANCE, UNIT, ball_ridge, free_ridge, require_solvable
+
+LATTICE = 2**40  # the sensitivity of a released minimiser spans about this many lattice steps
+
+Epsilon = float | Fraction
+
+
+@dataclass(frozen=True)
+class Query:
+    """One vector about to be released, on an integer lattice.
+
+    The sensitivity bounds sqrt(Σ w_j (k_j − k'_j)²) over all neighbouring data sets, in lattice units;
+    rounding and the solver's error are in it. It is never a function of the data.
+    """
+
+    value: tuple[int, ...]
+    unit: Fraction  # one lattice unit, in normalised units
+    sensitivity: Fraction
+    weights: tuple[int, ...]
+    share: Fraction  # of the estimate's epsilon
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A private estimate: the privacy noise in θ̂ is spread @ v, v with density ∝ exp(−‖v‖/scale).
+
+    For `noisy-statistics`, gram_scale is the scale of the noise N in XᵀX/n, of density ∝
+    exp(−‖N‖_F/gram_scale), and enters θ̂ as −spread @ N @ θ, to first order. `lattice` and `gram_lattice`
+    are the steps of the two releases.
+    """
+
+    theta: Floats
+    spread: Floats
+    scale: float
+    lattice: float = 0.0
+    gram_scale: float | None = None
+    gram_lattice: float | None = None
+
+
+class Estimator(Protocol):
+    """What every private estimator does."""
+
+    @property
+    def name(self) -> str: ...
+
+    def queries(self, moments: Moments) -> tuple[Query, ...]:
+        """The vectors to release."""
+        ...
+
+    def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
+        """The estimate from the noisy answers to the queries of `count` players."""
+        ...
+
+    def sensitivity(self, count: int) -> float:
+        """L2 sensitivity of the released vector that estimates the coefficients, in normalised units."""
+        ...
+
+    def noise_scale(self, count: int, epsilon: Epsilon) -> float:
+        """The scale of that vector's noise, in normalised units."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class KnownDesign:
+    """θ̂ = Σ⁻¹(Xᵀy/n + v): features whose second moments E[xxᵀ] = Σ are known. Unbiased.
+
+    The released vector is the integer sum Σ k_x k_y. One record moves it by at most 2‖k_x‖|k_y|, attained by
+    turning y into −y.
+    """
+
+    Sigma: Floats
+    response_bound: float
+    name: ClassVar[str] = "known-design"
+
+    def __post_init__(self) -> None:
+        Sigma = check.matrix("Sigma", self.Sigma)
+        if not np.array_equal(Sigma, Sigma.T) or not np.linalg.eigvalsh(Sigma)[0] > 0:
+            raise InputError(
+                "Sigma must be symmetric with positive eigenvalues: the features' second moments E[x xᵀ]."
+            )
+        response_limit(self.response_bound)
+
+    def queries(self, moments: Moments) -> tuple[Query, ...]:
+        _require_players(moments, len(self.Sigma))
+        return (_cross_query(moments, self.response_bound, Fraction(1)),)
+
+    def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
+        inverse = np.asarray(np.linalg.inv(self.Sigma), dtype=np.float64)
+        mean = _floats(answers[0], _product_unit(count))
+        return Estimate(
+            inverse @ mean, inverse, self.noise_scale(count, epsilon), lattice=float(_product_unit(count))
+        )
+
+    def sensitivity(self, count: int) -> float:
+        return float(cross_sensitivity(self.response_bound) * _product_unit(count))
+
+    def noise_scale(self, count: int, epsilon: Epsilon) -> float:
+        return float(cross_sensitivity(self.response_bound) * _product_unit(count) / Fraction(epsilon))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyStatistics:
+    """θ̂ = (XᵀX/n + N)⁻¹(Xᵀy/n + v), eigenvalues floored: features about which nothing is known.
+
+    Two releases share epsilon. The upper triangle of Σ k_x k_xᵀ, off-diagonal entries weighing 2 so that the
+    norm is Frobenius's: ‖xxᵀ − x'x'ᵀ‖²_F = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2, attained by orthogonal unit vectors.
+    And Σ k_x k_y.
+
+    Eigenvalues below `floor` (by default s_N·d^1.5, about the spectral norm of N) are noise and are raised to it.
+    """
+
+    dimension: int
+    response_bound: float
+    gram_share: float | Fraction = Fraction(1, 2)
+    floor: float | None = None
+    name: ClassVar[str] = "noisy-statistics"
+
+    def __post_init__(self) -> None:
+        check.integer("dimension", self.dimension)
+        response_limit(self.response_bound)
+        check.share("gram_share", float(self.gram_share))
+        if self.floor is not None:
+            check.positive("floor", self.floor)
+
+    def queries(self, moments: Moments) -> tuple[Query, ...]:
+        _require_players(moments, self.dimension)
+        rows, columns = np.triu_indices(self.dimension)
+        gram = Query(
+            value=tuple(int(k) for k in moments.gram[rows, columns]),
+            unit=_product_unit(moments.count),
+            sensitivity=Fraction(GRAM_SENSITIVITY),
+            weights=tuple(1 if i == j else 2 for i, j in zip(rows, columns, strict=True)),
+            share=Fraction(self.gram_share),
+        )
+        return gram, _cross_query(moments, self.response_bound, 1 - Fraction(self.gram_share))
+
+    def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
+        unit = _product_unit(count)
+        inverse = self._floored_inverse(_floats(answers[0], unit), self.eigenvalue_floor(count, epsilon))
+        return Estimate(
+            inverse @ _floats(answers[1], unit),
+            inverse,
+            self.noise_scale(count, epsilon),
+            lattice=float(unit),
+            gram_scale=self.gram_scale(count, epsilon),
+            gram_lattice=float(unit),
+        )
+
+    def sensitivity(self, count: int) -> float:
+        return float(cross_sensitivity(self.response_bound) * _product_unit(count))
+
+    def noise_scale(self, count: int, epsilon: Epsilon) -> float:
+        spent = Fraction(epsilon) * (1 - Fraction(self.gram_share))
+        return float(cross_sensitivity(self.response_bound) * _product_unit(count) / spent)
+
+    def gram_scale(self, count: int, epsilon: Epsilon) -> float:
+        """s_N, the scale of the noise in XᵀX/n: √2/(n·ε·gram_share)."""
+        return float(
+            GRAM_SENSITIVITY * _product_unit(count) / (Fraction(epsilon) * Fraction(self.gram_share))
+        )
+
+    def eigenvalue_floor(self, count: int, epsilon: Epsilon) -> float:
+        """ℓ: the declared floor, or s_N·d^1.5."""
+        return self.gram_scale(count, epsilon) * self.dimension**1.5 if self.floor is None else self.floor
+
+    def _floored_inverse(self, triangle: Floats, floor: float) -> Floats:
+        gram = np.zeros((self.dimension, self.dimension))
+        gram[np.triu_indices(self.dimension)] = triangle
+        values, vectors = np.linalg.eigh(gram, UPLO="U")
+        inverse: Floats = vectors / np.maximum(values, floor) @ vectors.T
+        return inverse
+
+
+class _Ridge(ABC):
+    """A release of a minimiser of Σ(y − θ·x)² + γ‖θ‖², rounded to a lattice far finer than its noise."""
+
+    dimension: int
+    gamma: float
+    response_bound: float
+
+    def __post_init__(self) -> None:
+        check.integer("dimension", self.dimension)
+        require_solvable(1, Fraction(check.positive("gamma", self.gamma)))
+        response_limit(self.response_bound)
+
+    @abstractmethod
+    def _minimiser(self, moments: Moments) -> PythonIntegers:
+        """The minimiser, within TOLERANCE, in units of 2⁻³⁸⁴."""
+
+    @abstractmethod
+    def _distance(self, count: int) -> Fraction:
+        """The furthest that replacing one record can move the exact minimiser."""
+
+    def queries(self, moments: Moments) -> tuple[Query, ...]:
+        _require_players(moments, self.dimension)
+        step = self._step(moments.count)
+        nearest = (self._minimiser(moments) + int(step * UNIT) // 2) // int(step * UNIT)
+        return (
+            Query(
+                value=tuple(int(k) for k in nearest),
+                unit=step,
+                sensitivity=self._lattice_sensitivity(moments.count),
+                weights=(1,) * self.dimension,
+                share=Fraction(1),
+            ),
+        )
+
+    def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
+        step = self._step(count)
+        theta, spread = _floats(answers[0], step), np.eye(self.dimension)
+        return Estimate(theta, spread, self.noise_scale(count, epsilon), lattice=float(step))
+
+    def sensitivity(self, count: int) -> float:
+        return float(self._lattice_sensitivity(count) * self._step(count))
+
+    def noise_scale(self, count: int, epsilon: Epsilon) -> float:
+        return float(self._lattice_sensitivity(count) * self._step(count) / Fraction(epsilon))
+
+    def _step(self, count: int) -> Fraction:
+        """The lattice: the largest power of two up to 2⁻⁴⁰ of the sensitivity."""
+        require_solvable(check.integer("count", count), Fraction(self.gamma))
+        return _power_of_two_below(self._distance(count) / LATTICE)
+
+    def _lattice_sensitivity(self, count: int) -> Fraction:
+        """Two exact minimisers' distance, two solver errors and two roundings of half a step in every coordinate."""
+        step = self._step(count)
+        widened = self._distance(count) + 2 * TOLERANCE + step * sqrt_above(Fraction(self.dimension))
+        return Fraction(ceil(widened / step))
+
+
+@dataclass(frozen=True)
+class RidgeBall(_Ridge):
+    """θ̂ = argmin over ‖θ‖ ≤ R of Σ(y − θ·x)² + γ‖θ‖², plus v: the paper's, with a sensitivity that holds."""
+
+    dimension: int
+    gamma: float
+    radius: float
+    response_bound: float
+    name: ClassVar[str] = "ridge-ball"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = RADIUS_RANGE
+        if not low <= Fraction(check.positive("radius", self.radius)) <= high:
+            raise InputError(f"radius is {self.radius!r}; it must lie between 2^-20 and {high}.")
+
+    def _minimiser(self, moments: Moments) -> PythonIntegers:
+        return ball_ridge(moments, Fraction(self.gamma), Fraction(self.radius))
+
+    def _distance(self, count: int) -> Fraction:
+        return minimiser_distance(self.radius, self.response_bound, self.gamma)
+
+
+@dataclass(frozen=True)
+class RidgeFree(_Ridge):
+    """θ̂ = (γI + XᵀX)⁻¹Xᵀy + v.
+
+    Its norm is at most ‖(γI+XᵀX)⁻¹Xᵀ‖·‖y‖ ≤ Y√m/(2√γ), since σ/(γ+σ²) ≤ 1/(2√γ). So it is also the minimiser
+    over the ball of that radius, and moves no further than that one: never more than Y(2 + ½√(m/γ))/γ.
+    """
+
+    dimension: int
+    gamma: float
+    response_bound: float
+    name: ClassVar[str] = "ridge-free"
+
+    def _minimiser(self, moments: Moments) -> PythonIntegers:
+        return free_ridge(moments, Fraction(self.gamma))
+
+    def _distance(self, count: int) -> Fraction:
+        square_radius = Fraction(self.response_bound) ** 2 * count / (4 * Fraction(self.gamma))
+        return minimiser_distance(sqrt_above(square_radius), self.response_bound, self.gamma)
+
+
+def _cross_query(moments: Moments, response_bound: float, share: Fraction) -> Query:
+    return Query(
+        value=tuple(int(k) for k in moments.cross),
+        unit=_product_unit(moments.count),
+        sensitivity=cross_sensitivity(response_bound),
+        weights=(1,) * moments.dimension,
+        share=share,
+    )
+
+
+def _product_unit(count: int) -> Fraction:
+    """A unit of a sum of products of grid integers, as a mean over the players."""
+    return Fraction(1, PRODUCT * check.integer("count", count))
+
+
+def _require_players(moments: Moments, dimension: int) -> None:
+    if moments.dimension != dimension:
+        raise InputError(f"The moments have dimension {moments.dimension}; the estimator has {dimension}.")
+    check.integer("count", moments.count)
+
+
+def _floats(answer: Sequence[int], unit: Fraction) -> Floats:
+    return np.array([float(k * unit) for k in answer])
+
+
+def _power_of_two_below(x: Fraction) -> Fraction:
+    """The largest power of two that is at most x."""
+    power = Fraction(2) ** (x.numerator.bit_length() - x.denominator.bit_length())
+    return power if power <= x else power / 2

@@ -1,0 +1,63 @@
+"""How far one player can move a released vector: proven, for the worst of all data, in rational arithmetic.
+
+Two data sets are neighbours if they have as many players and differ in one player's whole record, ‖x‖ ≤ 1 and
+|y| ≤ Y in both. Every bound is an upper bound as computed, not only on paper: square roots are rounded up.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+
+from truthful.moments import GRID, PRODUCT, response_limit
+
+# Of Σ k_x k_xᵀ in Frobenius norm: ‖xxᵀ − x'x'ᵀ‖² = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2. The least integer above √2·2^40.
+GRAM_SENSITIVITY = isqrt(2 * PRODUCT**2) + 1
+
+
+def cross_sensitivity(response_bound: float) -> Fraction:
+    """Of Σ k_x k_y: 2·2²⁰·floor(2²⁰·Y), exactly, attained by turning y into −y."""
+    return Fraction(2 * GRID * response_limit(response_bound))
+
+
+def minimiser_distance(radius: float | Fraction, response_bound: float, gamma: float) -> Fraction:
+    """An upper bound on the distance of two ridge minimisers over ‖θ‖ ≤ R whose data differ in one record.
+
+    Let θ and θ' be the minimisers, m their midpoint and u the direction of e = θ' − θ. The two optimality
+    conditions ⟨∇F(θ), e⟩ ≥ 0 ≥ ⟨∇F'(θ'), e⟩ and the γ-strong convexity of what the data sets share give
+
+        γ‖e‖ ≤ (y' − θ'·x')(x'·u) − (y − θ·x)(x·u)
+             ≤ Y|x·u| + (m·x)(x·u) + Y|x'·u| − (m·x')(x'·u),
+
+    as θ·x = m·x − ‖e‖(x·u)/2, θ'·x' = m·x' + ‖e‖(x'·u)/2. Only the parts of x and x' in the plane of u and m
+    count, and norm 1 there is worst: at angles b and b' from u, with m at angle a from the normal of u, the bound
+    is Y(cos b + cos b') + ‖m‖·sin(b+b')·cos(b−b'+a) ≤ 2cos B·(Y + R·sin|B|), B = (b+b')/2. Its largest value is
+
+        C = 2√(1−t²)·(Y + Rt),   t = 2R/(Y + √(Y²+8R²)) = (−Y + √(Y²+8R²))/(4R).
+
+    So the distance is at most C/γ; and never more than 2R, the diameter. In two or more dimensions C/γ is
+    attained in the limit of large γ, by two records that are mirror images in the direction of θ.
+    """
+    R, Y = Fraction(radius), Fraction(response_bound)
+    discriminant = Y**2 + 8 * R**2
+    t_above, t_below = 2 * R / (Y + _sqrt_below(discriminant)), 2 * R / (Y + sqrt_above(discriminant))
+    C = 2 * sqrt_above(1 - t_below**2) * (Y + R * t_above)
+    return min(C / Fraction(gamma), 2 * R)
+
+
+def published_sensitivity(radius: float, noise_bound: float, gamma: float) -> float:
+    """(4B+2M)/γ with B = R², the paper's lemma. False: for comparison only, no estimator uses it.
+
+    It takes |θ·x| ≤ B for ≤ √B, and a Lipschitz constant that squared loss does not have for unconstrained θ.
+    """
+    return (4 * radius**2 + 2 * noise_bound) / gamma
+
+
+def _sqrt_below(x: Fraction) -> Fraction:
+    """√x rounded down to a multiple of 2⁻²⁰⁰."""
+    return Fraction(isqrt((x.numerator << 400) // x.denominator), 2**200)
+
+
+def sqrt_above(x: Fraction) -> Fraction:
+    """√x rounded up, by at most 2⁻²⁰⁰."""
+    return _sqrt_below(x) + Fraction(1, 2**200)
