@@ -100,7 +100,7 @@ class SeededBits:
 
 
 def sample(dimension: int, scale: Fraction, bits: Bits, weights: Sequence[int] | None = None) -> list[int]:
-    """One exact draw of P(k) ∝ exp(−sqrt(Σ w_j k_j²)/scale) on integer vectors; weights are 1 unless given."""
+    """One exact draw of P(k) ∝ exp(−sqrt(Σ w_j k_j²)/scale) on integer vectors; weights 1 unless given."""
     d = check.integer("dimension", dimension)
     if type(scale) not in (Fraction, int):
         raise InputError(f"scale is {scale!r}; it must be a Fraction, so that no rounding enters the noise.")
