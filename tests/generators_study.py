@@ -1,12 +1,36 @@
-"""Hypothesis strategies for studies and the people in them."""
+"""The example study with changes, and hypothesis strategies for studies and the people in them."""
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 from truthful.study import Study
+
+GAMBLING = Path(__file__).parent.parent / "examples" / "gambling" / "study.toml"
+
+
+def declaration(**changes: Any) -> dict[str, Any]:
+    """What the gambling study declares, with sections or keys replaced: `beliefs__signal=2`, or removed with None."""
+    record: dict[str, Any] = tomllib.loads(GAMBLING.read_text())
+    for path, value in changes.items():
+        *sections, key = path.split("__")
+        target = record
+        for section in sections:
+            target = target[section]
+        if value is None:
+            del target[key]
+        else:
+            target[key] = value
+    return record
+
+
+def gambling(**changes: Any) -> Study:
+    return Study.from_declaration(declaration(**changes))
+
 
 NAMES = ("age", "income", "children", "region", "plan")
 

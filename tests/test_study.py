@@ -1,43 +1,22 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from generators_study import people, studies
+from generators_study import GAMBLING, declaration, people, studies
+from generators_study import gambling as study
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles_study import predict_raw
 
-from truthful.complaints import EXAMPLES, SECTIONS
+from truthful.complaints import SECTIONS
 from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
 from truthful.errors import InputError
 from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.study import Study, template
-
-GAMBLING = Path(__file__).parent.parent / "examples" / "gambling" / "study.toml"
-
-
-def declaration(**changes: Any) -> dict[str, Any]:
-    """The gambling study with sections or keys replaced: `beliefs__signal=2`, or removed with None."""
-    record: dict[str, Any] = tomllib.loads(GAMBLING.read_text())
-    for path, value in changes.items():
-        *sections, key = path.split("__")
-        target = record
-        for section in sections:
-            target = target[section]
-        if value is None:
-            del target[key]
-        else:
-            target[key] = value
-    return record
-
-
-def study(**changes: Any) -> Study:
-    return Study.from_declaration(declaration(**changes))
 
 
 def ball(d: int = 3, **changes: Any) -> Study:
@@ -86,16 +65,6 @@ def test_options_in_the_templates_comments_are_valid() -> None:
     opened = Study.parse(text)
     assert opened.beliefs.prior == NormalBall(radius=0.6, sd=0.2)
     assert dict(opened.raw_coefficients(np.zeros(4)))["age"] == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("section", EXAMPLES)
-def test_a_missing_section_is_named_and_shown(section: str) -> None:
-    with pytest.raises(InputError) as caught:
-        study(**{section: None})
-    message = str(caught.value)
-    assert f"The section [{section}] is missing" in message
-    example = tomllib.loads("\n".join(line.removeprefix("    ") for line in message.splitlines()[1:]))
-    assert study(**{section: example[section]})
 
 
 def test_laws_follow_the_beliefs() -> None:
@@ -302,215 +271,3 @@ def test_a_covariance_study_knows_its_matrix() -> None:
 
 def test_a_declared_least_eigenvalue_is_kept() -> None:
     assert study(design={"kind": "observed", "least_eigenvalue": 0.05}).least_eigenvalue == 0.05
-
-
-# What is wrong
-
-
-AGE = {"name": "age", "low": 18, "high": 90}
-COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"colour": 1}, "study: colour is not a known key. Here go name, currency, intercept, response"),
-        ({"response__lo": 1}, "study: response.lo is not a known key. Here go name, low, high, question."),
-        (
-            {"features": [AGE, {**AGE, "hi": 1}]},
-            "study: features[1].hi is not a known key. Here go name, low",
-        ),
-        (
-            {"design__matrix": [[1]]},
-            "study: design.matrix is not a known key. Here go kind, least_eigenvalue.",
-        ),
-        ({"costs__median": 1}, "study: costs.median is not a known key. Here go kind, tail, scale, privacy."),
-        ({"response__high": None}, "study: response.high is missing. Here go name, low, high, question."),
-        ({"costs__tail": None}, "study: costs.tail is missing. Here go kind, tail"),
-        ({"name": 3}, "study: name is 3; it must be text, in quotes."),
-        ({"name": ""}, "study: name is ''; it must not be empty."),
-        ({"currency": "dollar"}, "study: currency is 'dollar'; it must be a code of three capital letters"),
-        ({"intercept": 1}, "study: intercept is 1; it must be true or false."),
-        ({"response__low": "0"}, "study: response.low is '0'; it must be a number."),
-        ({"response__low": True}, "study: response.low is True; it must be a number."),
-        ({"response__low": float("nan")}, "study: response.low is nan; it must be a finite number."),
-        ({"response__low": 300}, "study: response.low is 300, not below high = 200. The response needs"),
-        (
-            {"response__high": 1e308, "response__low": -1e308},
-            "study: response.high is 1e+308, too far from low",
-        ),
-        (
-            {"features": [{**AGE, "low": 90, "high": 18}]},
-            "study: features[0].low is 90, not below high = 18. Feature 'age'",
-        ),
-        (
-            {"features": [{"name": "age", "low": 1}]},
-            "study: features[0].high is missing. Feature 'age' needs both",
-        ),
-        (
-            {"features": [{"name": "age", "high": 1}]},
-            "study: features[0].low is missing. Feature 'age' needs both",
-        ),
-        (
-            {"features": [AGE, {"name": "x"}]},
-            "study: features[1].low is missing. Feature 'x' needs its public range",
-        ),
-        (
-            {"features": [{**AGE, "levels": ["a", "b"]}]},
-            "study: features[0].levels are given together with low or high.",
-        ),
-        (
-            {"features": [{"name": "x", "levels": ["a"]}]},
-            "study: features[0].levels is ['a']. Feature 'x' needs at least",
-        ),
-        ({"features": [{"name": "x", "levels": ["1", 1]}]}, "study: features[0].levels names '1' twice."),
-        (
-            {"features": [{"name": "x", "levels": "ab"}]},
-            "study: features[0].levels is 'ab'; it must be a list, in [ ].",
-        ),
-        (
-            {"features": [{"name": "x", "levels": ["a", True]}]},
-            "study: features[0].levels[1] is True; it must be text",
-        ),
-        ({"features": 3}, "study: features is 3; it must be a list, in [ ]."),
-        ({"features": [AGE, AGE]}, "study: The name 'age' is used twice."),
-        ({"features": [{**AGE, "name": "intercept"}]}, "study: The name 'intercept' is used twice."),
-        ({"features": [{**AGE, "name": "player"}]}, "study: The name 'player' is used twice."),
-        ({"features": [{**AGE, "name": "weekly_spend"}]}, "study: The name 'weekly_spend' is used twice."),
-        ({"features": [], "intercept": False}, "study: There are no features and no intercept"),
-        ({"design": 3}, "study: design is 3; it must be a section of its own."),
-        ({"response": 3}, "study: response is 3; it must be a section of its own."),
-        (
-            {"design": {}},
-            "study: design.kind is missing. Choose one of 'observed', 'uniform', 'covariance', 'unit-ball'.",
-        ),
-        ({"design__kind": "normal"}, "study: design.kind is 'normal'; choose one of 'observed', 'uniform'"),
-        (
-            {"design": {"kind": "unit-ball"}},
-            "study: features[1].levels is given, but design.kind = 'unit-ball'",
-        ),
-        (
-            {"design": {"kind": "unit-ball"}, "intercept": True},
-            "study: intercept is true, but design.kind = 'unit-ball'",
-        ),
-        (
-            {"design__least_eigenvalue": 0.3},
-            "study: design.least_eigenvalue is 0.3; with 4 columns of x it is at most 1/4",
-        ),
-        ({"design__least_eigenvalue": 0}, "study: design.least_eigenvalue is 0; it must be above 0."),
-        ({"design": COVARIANCE}, "study: design.matrix is 2×2; x has 4 columns, so it must be 4×4."),
-        ({"beliefs__signal": 1.0}, "study: beliefs.signal is 1.0; it must be below 1."),
-        ({"beliefs__signal": 0}, "study: beliefs.signal is 0; it must be above 0."),
-        (
-            {"beliefs__signal": None},
-            "study: beliefs.signal is missing. Give it, or both radius and noise_bound.",
-        ),
-        ({"beliefs__radius": 1}, "study: beliefs.signal is given together with radius or noise_bound."),
-        (
-            {"beliefs": {"radius": 1}},
-            "study: beliefs.signal is missing. Give it, or both radius and noise_bound.",
-        ),
-        ({"beliefs__prior": "flat"}, "study: beliefs.prior is 'flat'; choose one of 'uniform' or 'normal'."),
-        (
-            {"beliefs__prior": "normal"},
-            "study: beliefs.prior_sd goes with prior = 'normal', and that prior needs it.",
-        ),
-        ({"beliefs__prior_sd": 1}, "study: beliefs.prior_sd goes with prior = 'normal'"),
-        (
-            {"beliefs__noise": "uniform", "beliefs__noise_sd": 1},
-            "study: beliefs.noise_sd goes with noise = 'normal'.",
-        ),
-        ({"beliefs__centre": 3}, "study: beliefs.centre is 3; it must be a table of names and numbers."),
-        ({"beliefs__centre": {"age": "x"}}, "study: beliefs.centre.age is 'x'; it must be a number."),
-        (
-            {"beliefs__centre": {"height": 1}},
-            "study: beliefs.centre: 'height' is no coefficient; choose from intercept, age",
-        ),
-        (
-            {"beliefs__centre": {"age": 5}},
-            "study: beliefs.centre has the length 3.6 in units of half the response's range",
-        ),
-        (
-            {"intercept": False, "beliefs__centre": {"intercept": 5}},
-            "study: beliefs.centre: The intercept is off by -95",
-        ),
-        ({"costs__tail": -1}, "study: costs.tail is -1; it must be above 0."),
-        (
-            {"costs__privacy": "cubic"},
-            "study: costs.privacy is 'cubic'; choose one of 'quadratic' or 'linear'.",
-        ),
-        (
-            {"costs": {"kind": "empirical"}},
-            "study: costs.probabilities is missing. Here go kind, file, probabilities",
-        ),
-        ({"costs": {"kind": "empirical", "file": 3}}, "study: costs.file is 3; it must be text, in quotes."),
-        (
-            {"costs": {"kind": "empirical", "file": "no.csv"}},
-            "study: costs.file is only read for a study that is itself a file.",
-        ),
-        (
-            {"costs": {"kind": "empirical", "file": "no.csv", "values": [1]}},
-            "study: costs.file is given together with probabilities or values.",
-        ),
-        (
-            {"costs": {"kind": "empirical", "probabilities": [0.1, 1], "values": [0, 1]}},
-            "study: costs: The probabilities run from 0.1 to 1; they must run from 0 to 1.",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        study(**changes)
-    assert message in str(caught.value).splitlines()[0]
-    assert "pydantic" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[0.5, 0.1], [0.2, 0.5]], "design.matrix is not symmetric: [0][1] is 0.1, [1][0] is 0.2."),
-        ([[0.5, 0.5], [0.5, 0.5]], "design.matrix has the eigenvalue"),
-        ([[0.5, 0.0], [0.0, 0.6]], "design.matrix[1][1] is 0.6, above 1/2"),
-        ([[0.4, 0.0], [0.0, 0.4]], "design.matrix[0][0] is 0.4; the intercept makes it 1/2 = 0.5."),
-        ([[0.5, 0.0], [0.0]], "design.matrix is 2×1/2; x has 2 columns"),
-        ([], "design.matrix is 0×"),
-    ],
-)
-def test_a_matrix_that_is_no_second_moment_is_refused(matrix: list[list[float]], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        study(features=[AGE], design={"kind": "covariance", "matrix": matrix})
-    assert message in str(caught.value)
-
-
-def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(InputError) as caught:
-        study(name=3, currency="x", costs__tail=0, response__low=300)
-    assert len(str(caught.value).splitlines()) == 4
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"There is no study file '.*nothere\.toml'\. `truthful new DIR`"):
-        Study.load(tmp_path / "nothere.toml")
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"study\.toml' is not UTF-8 text"):
-        Study.load(tmp_path / "study.toml")
-
-
-def test_a_directory_is_no_study_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        Study.load(tmp_path)
-
-
-def test_a_syntax_error_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('name = "x"\ncurrency =\n')
-    with pytest.raises(InputError, match=r"mine\.toml is not valid TOML: .*line 2"):
-        Study.load(tmp_path / "mine.toml")
-
-
-def test_problems_of_a_file_carry_its_name(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(GAMBLING.read_text().replace("high = 90", "high = 9"))
-    with pytest.raises(InputError, match=r"^mine\.toml: features\[0\]\.low is 18, not below high = 9\."):
-        Study.load(tmp_path / "mine.toml")
