@@ -1,0 +1,89 @@
+"""What a report says: the own prediction q, the expected peer prediction given one's own data.
+
+q(x, y) = ‖x‖ · E[ψ(u) | x, y] with u = θ·x/‖x‖, under the declared prior and noise law. A player scored against q by a
+proper rule does best by reporting the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from truthful import check, posterior
+from truthful.check import Floats
+from truthful.curves import IDENTITY, Curve
+from truthful.errors import InputError
+from truthful.laws import Noise, Prior
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """The declared law of everything unknown: θ ~ prior in `dimension` dimensions, y = θ·x + z with z ~ noise.
+
+    Isotropic priors make q a function of r = ‖x‖ and y alone. Reports that cannot happen, |y| > Rr + M, are moved
+    to the nearest edge.
+    """
+
+    dimension: int
+    prior: Prior
+    noise: Noise
+
+    def __post_init__(self) -> None:
+        check.integer("dimension", self.dimension)
+
+    @property
+    def radius(self) -> float:
+        """R, the bound on ‖θ‖."""
+        return self.prior.radius
+
+    @property
+    def noise_bound(self) -> float:
+        """M, the bound on |z|."""
+        return self.noise.bound
+
+    @property
+    def response_bound(self) -> float:
+        """Y = R + M, the bound on |y| when ‖x‖ ≤ 1."""
+        return self.radius + self.noise_bound
+
+    @property
+    def noise_variance(self) -> float:
+        """σ², the variance of z."""
+        return self.noise.variance
+
+    def own_prediction(self, X: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
+        """q for every row of X and report in y, to 1e-9.
+
+        `scale` is the scale of the peer noise along x, one number or one per player; only a clipped curve uses it.
+        """
+        features = check.matrix("X", X, self.dimension)
+        reports = check.vector("y", y, len(features))
+        return self.prediction(np.linalg.norm(features, axis=1), reports, curve, scale)
+
+    def prediction(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
+        """q at ‖x‖ = r and report y by direct quadrature, to 1e-11 R. Arguments broadcast."""
+        lengths, reports, scales = _players(r, y, scale)
+        mean = posterior.mean(self, lengths.ravel(), reports.ravel(), curve, scales.ravel())
+        return lengths * mean.reshape(lengths.shape)
+
+    def slope(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
+        """∂q/∂y at ‖x‖ = r and report y, to 1e-8 R / M. Arguments broadcast."""
+        lengths, reports, scales = _players(r, y, scale)
+        value = posterior.slope(self, lengths.ravel(), reports.ravel(), curve, scales.ravel())
+        return value.reshape(lengths.shape)
+
+
+def _players(r: Any, y: Any, scale: Any) -> tuple[Floats, Floats, Floats]:
+    """The three arguments as arrays of one shape, checked."""
+    arrays = []
+    for name, values, least in (("r", r, 0.0), ("y", y, -np.inf), ("scale", scale, 0.0)):
+        array = np.asarray(values, dtype=np.float64)
+        bad = ~(np.isfinite(array) & (array >= least))
+        if bad.any():
+            wanted = "finite" if least < 0 else "finite and 0 or above"
+            raise InputError(f"{name} is {array[bad][0]}; it must be {wanted}.")
+        arrays.append(array)
+    lengths, reports, scales = np.broadcast_arrays(*arrays)
+    return lengths, reports, scales

@@ -1,0 +1,280 @@
+"""What everybody believes before the reports: priors on θ and laws of the response noise z.
+
+A prior is isotropic on the ball ‖θ‖ ≤ R, so the projection u = θ·x/‖x‖ has the same density f on [-R, R] for
+every x. A noise law is a symmetric density g on [-M, M]. Both are used through logarithms, which neither
+underflow in a hundred dimensions nor at the edge of the support.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import special
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError
+
+
+class Prior(Protocol):
+    """An isotropic law of θ on the ball of radius R."""
+
+    @property
+    def radius(self) -> float: ...
+
+    def log_weight(self, t: Floats, dimension: int) -> Floats:
+        """log of f(u) sin t at u = R cos t, up to a constant: the density of the angle t in [0, π]."""
+
+    def projected_density(self, u: Floats, dimension: int) -> Floats:
+        """f(u), up to a constant, on [-R, R]; zero outside."""
+
+    def variance(self, dimension: int) -> float:
+        """Variance of one coordinate of θ, which is also that of u."""
+
+    def sample(self, rng: np.random.Generator, dimension: int, size: int) -> Floats:
+        """`size` independent draws of θ, one a row."""
+
+
+class Noise(Protocol):
+    """A symmetric law of the response noise z on [-M, M]."""
+
+    @property
+    def bound(self) -> float: ...
+
+    @property
+    def variance(self) -> float: ...
+
+    def density(self, z: Floats) -> Floats:
+        """g(z); zero outside [-M, M]."""
+
+    def log_density(self, z: Floats) -> Floats:
+        """log g(z) up to a constant, for z in [-M, M]."""
+
+    def score(self, z: Floats) -> Floats:
+        """(log g)'(z), for z in [-M, M]."""
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """`size` independent draws of z."""
+
+
+@dataclass(frozen=True)
+class UniformBall:
+    """θ uniform on the ball of radius R: f(u) ∝ (R² - u²)^((d-1)/2)."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        check.positive("radius", self.radius)
+
+    def log_weight(self, t: Floats, dimension: int) -> Floats:
+        return dimension * np.log(np.sin(t))
+
+    def projected_density(self, u: Floats, dimension: int) -> Floats:
+        inside = np.maximum(1 - np.square(np.asarray(u) / self.radius), 0.0)
+        return np.where(np.abs(u) <= self.radius, inside ** ((dimension - 1) / 2), 0.0)
+
+    def variance(self, dimension: int) -> float:
+        return self.radius**2 / (dimension + 2)
+
+    def sample(self, rng: np.random.Generator, dimension: int, size: int) -> Floats:
+        lengths = self.radius * rng.random(size) ** (1 / dimension)
+        return _directions(rng, dimension, size) * lengths[:, None]
+
+
+@dataclass(frozen=True)
+class NormalBall:
+    """θ normal with standard deviation s in every coordinate, truncated to the ball of radius R.
+
+    f(u) ∝ exp(-u²/2s²) · P(χ²_{d-1} ≤ (R² - u²)/s²); the second factor is 1 when d = 1.
+    """
+
+    radius: float
+    sd: float
+
+    def __post_init__(self) -> None:
+        check.positive("radius", self.radius)
+        check.positive("sd", self.sd)
+
+    def log_weight(self, t: Floats, dimension: int) -> Floats:
+        sine, cosine, k = np.sin(t), np.cos(t), self.radius / self.sd
+        rest = log_chi2_cdf(np.square(k * sine), dimension - 1)
+        return np.log(sine) + rest - np.square(k * cosine) / 2
+
+    def projected_density(self, u: Floats, dimension: int) -> Floats:
+        u = np.asarray(u, dtype=np.float64)
+        rest = np.maximum(self.radius**2 - u**2, 0.0) / self.sd**2
+        value = np.exp(log_chi2_cdf(rest, dimension - 1) - np.square(u / self.sd) / 2)
+        return np.where(np.abs(u) <= self.radius, value, 0.0)
+
+    def variance(self, dimension: int) -> float:
+        # E[θ_1² | ‖θ‖ ≤ R] = s² P(χ²_{d+2} ≤ R²/s²) / P(χ²_d ≤ R²/s²)
+        square = np.array([(self.radius / self.sd) ** 2])
+        ratio = log_chi2_cdf(square, dimension + 2) - log_chi2_cdf(square, dimension)
+        return self.sd**2 * float(np.exp(ratio[0]))
+
+    def sample(self, rng: np.random.Generator, dimension: int, size: int) -> Floats:
+        if self.radius <= self.sd:
+            return self._sample_by_rejection(rng, dimension, size)
+        top = special.gammainc(dimension / 2, (self.radius / self.sd) ** 2 / 2)
+        lengths = self.sd * np.sqrt(2 * special.gammaincinv(dimension / 2, top * rng.random(size)))
+        return _directions(rng, dimension, size) * np.minimum(lengths, self.radius)[:, None]
+
+    def _sample_by_rejection(self, rng: np.random.Generator, dimension: int, size: int) -> Floats:
+        """Uniform draws kept with probability exp(-‖θ‖²/2s²): at least 0.6 each when R ≤ s."""
+        kept = np.empty((0, dimension))
+        while len(kept) < size:
+            theta = UniformBall(self.radius).sample(rng, dimension, 2 * size)
+            chance = np.exp(-np.sum(theta**2, axis=1) / (2 * self.sd**2))
+            kept = np.concatenate([kept, theta[rng.random(2 * size) < chance]])
+        return kept[:size]
+
+
+@dataclass(frozen=True)
+class TruncatedNormal:
+    """Normal noise of standard deviation s before it is truncated to [-M, M]: g(z) ∝ exp(-z²/2s²)."""
+
+    bound: float
+    sd: float
+
+    def __post_init__(self) -> None:
+        check.positive("bound", self.bound)
+        check.positive("sd", self.sd)
+
+    @property
+    def variance(self) -> float:
+        # s² P(χ²_3 ≤ M²/s²) / P(χ²_1 ≤ M²/s²): no cancellation when M is far below s.
+        half = (self.bound / self.sd) ** 2 / 2
+        return self.sd**2 * float(special.gammainc(1.5, half) / special.gammainc(0.5, half))
+
+    def density(self, z: Floats) -> Floats:
+        z = np.asarray(z, dtype=np.float64)
+        mass = self.sd * math.sqrt(2 * math.pi) * math.erf(self.bound / self.sd / math.sqrt(2))
+        return np.where(np.abs(z) <= self.bound, np.exp(self.log_density(z)) / mass, 0.0)
+
+    def log_density(self, z: Floats) -> Floats:
+        return np.square(z / self.sd) * -0.5
+
+    def score(self, z: Floats) -> Floats:
+        return -z / self.sd**2
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        width = self.sd * math.sqrt(2)
+        z = width * special.erfinv(rng.uniform(-1, 1, size) * math.erf(self.bound / width))
+        return np.clip(z, -self.bound, self.bound)
+
+
+@dataclass(frozen=True)
+class UniformNoise:
+    """Noise uniform on [-M, M]. Reports with |y| ≤ M - R‖x‖ then say nothing about θ: lies there are free."""
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        check.positive("bound", self.bound)
+
+    @property
+    def variance(self) -> float:
+        return self.bound**2 / 3
+
+    def density(self, z: Floats) -> Floats:
+        return np.where(np.abs(z) <= self.bound, 0.5 / self.bound, 0.0)
+
+    def log_density(self, z: Floats) -> Floats:
+        return np.zeros_like(z)
+
+    def score(self, z: Floats) -> Floats:
+        return np.zeros_like(z)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        return rng.uniform(-self.bound, self.bound, size)
+
+
+@dataclass(frozen=True, init=False)
+class CustomNoise:
+    """Any symmetric noise on [-M, M] whose density is given as a function of an array.
+
+    The density need not be normalised. It must be even and above zero inside (-M, M); it may vanish at ±M. The
+    own prediction keeps its accuracy for piecewise smooth densities: the quadrature bisects towards a kink until
+    its two rules agree. Samples come from the distribution function on a grid of 4,096 cells, and the score from
+    differences of log g (relative error about 1e-5): both serve simulations and plans, never a payment.
+    """
+
+    bound: float
+    given: Callable[[Floats], Floats]
+
+    def __init__(self, bound: float, density: Callable[[Floats], Floats]) -> None:
+        object.__setattr__(self, "bound", check.positive("bound", bound))
+        object.__setattr__(self, "given", density)
+        self._check()
+
+    def _check(self) -> None:
+        z = self.bound * (np.arange(1, 200) / 200)
+        right, left = np.asarray(self.given(z)), np.asarray(self.given(-z))
+        if right.shape != z.shape or not np.all(np.isfinite(right) & (right > 0)):
+            raise InputError("density must give one finite value above 0 for every z inside (-bound, bound).")
+        worst = int(np.argmax(np.abs(right - left) / right))
+        if not abs(right[worst] - left[worst]) <= 1e-9 * right[worst]:
+            raise InputError(
+                f"density is {right[worst]} at {z[worst]} but {left[worst]} at {-z[worst]}; it must be even."
+            )
+
+    @property
+    def variance(self) -> float:
+        z, weights = _panels(self.bound)
+        return float(weights @ (z**2 * self.density(z)))
+
+    def density(self, z: Floats) -> Floats:
+        z = np.asarray(z, dtype=np.float64)
+        nodes, weights = _panels(self.bound)
+        mass = float(weights @ self.given(nodes))
+        return np.where(np.abs(z) <= self.bound, self.given(np.clip(z, -self.bound, self.bound)) / mass, 0.0)
+
+    def log_density(self, z: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(self.given(z), dtype=np.float64))
+
+    def score(self, z: Floats) -> Floats:
+        # The density may vanish at ±M, so the difference stays just inside.
+        step = 1e-5 * self.bound
+        centre = np.clip(z, 1.01 * step - self.bound, self.bound - 1.01 * step)
+        return (self.log_density(centre + step) - self.log_density(centre - step)) / (2 * step)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        edges = np.linspace(-self.bound, self.bound, 4097)
+        middles = (edges[1:] + edges[:-1]) / 2
+        cumulated = np.concatenate([[0.0], np.cumsum(self.density(middles))])
+        return np.interp(rng.random(size), cumulated / cumulated[-1], edges)
+
+
+def log_chi2_cdf(x: Floats, freedom: int) -> Floats:
+    """log P(χ²_k ≤ x), also where the probability underflows; 0 for k = 0."""
+    if freedom == 0:
+        return np.zeros_like(x)
+    a, half = freedom / 2, x / 2
+    probability = special.gammainc(a, half)
+    with np.errstate(divide="ignore"):
+        value = np.log(probability)
+        small = probability < 1e-280
+        # P(a, x) = x^a e^-x / Γ(a+1) · 1F1(1; a+1; x)
+        tiny = half[small]
+        value[small] = (
+            a * np.log(tiny) - tiny - special.gammaln(a + 1) + np.log(special.hyp1f1(1.0, a + 1, tiny))
+        )
+    return np.asarray(value)
+
+
+def _directions(rng: np.random.Generator, dimension: int, size: int) -> Floats:
+    normal = rng.standard_normal((size, dimension))
+    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+
+
+def _panels(bound: float) -> tuple[Floats, Floats]:
+    """Nodes and weights of a composite Gauss-Legendre rule on [-M, M], with a panel edge at 0."""
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    edges = np.linspace(-bound, bound, 65)
+    half = bound / 64
+    return ((edges[:-1, None] + half) + half * nodes).ravel(), np.tile(half * weights, 64)
