@@ -1,3 +1,86 @@
-"""Buy honest answers to sensitive questions, fit a linear model, reveal nobody, pay everybody fairly."""
+"""Buy honest answers to sensitive questions, fit a linear model, reveal nobody, pay everybody fairly.
 
-__version__ = "0.1.0"
+    Study ──design──▶ Plan ──collect──▶ reports ──settle──▶ Settlement ──publish──▶ Release + Receipts
+                                                                                      └──verify──▶ Verdict
+
+Each arrow is one function from record to record. Names are loaded when they are first used, so that a command
+that needs little starts quickly.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from truthful.version import __version__
+
+if TYPE_CHECKING:
+    from truthful import bounds
+    from truthful.beliefs import Beliefs
+    from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
+    from truthful.errors import InputError, Refused, TruthfulError
+    from truthful.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
+    from truthful.mechanism import Mechanism
+    from truthful.plan import Plan, design
+    from truthful.regression import private_regression, truthful_regression
+    from truthful.release import Receipt, Release, Verdict, verify
+    from truthful.scoring import basic_brier, brier, quadratic
+    from truthful.settlement import Settlement, settle
+    from truthful.study import Study
+
+_HOMES = {
+    "beliefs": ("Beliefs",),
+    "costs": ("EmpiricalCosts", "LognormalCosts", "ParetoCosts"),
+    "errors": ("InputError", "Refused", "TruthfulError"),
+    "laws": ("CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
+    "mechanism": ("Mechanism",),
+    "plan": ("Plan", "design"),
+    "regression": ("private_regression", "truthful_regression"),
+    "release": ("Receipt", "Release", "Verdict", "verify"),
+    "scoring": ("basic_brier", "brier", "quadratic"),
+    "settlement": ("Settlement", "settle"),
+    "study": ("Study",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Beliefs",
+    "CustomNoise",
+    "EmpiricalCosts",
+    "InputError",
+    "LognormalCosts",
+    "Mechanism",
+    "NormalBall",
+    "ParetoCosts",
+    "Plan",
+    "Receipt",
+    "Refused",
+    "Release",
+    "Settlement",
+    "Study",
+    "TruncatedNormal",
+    "TruthfulError",
+    "UniformBall",
+    "UniformNoise",
+    "Verdict",
+    "__version__",
+    "basic_brier",
+    "bounds",
+    "brier",
+    "design",
+    "private_regression",
+    "quadratic",
+    "settle",
+    "truthful_regression",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bounds":
+        return import_module("truthful.bounds")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'truthful' has no attribute {name!r}")
+    return getattr(import_module(f"truthful.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

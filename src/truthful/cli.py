@@ -1,0 +1,290 @@
+"""The command line: parse, call one stage, show the record.
+
+Exit codes: 0 done, 1 refused (unsafe, impossible, not verified), 2 bad input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from truthful.errors import TruthfulError
+from truthful.version import __version__
+
+app = typer.Typer(
+    name="truthful",
+    help="Buy honest answers to a sensitive question, fit a linear model, reveal nobody, pay everybody fairly.",
+    epilog="Start with: truthful demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON record, for machines.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Repeat a run exactly. The result is marked a rehearsal: it protects nobody."),
+]
+
+
+def main() -> None:
+    """Run a command; an error is one clear message and an exit code, never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except TruthfulError as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]{_kind(error)}:[/]", end=" ")
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _kind(error: TruthfulError) -> str:
+    return "Refused" if error.exit_code == 1 else "Error"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"truthful {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+@app.command(epilog="Example: truthful new gambling")
+def new(
+    directory: Annotated[Path, typer.Argument(help="Where to put study.toml; created if it is not there.")],
+) -> None:
+    """Write a commented study file to start from."""
+    from truthful.study import write_template
+
+    path = write_template(directory)
+    print(
+        f"Wrote {path}. Edit it, then: truthful plan {path} --players 20000 --epsilon 0.1 --score-weight 0.17"
+    )
+
+
+@app.command(
+    epilog="Example: truthful plan study.toml --players 20000 --epsilon 0.1 --score-weight 0.17 --save plan.json"
+)
+def plan(
+    study: Annotated[Path, typer.Argument(help="The study file.")],
+    players: Annotated[int, typer.Option(help="Most players that will take part.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy: the total ε. Smaller is more private.")],
+    score_weight: Annotated[
+        float, typer.Option(help="b: how much a payment depends on the score, in currency.")
+    ],
+    base_payment: Annotated[
+        float | None,
+        typer.Option(
+            help="a: what a payment starts from. Default: the least that keeps all from being negative."
+        ),
+    ] = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help="known-design, noisy-statistics, ridge-ball or ridge-free. Default: known-design if the study "
+            "declares how features are distributed, else noisy-statistics."
+        ),
+    ] = None,
+    peer_estimator: Annotated[
+        str | None,
+        typer.Option(help="The estimator of the two halves. Default: the same (ridge-free for ridge-ball)."),
+    ] = None,
+    regularization: Annotated[
+        float | None, typer.Option(help="γ: the ridge penalty; needed by the ridges.")
+    ] = None,
+    peer_regularization: Annotated[
+        float | None, typer.Option(help="γ of the two halves. Default: the same.")
+    ] = None,
+    public_share: Annotated[float, typer.Option(help="Share of ε spent on the published estimate.")] = 0.9,
+    gram_share: Annotated[
+        float, typer.Option(help="noisy-statistics: share of ε spent on the features' second moments.")
+    ] = 0.5,
+    payments: Annotated[
+        str, typer.Option(help="never-negative, or expected (research and rehearsals only).")
+    ] = "never-negative",
+    rule: Annotated[str, typer.Option(help="quadratic, or brier (the paper's).")] = "quadratic",
+    absent_share: Annotated[float, typer.Option(help="α: share of players who may misreport.")] = 0.05,
+    failure_probability: Annotated[float, typer.Option(help="β: probability that more do.")] = 0.01,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the plan here; `truthful settle` takes it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """State the mechanism and its five guarantees."""
+    from truthful.plan import design
+    from truthful.study import Study
+
+    planned = design(
+        Study.load(study),
+        players=players,
+        epsilon=epsilon,
+        score_weight=score_weight,
+        base_payment=base_payment,
+        estimator=estimator,
+        peer_estimator=peer_estimator,
+        regularization=regularization,
+        peer_regularization=peer_regularization,
+        public_share=public_share,
+        gram_share=gram_share,
+        payments=payments,
+        rule=rule,
+        absent_share=absent_share,
+        failure_probability=failure_probability,
+    )
+    if save is not None:
+        planned.save(save)
+    if as_json:
+        _print_json(planned.record())
+        return
+    from truthful.show import plan_view, show
+
+    show(Console(), *plan_view(planned))
+    if save is not None:
+        print(f"Saved {save}. When the answers are in: truthful settle {save} reports.csv --out settlement")
+
+
+@app.command(epilog="Example: truthful settle plan.json reports.parquet --out settlement")
+def settle(
+    plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
+    reports: Annotated[
+        Path, typer.Argument(help="The reports: .csv, .csv.gz, .parquet or a directory of Parquet parts.")
+    ],
+    out: Annotated[Path, typer.Option(help="A directory that does not exist yet.")],
+    on_bad: Annotated[
+        str,
+        typer.Option(
+            help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
+        ),
+    ] = "error",
+    spend_again: Annotated[
+        bool,
+        typer.Option(
+            "--spend-again", help="Release again although the ledger says the study is spent; ε adds up."
+        ),
+    ] = False,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the release and pay everybody."""
+    from truthful.plan import Plan
+    from truthful.settlement import settle as settle_reports
+
+    with _progress(not as_json) as progress:
+        settlement = settle_reports(
+            Plan.load(plan),
+            reports,
+            out=out,
+            on_bad=on_bad,
+            seed=seed,
+            spend_again=spend_again,
+            progress=progress,
+        )
+    if as_json:
+        _print_json(settlement.release.model_dump(mode="json"))
+        return
+    from truthful.show import settlement_view, show
+
+    show(Console(), *settlement_view(settlement))
+
+
+@app.command(epilog="Example: truthful verify settlement/release.json receipt.json")
+def verify(
+    release: Annotated[Path, typer.Argument(help="The public release.json.")],
+    receipt: Annotated[
+        Path, typer.Argument(help="A receipt: one player's JSON, or receipts.parquet with --player.")
+    ],
+    player: Annotated[str | None, typer.Option(help="Whose receipt, in a file of many.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute one payment from the public release and one's own record."""
+    from dataclasses import asdict
+
+    from truthful.release import Release
+    from truthful.release import verify as verify_payment
+    from truthful.settlement import read_receipt
+
+    published = Release.load(release)
+    verdict = verify_payment(published, read_receipt(receipt, player))
+    if as_json:
+        _print_json(asdict(verdict))
+    else:
+        from truthful.show import show, verdict_view
+
+        show(Console(), verdict_view(verdict, published.payment.currency))
+    if not verdict.verified:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: truthful demo --seed 1")
+def demo(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A directory that does not exist yet. Default: truthful-demo, or the next free name."
+        ),
+    ] = None,
+    players: Annotated[int, typer.Option(help="How many people to invent.")] = 20_000,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """A whole study on invented people: declare, plan, collect, settle, verify."""
+    from truthful.demo import demonstrate, free_directory
+
+    with _progress(not as_json) as progress:
+        shown = demonstrate(
+            directory or free_directory(),
+            players=players,
+            seed=seed,
+            tell=_quiet if as_json else print,
+            progress=progress,
+        )
+    if as_json:
+        _print_json(shown.settlement.release.model_dump(mode="json"))
+        return
+    from truthful.show import demo_view, show
+
+    show(Console(), *demo_view(shown))
+
+
+@app.command(epilog="Example: truthful symbols")
+def symbols(as_json: AsJson = False) -> None:
+    """The notation: the paper's symbols, what they mean, their names in code and files."""
+    from dataclasses import asdict
+
+    from truthful.symbols import SYMBOLS
+
+    if as_json:
+        _print_json([asdict(symbol) for symbol in SYMBOLS])
+        return
+    from truthful.show import show, symbols_table
+
+    show(Console(), symbols_table())
+
+
+def _print_json(record: Any) -> None:
+    print(json.dumps(record, indent=2, ensure_ascii=False))
+
+
+def _quiet(message: str) -> None:
+    """Say nothing: the output is one JSON record."""
+
+
+def _progress(wanted: bool) -> Any:
+    """A progress bar on a terminal, for what takes more than a second."""
+    from truthful.progress import no_progress, rich_progress
+
+    console = Console(stderr=True)
+    return rich_progress(console) if wanted and console.is_terminal else no_progress()

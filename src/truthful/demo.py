@@ -1,0 +1,87 @@
+"""A whole study on invented people: declare, plan, collect, settle, verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+
+from truthful.errors import Refused
+from truthful.people import invent
+from truthful.plan import Plan, design
+from truthful.release import Verdict, verify
+from truthful.settlement import Progress, Settlement, settle
+from truthful.study import Study
+
+PLAYERS = 20_000
+EPSILON = 0.1
+PUBLIC_SHARE = 0.8
+# With R = 0.6 the largest payment is a + bR² = 4bR² = 1.44 b, so 0.17 pays at most about 25 cents each.
+SCORE_WEIGHT = 0.17
+ABSENT_SHARE = 0.002
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """Everything a demonstration made."""
+
+    directory: Path
+    plan: Plan
+    settlement: Settlement
+    verdict: Verdict
+    truth: dict[str, float]
+
+
+def demonstrate(
+    directory: Path,
+    *,
+    players: int = PLAYERS,
+    seed: int | None = None,
+    tell: Callable[[str], None],
+    progress: Progress | None = None,
+) -> Demonstration:
+    """Run the study in a new directory. A seed repeats it exactly, and makes it a rehearsal."""
+    if directory.exists():
+        raise Refused(f"{str(directory)!r} exists already. Name a directory that does not exist.")
+    directory.mkdir(parents=True)
+    study = _declare(directory)
+    tell(f"Declared {study.name!r}: {study.dimension} coefficients, features assigned at random.")
+    plan = design(
+        study,
+        players=players,
+        epsilon=EPSILON,
+        public_share=PUBLIC_SHARE,
+        score_weight=SCORE_WEIGHT,
+        absent_share=ABSENT_SHARE,
+    )
+    plan.save(directory / "plan.json")
+    tell(f"Planned for {players:,} players at privacy ε = {EPSILON:g}.")
+    people = invent(study, players, np.random.default_rng(seed))
+    pyarrow.parquet.write_table(people.reports, directory / "reports.parquet")
+    tell(f"Invented {players:,} people and collected their answers.")
+    settlement = settle(
+        plan, directory / "reports.parquet", out=directory / "settlement", seed=seed, progress=progress
+    )
+    tell("Settled: drew the private estimates and paid everybody.")
+    player = people.reports.column("player")[players // 2].as_py()
+    receipt = settlement.receipt(player)
+    receipt.save(directory / "receipt.json")
+    truth = dict(study.raw_coefficients(people.theta))
+    return Demonstration(directory, plan, settlement, verify(settlement.release, receipt), truth)
+
+
+def _declare(directory: Path) -> Study:
+    text = resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8")
+    (directory / "study.toml").write_text(text, encoding="utf-8")
+    return Study.load(directory / "study.toml")
+
+
+def free_directory() -> Path:
+    """truthful-demo, or the next free name."""
+    names = (Path("truthful-demo" if k == 1 else f"truthful-demo-{k}") for k in count(1))
+    return next(path for path in names if not path.exists())

@@ -1,0 +1,276 @@
+"""Algorithm 2's parameters and its two halves: three private estimates, then a payment for each player.
+
+Both halves serve every door: a settlement draws its noise exactly, on a lattice, from the operating
+system; research draws it fast, from a seeded generator. What they compute with it is the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful import check
+from truthful.beliefs import Beliefs
+from truthful.check import Floats
+from truthful.curves import Clipped, Curve, Identity, Shrunk
+from truthful.errors import InputError
+from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
+from truthful.moments import GRID, Moments
+from truthful.scoring import RULES, Rule
+from truthful.shrinkage import shrinkage_factor
+from truthful.table import PredictionTable, prediction_table
+
+PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
+PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
+PAYMENTS = ("never-negative", "expected")
+# A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
+PAYMENT_STEPS = 1_000_000
+
+#: Adds noise to a query at a privacy level: returns the lattice point that is released.
+Answer = Callable[[Query, Fraction], Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """The parameters of Algorithm 2, in normalised units.
+
+    epsilon is the total: public_share of it buys the published estimate, the rest the two peer estimates
+    (each made from one half of the players, so they share one allowance).
+    design is E[x xᵀ], needed by `known-design`; regularization is the ridge penalty γ, needed by the ridges.
+    """
+
+    epsilon: float
+    base_payment: float
+    score_weight: float
+    estimator: str = "known-design"
+    peer_estimator: str | None = None
+    public_share: float = 0.9
+    regularization: float | None = None
+    peer_regularization: float | None = None
+    gram_share: float = 0.5
+    rule: str = "quadratic"
+    payments: str = "never-negative"
+    design: Floats | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check.positive("epsilon", self.epsilon)
+        check.nonnegative("base_payment", self.base_payment)
+        check.nonnegative("score_weight", self.score_weight)
+        check.share("public_share", self.public_share)
+        check.share("gram_share", self.gram_share)
+        for name, gamma in (
+            ("regularization", self.regularization),
+            ("peer_regularization", self.peer_regularization),
+        ):
+            if gamma is not None:
+                check.positive(name, gamma)
+        check.choice("rule", self.rule, tuple(RULES))
+        check.choice("payments", self.payments, PAYMENTS)
+        check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)
+        check.choice("peer_estimator", self.peers, PEER_ESTIMATORS)
+        for name in (self.estimator, self.peers):
+            if name.startswith("ridge") and self.regularization is None:
+                raise InputError(f"Estimator {name!r} needs a regularization (the ridge penalty, above 0).")
+            if name == "known-design" and self.design is None:
+                raise InputError(
+                    "Estimator 'known-design' needs the features' second moments E[x xᵀ]. Declare a design of "
+                    "kind uniform, covariance or unit-ball, or choose 'noisy-statistics' for observed features."
+                )
+
+    @property
+    def peers(self) -> str:
+        """The estimator of the two peer estimates; by default the public one, free instead of ball for ridges."""
+        if self.peer_estimator is not None:
+            return self.peer_estimator
+        return "ridge-free" if self.estimator == "ridge-ball" else self.estimator
+
+    @property
+    def gamma(self) -> float:
+        """The ridge penalty of the published estimate."""
+        return check.positive("regularization", self.regularization or 0.0)
+
+    @property
+    def peer_gamma(self) -> float:
+        """The ridge penalty of the peer estimates; by default the same."""
+        return self.peer_regularization or self.gamma
+
+    @property
+    def scoring(self) -> Rule:
+        """The payment rule."""
+        return RULES[self.rule]
+
+    @property
+    def epsilon_public(self) -> Fraction:
+        """Privacy spent on the published estimate, exactly."""
+        return Fraction(self.epsilon) * Fraction(self.public_share)
+
+    @property
+    def epsilon_peer(self) -> Fraction:
+        """Privacy spent on each peer estimate, exactly: the two spend it once, their players are disjoint."""
+        return Fraction(self.epsilon) - self.epsilon_public
+
+    def with_base_payment(self, base_payment: float) -> Mechanism:
+        """The same mechanism with another base payment."""
+        return replace(self, base_payment=base_payment)
+
+    def require_payable(self, radius: float) -> None:
+        """Refuse a base payment that would leave some payment negative: a ≥ b·loss(R)."""
+        least = self.score_weight * self.scoring.loss(radius)
+        if self.payments == "never-negative" and not self.base_payment >= least:
+            raise InputError(
+                f"base_payment is {self.base_payment:g}; payments of the rule '{self.rule}' with score_weight "
+                f"{self.score_weight:g} and coefficient bound {radius:g} can fall to "
+                f"{self.base_payment - least:.6g}. Raise base_payment to at least {least:.6g} or lower score_weight."
+            )
+
+    def public_estimator(self, beliefs: Beliefs) -> Estimator:
+        """The estimator of the published coefficients."""
+        if self.estimator == "ridge-ball":
+            return RidgeBall(beliefs.dimension, self.gamma, beliefs.radius, beliefs.response_bound)
+        return self._unconstrained(self.estimator, beliefs, self.regularization)
+
+    def half_estimator(self, beliefs: Beliefs) -> Estimator:
+        """The estimator of each half's coefficients."""
+        return self._unconstrained(self.peers, beliefs, self.peer_regularization or self.regularization)
+
+    def _unconstrained(self, name: str, beliefs: Beliefs, gamma: float | None) -> Estimator:
+        d, Y = beliefs.dimension, beliefs.response_bound
+        if name == "ridge-free" and gamma is not None:
+            return RidgeFree(d, gamma, Y)
+        if name == "known-design" and self.design is not None:
+            return KnownDesign(self.design, Y)
+        return NoisyStatistics(d, Y, Fraction(self.gram_share))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """The three private estimates: what everybody may see."""
+
+    public: Estimate
+    peers: tuple[Estimate, Estimate]
+
+
+def private_estimates(
+    moments: tuple[Moments, Moments], mechanism: Mechanism, beliefs: Beliefs, answer: Answer
+) -> Estimates:
+    """Steps 2 and 3 of Algorithm 2: everybody's estimate and each half's, each with its own fresh noise."""
+    everybody = moments[0] + moments[1]
+    peer = mechanism.half_estimator(beliefs)
+    public = _estimate(mechanism.public_estimator(beliefs), everybody, mechanism.epsilon_public, answer)
+    half_0, half_1 = (_estimate(peer, half, mechanism.epsilon_peer, answer) for half in moments)
+    return Estimates(public, (half_0, half_1))
+
+
+def _estimate(estimator: Estimator, moments: Moments, epsilon: Fraction, answer: Answer) -> Estimate:
+    answers = [answer(query, epsilon * query.share) for query in estimator.queries(moments)]
+    return estimator.estimate(answers, moments.count, epsilon)
+
+
+def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve:
+    """ψ: what a peer estimate of so many players predicts, on average, when the truth along x is u.
+
+    Shrinkage (`ridge-free`) and clipping (never-negative payments) are both public functions of u, so
+    scoring against E[ψ(u) | x, y] removes them from the incentives exactly.
+    """
+    factor = 1.0
+    if mechanism.peers == "ridge-free":
+        gamma = (
+            mechanism.regularization
+            if mechanism.peer_regularization is None
+            else mechanism.peer_regularization
+        )
+        factor = shrinkage_factor(
+            peer_count, check.positive("regularization", gamma or 0.0), beliefs.dimension
+        )
+    if mechanism.payments == "never-negative":
+        return Clipped(beliefs.radius, beliefs.dimension, factor)
+    return Identity() if factor == 1.0 else Shrunk(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Paymaster:
+    """Step 4 of Algorithm 2: what each player is paid, given the three estimates.
+
+    tables[j] is the own prediction for players of group j, who are scored against the other half.
+    """
+
+    mechanism: Mechanism
+    beliefs: Beliefs
+    estimates: Estimates
+    tables: tuple[PredictionTable, PredictionTable]
+
+    def peer_predictions(self, kx: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
+        """p = x·θ̂ of the other half, clipped to where the truth can be if payments are never negative."""
+        x = kx / GRID
+        both = x @ np.column_stack([self.estimates.peers[1].theta, self.estimates.peers[0].theta])
+        p: Floats = np.where(groups == 0, both[:, 0], both[:, 1])
+        return clip_prediction(self.mechanism, self.beliefs, p, np.linalg.norm(x, axis=1))
+
+    def own_predictions(self, kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
+        """q = ‖x‖·E[ψ(u) | x, y] from the tables."""
+        x, y = kx / GRID, ky / GRID
+        r = np.linalg.norm(x, axis=1)
+        q = np.empty(len(y))
+        for group, table in enumerate(self.tables):
+            mine = np.flatnonzero(groups == group)
+            scale = noise_along(self.estimates.peers[1 - group], x[mine], r[mine])
+            q[mine] = table(r[mine], y[mine], scale)
+        return q
+
+    def payments(self, kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
+        """The payments, in currency."""
+        p, q = self.peer_predictions(kx, groups), self.own_predictions(kx, ky, groups)
+        return payable(self.mechanism, self.beliefs, p, q)
+
+
+def paymaster(
+    mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, counts: tuple[int, int]
+) -> Paymaster:
+    """Everything needed to pay: the estimates and, for each group, the table of own predictions."""
+    table_0, table_1 = (
+        prediction_table(
+            beliefs,
+            peer_curve(mechanism, beliefs, counts[1 - group]),
+            *noise_range(estimates.peers[1 - group]),
+        )
+        for group in (0, 1)
+    )
+    return Paymaster(mechanism, beliefs, estimates, (table_0, table_1))
+
+
+def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
+    """The rule's payment in whole millionths of the currency unit, rounded down."""
+    a, b = mechanism.base_payment, mechanism.score_weight
+    exact = mechanism.scoring(p, q, a=a, b=b)
+    if mechanism.payments == "never-negative":
+        # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
+        exact = np.clip(exact, 0.0, a + b * mechanism.scoring.gain(beliefs.radius))
+    paid: Floats = np.floor(exact * PAYMENT_STEPS) / PAYMENT_STEPS
+    return paid
+
+
+def clip_prediction(mechanism: Mechanism, beliefs: Beliefs, p: Floats, r: Floats) -> Floats:
+    """p inside ±R‖x‖, where the truth lies, if payments are never negative; as it is otherwise."""
+    if mechanism.payments == "expected":
+        return p
+    limit = beliefs.radius * r
+    clipped: Floats = np.clip(p, -limit, limit)
+    return clipped
+
+
+def noise_along(peer: Estimate, x: Floats, r: Floats) -> Floats:
+    """The scale of a peer estimate's noise along each x: s·‖A x‖/‖x‖, where the noise in θ̂ is A v."""
+    stretched = np.linalg.norm(x @ peer.spread, axis=1)
+    least, most = noise_range(peer)
+    along: Floats = np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
+    return along
+
+
+def noise_range(peer: Estimate) -> tuple[float, float]:
+    """The least and largest that noise_along can be, over all directions."""
+    stretches = np.linalg.svd(peer.spread, compute_uv=False)
+    return float(peer.scale * stretches[-1]), float(peer.scale * stretches[0])

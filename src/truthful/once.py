@@ -1,0 +1,133 @@
+"""Once and only once: a release is built unseen, entered in the ledger, then made visible whole.
+
+The order of the writes is the whole argument. (1) The draw is durable in an unfinished directory. (2) Everything
+else is written there. (3) The ledger's entry is durable. (4) One rename shows the release. A kill before (3)
+leaves nothing anybody has seen; after it, the same draw is found again and finished.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from truthful.draw import FILE as DRAW_FILE
+from truthful.draw import Draw, read_draw
+from truthful.errors import InputError, Refused
+from truthful.files import exclusive, publish_directory
+from truthful.ledger import Entry, Ledger, read_ledger
+from truthful.plan import Plan
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a settlement goes: built under one name, visible under the other."""
+
+    final: Path
+    unfinished: Path
+
+    def publish(self) -> None:
+        """Show the finished directory; the draw is of no more use then."""
+        publish_directory(self.unfinished, self.final)
+        (self.final / DRAW_FILE).unlink()
+
+    def discard(self) -> None:
+        """Give up an unfinished settlement that nobody has seen."""
+        shutil.rmtree(self.unfinished)
+
+
+@dataclass(frozen=True)
+class Account:
+    """A study's ledger while it is locked for one settlement; without a path for a study that has no file."""
+
+    plan: Plan
+    rehearsal: bool
+    ledger: Ledger
+    path: Path | None
+
+    def require_unspent(self, spend_again: bool) -> None:
+        """Refuse a second real release, unless it is wanted."""
+        study, epsilon = self.plan.study, self.plan.mechanism.epsilon
+        spent = self.ledger.spent(study.name, study.sha256)
+        if spent > 0 and not self.rehearsal and not spend_again:
+            raise Refused(
+                f"This study has already released its data, at epsilon {spent:g} (see ledger.json beside it). Another "
+                f"release would bring the total to {spent + epsilon:g}. If that is what you want, add --spend-again."
+            )
+
+    def enter(self, draw: Draw, directory: str) -> None:
+        """Make this release's entry durable; a draw that is finished after a crash is entered already."""
+        if self.path is None or self.ledger.holds(draw.name):
+            return
+        study = self.plan.study
+        entry = Entry(
+            draw=draw.name,
+            study=study.name,
+            study_sha256=study.sha256,
+            plan_sha256=self.plan.sha256,
+            epsilon=self.plan.mechanism.epsilon,
+            rehearsal=self.rehearsal,
+            directory=directory,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self.ledger.with_entry(entry).save(self.path)
+
+
+@contextmanager
+def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
+    """The study's ledger, locked while a settlement runs."""
+    if plan.study.path is None:
+        if not rehearsal:
+            raise Refused(
+                "This study is not in a file, so its ledger has no place, and a second draw could spend more privacy "
+                "unnoticed. Save the study to a file and load it from there, or give a seed to rehearse."
+            )
+        yield Account(plan, rehearsal, Ledger(), None)
+        return
+    path = plan.study.path.parent / "ledger.json"
+    with exclusive(path.with_name(".ledger.lock")) as free:
+        if not free:
+            raise Refused(
+                f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
+            )
+        yield Account(plan, rehearsal, read_ledger(path), path)
+
+
+def open_target(out: Path) -> Target:
+    """A place for a release: the directory must not exist yet, its parent must."""
+    if out.exists():
+        raise Refused(
+            f"{str(out)!r} exists already. A release is never overwritten, and a second draw of noise on the same "
+            "data would spend more privacy. Name a directory that does not exist."
+        )
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"The directory {str(out.absolute().parent)!r} does not exist. Create it first.")
+    return Target(out, out.with_name(f".{out.name}.unfinished"))
+
+
+def pending_draw(account: Account, target: Target | None) -> Draw | None:
+    """The draw that a killed settlement of this plan left behind, to be finished."""
+    draw = None if target is None else read_draw(target.unfinished)
+    if target is None or draw is None:
+        return None
+    if draw.plan_sha256 == account.plan.sha256 and draw.rehearsal == account.rehearsal:
+        return draw
+    if account.ledger.holds(draw.name):
+        raise Refused(
+            f"{target.unfinished.name} holds an unfinished settlement of another plan, and the ledger has it as "
+            "released. Finish it with its own plan, or name another directory."
+        )
+    target.discard()
+    return None
+
+
+def require_same_reports(account: Account, draw: Draw, digest: str) -> None:
+    """A draw may be finished only for the reports it was made for: anything else would be a second release."""
+    if draw.statistics != digest:
+        raise Refused(
+            "An unfinished settlement into this directory was made from other reports. Settle those reports to finish "
+            f"it, or name another directory{' and add --spend-again' if account.ledger.holds(draw.name) else ''}."
+        )

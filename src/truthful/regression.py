@@ -1,0 +1,110 @@
+"""The paper's two algorithms on arrays, in normalised units, seeded: for research.
+
+Nothing here protects anybody: the noise of `private_regression` comes from a seeded floating-point
+generator. A release that people rely on is made by `truthful.settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful import check
+from truthful.beliefs import Beliefs
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.estimators import Query
+from truthful.least_squares import least_squares
+from truthful.mechanism import Answer, Estimates, Mechanism, paymaster, private_estimates
+from truthful.moments import grid_features, grid_responses, group_moments
+from truthful.noise import L2Laplace
+from truthful.scoring import RULES
+
+
+@dataclass(frozen=True, eq=False)
+class TruthfulRegression:
+    """What Algorithm 1 computes: coefficients, and for each player p, q and her payment."""
+
+    theta: Floats
+    peer_predictions: Floats
+    own_predictions: Floats
+    payments: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRegression:
+    """What Algorithm 2 computes. Public: theta, peer_thetas. For each player alone: her group and payment."""
+
+    theta: Floats
+    peer_thetas: Floats
+    groups: npt.NDArray[np.uint8]
+    peer_predictions: Floats
+    own_predictions: Floats
+    payments: Floats
+    estimates: Estimates
+
+
+def truthful_regression(
+    X: npt.ArrayLike, y: npt.ArrayLike, beliefs: Beliefs, *, a: float, b: float, rule: str = "brier"
+) -> TruthfulRegression:
+    """Algorithm 1 (the paper's section 3): truthful regression, no privacy.
+
+    1. θ̂ = least squares on everybody.
+    2. For every i, her peers' prediction x_i·θ̂_{−i}: all n of them in one pass, by leverages.
+    3. Pay player i rule(x_i·θ̂_{−i}, q_i), with q_i = E[θ | x_i, y_i]·x_i.
+    """
+    X = check.matrix("X", X, beliefs.dimension)
+    y = check.vector("y", y, len(X))
+    check.choice("rule", rule, tuple(RULES))
+    fit = least_squares(X, y)
+    q = beliefs.own_prediction(X, y)
+    payments = RULES[rule](fit.peer_predictions, q, a=a, b=b)
+    return TruthfulRegression(fit.theta, fit.peer_predictions, q, payments)
+
+
+def private_regression(
+    X: npt.ArrayLike, y: npt.ArrayLike, beliefs: Beliefs, mechanism: Mechanism, *, rng: np.random.Generator
+) -> PrivateRegression:
+    """Algorithm 2 (the paper's section 4), made rigorous: private, truthful regression.
+
+    1. Random halves.
+    2. One pass gives both halves' exact sufficient statistics.
+    3. Three private estimates: everybody's (published), and each half's.
+    4. Pay player i of half j by comparing her own prediction q_i with p_i = x_i·θ̂_{1−j}.
+    """
+    kx = grid_features(check.matrix("X", X, beliefs.dimension))
+    ky = grid_responses(check.vector("y", y, len(kx)), beliefs.response_bound)
+    mechanism.require_payable(beliefs.radius)
+    groups = rng.integers(0, 2, size=len(kx), dtype=np.uint8)
+    halves = group_moments(kx, ky, groups)
+    counts = (halves[0].count, halves[1].count)
+    if min(counts) == 0:
+        raise InputError(
+            f"The random halves have {counts[0]} and {counts[1]} players; both need at least one."
+        )
+    estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
+    master = paymaster(mechanism, beliefs, estimates, counts)
+    return PrivateRegression(
+        theta=estimates.public.theta,
+        peer_thetas=np.stack([peer.theta for peer in estimates.peers]),
+        groups=groups,
+        peer_predictions=master.peer_predictions(kx, groups),
+        own_predictions=master.own_predictions(kx, ky, groups),
+        payments=master.payments(kx, ky, groups),
+        estimates=estimates,
+    )
+
+
+def fast_answer(rng: np.random.Generator) -> Answer:
+    """Noise from the floating-point sampler, rounded to the lattice: the right law, no protection."""
+
+    def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
+        law = L2Laplace(len(query.value), float(query.sensitivity / epsilon))
+        noise = law.sample(rng, 1)[0] / np.sqrt(np.array(query.weights, dtype=np.float64))
+        return [value + round(float(v)) for value, v in zip(query.value, noise, strict=True)]
+
+    return answer

@@ -1,0 +1,214 @@
+"""Settle: from a plan and a source of reports to three private estimates, everybody's payment and a release.
+
+One report flows through: range check → grid → statistics → (estimate) → payment → receipt. Two passes over the
+source, in constant memory: the first ends in exact statistics, the noise is drawn, the second pays.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute
+import pyarrow.parquet
+
+from truthful.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
+from truthful.draw import Draw, Drawing, replay
+from truthful.errors import InputError, Refused
+from truthful.files import pretty_json, write_atomically
+from truthful.intake import report_columns
+from truthful.lattice import SeededBits, SystemBits
+from truthful.mechanism import Estimates, paymaster, private_estimates
+from truthful.once import Target, open_account, open_target, pending_draw, require_same_reports
+from truthful.passes import Paid, RowsDone, Statistics, gather, pay
+from truthful.plan import Plan
+from truthful.release import Receipt, Release, publish
+from truthful.stream import open_reports
+
+#: Told as a settlement goes on: the stage, rows done, rows in all if known.
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Settlement:
+    """A settled study: the public release, and the books, private to whoever pays and to each player."""
+
+    release: Release
+    summary: dict[str, Any]
+    directory: Path | None = None
+    memory: MemoryBooks | None = None
+
+    @cached_property
+    def payments(self) -> Any:
+        """Arrow table: player, group, payment."""
+        if self.memory is not None:
+            return self.memory.receipts.select(list(PAYMENT_COLUMNS))
+        return pyarrow.parquet.read_table(self._file(PAYMENTS))
+
+    @cached_property
+    def receipts(self) -> Any:
+        """Arrow table of every player's receipt."""
+        return (
+            self.memory.receipts
+            if self.memory is not None
+            else pyarrow.parquet.read_table(self._file(RECEIPTS))
+        )
+
+    def receipt(self, player: str | int) -> Receipt:
+        """One player's receipt."""
+        return find_receipt(self.receipts, player)
+
+    def _file(self, name: str) -> Path:
+        if self.directory is None:
+            raise InputError(f"This settlement was not written to a directory; it has no {name}.")
+        return self.directory / name
+
+
+def settle(
+    plan: Plan,
+    reports: Any,
+    *,
+    out: str | Path | None = None,
+    on_bad: str = "error",
+    seed: int | None = None,
+    spend_again: bool = False,
+    progress: Progress | None = None,
+) -> Settlement:
+    """Draw the release and pay everybody.
+
+    reports: a path (CSV, Parquet, a directory of Parquet parts), an Arrow, pandas or polars table, or an iterator of
+    batches. out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
+    A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
+    """
+    started = time.perf_counter()
+    if seed is None and plan.mechanism.payments == "expected":
+        raise Refused(
+            "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
+            "Plan with never-negative payments, or give a seed to rehearse."
+        )
+    target = None if out is None else open_target(Path(out))
+    with open_account(plan, seed is not None) as account:
+        pending = pending_draw(account, target)
+        if pending is None:
+            account.require_unspent(spend_again)
+        key = _key(seed) if pending is None else bytes.fromhex(pending.key)
+        with open_reports(reports, report_columns(plan.study)) as source:
+            statistics = gather(source, plan.study, key, on_bad, _stage(progress, "statistics"))
+            _require_enough(plan, statistics)
+            if pending is not None:
+                require_same_reports(account, pending, statistics.digest)
+            draw, estimates = _draw(plan, statistics, pending, seed, target)
+            master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
+            memory = MemoryBooks()
+            with memory if target is None else FileBooks(target.unfinished) as books:
+                paid = pay(source, plan.study, statistics, master, books, _stage(progress, "payments"))
+        release = publish(plan, estimates, statistics.counts, rehearsal=seed is not None)
+        summary = _summary(draw, statistics, paid, time.perf_counter() - started)
+        if target is None:
+            account.enter(draw, "memory")
+            return Settlement(release, summary, memory=memory)
+        release.save(target.unfinished / "release.json")
+        write_atomically(target.unfinished / "settlement.json", pretty_json(summary))
+        account.enter(draw, target.final.name)
+        target.publish()
+    return Settlement(release, summary, directory=target.final)
+
+
+def find_receipt(receipts: Any, player: str | int) -> Receipt:
+    """One player's receipt out of a table of receipts."""
+    column = receipts.column("player")
+    wanted = pyarrow.compute.equal(column.cast("string"), str(player))
+    found = receipts.filter(wanted).to_pylist()
+    if not found:
+        raise InputError(f"There is no receipt of player {str(player)!r} among {receipts.num_rows:,}.")
+    row = found[0]
+    features = dict(list(row.items())[1:-3])
+    return Receipt(
+        player=str(row["player"]),
+        features=features,
+        report=list(row.values())[-3],
+        group=row["group"],
+        payment=row["payment"],
+    )
+
+
+def read_receipt(path: Path, player: str | None) -> Receipt:
+    """A receipt from one player's JSON file, or from a Parquet file of many."""
+    if path.suffix != ".parquet":
+        return Receipt.load(path)
+    if player is None:
+        raise InputError(f"{path.name} holds many receipts. Say whose with --player.")
+    if not path.exists():
+        raise InputError(f"There is no file {str(path)!r}.")
+    return find_receipt(pyarrow.parquet.read_table(path), player)
+
+
+def _key(seed: int | None) -> bytes:
+    """The secret key of the random halves: nobody can predict hers."""
+    return secrets.token_bytes(16) if seed is None else SeededBits(seed).bits(128).to_bytes(16, "little")
+
+
+def _stage(progress: Progress | None, stage: str) -> RowsDone:
+    def rows_done(done: int, rows: int | None) -> None:
+        if progress is not None:
+            progress(stage, done, rows)
+
+    return rows_done
+
+
+def _require_enough(plan: Plan, statistics: Statistics) -> None:
+    """Refuse, before anything is drawn, a number of players that the plan does not cover."""
+    if statistics.players > plan.players:
+        raise Refused(
+            f"There are {statistics.players:,} reports, but the plan is for {plan.players:,} players and its budget "
+            f"covers no more. Plan again with --players {statistics.players}."
+        )
+    if min(statistics.counts) == 0:
+        raise Refused(
+            f"Of {statistics.players} players, one random half is empty; nobody can be scored against it. Collect more "
+            "reports and settle again: nothing was released."
+        )
+
+
+def _draw(
+    plan: Plan, statistics: Statistics, pending: Draw | None, seed: int | None, target: Target | None
+) -> tuple[Draw, Estimates]:
+    """The three private estimates, from fresh noise or from a draw to be finished; durable before it is used."""
+    beliefs = plan.study.beliefs
+    if pending is not None:
+        return pending, private_estimates(statistics.halves, plan.mechanism, beliefs, replay(pending.answers))
+    drawing = Drawing(SystemBits() if seed is None else SeededBits(seed))
+    estimates = private_estimates(statistics.halves, plan.mechanism, beliefs, drawing)
+    draw = Draw(
+        name=secrets.token_hex(16),
+        plan_sha256=plan.sha256,
+        rehearsal=seed is not None,
+        key=statistics.key.hex(),
+        statistics=statistics.digest,
+        answers=tuple(drawing.answers),
+    )
+    if target is not None:
+        draw.save(target.unfinished)
+    return draw, estimates
+
+
+def _summary(draw: Draw, statistics: Statistics, paid: Paid, seconds: float) -> dict[str, Any]:
+    """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
+    return {
+        "format": "truthful/settlement/1",
+        "private": "Not for publication: this file holds unprotected functions of people's data.",
+        "draw": draw.name,
+        "group_key": draw.key,
+        "players": statistics.players,
+        "records": asdict(statistics.treated),
+        "on_bad": statistics.on_bad,
+        "total_paid": float(paid.total),
+        "least_payment": paid.least,
+        "largest_payment": paid.most,
+        "seconds": round(seconds, 3),
+    }
