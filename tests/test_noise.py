@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from truthful.errors import InputError
-from truthful.noise import L2Laplace
+from truthful.noise import L2Laplace, normal_mixture
 
 DIMENSIONS = (1, 2, 3, 4, 5, 10, 51, 300, 2000)
 FALSE_ALARM = 1e-6
@@ -89,6 +89,19 @@ def test_marginal_variance_is_the_second_moment_of_the_marginal_density(d: int) 
     moment = integrate.simpson(law.marginal_pdf(x) * x**2, x=x)
     assert moment == pytest.approx(law.marginal_variance, rel=1e-8)
     assert law.marginal_variance == (d + 1) * 1.5**2
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_the_normals_of_the_mixture_have_gamma_variances(d: int) -> None:
+    """E τ = d+1, E τ² = (d+1)(d+3), and in d = 1 too the mixture is the marginal law."""
+    weights, sds = normal_mixture(d)
+    assert weights.sum() == pytest.approx(1, abs=1e-14)
+    assert weights @ sds**2 == pytest.approx(d + 1, rel=1e-13)
+    assert weights @ sds**4 == pytest.approx((d + 1) * (d + 3), rel=1e-13)
+    for x in math.sqrt(d + 1) * np.array([-3.0, -0.5, 0.01, 1.0, 6.0]):
+        assert weights @ stats.norm.cdf(x / sds) == pytest.approx(
+            L2Laplace(d, 1.0).marginal_cdf(x), abs=1e-13
+        )
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)

@@ -121,7 +121,7 @@ def _probability(p: npt.ArrayLike) -> Floats:
 
 
 @cache
-def _mixture(d: int) -> tuple[Floats, Floats]:
+def normal_mixture(d: int) -> tuple[Floats, Floats]:
     """Weights and standard deviations of normals whose mixture is the marginal at scale 1, to about 1e-15.
 
     E[g(sqrt τ)], τ ~ Gamma(λ, 2), λ = (d+1)/2, by the trapezoidal rule in w = log τ, where the density is
@@ -142,14 +142,14 @@ def _mixture(d: int) -> tuple[Floats, Floats]:
 
 def _mixture_pdf(d: int, t: Floats) -> Floats:
     total = np.zeros_like(t)
-    for weight, sd in zip(*_mixture(d), strict=True):
+    for weight, sd in zip(*normal_mixture(d), strict=True):
         total += weight / sd / math.sqrt(2 * math.pi) * np.exp(-0.5 * (t / sd) ** 2)
     return total
 
 
 def _mixture_cdf(d: int, t: Floats) -> Floats:
     total = np.zeros_like(t)
-    for weight, sd in zip(*_mixture(d), strict=True):
+    for weight, sd in zip(*normal_mixture(d), strict=True):
         total += weight * special.ndtr(t / sd)
     return total
 
