@@ -7,6 +7,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from scipy.integrate import quad
 
 from truthful.check import Floats
 from truthful.moments import GRID, Moments
@@ -120,3 +121,35 @@ def refitted_predictions(X: Floats, y: Floats) -> Floats:
     """x_i·θ̂_{−i} by n separate fits."""
     keep = ~np.eye(len(X), dtype=bool)
     return np.array([x @ np.linalg.lstsq(X[k], y[k], rcond=None)[0] for x, k in zip(X, keep, strict=True)])
+
+
+def simulated_spectra(m: int, d: int, groups: int, seed: int) -> Floats:
+    """Eigenvalues of XᵀX for simulated groups of m points uniform on the ball, one group at a time."""
+    rng = np.random.default_rng(seed)
+    spectra = np.empty((groups, d))
+    for i in range(groups):
+        X = rng.normal(size=(m, d))
+        X *= (rng.random(m) ** (1 / d) / np.linalg.norm(X, axis=1))[:, None]
+        spectra[i] = np.linalg.eigvalsh(X.T @ X)
+    return spectra
+
+
+def mean_inverse_of_one(gamma: float, d: int) -> float:
+    """E[tr(γI + xxᵀ)⁻¹]/d = ((d−1)/γ + ∫ d·r^(d−1)/(γ+r²) dr)/d for one point of the ball."""
+    radial = quad(lambda r: d * r ** (d - 1) / (gamma + r * r), 0, 1, epsrel=1e-12)[0]
+    return float(((d - 1) / gamma + radial) / d)
+
+
+def mean_inverse_of_two(gamma: float, d: int, nodes: int = 60) -> float:
+    """The same for two points: Gauss-Legendre in both radii and in the angle between them, of density ∝ sin^(d−2)."""
+    t, w = np.polynomial.legendre.leggauss(nodes)
+    r, wr = (t + 1) / 2, w / 2
+    angle, wa = (t + 1) * np.pi / 2, w * np.sin((t + 1) * np.pi / 2) ** (d - 2)
+    a = r[:, None, None] ** 2
+    b = r[None, :, None] ** 2
+    # The two non-zero eigenvalues have sum a + b and product ab·sin²: Σ 1/(γ+w) = (2γ+a+b)/(γ²+γ(a+b)+ab·sin²).
+    pair = (2 * gamma + a + b) / (gamma**2 + gamma * (a + b) + a * b * np.sin(angle) ** 2)
+    weights = (
+        (wr * d * r ** (d - 1))[:, None, None] * (wr * d * r ** (d - 1))[None, :, None] * (wa / wa.sum())
+    )
+    return float(((d - 2) / gamma + (pair * weights).sum()) / d)
