@@ -1,0 +1,88 @@
+"""Small studies that tests share."""
+
+from pathlib import Path
+
+import numpy as np
+
+from truthful.people import People, invent
+from truthful.plan import Plan, design
+from truthful.study import Study
+
+DESIGNED = """
+name = "Designed"
+currency = "USD"
+[response]
+name = "spend"
+low = 0
+high = 200
+[[features]]
+name = "price"
+low = 1
+high = 5
+[[features]]
+name = "region"
+levels = ["north", "south", "east"]
+[design]
+kind = "uniform"
+[beliefs]
+signal = 0.6
+[costs]
+kind = "pareto"
+tail = 2.0
+scale = 0.05
+"""
+
+OBSERVED = DESIGNED.replace('kind = "uniform"', 'kind = "observed"\nleast_eigenvalue = 0.08').replace(
+    "Designed", "Observed"
+)
+
+UNIT_BALL = """
+name = "Ball"
+currency = "EUR"
+[response]
+name = "y"
+low = -2
+high = 2
+[[features]]
+name = "x1"
+[[features]]
+name = "x2"
+[design]
+kind = "unit-ball"
+[beliefs]
+radius = 1.0
+noise_bound = 1.0
+[costs]
+kind = "pareto"
+tail = 2.0
+scale = 0.05
+"""
+
+# How each estimator is planned in tests: study text and parameters.
+CASES = {
+    "known-design": (DESIGNED, {}),
+    "noisy-statistics": (OBSERVED, {}),
+    "ridge-ball": (UNIT_BALL, {"regularization": 40.0, "peer_regularization": 60.0}),
+    "ridge-free": (UNIT_BALL, {"regularization": 40.0}),
+}
+
+
+def saved_study(directory: Path, text: str = DESIGNED) -> Study:
+    """A study in a file, so that it has a place for its ledger."""
+    path = directory / "study.toml"
+    path.write_text(text)
+    return Study.load(path)
+
+
+def planned(
+    study: Study, players: int = 500, estimator: str | None = None, **parameters: float | str
+) -> Plan:
+    """A plan with everyday parameters."""
+    chosen = {"epsilon": 2.0, "score_weight": 0.5, "public_share": 0.6, "absent_share": 0.002, **parameters}
+    return design(study, players=players, estimator=estimator, **chosen)  # type: ignore[arg-type]
+
+
+def people(study: Study, players: int = 500, seed: int = 7) -> People:
+    """Invented people; observed features are drawn as the designed ones are."""
+    source = study if study.second_moments is not None else Study.parse(DESIGNED)
+    return invent(source, players, np.random.default_rng(seed))

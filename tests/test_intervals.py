@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from truthful.intervals import ErrorLaw, Laplace
+from truthful.noise import L2Laplace
+
+
+def test_without_privacy_noise_the_interval_is_the_normal_one() -> None:
+    assert ErrorLaw(4.0).half_width(0.95) == pytest.approx(2 * stats.norm.ppf(0.975), rel=1e-9)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 50])
+def test_without_sampling_error_the_interval_is_the_noise_marginals_own(dimension: int) -> None:
+    law = ErrorLaw(0.0, (Laplace(dimension, 0.3),))
+    expected = float(L2Laplace(dimension, 0.3).marginal_quantile(0.975))
+    assert law.half_width(0.95) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_bias_bound_widens_the_interval_by_itself() -> None:
+    law = ErrorLaw(1.0, (Laplace(3, 0.2),))
+    assert ErrorLaw(1.0, law.noises, 0.7).half_width(0.9) == pytest.approx(law.half_width(0.9) + 0.7)
+
+
+def test_no_error_at_all_gives_the_bias_alone() -> None:
+    assert ErrorLaw(0.0, (), 0.5).half_width(0.95) == 0.5
+
+
+def test_the_interval_of_a_sum_covers_as_often_as_it_says() -> None:
+    """400,000 draws; a coverage outside 0.95 ± 6 standard errors has probability below 2e-9."""
+    rng = np.random.default_rng(5)
+    n, noises = 400_000, (Laplace(5, 0.3), Laplace(15, 0.1))
+    error = rng.normal(0, 0.5, n)
+    for noise in noises:
+        error += L2Laplace(noise.dimension, noise.scale).sample(rng, n)[:, 0]
+    covered = np.mean(np.abs(error) <= ErrorLaw(0.25, noises).half_width(0.95))
+    assert abs(covered - 0.95) < 6 * np.sqrt(0.95 * 0.05 / n)

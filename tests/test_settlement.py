@@ -1,0 +1,211 @@
+"""Settling: what is written, what is refused, and that a payment can be checked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from studies import CASES, DESIGNED, people, planned, saved_study
+
+from truthful.errors import InputError, Refused
+from truthful.ledger import read_ledger
+from truthful.release import Release, verify
+from truthful.settlement import settle
+from truthful.study import Study
+
+FILES = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}
+
+
+def no_trace(directory: Path) -> set[str]:
+    """What a refused settlement may leave: the files that were there, and the ledger's lock."""
+    return {path.name for path in directory.iterdir()} - {"study.toml", ".ledger.lock"}
+
+
+@pytest.mark.parametrize("estimator", CASES)
+def test_every_payment_of_every_estimator_can_be_recomputed(tmp_path: Path, estimator: str) -> None:
+    text, parameters = CASES[estimator]
+    study = saved_study(tmp_path, text)
+    plan = planned(study, 400, estimator, **parameters)
+    settlement = settle(plan, people(study, 400).reports, out=tmp_path / "out")
+    cap = plan.guarantees.budget.cap
+    paid = settlement.payments.column("payment").to_numpy()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert settlement.payments.num_rows == 400
+    assert paid.min() >= 0
+    assert cap is not None
+    assert paid.sum() <= cap
+    for player in settlement.payments.column("player").to_pylist()[:40]:
+        assert verify(settlement.release, settlement.receipt(player)).verified
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_whatever_people_report_no_payment_is_negative_and_the_total_is_under_its_cap(data: Any) -> None:
+    study = Study.parse(DESIGNED)
+    n = data.draw(st.integers(20, 60))
+    spend = data.draw(
+        st.lists(st.sampled_from([0.0, 1.0, 99.5, 200.0]) | st.floats(0, 200), min_size=n, max_size=n)
+    )
+    price = data.draw(st.lists(st.sampled_from([1.0, 5.0]) | st.floats(1, 5), min_size=n, max_size=n))
+    region = data.draw(st.lists(st.sampled_from(["north", "south", "east"]), min_size=n, max_size=n))
+    seed = data.draw(st.integers(0, 10**6))
+    rule = data.draw(st.sampled_from(["quadratic", "brier"]))
+    plan = planned(study, n, rule=rule)
+    reports = {"player": [str(i) for i in range(n)], "price": price, "region": region, "spend": spend}
+    settlement = settle(plan, pa.table(reports), seed=seed)
+    paid = settlement.payments.column("payment").to_numpy()
+    cap = plan.guarantees.budget.cap
+    assert paid.min() >= 0
+    assert cap is not None
+    assert paid.sum() <= cap
+    for player in ("0", str(n - 1)):
+        verdict = verify(settlement.release, settlement.receipt(player))
+        assert verdict.verified, verdict
+
+
+def test_a_changed_receipt_is_not_verified(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    settlement = settle(planned(study), people(study).reports)
+    receipt = settlement.receipt("p-001")
+    cheated = receipt.model_copy(update={"payment": receipt.payment + 0.01})
+    lied = receipt.model_copy(update={"report": 200.0 - receipt.report})
+    swapped = receipt.model_copy(update={"group": 1 - receipt.group})
+    assert verify(settlement.release, receipt).verified
+    assert not any(verify(settlement.release, changed).verified for changed in (cheated, lied, swapped))
+
+
+def test_a_release_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    settlement = settle(planned(study), people(study).reports, out=tmp_path / "out")
+    assert Release.load(tmp_path / "out" / "release.json") == settlement.release
+
+
+def test_csv_parquet_and_tables_give_the_same_rehearsal(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    pyarrow.parquet.write_table(table, tmp_path / "reports.parquet", row_group_size=77)
+    pa.csv.write_csv(table, tmp_path / "reports.csv")
+    batches = iter(table.to_batches(max_chunksize=33))
+    sources: list[Any] = [
+        table,
+        tmp_path / "reports.parquet",
+        tmp_path / "reports.csv",
+        table.to_pandas(),
+        batches,
+    ]
+    releases = {settle(plan, source, seed=3).release.sha256 for source in sources}
+    assert len(releases) == 1
+
+
+def test_a_seed_makes_a_rehearsal_everywhere_it_appears(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    settlement = settle(planned(study), people(study).reports, out=tmp_path / "out", seed=1)
+    written = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert written["rehearsal"] is True
+    assert read_ledger(tmp_path / "ledger.json").entries[0].rehearsal
+    assert verify(settlement.release, settlement.receipt("p-001")).rehearsal
+
+
+def test_two_settlements_without_a_seed_differ(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    first, second = settle(plan, table), settle(plan, table, spend_again=True)
+    assert first.release.theta != second.release.theta
+    assert not first.release.rehearsal
+
+
+def test_the_release_holds_nothing_of_the_data_but_the_private_estimates(tmp_path: Path) -> None:
+    """Two data sets, the same draw of lattice noise: only the estimates and what follows from them differ."""
+    study = saved_study(tmp_path)
+    plan = planned(study)
+    one, other = (settle(plan, people(study, seed=s).reports, seed=5).release.model_dump() for s in (1, 2))
+    differing = {key for key in one if one[key] != other[key]}
+    assert differing == {"theta", "peer_thetas", "coefficients"}
+
+
+def test_a_second_release_is_refused_unless_it_is_asked_for_and_then_adds_up(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    settle(plan, table, out=tmp_path / "first")
+    with pytest.raises(Refused, match="already released its data, at epsilon 2"):
+        settle(plan, table, out=tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    settle(plan, table, out=tmp_path / "second", spend_again=True)
+    assert read_ledger(tmp_path / "ledger.json").spent(study.name, study.sha256) == 4.0
+
+
+def test_a_release_is_never_overwritten(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    settle(plan, table, out=tmp_path / "out")
+    before = (tmp_path / "out" / "release.json").read_bytes()
+    with pytest.raises(Refused, match="exists already"):
+        settle(plan, table, out=tmp_path / "out", spend_again=True)
+    assert (tmp_path / "out" / "release.json").read_bytes() == before
+
+
+def test_bad_records_leave_nothing_behind_and_spend_nothing(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    table = people(study).reports
+    prices = table.column("price").to_pylist()
+    prices[3] = 99.0
+    bad = table.set_column(1, "price", pa.array(prices))
+    with pytest.raises(InputError, match="outside its declared range"):
+        settle(planned(study), bad, out=tmp_path / "out")
+    assert no_trace(tmp_path) == set()
+    assert settle(planned(study), bad, on_bad="clip", seed=1).summary["records"]["clipped"] == 1
+    assert settle(planned(study), bad, on_bad="drop", seed=1).release.players == 499
+
+
+def test_a_player_with_two_records_is_found_and_dropped_only_if_asked(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    table = people(study).reports
+    twice = pa.concat_tables([table, table.slice(5, 1)])
+    with pytest.raises(InputError, match="p-006"):
+        settle(planned(study, 501), twice, out=tmp_path / "out")
+    assert no_trace(tmp_path) == set()
+    dropped = settle(planned(study, 501), twice, on_bad="drop", seed=1)
+    assert dropped.release.players == 500
+    assert dropped.release.theta == settle(planned(study, 501), table, seed=1).release.theta
+
+
+def test_payments_that_can_be_negative_are_refused_for_real_people(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan = planned(study, payments="expected")
+    with pytest.raises(Refused, match="owing money"):
+        settle(plan, people(study).reports)
+    assert settle(plan, people(study).reports, seed=1).release.payment.payments == "expected"
+
+
+def test_a_study_without_a_file_can_only_be_rehearsed() -> None:
+    study = Study.parse(DESIGNED)
+    with pytest.raises(Refused, match="not in a file"):
+        settle(planned(study), people(study).reports)
+
+
+def test_more_players_than_planned_are_refused(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    with pytest.raises(Refused, match="plan is for 499 players"):
+        settle(planned(study, 499), people(study, 500).reports, out=tmp_path / "out")
+    assert no_trace(tmp_path) == set()
+
+
+def test_private_files_say_so_and_payments_hold_no_features(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    settle(planned(study), people(study).reports, out=tmp_path / "out")
+    assert pyarrow.parquet.read_schema(tmp_path / "out" / "payments.parquet").names == [
+        "player",
+        "group",
+        "payment",
+    ]
+    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","group","payment"'
+    assert "Not for publication" in (tmp_path / "out" / "settlement.json").read_text()
+    summary = json.loads((tmp_path / "out" / "settlement.json").read_text())
+    paid = pyarrow.parquet.read_table(tmp_path / "out" / "payments.parquet").column("payment").to_numpy()
+    assert summary["total_paid"] == pytest.approx(paid.sum(), abs=1e-9)
+    assert np.allclose(paid * 1e6, np.rint(paid * 1e6), atol=1e-6)
