@@ -1,0 +1,133 @@
+"""Players who appear twice, found without holding the players in memory.
+
+One pass collects a 64-bit keyed hash of every id. Hashes that repeat are found by sorting: in memory or, past
+a threshold, in partition files split by the top bits of the hash. Equal ids have equal hashes, so no repeat
+is missed; different ids may share one (among n players with probability below n²/2⁶⁵), so a second look at
+the source compares the ids themselves. That look is taken only if some hash repeats.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful import check
+from truthful.columns import missing_text, player_ids
+from truthful.groups import player_hashes
+
+Hashes = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
+IN_MEMORY = 4_000_000  # hashes, 32 MB
+PARTITION_BITS = 8  # 256 files: a billion hashes make files of 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Records whose player already had one: their rows, ascending from 1, and the row of her first record."""
+
+    rows: Rows
+    first_rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+NO_REPEATS = Repeats(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+class Duplicates:
+    """Collects hashes and tells which of them came more than once. Use it in a `with` block."""
+
+    def __init__(self, directory: Path | None = None, in_memory: int = IN_MEMORY) -> None:
+        self._in_memory = check.integer("in_memory", in_memory)
+        self._directory = directory
+        self._held: list[Hashes] = []
+        self._held_count = 0
+        self._spill: Path | None = None
+
+    def add(self, hashes: Hashes) -> None:
+        """Take in the hashes of one batch."""
+        self._held.append(hashes)
+        self._held_count += len(hashes)
+        if self._held_count > self._in_memory:
+            self._spill_held()
+
+    def repeated(self) -> Hashes:
+        """The hashes that came more than once, each once, ascending."""
+        if self._spill is None:
+            return _repeated(np.sort(np.concatenate([NOTHING, *self._held])))
+        self._spill_held()
+        parts = [
+            _repeated(np.sort(np.fromfile(path, dtype=np.uint64))) for path in sorted(self._spill.iterdir())
+        ]
+        return np.concatenate(parts)
+
+    def close(self) -> None:
+        """Forget the hashes and remove the partition files."""
+        self._held, self._held_count = [], 0
+        if self._spill is not None:
+            self._remove()
+            self._spill = None
+
+    def __enter__(self) -> Duplicates:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _spill_held(self) -> None:
+        if self._spill is None:
+            self._spill = Path(tempfile.mkdtemp(prefix="truthful-", dir=self._directory))
+            self._remove = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
+        hashes = np.concatenate([NOTHING, *self._held])
+        self._held, self._held_count = [], 0
+        hashes.sort()
+        tops = np.arange(1, 2**PARTITION_BITS, dtype=np.uint64) << np.uint64(64 - PARTITION_BITS)
+        for number, part in enumerate(np.split(hashes, np.searchsorted(hashes, tops))):
+            with open(self._spill / f"{number:03d}", "ab") as file:
+                part.tofile(file)
+
+
+def _repeated(ascending: Hashes) -> Hashes:
+    return np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
+
+
+def find_duplicates(batches: Iterable[Any], key: bytes, repeated: Hashes, column: str = "player") -> Repeats:
+    """The records whose player already had one, among those whose id has one of the `repeated` hashes.
+
+    `batches` are the reports from the beginning. Ids are compared themselves: a shared hash is no duplicate.
+    """
+    first_rows: dict[str | int, int] = {}
+    pairs = []
+    for row, player in _suspects(batches, key, repeated, column):
+        first_row = first_rows.setdefault(player, row)
+        if first_row != row:
+            pairs.append((row, first_row))
+    rows, firsts = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Repeats(rows, firsts)
+
+
+def _suspects(
+    batches: Iterable[Any], key: bytes, repeated: Hashes, column: str
+) -> Iterator[tuple[int, str | int]]:
+    first_row = 1
+    for batch in batches:
+        ids = player_ids(batch.column(column))
+        given = np.flatnonzero(~missing_text(ids))
+        hashes = player_hashes(ids.take(given), key)
+        for index in given[np.isin(hashes, repeated)]:
+            yield first_row + int(index), ids[int(index)].as_py()
+        first_row += batch.num_rows

@@ -1,0 +1,154 @@
+"""Intake: raw batches in, checked records on the grid out, and a plain account of every bad one.
+
+A record is good if it has a player without an earlier record, every number lies in its declared range, every
+level is a declared one, and nothing is missing. What happens to the others is the analyst's choice, `on_bad`:
+
+- "error": nothing is settled; all are counted, the first ones are listed.
+- "clip": numbers out of range are moved to the nearest end and counted; any other fault is an error.
+- "drop": bad records are left out, exactly those that "error" counts. Of a player's records the first stays.
+
+Ranges are declared and public. How many records were bad is a function of the data and stays private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from truthful import check
+from truthful.check import Floats
+from truthful.columns import missing_text, player_ids
+from truthful.declaration import PLAYER
+from truthful.duplicates import NO_REPEATS, Repeats
+from truthful.errors import InputError
+from truthful.moments import grid_features, grid_responses
+from truthful.records import Bad, BadRecords, Fault
+from truthful.rules import Values, ball_rules_of, player_faults, rules_of, without
+from truthful.sources import listed
+from truthful.stream import Reports
+from truthful.study import Study
+
+ON_BAD = ("error", "clip", "drop")
+CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """The good records of one batch.
+
+    `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
+    `players`, `records`, `kx` and `ky` have one row for each good record. `records` holds the features and the
+    response in raw units, numbers as float64 and levels as text, as they are used; `kx` and `ky` are normalised
+    and on the grid of step 2⁻²⁰. `clipped` counts the numbers moved to an end of their range.
+    """
+
+    first_row: int
+    everyone: Any
+    players: Any
+    records: Any
+    kx: Floats
+    ky: Floats
+    clipped: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How the records of a pass were treated: private, like every exact function of the reports."""
+
+    records: int
+    kept: int
+    clipped: int
+    bad: dict[str, int]
+    ignored_columns: tuple[str, ...]
+
+
+def report_columns(study: Study) -> tuple[str, ...]:
+    """The columns of a file of reports: the player, the features, the response."""
+    return (PLAYER, *(feature.name for feature in study.features), study.response.name)
+
+
+class Intake:
+    """One pass of checks. `repeats` are the duplicates that an earlier pass found."""
+
+    def __init__(
+        self, study: Study, on_bad: str = "error", *, limit: int = 20, repeats: Repeats = NO_REPEATS
+    ) -> None:
+        self.on_bad = check.choice("on_bad", on_bad, ON_BAD)
+        self._study = study
+        self._rules, self._ball_rules = rules_of(study), ball_rules_of(study)
+        self._repeats = repeats
+        self._bad = BadRecords(limit)
+        self._clipped = 0
+        self._where = "the reports"
+        self._ignored: tuple[str, ...] = ()
+
+    def batches(self, reports: Reports) -> Iterator[Checked]:
+        """One pass over the reports. Call `finish` after it."""
+        self._where, self._ignored = reports.where, reports.extra
+        if reports.extra and self.on_bad == "error":
+            raise InputError(
+                f"In {reports.where} there are columns the study does not have: {listed(reports.extra)}. "
+                "Leave them out, or choose on_bad='drop' or 'clip', which ignore them."
+            )
+        first_row = 1
+        for batch in reports.batches():
+            yield self.check(batch, first_row)
+            first_row += batch.num_rows
+
+    def check(self, batch: Any, first_row: int) -> Checked:
+        """Check one batch, whose first record is number `first_row` of the source, counted from 1."""
+        ids = player_ids(batch.column(PLAYER))
+        missing = missing_text(ids)
+        values, faults = self._read(batch)
+        clipped = 0
+        if self.on_bad == "clip":
+            values = self._clip(values)
+            faults, clipped = without(faults, CLIPPED)
+        bad = self._bad.note(
+            [*player_faults(PLAYER, missing, first_row, self._repeats), *faults], ids, first_row
+        )
+        self._clipped += clipped
+        everyone = ids.filter(pa.array(~missing)) if missing.any() else ids
+        if bad.any():
+            ids = ids.filter(pa.array(~bad))
+            values = {name: column[~bad] for name, column in values.items()}
+        return Checked(first_row, everyone, ids, self._raw(values), *self._on_grid(values), clipped)
+
+    def finish(self) -> Counts:
+        """The account of the pass, or BadReports if there are faults that were not to be dropped."""
+        found = self._bad
+        kept = found.all_records - found.bad_records
+        if (found.bad_records and self.on_bad != "drop") or not kept:
+            raise found.error(self._where, self._study.path)
+        bad = {str(kind): number for kind, number in found.counts.items() if number}
+        return Counts(found.all_records, kept, self._clipped, bad, self._ignored)
+
+    def _read(self, batch: Any) -> tuple[Values, list[Fault]]:
+        values: Values = {}
+        faults: list[Fault] = []
+        for rule in self._rules:
+            values[rule.name], found = rule.read(batch.column(rule.name))
+            faults += found
+        for ball in self._ball_rules:
+            faults += ball.faults(values)
+        return values, faults
+
+    def _clip(self, values: Values) -> Values:
+        for ball in self._ball_rules:
+            values = ball.clip(values)
+        return {rule.name: rule.clip(values[rule.name]) for rule in self._rules}
+
+    def _raw(self, values: Values) -> Any:
+        arrays = [rule.raw(values[rule.name]) for rule in self._rules]
+        return pa.RecordBatch.from_arrays(arrays, names=[rule.name for rule in self._rules])
+
+    def _on_grid(self, values: Values) -> tuple[Floats, Floats]:
+        response = values[self._study.response.name]
+        X = self._study.normalise(
+            {name: values[name] for name in values if name != self._study.response.name}
+        )
+        y = self._study.normalise_response(response, X)
+        return grid_features(X), grid_responses(y, self._study.beliefs.response_bound)

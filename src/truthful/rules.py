@@ -1,0 +1,200 @@
+"""What a good record is, rule by rule: each reads its column of a batch and finds the faults in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from truthful.check import Floats
+from truthful.columns import level_places, level_text, missing_number, missing_text, numbers
+from truthful.duplicates import Repeats
+from truthful.features import AsGiven, Column, Levels
+from truthful.records import Bad, Fault, Mask, Player, owner, quoted, shown
+from truthful.study import Study
+
+LARGEST = float(np.finfo(np.float64).max)
+NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere
+LEVELS_SHOWN = 8
+
+Places = npt.NDArray[np.int64]
+Values = dict[str, Any]  # one array for each column: numbers, or places of levels
+
+
+@dataclass(frozen=True)
+class NumberRule:
+    """A column of numbers between two declared ends. `role` is Feature or Response."""
+
+    role: str
+    name: str
+    low: float = -LARGEST
+    high: float = LARGEST
+
+    def read(self, column: Any) -> tuple[Floats, list[Fault]]:
+        """The values, NaN where there is none, and the faults."""
+        values = numbers(column)
+        inside = (values >= self.low) & (values <= self.high)  # neither NaN nor infinity is inside
+        return values, [] if inside.all() else self._faults(column, values, inside)
+
+    def clip(self, values: Floats) -> Floats:
+        """The values moved into the range."""
+        return np.clip(values, self.low, self.high)
+
+    def raw(self, values: Floats) -> Any:
+        """The values as an Arrow column."""
+        return pa.array(values)
+
+    def _faults(self, column: Any, values: Floats, inside: Mask) -> list[Fault]:
+        missing, finite = missing_number(column), np.isfinite(values)
+
+        def tell_missing(index: int, player: Player) -> tuple[str, str]:
+            return "", f"{self._whose(player)} is missing."
+
+        def tell_unreadable(index: int, player: Player) -> tuple[str, str]:
+            value = quoted(column[index].as_py())
+            number = "finite number" if np.isinf(values[index]) else "number"
+            return value, f"{self._whose(player)} is {value}, which is not a {number}."
+
+        def tell_outside(index: int, player: Player) -> tuple[str, str]:
+            value, ends = shown(values[index]), f"[{shown(self.low)}, {shown(self.high)}]"
+            return value, f"{self._whose(player)} is {value}, outside its declared range {ends}."
+
+        return [
+            Fault(Bad.MISSING, self.name, missing, tell_missing),
+            Fault(Bad.NOT_A_NUMBER, self.name, ~finite & ~missing, tell_unreadable),
+            Fault(Bad.OUT_OF_RANGE, self.name, finite & ~inside, tell_outside),
+        ]
+
+    def _whose(self, player: Player) -> str:
+        return f"{self.role} {self.name!r} of {owner(player)}"
+
+
+@dataclass(frozen=True)
+class LevelRule:
+    """A column that holds one of the declared levels."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    def read(self, column: Any) -> tuple[Places, list[Fault]]:
+        """The place of each value among the levels, -1 where it is none of them, and the faults."""
+        text = level_text(column)
+        places = level_places(text, self.levels)
+        known = places >= 0
+        return places, [] if known.all() else self._faults(text, known)
+
+    def clip(self, places: Places) -> Places:
+        """Levels have no range; nothing is moved."""
+        return places
+
+    def raw(self, places: Places) -> Any:
+        """The levels as an Arrow column of text."""
+        return pa.array(self.levels, pa.string()).take(pa.array(places))
+
+    def _faults(self, text: Any, known: Mask) -> list[Fault]:
+        missing = missing_text(text) & ~known
+
+        def tell_missing(index: int, player: Player) -> tuple[str, str]:
+            return "", f"Feature {self.name!r} of {owner(player)} is missing."
+
+        def tell_unknown(index: int, player: Player) -> tuple[str, str]:
+            value = quoted(text[index].as_py())
+            return value, f"Feature {self.name!r} of {owner(player)} is {value}, not one of {self._known()}."
+
+        return [
+            Fault(Bad.MISSING, self.name, missing, tell_missing),
+            Fault(Bad.UNKNOWN_LEVEL, self.name, ~known & ~missing, tell_unknown),
+        ]
+
+    def _known(self) -> str:
+        names, more = ", ".join(self.levels[:LEVELS_SHOWN]), len(self.levels) - LEVELS_SHOWN
+        return f"its levels {names}" if more <= 0 else f"its {len(self.levels)} levels {names}, …"
+
+
+@dataclass(frozen=True)
+class BallRule:
+    """Features taken as they are, together in the unit ball: ‖x‖ ≤ 1."""
+
+    names: tuple[str, ...]
+
+    def faults(self, values: Values) -> list[Fault]:
+        """Records out of the ball. A norm is NaN, and not told, where a feature is missing or no number."""
+        norms = self._norms(values)
+        outside = norms > 1 + NORM_SLACK
+
+        def tell(index: int, player: Player) -> tuple[str, str]:
+            norm = format(norms[index], ".10g")  # enough digits to differ from 1
+            return norm, f"The features of {owner(player)} have norm {norm}, above 1."
+
+        return [Fault(Bad.OUT_OF_BALL, "", outside, tell)] if outside.any() else []
+
+    def clip(self, values: Values) -> Values:
+        """Vectors out of the ball divided by their norm."""
+        norms = self._norms(values)
+        lengths = np.where(norms > 1 + NORM_SLACK, norms, 1.0)
+        return values | {name: values[name] / lengths for name in self.names}
+
+    def _norms(self, values: Values) -> Floats:
+        """‖x‖, column by column so that it does not depend on the batch, scaled so that squares stay finite."""
+        columns = [np.abs(values[name]) for name in self.names]
+        with np.errstate(all="ignore"):
+            largest = np.maximum(np.maximum.reduce(columns), np.finfo(np.float64).tiny)
+            norms: Floats = largest * np.sqrt(sum((column / largest) ** 2 for column in columns))
+        return norms
+
+
+Rule = NumberRule | LevelRule
+
+
+def rules_of(study: Study) -> tuple[Rule, ...]:
+    """One rule for each column but the player's, in the order of the study: features, then the response."""
+    response = study.response
+    features = (_feature_rule(feature) for feature in study.declared.encoding.features)
+    return (*features, NumberRule("Response", response.name, response.low, response.high))
+
+
+def ball_rules_of(study: Study) -> tuple[BallRule, ...]:
+    """The rule on whole vectors, if features are taken as they are."""
+    names = tuple(f.name for f in study.declared.encoding.features if isinstance(f, AsGiven))
+    return (BallRule(names),) if names else ()
+
+
+def _feature_rule(feature: Column) -> Rule:
+    match feature:
+        case Levels():
+            return LevelRule(feature.name, feature.levels)
+        case AsGiven():
+            return NumberRule("Feature", feature.name)
+        case _:
+            return NumberRule("Feature", feature.name, feature.low, feature.high)
+
+
+def player_faults(column: str, missing: Mask, first_row: int, repeats: Repeats) -> list[Fault]:
+    """Records without a player id, and records of a player who already had one."""
+    start, end = np.searchsorted(repeats.rows, [first_row, first_row + len(missing)])
+    rows, first_rows = repeats.rows[start:end], repeats.first_rows[start:end]
+    repeated = np.zeros(len(missing), dtype=np.bool_)
+    repeated[rows - first_row] = True
+
+    def tell_missing(index: int, player: Player) -> tuple[str, str]:
+        return "", "The player id is missing."
+
+    def tell_repeated(index: int, player: Player) -> tuple[str, str]:
+        first = first_rows[np.searchsorted(rows, first_row + index)]
+        return quoted(player), f"Player {quoted(player)} appears again; the first record is in row {first}."
+
+    faults = [
+        Fault(Bad.NO_PLAYER, column, missing, tell_missing),
+        Fault(Bad.DUPLICATE, column, repeated, tell_repeated),
+    ]
+    return [fault for fault in faults if fault.mask.any()]
+
+
+def without(faults: Sequence[Fault], kinds: Sequence[Bad]) -> tuple[list[Fault], int]:
+    """The faults of other kinds, and how many values have one of these."""
+    left = [fault for fault in faults if fault.kind not in kinds]
+    return left, sum(int(fault.mask.sum()) for fault in faults if fault.kind in kinds)

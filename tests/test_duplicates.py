@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import oracles_duplicates as oracle
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from truthful.duplicates import Duplicates, Repeats, find_duplicates
+from truthful.errors import InputError
+from truthful.groups import player_hashes
+from truthful.stream import open_reports
+
+KEY = bytes(range(16))
+NO_HASHES: npt.NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+
+
+def pairs(repeats: Repeats) -> list[tuple[int, int]]:
+    return list(zip(repeats.rows.tolist(), repeats.first_rows.tolist(), strict=True))
+
+
+def scan(tables: list[Any]) -> Repeats:
+    """The whole search, as a settlement makes it."""
+    with open_reports(tables, ["player"]) as reports, Duplicates() as duplicates:
+        for batch in reports.batches():
+            given = batch.column(0).drop_null()
+            duplicates.add(player_hashes(given, KEY))
+        return find_duplicates(reports.batches(), KEY, duplicates.repeated())
+
+
+hash_batches = st.lists(
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5) | st.integers(2**64 - 5, 2**64 - 1), max_size=12),
+    max_size=8,
+)
+
+
+@given(batches=hash_batches, in_memory=st.integers(1, 30))
+def test_spilled_or_in_memory_the_repeated_hashes_are_those_counted_one_by_one(
+    batches: list[list[int]], in_memory: int
+) -> None:
+    expected = oracle.repeated(value for batch in batches for value in batch)
+    for threshold in (in_memory, 10**6):
+        with Duplicates(in_memory=threshold) as duplicates:
+            for batch in batches:
+                duplicates.add(np.array(batch, dtype=np.uint64))
+            assert duplicates.repeated().tolist() == expected
+
+
+def test_a_million_hashes_with_three_planted_repeats_give_exactly_those(tmp_path: Path) -> None:
+    # By chance two of 10^6 random 64-bit hashes agree with probability 3e-8.
+    hashes = np.random.default_rng(11).integers(0, 2**64, 10**6, dtype=np.uint64)
+    planted = hashes[[7, 500_000, 999_999]]
+    with Duplicates(tmp_path, in_memory=100_000) as duplicates:
+        for part in np.array_split(np.concatenate([hashes, planted, planted[:1]]), 37):
+            duplicates.add(part)
+        assert duplicates.repeated().tolist() == sorted(planted.tolist())
+        assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == 8 * (10**6 + 4)
+
+
+def test_partition_files_are_private_and_removed_when_the_block_ends(tmp_path: Path) -> None:
+    with Duplicates(tmp_path, in_memory=1) as duplicates:
+        duplicates.add(np.arange(10, dtype=np.uint64))
+        (directory,) = tmp_path.iterdir()
+        assert directory.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_partition_files_are_removed_when_nobody_holds_them(tmp_path: Path) -> None:
+    duplicates = Duplicates(tmp_path, in_memory=1)
+    duplicates.add(np.arange(10, dtype=np.uint64))
+    del duplicates
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_written_below_the_threshold(tmp_path: Path) -> None:
+    with Duplicates(tmp_path, in_memory=10) as duplicates:
+        duplicates.add(np.arange(10, dtype=np.uint64))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_is_repeated_where_nobody_is() -> None:
+    with Duplicates() as duplicates:
+        assert duplicates.repeated().tolist() == []
+
+
+def test_a_threshold_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="in_memory is 0; it must be at least 1"):
+        Duplicates(in_memory=0)
+
+
+@given(
+    players=st.lists(
+        st.sampled_from(["a", "b", "c", "007", "7"]) | st.none() | st.text(max_size=3), max_size=25
+    ),
+    cut=st.integers(0, 25),
+)
+def test_the_search_finds_the_rows_that_a_walk_through_the_records_finds(
+    players: list[str | None], cut: int
+) -> None:
+    tables = [
+        pa.table({"player": pa.array(part, pa.string())}) for part in (players[:cut], players[cut:], ["z"])
+    ]
+    assert pairs(scan(tables)) == oracle.repeats([*players, "z"])
+
+
+def test_whole_numbers_are_players_too() -> None:
+    assert pairs(scan([pa.table({"player": [5, 6, 5]}), pa.table({"player": [6, 5, 7]})])) == [
+        (3, 1),
+        (4, 2),
+        (5, 1),
+    ]
+
+
+def test_different_players_who_share_a_hash_are_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "truthful.duplicates.player_hashes", lambda ids, key: np.zeros(len(ids), dtype=np.uint64)
+    )
+    batches = [pa.record_batch({"player": ["a", "b", "a", "c"]})]
+    assert pairs(find_duplicates(batches, KEY, np.zeros(1, dtype=np.uint64))) == [(3, 1)]
+
+
+def test_records_whose_hash_does_not_repeat_are_not_looked_at() -> None:
+    batches = [pa.record_batch({"player": ["a", "a"]})]
+    assert len(find_duplicates(batches, KEY, NO_HASHES)) == 0
