@@ -23,6 +23,8 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
 PLAYER = "player"
+# Other columns of receipts and coefficients: no feature may have their names.
+RESERVED = (PLAYER, INTERCEPT, "group", "payment")
 """The column of a file of reports that identifies people."""
 
 
@@ -233,12 +235,12 @@ class Declaration(Section):
         return self.encoding.codes(raw) * (self.encoding.scale * 2 / (response.high - response.low))
 
     def _check_names(self) -> None:
-        taken = Counter([PLAYER, INTERCEPT, self.response.name, *(f.name for f in self.features)])
+        taken = Counter([*RESERVED, self.response.name, *(f.name for f in self.features)])
         taken += Counter(f"{f.name}={level}" for f in self.features for level in f.levels or ())
         if repeated := [name for name, times in taken.items() if times > 1]:
             raise ValueError(
                 f"The name {repeated[0]!r} is used twice. The response and every feature need a name of "
-                f"their own; {PLAYER!r} and {INTERCEPT!r} are taken."
+                f"their own; {', '.join(map(repr, RESERVED))} are taken."
             )
 
     def _check_features(self) -> None:

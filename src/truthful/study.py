@@ -49,15 +49,28 @@ from truthful.designs import (
     UniformDesign,
     UnitBallDesign,
 )
-from truthful.errors import InputError
+from truthful.errors import InputError, Refused
 from truthful.features import INTERCEPT
-from truthful.files import sha256
+from truthful.files import sha256, write_atomically
 from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 
 
 def template() -> str:
     """A study file to start from, with every option explained."""
     return resources.files("truthful").joinpath("template.toml").read_text(encoding="utf-8")
+
+
+def write_template(directory: Path) -> Path:
+    """Write that file into a directory, which is made if need be. A study that is there already is kept."""
+    path = directory / "study.toml"
+    if path.exists():
+        raise Refused(f"{str(path)!r} exists already. Edit it, or name another directory.")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"The directory {str(directory)!r} cannot be made: {problem.strerror}.") from None
+    write_atomically(path, template())
+    return path
 
 
 @dataclass(frozen=True, eq=False)
