@@ -8,6 +8,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from scipy.integrate import quad
+from scipy.optimize import minimize
 
 from truthful.check import Floats
 from truthful.moments import GRID, Moments
@@ -153,3 +154,19 @@ def mean_inverse_of_two(gamma: float, d: int, nodes: int = 60) -> float:
         (wr * d * r ** (d - 1))[:, None, None] * (wr * d * r ** (d - 1))[None, :, None] * (wa / wa.sum())
     )
     return float(((d - 2) / gamma + (pair * weights).sum()) / d)
+
+
+def constrained_minimiser(X: Floats, y: Floats, gamma: float, radius: float) -> Floats:
+    """argmin over ‖θ‖ ≤ R of ‖y − Xθ‖² + γ‖θ‖² by a general-purpose constrained optimiser."""
+    optimiser: Any = minimize
+    result = optimiser(
+        lambda theta: np.sum((y - X @ theta) ** 2) + gamma * theta @ theta,
+        np.zeros(X.shape[1]),
+        jac=lambda theta: -2 * X.T @ (y - X @ theta) + 2 * gamma * theta,
+        constraints=[
+            {"type": "ineq", "fun": lambda theta: radius**2 - theta @ theta, "jac": lambda theta: -2 * theta}
+        ],
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 500},
+    )
+    return np.asarray(result.x, dtype=np.float64)
