@@ -14,7 +14,7 @@ import pyarrow as pa
 from truthful.errors import InputError
 
 BATCH_ROWS = 65_536
-CSV_BLOCK = 1 << 22  # bytes read at a time; also the longest row a CSV file may have
+CSV_BLOCK = 1 << 20  # bytes; Arrow reads some 32 blocks ahead, and no row may be longer than a block
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas saves its row labels under this name
 
 
