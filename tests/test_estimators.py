@@ -348,6 +348,8 @@ def test_the_released_minimiser_is_the_nearest_lattice_point() -> None:
         (lambda: RidgeFree(2, 1.0, 0.0), "response_bound"),
         (lambda: RidgeFree(2, 1.0, 1.0).sensitivity(2**31), "gamma"),
         (lambda: RidgeFree(2, 1.0, 1.0).sensitivity(0), "count"),
+        (lambda: RidgeFree(2, 1.0, 1.0).noise_scale(9, 0.0), "epsilon"),
+        (lambda: KnownDesign(np.eye(2), 1.0).noise_scale(9, float("nan")), "epsilon"),
         (lambda: KnownDesign(np.eye(3), 1.0).queries(Moments.zero(3)), "count"),
         (lambda: RidgeFree(2, 1.0, 1.0).queries(Moments.zero(3)), "dimension"),
     ],

@@ -98,7 +98,7 @@ class KnownDesign:
 
     def __post_init__(self) -> None:
         Sigma = check.matrix("Sigma", self.Sigma)
-        if not np.array_equal(Sigma, Sigma.T) or not np.linalg.eigvalsh(Sigma)[0] > 0:
+        if not np.allclose(Sigma, Sigma.T, rtol=1e-10, atol=1e-12) or not np.linalg.eigvalsh(Sigma)[0] > 0:
             raise InputError(
                 "Sigma must be symmetric with positive eigenvalues: the features' second moments E[x xᵀ]."
             )
@@ -119,7 +119,7 @@ class KnownDesign:
         return float(cross_sensitivity(self.response_bound) * _product_unit(count))
 
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
-        return float(cross_sensitivity(self.response_bound) * _product_unit(count) / Fraction(epsilon))
+        return float(cross_sensitivity(self.response_bound) * _product_unit(count) / _exact(epsilon))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,14 +174,12 @@ class NoisyStatistics:
         return float(cross_sensitivity(self.response_bound) * _product_unit(count))
 
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
-        spent = Fraction(epsilon) * (1 - Fraction(self.gram_share))
+        spent = _exact(epsilon) * (1 - Fraction(self.gram_share))
         return float(cross_sensitivity(self.response_bound) * _product_unit(count) / spent)
 
     def gram_scale(self, count: int, epsilon: Epsilon) -> float:
         """s_N, the scale of the noise in XᵀX/n: √2/(n·ε·gram_share)."""
-        return float(
-            GRAM_SENSITIVITY * _product_unit(count) / (Fraction(epsilon) * Fraction(self.gram_share))
-        )
+        return float(GRAM_SENSITIVITY * _product_unit(count) / (_exact(epsilon) * Fraction(self.gram_share)))
 
     def eigenvalue_floor(self, count: int, epsilon: Epsilon) -> float:
         """ℓ: the declared floor, or s_N·d^1.5."""
@@ -238,7 +236,7 @@ class _Ridge(ABC):
         return float(self._lattice_sensitivity(count) * self._step(count))
 
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
-        return float(self._lattice_sensitivity(count) * self._step(count) / Fraction(epsilon))
+        return float(self._lattice_sensitivity(count) * self._step(count) / _exact(epsilon))
 
     def _step(self, count: int) -> Fraction:
         """The lattice: the largest power of two up to 2⁻⁴⁰ of the sensitivity."""
@@ -309,6 +307,11 @@ def _cross_query(moments: Moments, response_bound: float, share: Fraction) -> Qu
 def _product_unit(count: int) -> Fraction:
     """A unit of a sum of products of grid integers, as a mean over the players."""
     return Fraction(1, PRODUCT * check.integer("count", count))
+
+
+def _exact(epsilon: Epsilon) -> Fraction:
+    check.positive("epsilon", float(epsilon))
+    return Fraction(epsilon)
 
 
 def _require_players(moments: Moments, dimension: int) -> None:

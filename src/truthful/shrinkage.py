@@ -32,6 +32,7 @@ RELATIVE_ERROR = 1e-4
 SERIES_ERROR = 5e-5
 STANDARD_ERROR = RELATIVE_ERROR / 5
 BLOCK = 2_000_000  # normal draws at a time
+BLOCK_GROUPS = 20_000
 LARGEST_DRAWS = 200_000_000
 LEAST_GROUPS = 16
 
@@ -147,7 +148,7 @@ def _intercept(total: Floats, groups: int) -> tuple[float, float]:
 def _spectra(m: int, d: int, block: int) -> Floats:
     """Eigenvalues of G for many simulated groups of m players; they serve every γ."""
     rng = np.random.default_rng([m, d, block])
-    groups = max(1, BLOCK // (m * d))
+    groups = min(BLOCK_GROUPS, max(1, BLOCK // (m * d)))
     X = rng.normal(size=(groups, m, d))
     X *= (rng.random((groups, m)) ** (1 / d) / np.linalg.norm(X, axis=2))[:, :, None]
     return np.asarray(np.linalg.eigvalsh(X.transpose(0, 2, 1) @ X), dtype=np.float64)
