@@ -271,3 +271,14 @@ def test_a_covariance_study_knows_its_matrix() -> None:
 
 def test_a_declared_least_eigenvalue_is_kept() -> None:
     assert study(design={"kind": "observed", "least_eigenvalue": 0.05}).least_eigenvalue == 0.05
+
+
+def test_a_record_has_the_same_bits_alone_and_in_any_batch() -> None:
+    """With a centre too: a payment is verified from one record, and was computed in a batch."""
+    centred = study(beliefs__centre={"age": 0.5, "region=north": 4.0})
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.uniform(18, 90, 500), "region": rng.integers(0, 3, 500)}
+    X, raw = centred.normalise(columns), rng.uniform(0, 200, 500)
+    together = centred.normalise_response(raw, X)
+    alone = [centred.normalise_response(raw[i : i + 1], X[i : i + 1])[0] for i in range(500)]
+    assert together.tolist() == alone

@@ -202,13 +202,22 @@ class Study:
     def normalise_response(self, raw: npt.ArrayLike, X: Floats) -> Floats:
         """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
         low, high = self.response.low, self.response.high
-        y = (2.0 * np.asarray(raw, dtype=np.float64) - low - high) / (high - low) * self.half_range
-        return np.asarray(y - X @ self.centre if self.centre.any() else y)
+        y: Floats = (2.0 * np.asarray(raw, dtype=np.float64) - low - high) / (high - low) * self.half_range
+        return y - self._centre_prediction(X)
 
     def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
         """Raw responses for y: the inverse of `normalise_response`."""
         middle = (self.response.low + self.response.high) / 2
-        return np.asarray(middle + self.response_unit * (np.asarray(y, dtype=np.float64) + X @ self.centre))
+        return np.asarray(
+            middle + self.response_unit * (np.asarray(y, dtype=np.float64) + self._centre_prediction(X))
+        )
+
+    def _centre_prediction(self, X: Floats) -> Floats:
+        """θ₀·x, column by column: a matrix product would round a record by the size of the batch it comes in."""
+        total = np.zeros(len(X))
+        for column, weight in zip(X.T, self.centre, strict=True):
+            total += column * weight
+        return total
 
     @cached_property
     def coefficient_map(self) -> tuple[Floats, Floats]:
