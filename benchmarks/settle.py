@@ -7,7 +7,6 @@ Prints seconds, their ratio, and the peak memory of a process that does nothing 
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -85,8 +84,8 @@ def settle_alone(directory: Path, out: str) -> None:
     settle(plan, directory / "reports.parquet", out=directory / out, spend_again=True)
     seconds = time.perf_counter() - started
     # VmHWM, not getrusage: a child's ru_maxrss starts at its parent's.
-    status = Path("/proc/self/status").read_text()
-    print(seconds, int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    print(seconds, int(status["VmHWM"].split()[0]) / 1024)
 
 
 def measured(directory: Path, out: str) -> tuple[float, float]:
