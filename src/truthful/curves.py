@@ -17,6 +17,7 @@ from scipy import special
 
 from truthful import check
 from truthful.check import Floats
+from truthful.polynomials import chebyshev_nodes, monomials
 
 
 class Curve(Protocol):
@@ -102,15 +103,13 @@ _ORDER = 16
 
 @lru_cache(maxsize=64)
 def _antiderivative(dimension: int) -> tuple[Floats, Floats]:
-    """Chebyshev coefficients of K(z)/z² on half-octaves, and (K(z)/z² at 0, E|e|/2): all that K needs."""
+    """Coefficients of K(z)/z² on half-octaves, and (K(z)/z² at 0, E|e|/2): all that K needs."""
     top = math.ceil(math.log2(40 + 9 * math.sqrt(dimension + 1)))
     octaves = 2.0 ** np.arange(_LOW, top)
     centres = np.outer(octaves, [1.25, 1.75]).ravel()
     widths = np.repeat(octaves / 4, 2)
-    x = np.cos(np.pi * (np.arange(_ORDER) + 0.5) / _ORDER)
-    z = centres[:, None] + widths[:, None] * x
-    to_coefficients = np.linalg.inv(np.polynomial.chebyshev.chebvander(x, _ORDER - 1))
-    coefficients = (_mixture(z.ravel(), dimension).reshape(z.shape) / z**2) @ to_coefficients.T
+    z = centres[:, None] + widths[:, None] * chebyshev_nodes(_ORDER)
+    coefficients = monomials(_mixture(z.ravel(), dimension).reshape(z.shape) / z**2)
     # Density at 0 and E|e| of the marginal law.
     ratio = math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
     spread = (
@@ -137,7 +136,7 @@ def _mixture(z: Floats, dimension: int) -> Floats:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _k(z: float, coefficients: Floats, ends: Floats) -> float:
-    """K(|z|): by table (Clenshaw's recurrence), and beyond it by its two limits."""
+    """K(|z|): by table, and beyond it by its two limits."""
     z = abs(z)
     if z < 2.0**_LOW:
         return float(ends[0] * z * z)
@@ -150,10 +149,10 @@ def _k(z: float, coefficients: Floats, ends: Floats) -> float:
         cell += 1
         x -= 2
     row = coefficients[cell]
-    after, value = 0.0, 0.0
-    for k in range(_ORDER - 1, 0, -1):
-        after, value = value, row[k] + 2 * x * value - after
-    return float((row[0] + x * value - after) * z * z)
+    value = row[_ORDER - 1]
+    for k in range(_ORDER - 2, -1, -1):
+        value = value * x + row[k]
+    return float(value * z * z)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

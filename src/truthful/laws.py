@@ -255,7 +255,7 @@ def log_chi2_cdf(x: Floats, freedom: int) -> Floats:
     if freedom == 0:
         return np.zeros_like(x)
     a, half = freedom / 2, x / 2
-    probability = special.gammainc(a, half)
+    probability = np.asarray(special.gammainc(a, half), dtype=np.float64)
     with np.errstate(divide="ignore"):
         value = np.log(probability)
         small = probability < 1e-280
@@ -264,7 +264,7 @@ def log_chi2_cdf(x: Floats, freedom: int) -> Floats:
         value[small] = (
             a * np.log(tiny) - tiny - special.gammaln(a + 1) + np.log(special.hyp1f1(1.0, a + 1, tiny))
         )
-    return np.asarray(value)
+    return value
 
 
 def _directions(rng: np.random.Generator, dimension: int, size: int) -> Floats:

@@ -8,28 +8,16 @@ Everything is odd in y, so only y ≥ 0 is ever computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from truthful.check import Floats
 from truthful.curves import Curve
 from truthful.laws import Noise, Prior
+from truthful.quadrature import Expectation, Indices, LogWeight, expectation
 
-Indices = npt.NDArray[np.intp]
-Integrand = Callable[[Indices, Floats], Floats]
-
-# Two Gauss-Legendre rules a panel; their difference bounds the error of the finer one far from above.
-_FINE = np.polynomial.legendre.leggauss(64)
-_COARSE = np.polynomial.legendre.leggauss(48)
-_NODES = np.concatenate([_FINE[0], _COARSE[0]])
-_SPLIT = len(_FINE[0])
-
-_TOLERANCE = 1e-12
-_DEEPEST = 50
 _CHUNK = 4096
 
 # Where the support is a single point its width is replaced by one that is nothing beside R, but not zero.
@@ -56,6 +44,9 @@ class Support:
     low: Floats
     high: Floats
 
+    def of(self, part: slice) -> Support:
+        return Support(self.r[part], self.y[part], self.low[part], self.high[part])
+
 
 def support(laws: Laws, r: Floats, y: Floats) -> Support:
     """Reports beyond what the beliefs allow, y > Rr + M, are moved to that edge."""
@@ -66,26 +57,42 @@ def support(laws: Laws, r: Floats, y: Floats) -> Support:
         below = np.minimum((R * r + M - y) / r, 2 * R)
         above = np.maximum((R * r - M - y) / r, 0.0)
     low, high = (2 * np.arcsin(np.sqrt(gap / (2 * R))) for gap in (above, below))
-    return Support(r, y, low, np.maximum(high, low + np.maximum(_POINT, low * 1e-15)))
+    return Support(r, y, low, np.maximum(high, np.maximum(np.nextafter(low, 4.0), _POINT)))
 
 
-def log_weight(laws: Laws, r: Floats, y: Floats, t: Floats) -> Floats:
+def _log_weight(laws: Laws, where: Support) -> LogWeight:
     """log of the unnormalised posterior density of the angle t."""
-    return laws.prior.log_weight(t, laws.dimension) + laws.noise.log_density(residual(laws, r, y, t))
+
+    def value(owner: Indices, t: Floats) -> Floats:
+        prior = laws.prior.log_weight(t, laws.dimension)
+        return prior + laws.noise.log_density(_residual(laws, where, owner, t))
+
+    return value
 
 
-def residual(laws: Laws, r: Floats, y: Floats, t: Floats) -> Floats:
+def _residual(laws: Laws, where: Support, owner: Indices, t: Floats) -> Floats:
     """The noise z = y - ru at u = R cos t, kept in [-M, M] against rounding."""
     M = laws.noise.bound
-    return np.clip(y - r * laws.prior.radius * np.cos(t), -M, M)
+    return np.clip(where.y[owner, None] - where.r[owner, None] * (laws.prior.radius * np.cos(t)), -M, M)
 
 
 def mean(laws: Laws, r: Floats, y: Floats, curve: Curve, scale: Floats) -> Floats:
     """E[ψ(u) | r, y] for arrays of one length, to 1e-11 R; 0 where r = 0, since q = r E[ψ(u)] does not ask there."""
     out = np.zeros(len(r))
-    for chosen in _chunks(r):
-        where = support(laws, r[chosen], np.abs(y[chosen]))
-        out[chosen] = np.sign(y[chosen]) * _mean(laws, where, curve, scale[chosen]).value
+    inside = np.flatnonzero(r > 0)
+    where = support(laws, r[inside], np.abs(y[inside]))
+    out[inside] = np.sign(y[inside]) * mean_on(laws, where, curve, scale[inside, None])[:, 0]
+    return out
+
+
+def mean_on(laws: Laws, where: Support, curve: Curve, scales: Floats) -> Floats:
+    """E[ψ(u)] for every player (a row) and peer noise (a column); `scales` has a row for each player or one for all."""
+    size = max(64, _CHUNK // scales.shape[1])
+    scales = np.broadcast_to(scales, (len(where.r), scales.shape[1]))
+    out = np.empty(scales.shape)
+    for start in range(0, len(out), size):
+        part = slice(start, start + size)
+        out[part] = _mean(laws, where.of(part), curve, scales[part]).value
     return out
 
 
@@ -100,119 +107,43 @@ def slope(laws: Laws, r: Floats, y: Floats, curve: Curve, scale: Floats) -> Floa
     """
     R, M = laws.prior.radius, laws.noise.bound
     out = np.zeros(len(r))
-    for chosen in _chunks(r):
+    inside = np.flatnonzero((r > 0) & (np.abs(y) <= R * r + M))
+    for start in range(0, len(inside), _CHUNK):
+        chosen = inside[start : start + _CHUNK]
         rs, ys = r[chosen], np.abs(y[chosen])
         where = support(laws, rs, np.minimum(ys, R * rs * (1 - 1e-8) + M))
-        out[chosen] = np.where(ys <= R * rs + M, _slope(laws, where, curve, scale[chosen]), 0.0)
+        out[chosen] = _slope(laws, where, curve, scale[chosen])
     return out
 
 
+def _mean(laws: Laws, where: Support, curve: Curve, scales: Floats) -> Expectation:
+    R = laws.prior.radius
+
+    def integrand(owner: Indices, t: Floats) -> Floats:
+        return curve((R * np.cos(t))[:, :, None], scales[owner, None, :])
+
+    return expectation(where.low, where.high, _log_weight(laws, where), integrand, R)
+
+
 def _slope(laws: Laws, where: Support, curve: Curve, scale: Floats) -> Floats:
-    R, M = laws.prior.radius, laws.noise.bound
-    centre = _mean(laws, where, curve, scale)
+    R, M, noise = laws.prior.radius, laws.noise.bound, laws.noise
+    log_weight = _log_weight(laws, where)
+    centre = _mean(laws, where, curve, scale[:, None])
+    m = centre.value[:, 0]
 
     def tilt(owner: Indices, t: Floats) -> Floats:
-        z = residual(laws, where.r[owner, None], where.y[owner, None], t)
-        return (curve(R * np.cos(t), scale[owner, None]) - centre.value[owner, None]) * laws.noise.score(z)
+        score = noise.score(_residual(laws, where, owner, t))
+        return ((curve(R * np.cos(t), scale[owner, None]) - m[owner, None]) * score)[:, :, None]
 
     def jump(t: Floats) -> Floats:
         t = np.clip(t, _POINT, np.pi - 1e-9)
-        logs = log_weight(laws, where.r, where.y, t) - centre.peak
-        return (curve(R * np.cos(t), scale) - centre.value) * np.exp(logs) / (np.sin(t) * R * centre.mass)
+        logs = log_weight(np.arange(len(t)), t[:, None])[:, 0] - centre.peak
+        return (curve(R * np.cos(t), scale) - m) * np.exp(logs) / (np.sin(t) * R * centre.mass)
 
-    unit = R * max(1 / M, float(np.abs(laws.noise.score(np.array([M])))[0]))
-    inner = where.r * _expectation(laws, where, tilt, unit).value
+    unit = R * max(1 / M, float(np.abs(noise.score(np.array([M])))[0]))
+    inner = where.r * expectation(where.low, where.high, log_weight, tilt, unit).value[:, 0]
     return (
         inner
         + np.where(where.low > 0, jump(where.low), 0.0)
         - np.where(where.high < np.pi, jump(where.high), 0.0)
     )
-
-
-def _chunks(r: Floats) -> Iterator[Indices]:
-    inside = np.flatnonzero(r > 0)
-    for start in range(0, len(inside), _CHUNK):
-        yield inside[start : start + _CHUNK]
-
-
-@dataclass(frozen=True)
-class _Panels:
-    """Integrals over panels, each in units of exp(peak): of the weight and of ψ times the weight."""
-
-    owner: Indices
-    peak: Floats
-    mass: Floats
-    moment: Floats
-
-    def __add__(self, other: _Panels) -> _Panels:
-        pairs = ((getattr(self, name), getattr(other, name)) for name in ("owner", "peak", "mass", "moment"))
-        return _Panels(*(np.concatenate(pair) for pair in pairs))
-
-    def of(self, chosen: npt.NDArray[np.bool_]) -> _Panels:
-        return _Panels(self.owner[chosen], self.peak[chosen], self.mass[chosen], self.moment[chosen])
-
-    def total(self, players: int) -> _Total:
-        peak = np.full(players, -np.inf)
-        np.maximum.at(peak, self.owner, self.peak)
-        units = np.exp(self.peak - peak[self.owner])
-        mass, moment = (
-            np.bincount(self.owner, weights=units * part, minlength=players).astype(np.float64)
-            for part in (self.mass, self.moment)
-        )
-        return _Total(peak, mass, moment / mass)
-
-
-@dataclass(frozen=True)
-class _Total:
-    """For every player ∫ weight = mass · exp(peak), and the expectation."""
-
-    peak: Floats
-    mass: Floats
-    value: Floats
-
-
-def _mean(laws: Laws, where: Support, curve: Curve, scale: Floats) -> _Total:
-    R = laws.prior.radius
-    return _expectation(laws, where, lambda owner, t: curve(R * np.cos(t), scale[owner, None]), R)
-
-
-def _expectation(laws: Laws, where: Support, integrand: Integrand, unit: float) -> _Total:
-    """Posterior expectation of integrand(owner, t), to 1e-12 `unit` a panel.
-
-    Each player's support is one panel at first. Where the rules of 48 and 64 nodes disagree, panels are halved until
-    they agree, so that peaks (little noise, many dimensions) and kinks cost more nodes, not accuracy.
-    """
-    players = len(where.r)
-    owner = np.arange(players)
-    low, high = where.low, where.high
-    done = _Panels(owner[:0], low[:0], low[:0], low[:0])
-    for _ in range(_DEEPEST):
-        fine, coarse = _integrate(laws, where, owner, low, high, integrand)
-        total = (done + fine).total(players)
-        gap = (fine.moment - coarse.moment) - total.value[owner] * (fine.mass - coarse.mass)
-        error = np.abs(gap) * np.exp(fine.peak - total.peak[owner]) / total.mass[owner]
-        rough = ~(error <= _TOLERANCE * unit)
-        done += fine.of(~rough)
-        if not rough.any():
-            return total
-        middle = (low[rough] + high[rough]) / 2
-        owner = np.tile(owner[rough], 2)
-        low, high = np.concatenate([low[rough], middle]), np.concatenate([middle, high[rough]])
-    return (done + fine.of(rough)).total(players)
-
-
-def _integrate(
-    laws: Laws, where: Support, owner: Indices, low: Floats, high: Floats, integrand: Integrand
-) -> tuple[_Panels, _Panels]:
-    """Both rules on every panel [low, high] of its owner's support."""
-    half = ((high - low) / 2)[:, None]
-    t = low[:, None] + half * (1 + _NODES)
-    logs = log_weight(laws, where.r[owner, None], where.y[owner, None], t)
-    peak = np.maximum(logs.max(axis=1), -1e300)
-    weight = half * np.exp(logs - peak[:, None])
-    moment = weight * integrand(owner, t)
-    fine, coarse = (
-        _Panels(owner, peak, weight[:, part] @ rule, moment[:, part] @ rule)
-        for part, rule in ((slice(_SPLIT), _FINE[1]), (slice(_SPLIT, None), _COARSE[1]))
-    )
-    return fine, coarse

@@ -1,0 +1,53 @@
+"""Interpolation on [-1, 1] in the Chebyshev nodes, evaluated by Horner's rule."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from truthful.check import Floats
+
+# Chebyshev coefficients this far below the largest are rounding noise. Left in, the change to monomials would
+# multiply them by up to (1 + √2)^order.
+_NOISE = 4e-16
+
+
+def chebyshev_nodes(order: int) -> Floats:
+    """The `order` zeros of T_order."""
+    return np.cos(np.pi * (np.arange(order) + 0.5) / order)
+
+
+def chebyshev_extrema(order: int) -> Floats:
+    """The order + 1 points where |T_order| = 1. An interpolation error is close to c·T_order: largest there."""
+    return np.cos(np.pi * np.arange(order + 1) / order)
+
+
+def chebyshev_coefficients(values: Floats, axis: int = -1) -> Floats:
+    """Chebyshev coefficients of the polynomial through values at chebyshev_nodes, along one axis."""
+    matrix, _ = _matrices(values.shape[axis])
+    return np.moveaxis(np.tensordot(values, matrix, axes=(axis, 1)), -1, axis)
+
+
+def monomials(values: Floats, axis: int = -1) -> Floats:
+    """Coefficients of 1, x, x², ... of the polynomial through values at chebyshev_nodes, along one axis."""
+    coefficients = chebyshev_coefficients(values, axis)
+    largest = np.abs(coefficients).max(axis=axis, keepdims=True)
+    coefficients[np.abs(coefficients) < _NOISE * largest] = 0.0
+    _, matrix = _matrices(values.shape[axis])
+    return np.moveaxis(np.tensordot(coefficients, matrix, axes=(axis, 1)), -1, axis)
+
+
+@lru_cache(maxsize=64)
+def _matrices(order: int) -> tuple[Floats, Floats]:
+    """From values to Chebyshev coefficients, and from those to monomial coefficients."""
+    k = np.arange(order)
+    angles = np.pi * (k + 0.5) / order
+    to_chebyshev = np.cos(np.outer(k, angles)) * 2 / order
+    to_chebyshev[0] /= 2
+    to_monomials = np.zeros((order, order))
+    for degree in range(order):
+        to_monomials[: degree + 1, degree] = np.polynomial.chebyshev.cheb2poly(np.eye(order)[degree])[
+            : degree + 1
+        ]
+    return to_chebyshev, to_monomials
