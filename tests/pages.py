@@ -1,0 +1,180 @@
+"""The documentation as something that runs. `python tests/pages.py` rewrites what it can: pasted output, the reference.
+
+A page's ```python and ```console blocks run in order, in one directory and one namespace. In a console block every
+line that starts with `$ truthful` is run, and the lines after it are its output; a line `...` stands for any lines.
+A ```text block after a ```python block is what that printed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from truthful import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+COMMANDS = ROOT / "docs" / "commands.md"
+MARKER = "python tests/pages.py`. -->\n"
+WIDTH = "100"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+
+
+END = Block("", "")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Something that was run: what the page shows as its output, and what the output is."""
+
+    source: str
+    code: int
+    shown: str
+    output: str
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(text: str) -> list[Block]:
+    return [Block(match[1], match[2]) for match in BLOCK.finditer(text)]
+
+
+def steps(console: str) -> list[tuple[str, str]]:
+    """The commands of a console block, each with the output that is shown after it."""
+    parts = COMMAND.split(console)[1:]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def run(command: str) -> tuple[int, str]:
+    """Run a `truthful` command in this process, as it is seen on a terminal 100 columns wide."""
+    output = io.StringIO()
+    with _arguments(shlex.split(command)), redirect_stdout(output), redirect_stderr(output):
+        try:
+            cli.main()
+        except SystemExit as end:
+            return int(end.code or 0), _trimmed(output.getvalue())
+    return 0, _trimmed(output.getvalue())
+
+
+def play(page: str, directory: Path) -> Iterator[Shown]:
+    """Run everything on a page, in order."""
+    namespace: dict[str, Any] = {"__name__": page}
+    with chdir(directory):
+        for block, after in pairwise([*blocks(read(page)), END]):
+            if block.language == "python":
+                printed = _execute(block.text, page, namespace)
+                if after.language == "text" or printed:
+                    yield Shown(block.text, 0, after.text, printed)
+            elif block.language in ("console", "sh"):
+                for command, shown in steps(block.text):
+                    if command.startswith("truthful "):
+                        code, output = run(command)
+                        yield Shown(command, code, shown, output)
+
+
+def agrees(shown: str, output: str) -> bool:
+    """Whether output is as shown, but for the widths of columns; a shown line `...` stands for any lines."""
+    parts = (re.escape(_words(part)) for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE))
+    return re.fullmatch(".*".join(parts), _words(output)) is not None
+
+
+def reference() -> str:
+    """Every command with its arguments and options, as a page."""
+    group: Any = typer.main.get_command(cli.app)
+    sections = (_section(f"truthful {name}", command) for name, command in group.commands.items())
+    return "\n".join([_section("truthful", group), *sections])
+
+
+def _section(name: str, command: Any) -> str:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    usage = " ".join([name, *map(_placeholder, arguments), "[OPTIONS]"])
+    lines = [f"## {name}", "", str(command.help).split("\n")[0], "", f"    {usage}", ""]
+    lines += [command.epilog, ""] if command.epilog else []
+    lines += ["| | default | meaning |", "|---|---|---|"]
+    for parameter in command.params:
+        word = _placeholder(parameter) if parameter in arguments else parameter.opts[0]
+        help_text = str(parameter.help).replace("|", "\\|")
+        lines.append(f"| `{word}` | {_default(parameter)} | {help_text} |")
+    return "\n".join([*lines, ""])
+
+
+def _placeholder(argument: Any) -> str:
+    name = argument.name.upper()
+    return name if argument.required else f"[{name}]"
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    if parameter.default is None or parameter.default is False:
+        return ""
+    return f"{parameter.default:,}" if isinstance(parameter.default, int) else f"{parameter.default}"
+
+
+def _execute(source: str, page: str, namespace: dict[str, Any]) -> str:
+    output = io.StringIO()
+    with redirect_stdout(output):
+        exec(compile(source, page, "exec"), namespace)
+    return output.getvalue()
+
+
+@contextmanager
+def _arguments(arguments: list[str]) -> Iterator[None]:
+    """The command line and a plain terminal, as the program sees them."""
+    before, environment = sys.argv, dict(os.environ)
+    sys.argv = arguments
+    os.environ.update(COLUMNS=WIDTH, NO_COLOR="1", TERM="dumb")
+    try:
+        yield
+    finally:
+        sys.argv = before
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+def _trimmed(output: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
+
+
+def _words(text: str) -> str:
+    return re.sub(r"([─█])\1*", r"\1", " ".join(text.split()))
+
+
+def refresh(page: str, directory: Path) -> str:
+    """The page with what its console blocks really print; outputs shown in part are left as they are."""
+    text = read(page)
+    for shown in play(page, directory):
+        if "...\n" not in shown.shown and f"$ {shown.source}\n{shown.shown}" in text:
+            text = text.replace(f"$ {shown.source}\n{shown.shown}", f"$ {shown.source}\n{shown.output}")
+    return text
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        with tempfile.TemporaryDirectory() as scratch:
+            (ROOT / name).write_text(refresh(name, Path(scratch)), encoding="utf-8")
+    head, _, _ = COMMANDS.read_text(encoding="utf-8").partition(MARKER)
+    COMMANDS.write_text(f"{head}{MARKER}\n{reference()}", encoding="utf-8")

@@ -1,0 +1,206 @@
+"""What the documentation says is what happens: its examples run, and no field, key, command or option is left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import pages
+import pyarrow.parquet
+import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from studies import CASES, people, planned
+
+from truthful.declaration import Declaration
+from truthful.guarantees import Guarantees
+from truthful.plan import Plan
+from truthful.release import Receipt, Release
+from truthful.settlement import Settlement, settle
+from truthful.study import Study
+from truthful.symbols import SYMBOLS
+
+FORMATS = "docs/file-formats.md"
+# Parts of plans and releases that are documented once, in sections of their own.
+ELSEWHERE = ("guarantees", "declaration", "response", "features", "design", "beliefs", "costs")
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the tables in one section of a page, without their heads."""
+    section = pages.read(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    rules = [i for i, line in enumerate(lines) if line.startswith("|---")]
+    heads = {*rules, *(i - 1 for i in rules)}
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for i, line in enumerate(lines)
+        if i not in heads
+    ]
+
+
+def documented(heading: str) -> set[str]:
+    """The paths in the first column of a section of the page on file formats."""
+    return {name for row in rows(FORMATS, heading) for name in re.findall(r"`([^`]+)`", row[0])}
+
+
+def paths(record: Any, prefix: str = "", leaves: tuple[str, ...] = ()) -> set[str]:
+    """The paths of a JSON record: `a.b` for fields, `a[].b` for the fields of a list's entries."""
+    if isinstance(record, dict) and record and prefix not in leaves:
+        deeper = (paths(value, f"{prefix}.{key}".lstrip("."), leaves) for key, value in record.items())
+        return set().union(*deeper)
+    if isinstance(record, list) and record and isinstance(record[0], dict) and prefix not in leaves:
+        return set().union(*(paths(entry, f"{prefix}[]", leaves) for entry in record))
+    return {prefix}
+
+
+def model_fields(model: Any, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """The fields of a pydantic model, with those of the models inside it."""
+    for name, field in model.model_fields.items():
+        inner = list(models_in(field.annotation))
+        many = "[]" if get_origin(field.annotation) is tuple else ""
+        if not inner:
+            yield f"{prefix}{name}", field
+        for part in inner:
+            yield from model_fields(part, f"{prefix}{name}{many}.")
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in (Annotated, Union, UnionType, tuple):
+        for part in dict.fromkeys(get_args(annotation)):
+            yield from models_in(part)
+
+
+def dataclass_paths(kind: Any, prefix: str = "") -> set[str]:
+    hints, found = get_type_hints(kind), set()
+    for field in fields(kind):
+        inner = hints[field.name]
+        found |= dataclass_paths(inner, f"{field.name}.") if is_dataclass(inner) else {prefix + field.name}
+    return found
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Settlement]:
+    """A rehearsal of a study of every kind of feature, with all its files."""
+    directory = tmp_path_factory.mktemp("settled")
+    (directory / "study.toml").write_text(CASES["known-design"][0], encoding="utf-8")
+    plan = planned(Study.load(directory / "study.toml"), 200, "known-design")
+    plan.save(directory / "plan.json")
+    reports = people(plan.study, 200, seed=0).reports
+    return plan, settle(plan, reports, out=directory / "settlement", seed=0)
+
+
+def load(settled: tuple[Plan, Settlement], name: str) -> Any:
+    directory = settled[1].directory
+    assert directory is not None
+    path = directory / name if (directory / name).exists() else directory.parent / name
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
+    for shown in pages.play(page, tmp_path):
+        assert shown.code == 0, f"{shown.source}\n{shown.output}"
+        assert pages.agrees(shown.shown, shown.output), (
+            f"{page} shows another output than `{shown.source}` has. `python tests/pages.py` pastes this one:\n"
+            f"{shown.output}"
+        )
+
+
+def test_output_is_compared_and_not_only_run() -> None:
+    assert pages.agrees("a  1\n───\n", "a 1\n─────")
+    assert pages.agrees("a 1\n...\nc 3\n", "a 1\nb 2\nc 3\n")
+    assert not pages.agrees("a 1\n", "a 2\n")
+    assert not pages.agrees("a 1\n...\nc 3\n", "a 1\nb 2\n")
+
+
+def test_a_command_of_a_page_that_fails_is_noticed() -> None:
+    assert pages.run("truthful verify nothing.json nothing.json")[0] == 2
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", pages.read(page)):
+        file, _, anchor = target.partition("#")
+        path = (pages.ROOT / page).parent / file if file else pages.ROOT / page
+        assert path.exists(), target
+        headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+        anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in anchors, target
+
+
+def test_the_table_of_notation_is_the_one_of_the_code() -> None:
+    wanted = [[s.paper, s.meaning, f"`{s.formula}`", f"`{s.door}`"] for s in SYMBOLS]
+    assert rows("docs/theory.md", "Notation") == wanted
+
+
+def test_the_reference_has_every_command_and_option_as_it_is() -> None:
+    generated = pages.read("docs/commands.md").partition(pages.MARKER)[2]
+    assert generated.strip() == pages.reference().strip(), "Run `python tests/pages.py`."
+
+
+def test_every_key_of_a_study_file_is_documented_and_no_other() -> None:
+    assert documented("study.toml") == {name for name, _ in model_fields(Declaration)}
+
+
+def test_the_documented_defaults_of_a_study_file_are_the_real_ones() -> None:
+    shown = {row[0].strip("`"): row[2] for row in rows(FORMATS, "study.toml")}
+    for name, field in model_fields(Declaration):
+        default = "required" if field.is_required() else str(field.default).lower()
+        assert shown[name] == default, name
+
+
+def test_every_field_of_a_plan_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    assert documented("plan.json") == paths(load(settled, "plan.json"), leaves=ELSEWHERE)
+
+
+def test_every_field_of_the_guarantees_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    assert documented("Guarantees") == dataclass_paths(Guarantees)
+    assert documented("Guarantees") == paths(load(settled, "plan.json")["guarantees"])
+
+
+def test_every_field_of_a_release_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    assert documented("release.json") == {name for name, _ in model_fields(Release)}
+    assert documented("release.json") == paths(load(settled, "release.json"), leaves=ELSEWHERE)
+
+
+def test_every_field_of_a_receipt_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    assert documented("Receipts") == set(Receipt.model_fields)
+
+
+def test_every_field_of_the_private_summary_is_documented_and_no_other(
+    settled: tuple[Plan, Settlement],
+) -> None:
+    assert documented("settlement.json") == paths(load(settled, "settlement.json"))
+
+
+def test_every_field_of_the_ledger_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    assert documented("ledger.json") == paths(load(settled, "ledger.json"))
+
+
+def test_every_column_of_the_books_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    plan, settlement = settled
+    assert settlement.directory is not None
+    paid = pyarrow.parquet.read_schema(settlement.directory / "payments.parquet").names
+    assert documented("Payments") == set(paid)
+    own = [*(feature.name for feature in plan.study.features), plan.study.response.name]
+    receipts = pyarrow.parquet.read_schema(settlement.directory / "receipts.parquet").names
+    assert receipts == ["player", *own, "group", "payment"]
+
+
+def test_every_file_a_settlement_writes_is_documented(settled: tuple[Plan, Settlement]) -> None:
+    directory = settled[1].directory
+    assert directory is not None
+    for path in [*directory.iterdir(), *directory.parent.iterdir()]:
+        assert path.is_dir() or f"`{path.name}`" in pages.read(FORMATS), path.name
+
+
+def test_formats_are_documented_with_their_numbers(settled: tuple[Plan, Settlement]) -> None:
+    for name in ("plan.json", "release.json", "settlement.json", "ledger.json"):
+        assert f"| `format` | `{load(settled, name)['format']}` |" in pages.read(FORMATS)
