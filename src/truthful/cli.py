@@ -1,19 +1,23 @@
 """The command line: parse, call one stage, show the record.
 
-Exit codes: 0 done, 1 refused (unsafe, impossible, not verified), 2 bad input.
+Exit codes: 0 done, 1 refused (unsafe, impossible, not verified), 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from truthful.errors import TruthfulError
+from truthful.errors import InputError, TruthfulError
 from truthful.version import __version__
 
 app = typer.Typer(
@@ -31,20 +35,33 @@ Seed = Annotated[
     int | None,
     typer.Option(help="Repeat a run exactly. The result is marked a rehearsal: it protects nobody."),
 ]
+PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 
 
 def main() -> None:
     """Run a command; an error is one clear message and an exit code, never a traceback."""
-    try:
-        app(standalone_mode=True)
-    except TruthfulError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]{_kind(error)}:[/]", end=" ")
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ε shows a question mark
+    with warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+        try:
+            app(prog_name="truthful")
+        except TruthfulError as error:
+            _fail("Refused" if error.exit_code == 1 else "Error", str(error), error.exit_code)
+        except OSError as error:
+            place = "" if error.filename is None else f"{str(error.filename)!r}: "
+            _fail("Error", f"{place}{error.strerror or error}.", 2)
 
 
-def _kind(error: TruthfulError) -> str:
-    return "Refused" if error.exit_code == 1 else "Error"
+def _fail(kind: str, message: str, exit_code: int) -> None:
+    """Tell what went wrong, with the options by the names they have here."""
+    told = re.sub(r"on_bad='(\w+)'", r"--on-bad \1", message)
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        f"[bold red]{kind}:[/] {escape(told)}", emoji=False
+    )
+    sys.exit(exit_code)
 
 
 def _version(wanted: bool) -> None:
@@ -65,14 +82,17 @@ def options(
 @app.command(epilog="Example: truthful new gambling")
 def new(
     directory: Annotated[Path, typer.Argument(help="Where to put study.toml; created if it is not there.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented study file to start from."""
     from truthful.study import write_template
 
     path = write_template(directory)
-    print(
-        f"Wrote {path}. Edit it, then: truthful plan {path} --players 20000 --epsilon 0.1 --score-weight 0.17"
-    )
+    if as_json:
+        _print_json({"study": str(path)})
+        return
+    print(f"Wrote {path}. Edit it, then see what it can promise:")
+    print(f"  truthful plan {path} --players 20000 --epsilon 0.1 --score-weight 0.17")
 
 
 @app.command(
@@ -83,41 +103,71 @@ def plan(
     players: Annotated[int, typer.Option(help="Most players that will take part.")],
     epsilon: Annotated[float, typer.Option(help="Privacy: the total ε. Smaller is more private.")],
     score_weight: Annotated[
-        float, typer.Option(help="b: how much a payment depends on the score, in currency.")
+        float,
+        typer.Option(
+            help="b: how much a payment depends on the answer, in currency. By default nobody is paid more than 4bR², "
+            "R being the bound of the coefficients (the study's signal).",
+            rich_help_panel=PAYING,
+        ),
     ],
     base_payment: Annotated[
         float | None,
         typer.Option(
-            help="a: what a payment starts from. Default: the least that keeps all from being negative."
+            help="a: what a payment starts from. Default: the least with which no payment can be negative.",
+            rich_help_panel=PAYING,
         ),
     ] = None,
+    rule: Annotated[
+        str, typer.Option(help="quadratic, or brier (the paper's).", rich_help_panel=PAYING)
+    ] = "quadratic",
+    payments: Annotated[
+        str,
+        typer.Option(
+            help="never-negative, or expected (research and rehearsals only).", rich_help_panel=PAYING
+        ),
+    ] = "never-negative",
     estimator: Annotated[
         str | None,
         typer.Option(
             help="known-design, noisy-statistics, ridge-ball or ridge-free. Default: known-design if the study "
-            "declares how features are distributed, else noisy-statistics."
+            "declares how features are distributed, else noisy-statistics.",
+            rich_help_panel=ESTIMATING,
         ),
     ] = None,
     peer_estimator: Annotated[
         str | None,
-        typer.Option(help="The estimator of the two halves. Default: the same (ridge-free for ridge-ball)."),
+        typer.Option(
+            help="The estimator of the two halves. Default: the same (ridge-free for ridge-ball).",
+            rich_help_panel=ESTIMATING,
+        ),
     ] = None,
     regularization: Annotated[
-        float | None, typer.Option(help="γ: the ridge penalty; needed by the ridges.")
+        float | None,
+        typer.Option(help="γ: the ridge penalty; the ridges need one.", rich_help_panel=ESTIMATING),
     ] = None,
     peer_regularization: Annotated[
-        float | None, typer.Option(help="γ of the two halves. Default: the same.")
+        float | None, typer.Option(help="γ of the two halves. Default: the same.", rich_help_panel=ESTIMATING)
     ] = None,
-    public_share: Annotated[float, typer.Option(help="Share of ε spent on the published estimate.")] = 0.9,
+    public_share: Annotated[
+        float,
+        typer.Option(
+            help="Share of ε spent on the published estimate; the two halves get the rest.",
+            rich_help_panel=ESTIMATING,
+        ),
+    ] = 0.9,
     gram_share: Annotated[
-        float, typer.Option(help="noisy-statistics: share of ε spent on the features' second moments.")
+        float,
+        typer.Option(
+            help="noisy-statistics: share of ε spent on the features' second moments.",
+            rich_help_panel=ESTIMATING,
+        ),
     ] = 0.5,
-    payments: Annotated[
-        str, typer.Option(help="never-negative, or expected (research and rehearsals only).")
-    ] = "never-negative",
-    rule: Annotated[str, typer.Option(help="quadratic, or brier (the paper's).")] = "quadratic",
-    absent_share: Annotated[float, typer.Option(help="α: share of players who may misreport.")] = 0.05,
-    failure_probability: Annotated[float, typer.Option(help="β: probability that more do.")] = 0.01,
+    absent_share: Annotated[
+        float, typer.Option(help="α: share of players who may misreport.", rich_help_panel=PROMISING)
+    ] = 0.002,
+    failure_probability: Annotated[
+        float, typer.Option(help="β: probability that more do.", rich_help_panel=PROMISING)
+    ] = 0.01,
     save: Annotated[
         Path | None, typer.Option(help="Write the plan here; `truthful settle` takes it.")
     ] = None,
@@ -149,11 +199,14 @@ def plan(
     if as_json:
         _print_json(planned.record())
         return
-    from truthful.show import plan_view, show
+    from truthful.show import plan_view, show, terminal
 
-    show(Console(), *plan_view(planned))
-    if save is not None:
-        print(f"Saved {save}. When the answers are in: truthful settle {save} reports.csv --out settlement")
+    show(terminal(), *plan_view(planned))
+    if save is None:
+        print("To keep this plan, add --save plan.json.")
+        return
+    print(f"Saved {save}. When the answers are in:")
+    print(f"  truthful settle {save} reports.csv --out settlement")
 
 
 @app.command(epilog="Example: truthful settle plan.json reports.parquet --out settlement")
@@ -178,13 +231,14 @@ def settle(
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the release and pay everybody."""
+    """Draw the release and compute every payment."""
     from truthful.plan import Plan
     from truthful.settlement import settle as settle_reports
 
+    planned = Plan.load(plan)
     with _progress(not as_json) as progress:
         settlement = settle_reports(
-            Plan.load(plan),
+            planned,
             reports,
             out=out,
             on_bad=on_bad,
@@ -195,9 +249,9 @@ def settle(
     if as_json:
         _print_json(settlement.release.model_dump(mode="json"))
         return
-    from truthful.show import settlement_view, show
+    from truthful.show import settlement_view, show, terminal
 
-    show(Console(), *settlement_view(settlement))
+    show(terminal(), *settlement_view(settlement, planned))
 
 
 @app.command(epilog="Example: truthful verify settlement/release.json receipt.json")
@@ -217,18 +271,27 @@ def verify(
     from truthful.settlement import read_receipt
 
     published = Release.load(release)
-    verdict = verify_payment(published, read_receipt(receipt, player))
+    try:
+        verdict = verify_payment(published, read_receipt(receipt, player))
+    except TruthfulError:
+        raise
+    except (ValueError, TypeError, LookupError) as problem:  # a broken file, or a table of something else
+        reason = str(problem).splitlines()[0]
+        raise InputError(
+            f"{receipt} does not hold a receipt of this study ({reason}). Give one player's receipt.json, or the "
+            "receipts.parquet of the settlement with --player."
+        ) from None
     if as_json:
         _print_json(asdict(verdict))
     else:
-        from truthful.show import show, verdict_view
+        from truthful.show import show, terminal, verdict_view
 
-        show(Console(), verdict_view(verdict, published.payment.currency))
+        show(terminal(), *verdict_view(verdict, published.payment))
     if not verdict.verified:
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: truthful demo --seed 1")
+@app.command(epilog="Example: truthful demo my-demo --seed 7")
 def demo(
     directory: Annotated[
         Path | None,
@@ -254,9 +317,9 @@ def demo(
     if as_json:
         _print_json(shown.settlement.release.model_dump(mode="json"))
         return
-    from truthful.show import demo_view, show
+    from truthful.show import demo_view, show, terminal
 
-    show(Console(), *demo_view(shown))
+    show(terminal(), *demo_view(shown))
 
 
 @app.command(epilog="Example: truthful symbols")
@@ -269,9 +332,9 @@ def symbols(as_json: AsJson = False) -> None:
     if as_json:
         _print_json([asdict(symbol) for symbol in SYMBOLS])
         return
-    from truthful.show import show, symbols_table
+    from truthful.show import show, symbols_table, terminal
 
-    show(Console(), symbols_table())
+    show(terminal(), symbols_table())
 
 
 def _print_json(record: Any) -> None:

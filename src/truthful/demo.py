@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 
-from truthful.errors import Refused
+from truthful import check
+from truthful.errors import InputError, Refused
 from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.release import Verdict, verify
@@ -19,11 +20,12 @@ from truthful.settlement import Progress, Settlement, settle
 from truthful.study import Study
 
 PLAYERS = 20_000
+LEAST_PLAYERS = 100  # fewer could leave a random half empty, or nothing to see
 EPSILON = 0.1
+# Enough of ε for the peers' predictions that clipping them hardly flattens what players are scored against.
 PUBLIC_SHARE = 0.8
 # With R = 0.6 the largest payment is a + bR² = 4bR² = 1.44 b, so 0.17 pays at most about 25 cents each.
 SCORE_WEIGHT = 0.17
-ABSENT_SHARE = 0.002
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +48,12 @@ def demonstrate(
     progress: Progress | None = None,
 ) -> Demonstration:
     """Run the study in a new directory. A seed repeats it exactly, and makes it a rehearsal."""
-    if directory.exists():
-        raise Refused(f"{str(directory)!r} exists already. Name a directory that does not exist.")
-    directory.mkdir(parents=True)
+    check.integer("players", players, least=LEAST_PLAYERS)
+    _make(directory)
     study = _declare(directory)
     tell(f"Declared {study.name!r}: {study.dimension} coefficients, features assigned at random.")
     plan = design(
-        study,
-        players=players,
-        epsilon=EPSILON,
-        public_share=PUBLIC_SHARE,
-        score_weight=SCORE_WEIGHT,
-        absent_share=ABSENT_SHARE,
+        study, players=players, epsilon=EPSILON, public_share=PUBLIC_SHARE, score_weight=SCORE_WEIGHT
     )
     plan.save(directory / "plan.json")
     tell(f"Planned for {players:,} players at privacy ε = {EPSILON:g}.")
@@ -67,12 +63,21 @@ def demonstrate(
     settlement = settle(
         plan, directory / "reports.parquet", out=directory / "settlement", seed=seed, progress=progress
     )
-    tell("Settled: drew the private estimates and paid everybody.")
+    tell("Settled: drew the private estimates and computed every payment.")
     player = people.reports.column("player")[players // 2].as_py()
     receipt = settlement.receipt(player)
     receipt.save(directory / "receipt.json")
     truth = dict(study.raw_coefficients(people.theta))
     return Demonstration(directory, plan, settlement, verify(settlement.release, receipt), truth)
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        raise Refused(f"{str(directory)!r} exists already. Name a directory that does not exist.") from None
+    except OSError as problem:
+        raise InputError(f"The directory {str(directory)!r} cannot be made: {problem.strerror}.") from None
 
 
 def _declare(directory: Path) -> Study:

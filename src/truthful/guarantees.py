@@ -15,13 +15,17 @@ import numpy as np
 from truthful.bounds import proved
 from truthful.check import Floats
 from truthful.estimators import NoisyStatistics
-from truthful.mechanism import Mechanism
+from truthful.mechanism import PAYMENT_STEPS, Mechanism
+from truthful.shrinkage import RELATIVE_ERROR
 from truthful.study import Study
 
-TRUTHFUL_PEERS = "the other players tell the truth, all but the absent share"
+TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
-FEATURES = "features follow the declared design"
+FEATURES = "features are drawn independently from the declared design"
 COSTS = "privacy costs follow the declared law"
+
+#: Events of probability β that an accuracy needs: few liars, the least eigenvalue, the greatest or the noise in XᵀX.
+EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 3, "noisy-statistics": 3}
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,10 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Truthfulness:
-    """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`."""
+    """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`.
+
+    So it is for all players whose privacy cost is at most a threshold: all but the absent share, with this probability.
+    """
 
     lie: float | None
     slack: float | None
@@ -45,17 +52,20 @@ class Truthfulness:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Mean squared error of the coefficients (normalised), and the same as an error in raw response units."""
+    """Mean squared error of the coefficients (normalised), and the same as an error in raw response units.
+
+    ‖x‖ ≤ 1, so the root of the first, in raw units, bounds the root mean square error of every prediction.
+    """
 
     mean_squared_error: float | None
     rmse: float | None
     probability: float
-    assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES)
+    assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
 
 
 @dataclass(frozen=True)
 class Participation:
-    """Taking part pays, in expectation, for everybody whose privacy cost is at most the threshold."""
+    """Taking part pays, in expectation, for everybody whose privacy cost is at most the threshold: for this share."""
 
     share: float | None
     cost_threshold: float | None
@@ -65,12 +75,15 @@ class Participation:
 
 @dataclass(frozen=True)
 class Budget:
-    """What all payments together cost: at most `cap` for certain (never-negative payments), less on average."""
+    """What all payments together cost: never more than `cap`, whatever anybody does; on average at most `expected`.
+
+    The assumptions are those of the average. `cap` needs none, and is there if payments are never negative.
+    """
 
     expected: float | None
     cap: float | None
     probability: float = 1.0
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
 
 
 @dataclass(frozen=True)
@@ -85,19 +98,17 @@ class Guarantees:
 
     def record(self) -> dict[str, Any]:
         """As written in plans and releases."""
-        return {name: {**group, "assumptions": list(group["assumptions"])} for name, group in asdict(self).items()}
+        return {
+            name: {**group, "assumptions": list(group["assumptions"])} for name, group in asdict(self).items()
+        }
 
 
 def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, beta: float) -> Guarantees:
     """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport."""
-    a, b, R = mechanism.base_payment, mechanism.score_weight, study.beliefs.radius
-    cost = study.privacy_cost(mechanism.epsilon)
+    b, cost = mechanism.score_weight, study.privacy_cost(mechanism.epsilon)
     tau = study.costs.threshold(n=players, alpha=alpha, beta=beta)
     gap = _gap(study, mechanism, players, alpha)
     error = _error(study, mechanism, players, alpha, beta)
-    joining = proved.joining_threshold(a, b, gap, cost, mechanism.rule) if math.isfinite(gap) else None
-    gain = mechanism.scoring.gain(R)
-    capped = mechanism.payments == "never-negative"
     return Guarantees(
         Privacy(mechanism.epsilon),
         Truthfulness(
@@ -105,32 +116,47 @@ def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, b
             _finite(proved.truth_slack(gap, tau, cost, b)),
             1 - beta,
         ),
-        Accuracy(_finite(error), _finite(study.response_unit * math.sqrt(error)), 1 - 3 * beta),
-        Participation(None if joining is None else float(study.costs.cdf(joining)), joining),
-        Budget(
-            _finite(_expected_budget(study, mechanism, players, gap)),
-            players * (a + b * gain) if capped else None,
+        Accuracy(
+            _finite(error),
+            _finite(study.response_unit * math.sqrt(error)),
+            max(0.0, 1 - EVENTS[mechanism.estimator] * beta),
         ),
+        _participation(study, mechanism, gap, cost),
+        _budget(study, mechanism, players, gap, alpha),
     )
+
+
+def untruthful_because(study: Study, mechanism: Mechanism, alpha: float) -> str:
+    """Why no size of lies can be promised not to pay, and what would change that."""
+    if not mechanism.score_weight > 0:
+        return "score_weight is 0, so payments do not depend on answers"
+    if alpha == 0 and math.isinf(study.costs.upper_quantile(0.0)):
+        return "absent_share 0 needs a bound on every privacy cost, and the declared law has none"
+    return inaccurate_because(study)
+
+
+def inaccurate_because(study: Study) -> str:
+    """Why no accuracy of an estimate from observed features can be promised, and what would change that."""
+    if not design_constants(study).least_eigenvalue > 0:
+        return "the study does not say how spread out its features are; declare design.least_eigenvalue"
+    return "too few players for this epsilon: noise could drown the features' second moments"
 
 
 def _gap(study: Study, mechanism: Mechanism, players: int, alpha: float) -> float:
-    """The largest distance between own prediction and expected peer prediction, for a peer half of the players."""
-    design, response, m = design_constants(study), response_constants(study), max(1, players // 2)
+    """The largest distance between own prediction and expected peer prediction."""
+    design, response = design_constants(study), response_constants(study)
     clipped = mechanism.payments == "never-negative"
-    if not design.least_eigenvalue > 0:
-        return math.inf
     if mechanism.peers == "known-design":
-        return proved.known_design_gap(design, response.bound, m, alpha, clipped)
+        return proved.known_design_gap(design, response, players, alpha, clipped)
     if mechanism.peers == "ridge-free":
-        return proved.ridge_gap(design, response, m, mechanism.peer_gamma, alpha, clipped)
-    peer = mechanism.half_estimator(study.beliefs)
+        gap = proved.ridge_gap(design, response, players, mechanism.peer_gamma, alpha, clipped)
+        # The factor 1 − γκ of the curve that players are scored against is known up to this.
+        return gap + RELATIVE_ERROR * response.radius
+    peer, m = mechanism.half_estimator(study.beliefs), proved.least_half(players)
     if not isinstance(peer, NoisyStatistics):
         raise TypeError(f"No gap is known for the peer estimator {mechanism.peers!r}.")
-    epsilon = mechanism.epsilon_peer
-    return proved.noisy_statistics_gap(
-        design, response, m, peer.gram_scale(m, epsilon), peer.eigenvalue_floor(m, epsilon), alpha, clipped
-    )
+    scale, floor = (f(m, mechanism.epsilon_peer) for f in (peer.gram_scale, peer.eigenvalue_floor))
+    return proved.noisy_statistics_gap(design, response, players, scale, floor, alpha, clipped)
 
 
 def _error(study: Study, mechanism: Mechanism, players: int, alpha: float, beta: float) -> float:
@@ -138,28 +164,31 @@ def _error(study: Study, mechanism: Mechanism, players: int, alpha: float, beta:
     design, response = design_constants(study), response_constants(study)
     estimator, epsilon = mechanism.public_estimator(study.beliefs), mechanism.epsilon_public
     scale = estimator.noise_scale(players, epsilon)
-    if not design.least_eigenvalue > 0:
-        return math.inf
     if mechanism.estimator == "known-design":
-        return proved.known_design_error(design, response, players, float(epsilon), alpha)
+        return proved.known_design_error(design, response, players, scale, alpha)
     if isinstance(estimator, NoisyStatistics):
-        gram_scale = estimator.gram_scale(players, epsilon)
-        return proved.noisy_statistics_error(design, response, players, scale, gram_scale, alpha, beta)
+        gram, floor = (f(players, epsilon) for f in (estimator.gram_scale, estimator.eigenvalue_floor))
+        return proved.noisy_statistics_error(design, response, players, scale, gram, floor, alpha, beta)
     ball = mechanism.estimator == "ridge-ball"
     return proved.ridge_error(design, response, players, scale, mechanism.gamma, alpha, beta, ball)
 
 
-def _expected_budget(study: Study, mechanism: Mechanism, players: int, gap: float) -> float:
-    """E[2pq − q²] = E[q²] + 2E[(E[p] − q)q] ≤ E[q²] + 2·gap·E|q| for a truthful player, n times, plus a.
+def _participation(study: Study, mechanism: Mechanism, gap: float, privacy_cost: float) -> Participation:
+    """Who gains by taking part. A payment is rounded down, by less than one step."""
+    a, b = mechanism.base_payment - 1 / PAYMENT_STEPS, mechanism.score_weight
+    threshold = proved.joining_threshold(a, b, gap, privacy_cost, mechanism.rule)
+    return Participation(float(study.costs.cdf(threshold)), _finite(threshold))
 
-    E[q²] ≤ E[(θ·x)²] = (variance of θ along x)·E‖x‖², since |ψ(u)| ≤ |u| and q is a conditional mean of ψ.
-    """
-    a, b = mechanism.base_payment, mechanism.score_weight
+
+def _budget(study: Study, mechanism: Mechanism, players: int, gap: float, alpha: float) -> Budget:
+    """The cap, and the average under the declared beliefs. A score is at most p² (and |p| more for `brier`)."""
+    a, b, R = mechanism.base_payment, mechanism.score_weight, study.beliefs.radius
+    capped = mechanism.payments == "never-negative"
+    cap = proved.budget_cap(players, a, b, mechanism.scoring.gain(R)) if capped else math.inf
     mean_square = study.beliefs.prior.variance(study.dimension) * study.mean_square_norm
-    if mechanism.rule == "quadratic":
-        return players * (a + b * (mean_square + 2 * gap * math.sqrt(mean_square)))
-    # Brier: the extra term −b·p has mean zero under a centred prior, up to the gap.
-    return players * (a + b * (mean_square + 2 * gap * math.sqrt(mean_square) + gap))
+    largest = mechanism.scoring.gain(R if capped or math.isinf(gap) else R + gap)
+    expected = proved.expected_budget(players, a, b, gap, alpha, mean_square, largest, mechanism.rule)
+    return Budget(_finite(min(expected, cap)), _finite(cap))
 
 
 def response_constants(study: Study) -> proved.Response:
@@ -182,6 +211,7 @@ def design_constants(study: Study) -> proved.Design:
     return proved.Design(
         dimension=d,
         least_eigenvalue=float(np.linalg.eigvalsh(Sigma)[0]),
+        greatest_eigenvalue=min(1.0, float(np.linalg.eigvalsh(Sigma)[-1])),
         inverse_square=float(np.sum(inverse**2)),
         sampling_variance=max(0.0, R2 * float(np.linalg.eigvalsh(total)[-1]))
         + sigma2 * float(np.trace(inverse)),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from truthful import check
-from truthful.errors import InputError, Refused
+from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
 from truthful.guarantees import Guarantees, guarantees
 from truthful.mechanism import Mechanism
@@ -18,7 +19,8 @@ from truthful.study import Study
 from truthful.version import __version__
 
 FORMAT = "truthful/plan/1"
-PARAMETERS = (
+PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
+MECHANISM_PARAMETERS = (
     "epsilon",
     "public_share",
     "estimator",
@@ -31,6 +33,12 @@ PARAMETERS = (
     "base_payment",
     "score_weight",
 )
+EPSILON_RANGE = (1e-6, 100.0)
+LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
+# Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
+ABSENT_SHARE = 0.002
+FAILURE_PROBABILITY = 0.01
+PARAMETERS = (*MECHANISM_PARAMETERS, "absent_share", "failure_probability")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +52,31 @@ class Plan:
     study: Study
     players: int
     mechanism: Mechanism
-    absent_share: float = 0.05
-    failure_probability: float = 0.01
+    absent_share: float = ABSENT_SHARE
+    failure_probability: float = FAILURE_PROBABILITY
 
     def __post_init__(self) -> None:
         check.integer("players", self.players, least=2)
-        if self.absent_share != 0:
-            check.share("absent_share", self.absent_share)
+        if not 0 <= check.finite("absent_share", self.absent_share) < 1:
+            raise InputError(f"absent_share is {self.absent_share!r}; it must be 0 or above, and below 1.")
         check.share("failure_probability", self.failure_probability)
+        low, high = EPSILON_RANGE
+        if not low <= self.mechanism.epsilon <= high:
+            raise InputError(
+                f"epsilon is {self.mechanism.epsilon:g}; it must lie between {low:g}, where noise drowns everything, "
+                f"and {high:g}, where nobody is protected."
+            )
+        for name in ("base_payment", "score_weight"):
+            if not getattr(self.mechanism, name) <= LARGEST_PAYMENT:
+                raise InputError(
+                    f"{name} is {getattr(self.mechanism, name):g}; it must be at most {LARGEST_PAYMENT:,}."
+                )
         self.mechanism.require_payable(self.study.beliefs.radius)
         if self.mechanism.peers == "ridge-free" and self.study.declared.design.kind != "unit-ball":
             raise Refused(
-                "Peer estimator 'ridge-free' shrinks by a known factor only for features uniform on the unit ball; this "
-                f"study's design is {self.study.declared.design.kind!r}. Choose 'known-design' or 'noisy-statistics'."
+                "Peer estimator 'ridge-free' shrinks by a known factor only for features uniform on the unit ball; "
+                f"this study's design is {self.study.declared.design.kind!r}. Choose peer_estimator 'known-design' "
+                "or 'noisy-statistics'."
             )
 
     @cached_property
@@ -69,30 +89,41 @@ class Plan:
         return guarantees(self.study, self.mechanism, players, self.absent_share, self.failure_probability)
 
     def parameters(self) -> dict[str, Any]:
-        """The mechanism's parameters by the names people use."""
-        chosen = {name: getattr(self.mechanism, name) for name in PARAMETERS}
+        """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
+        chosen = {name: getattr(self.mechanism, name) for name in MECHANISM_PARAMETERS}
         chosen["peer_estimator"] = self.mechanism.peers
         chosen["absent_share"] = self.absent_share
         chosen["failure_probability"] = self.failure_probability
-        return chosen
+        return {
+            name: value if value is None or isinstance(value, str) else float(value)
+            for name, value in chosen.items()
+        }
 
     def record(self) -> dict[str, Any]:
-        """The plan as it is written and hashed. It holds the whole declaration, so that it stands alone."""
+        """The plan as it is written. It holds the whole declaration, so that it stands alone."""
         return {
             "format": FORMAT,
             "version": __version__,
-            "study": {"name": self.study.name, "sha256": self.study.sha256},
-            "players": self.players,
-            "parameters": self.parameters(),
+            "sha256": self.sha256,
+            **self._promise(),
             "guarantees": self.guarantees.record(),
             "declaration": self.study.declaration(),
         }
 
+    def _promise(self) -> dict[str, Any]:
+        return {
+            "study": {"name": self.study.name, "sha256": self.study.sha256},
+            "players": self.players,
+            "parameters": self.parameters(),
+        }
+
     @cached_property
     def sha256(self) -> str:
-        """The hash a release names its plan by: of what is promised and how, not of this program's version."""
-        named = {key: value for key, value in self.record().items() if key not in ("version", "guarantees")}
-        return sha256(named)
+        """The hash a release names its plan by: of the study, the players and the parameters.
+
+        What follows from those (the guarantees), or has no part in them (this program's version), is left out.
+        """
+        return sha256({"format": FORMAT, **self._promise()})
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, with the way from there to the study file, beside which the ledger is kept."""
@@ -100,11 +131,13 @@ class Plan:
         record = self.record()
         if self.study.path is not None:
             record["study"]["file"] = _relative(self.study.path, path.parent)
-        if not path.parent.is_dir():
+        try:
+            write_atomically(path, pretty_json(record))
+        except OSError as problem:
             raise InputError(
-                f"Directory {str(path.parent)!r} does not exist; create it or save {path.name} elsewhere."
-            )
-        write_atomically(path, pretty_json(record))
+                f"The plan cannot be written to {str(path)!r}: {problem.strerror}. Name a file in a directory that "
+                "exists."
+            ) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -114,19 +147,25 @@ class Plan:
         try:
             study = Study.from_declaration(record["declaration"])
             recorded = record["study"]
-            parameters = dict(record["parameters"])
-            players = record["players"]
-        except (KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not a whole plan: {error} is missing. Write it again with `truthful plan`."
-            ) from None
-        if study.sha256 != recorded["sha256"]:
-            raise InputError(
-                f"{path} was changed by hand: its declaration does not match its hash. Plan again."
+            plan = design(study, players=record["players"], **record["parameters"])
+            whole = study.sha256 == recorded["sha256"] and plan.sha256 == record["sha256"]
+            promised = record["version"] != __version__ or _close(
+                record["guarantees"], plan.guarantees.record()
             )
+        except (AttributeError, KeyError, TypeError) as problem:
+            raise InputError(
+                f"{path} is not a whole plan ({problem} is wrong or missing). {PLAN_AGAIN}"
+            ) from None
+        except TruthfulError as problem:
+            raise InputError(
+                f"{path} is not a plan that can be carried out: {problem} {PLAN_AGAIN}"
+            ) from None
+        if not whole or not promised:
+            what = "its guarantees are not those" if whole else "its hash is not that"
+            raise InputError(f"{path} was changed by hand: {what} of its parameters. {PLAN_AGAIN}")
         if "file" in recorded:
             study = study.at(_study_file(path, recorded))
-        return design(study, players=players, **parameters)
+        return replace(plan, study=study)
 
 
 def design(
@@ -137,8 +176,8 @@ def design(
     score_weight: float,
     base_payment: float | None = None,
     estimator: str | None = None,
-    absent_share: float = 0.05,
-    failure_probability: float = 0.01,
+    absent_share: float = ABSENT_SHARE,
+    failure_probability: float = FAILURE_PROBABILITY,
     **parameters: Any,
 ) -> Plan:
     """A plan with these parameters.
@@ -146,7 +185,7 @@ def design(
     Without an estimator: `known-design` where the study declares the features' law, `noisy-statistics` where they are
     observed. Without a base payment: the least that keeps every payment from being negative.
     """
-    unknown = sorted(set(parameters) - set(PARAMETERS))
+    unknown = sorted(set(parameters) - set(MECHANISM_PARAMETERS))
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
     Sigma = study.second_moments
@@ -160,7 +199,9 @@ def design(
     )
     if base_payment is None:
         mechanism = mechanism.with_base_payment(score_weight * mechanism.scoring.loss(study.beliefs.radius))
-    return Plan(study, players, mechanism, absent_share, failure_probability)
+    return Plan(
+        study, check.integer("players", players, least=2), mechanism, absent_share, failure_probability
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -170,20 +211,25 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(
             f"There is no plan at {str(path)!r}. Write one with `truthful plan STUDY --save {path.name}`."
         ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
-        raise InputError(
-            f"{path} is not a plan: {error}. Write one with `truthful plan STUDY --save plan.json`."
-        ) from None
+    except OSError as problem:
+        raise InputError(f"The plan {str(path)!r} cannot be read: {problem.strerror}.") from None
+    except ValueError:
+        raise InputError(f"{path} is not a plan, not even JSON. {PLAN_AGAIN}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         found = record.get("format") if isinstance(record, dict) else None
-        raise InputError(f"{path} has format {found!r}; a plan of this version has {FORMAT!r}.")
+        raise InputError(f"{path} has format {found!r}; a plan of this version has {FORMAT!r}. {PLAN_AGAIN}")
     return record
 
 
 def _study_file(path: Path, recorded: dict[str, str]) -> Path:
     """The study file of a plan, still as it was when the plan was made: a changed study needs a new plan."""
     file = (path.parent / recorded["file"]).resolve()
-    if file.exists() and Study.load(file).sha256 != recorded["sha256"]:
+    if not file.exists():
+        raise InputError(
+            f"There is no {str(file)!r}, from which {path.name} was made. The ledger of releases is kept beside it: "
+            "put the two back as they were, or plan again."
+        )
+    if Study.load(file).sha256 != recorded["sha256"]:
         raise Refused(
             f"{file.name} was changed after {path.name} was made from it. Plan again with `truthful plan`."
         )
@@ -193,3 +239,12 @@ def _study_file(path: Path, recorded: dict[str, str]) -> Path:
 def _relative(file: Path, directory: Path) -> str:
     """The way from a directory to a file, so that both can be moved together."""
     return Path(os.path.relpath(file.resolve(), directory.resolve())).as_posix()
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Whether two records say the same, numbers up to what another machine may compute differently."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(one == other)

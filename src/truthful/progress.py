@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from truthful.settlement import Progress as Tell
 
 DELAY = 1.0  # seconds; a quicker command shows no bar
+LABELS = {"statistics": "Reading answers", "payments": "Computing payments"}
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def rich_progress(console: Console) -> Iterator[Tell]:
         if not tasks:
             bars.start()
         if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=rows)
+            tasks[stage] = bars.add_task(LABELS.get(stage, stage), total=rows)
         bars.update(tasks[stage], completed=done, total=rows)
 
     try:

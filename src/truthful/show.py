@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,12 +14,31 @@ from rich.text import Text
 
 from truthful.check import Floats
 from truthful.demo import Demonstration
-from truthful.guarantees import Guarantees
 from truthful.plan import Plan
-from truthful.release import Release, Verdict
+from truthful.promises import promises
+from truthful.release import Payment, Release, Verdict
 from truthful.settlement import Settlement
-from truthful.study import Study
 from truthful.symbols import SYMBOLS
+from truthful.words import money, to_within
+
+FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
+
+
+def terminal(stderr: bool = False) -> Console:
+    """A console that prints names as they are: no markup, no emoji codes, nothing coloured by guess."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def show(console: Console, *views: RenderableType) -> None:
+    """Print views one under the other. Away from a terminal lines end where their text ends."""
+    if console.is_terminal:
+        for view in views:
+            console.print(view, soft_wrap=isinstance(view, str))
+        return
+    with console.capture() as capture:
+        for view in views:
+            console.print(view, soft_wrap=isinstance(view, str))
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
@@ -31,111 +49,59 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     return grid
 
 
-def money(amount: float, currency: str, decimals: int = 2) -> str:
-    """An amount with its currency, never in scientific notation."""
-    return f"{amount:,.{decimals}f} {currency}"
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A number in plain digits, at least `digits` of them significant."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(decimals, 12)}f}"
-
-
-def odds(epsilon: float) -> str:
-    """ε as betting odds: the best anybody can do at telling two answers apart, starting from even."""
-    percent = 100 / (1 + math.exp(-epsilon))
-    digits = 0 if percent < 99 else 1
-    return f"{percent:.{digits}f}:{100 - percent:.{digits}f}"
-
-
-def guarantees_table(promised: Guarantees, study: Study) -> Group:
+def guarantees_table(plan: Plan, players: int) -> Group:
     """The five guarantees, always in this order: what, how surely, assuming what."""
-    grid = table("What is guaranteed", "", "guarantee", "surely", "assuming")
-    rows = (
-        ("privacy", _privacy(promised), promised.privacy),
-        ("truthfulness", _truthfulness(promised, study.currency), promised.truthfulness),
-        ("accuracy", _accuracy(promised, study), promised.accuracy),
-        ("participation", _participation(promised, study), promised.participation),
-        ("budget", _budget(promised, study.currency), promised.budget),
-    )
-    assumptions = list(dict.fromkeys(words for _, _, group in rows for words in group.assumptions))
-    for name, words, group in rows:
-        surely = "certain" if group.probability == 1 else f"{group.probability:.0%}"
-        assumed = " ".join(str(assumptions.index(words) + 1) for words in group.assumptions)
-        grid.add_row(f"[bold]{name}[/]", words, surely, assumed or "nothing")
-    notes = "\n".join(f"  {number}  {words}" for number, words in enumerate(assumptions, 1))
-    return Group(grid, Text(f"Assuming\n{notes}\n", style="dim"))
-
-
-def _privacy(promised: Guarantees) -> str:
-    epsilon = promised.privacy.epsilon
-    return (
-        f"whatever you answer, nobody who sees the result can tell it from another answer with better than "
-        f"{odds(epsilon)} odds (ε = {epsilon:g})"
-    )
-
-
-def _truthfulness(promised: Guarantees, currency: str) -> str:
-    lie, slack = promised.truthfulness.lie, promised.truthfulness.slack
-    if lie is None or slack is None:
-        return (
-            "nothing is promised: the study does not say how spread out the features are (least_eigenvalue)"
-        )
-    gain = money(slack, currency, 4)
-    return f"no lie that moves a prediction by more than {number(lie)} pays; none gains over {gain}"
-
-
-def _accuracy(promised: Guarantees, study: Study) -> str:
-    rmse = promised.accuracy.rmse
-    if rmse is None:
-        return "nothing is promised: see the intervals of the coefficients"
-    scale = f"{study.response.low:,g} to {study.response.high:,g}"
-    return f"predictions are off by at most {number(rmse)} on the scale from {scale} (root mean square)"
-
-
-def _participation(promised: Guarantees, study: Study) -> str:
-    share, threshold = promised.participation.share, promised.participation.cost_threshold
-    if share is None or threshold is None:
-        return "nothing is promised beyond payments that are never negative"
-    cost = money(threshold * study.privacy_cost(promised.privacy.epsilon), study.currency, 4)
-    return (
-        f"taking part pays for {share:.2%} of people: all to whom this much privacy is worth {cost} or less"
-    )
-
-
-def _budget(promised: Guarantees, currency: str) -> str:
-    expected, cap = promised.budget.expected, promised.budget.cap
-    words = [] if cap is None else [f"at most {money(cap, currency)} in all"]
-    words += [] if expected is None else [f"{money(expected, currency)} or less on average"]
-    return ", ".join(words) or "nothing is promised"
+    promised = promises(plan, players)
+    assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
+    grid = table("What is guaranteed", "", "guarantee", "probability", "assuming")
+    for promise in promised:
+        assumed = " ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
+        none = "nothing" if promise.probability else ""
+        grid.add_row(Text(promise.name, "bold"), promise.words, promise.probability, assumed or none)
+    notes = Table.grid(padding=(0, 1))
+    for place, words in enumerate(assumptions, 1):
+        notes.add_row(Text(f" {place}", "dim"), Text(words, "dim"))
+    return Group(grid, Text("Assuming", "dim"), notes, "")
 
 
 def plan_view(plan: Plan) -> list[RenderableType]:
     """A plan: what it promises, then its parameters."""
     grid = table("How", "parameter", "value", right=("value",))
     grid.add_row("players", f"{plan.players:,}")
+    noisy = "noisy-statistics" in (plan.mechanism.estimator, plan.mechanism.peers)
     for name, value in plan.parameters().items():
-        if value is not None:
-            grid.add_row(name, f"{value:g}" if isinstance(value, float) else str(value))
-    study = plan.study
-    return [guarantees_table(plan.guarantees, study), grid]
+        if value is not None and (noisy or name != "gram_share"):
+            grid.add_row(name, f"{value:,.6g}" if isinstance(value, float) else str(value))
+    return [guarantees_table(plan, plan.players), grid]
 
 
 def coefficients_table(release: Release, truth: dict[str, float] | None = None) -> Table:
     """The published coefficients with their intervals, next to the truth where it is known (invented people)."""
     level = f"{release.interval_level:.0%}"
     columns = ["coefficient", "estimate", f"{level} from", f"{level} to", *(["truth", ""] if truth else [])]
-    grid = table("Coefficients", *columns, right=tuple(columns[1:5]))
+    unit = release.response["name"]
+    grid = table(f"Coefficients (effects on {unit})", *columns, right=tuple(columns[1:5]))
     for row in release.coefficients:
-        cells = [row.name, number(row.value), number(row.low), number(row.high)]
+        width = row.high - row.low
+        cells: list[RenderableType] = [
+            row.name,
+            *(to_within(value, width) for value in (row.value, row.low, row.high)),
+        ]
         if truth:
             inside = row.low <= truth[row.name] <= row.high
-            cells += [number(truth[row.name]), "[green]inside[/]" if inside else "[yellow]outside[/]"]
+            word = Text("inside", "green") if inside else Text("outside", "yellow")
+            cells += [to_within(truth[row.name], width), word]
         grid.add_row(*cells)
     return grid
+
+
+def coverage(release: Release, truth: dict[str, float]) -> str:
+    """How many intervals hold the truth, and how many should in the long run."""
+    inside = sum(row.low <= truth[row.name] <= row.high for row in release.coefficients)
+    return (
+        f"{inside} of {len(release.coefficients)} intervals hold the truth; in the long run, "
+        f"{release.interval_level:.0%} do.\n"
+    )
 
 
 def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
@@ -144,66 +110,94 @@ def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
     grid = table(f"Payments ({currency})", "from", "to", "players", "", right=("from", "to", "players"))
     for count, low, high in zip(counts, edges, edges[1:], strict=False):
         bar = "█" * round(width * count / counts.max()) or ("▏" if count else "")
-        grid.add_row(f"{low:.3f}", f"{high:.3f}", f"{count:,}", f"[cyan]{bar}[/]")
+        grid.add_row(f"{low:.4f}", f"{high:.4f}", f"{count:,}", Text(bar, "cyan"))
     return grid
 
 
-def verdict_view(verdict: Verdict, currency: str) -> RenderableType:
-    """One payment, recomputed."""
-    colour, word = ("green", "verified") if verdict.verified else ("red", "NOT verified")
-    text = Text.assemble(
-        (f"{word}\n", f"bold {colour}"),
-        f"player {verdict.player} was paid {money(verdict.paid, currency, 6)}\n",
-        f"recomputed from the release:  {money(verdict.recomputed, currency, 6)}\n",
-        f"her peers predicted {verdict.peer_prediction:.6f}, her own report predicts {verdict.own_prediction:.6f}",
-    )
-    return Panel(text, title="Payment", title_align="left", border_style=colour, expand=False)
+def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
+    """One payment, recomputed, with the arithmetic."""
+    colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row("paid", money(verdict.paid, payment.currency, 6))
+    rows.add_row("recomputed", money(verdict.recomputed, payment.currency, 6))
+    rows.add_row("payment rule", FORMULAS[payment.rule].format(a=f"{payment.a:g}", b=f"{payment.b:g}"))
+    rows.add_row("p", f"{verdict.peer_prediction:.6f}, what the other half's answers predict here")
+    rows.add_row("q", f"{verdict.own_prediction:.6f}, what this answer says they will predict")
+    title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
+    panel = Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
+    if verdict.verified:
+        return [panel]
+    return [
+        panel,
+        "The amount does not follow from this release and this record. Check that the two belong together;\n"
+        "if they do, the payment is wrong: ask whoever paid it.",
+    ]
 
 
 def rehearsal_notice() -> RenderableType:
     """What a seeded run must always say."""
     return Panel(
-        "This is a rehearsal: its noise comes from a seed, so it protects nobody. Do not use it on people's answers.",
+        "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers.",
         border_style="yellow",
         expand=False,
     )
 
 
-def settlement_view(settlement: Settlement) -> list[RenderableType]:
-    """A settlement: the coefficients, the guarantees, and what to do with the files."""
-    release = settlement.release
+def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
+    """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
+    release, currency = settlement.release, plan.study.currency
     views: list[RenderableType] = [rehearsal_notice()] if release.rehearsal else []
-    views.append(coefficients_table(release))
+    views += [coefficients_table(release), guarantees_table(plan, release.players)]
+    views.append(paid_line(settlement, currency) + intake_line(settlement))
     if settlement.directory is not None:
-        views.append(_files(settlement.directory))
+        directory = settlement.directory
+        views += [_files(directory), "Check a payment:"]
+        views.append(f"  truthful verify {directory}/release.json {directory}/receipts.parquet --player ID")
     return views
+
+
+def paid_line(settlement: Settlement, currency: str) -> str:
+    """What was paid in all, and to one player."""
+    summary = settlement.summary
+    low, high = (money(summary[key], currency, 4) for key in ("least_payment", "largest_payment"))
+    total = money(summary["total_paid"], currency)
+    return f"Paid {total} to {summary['players']:,} players, from {low} to {high} each.\n"
+
+
+def intake_line(settlement: Settlement) -> str:
+    """What was done to bad records, if there were any."""
+    records = settlement.summary["records"]
+    done = [
+        (records["clipped"], "values were moved into their range"),
+        (records["records"] - records["kept"], "records were left out"),
+    ]
+    told = [f"{count:,} {words}" for count, words in done if count]
+    return f"Of {records['records']:,} records: {', '.join(told)}.\n" if told else ""
 
 
 def _files(directory: Path) -> Table:
     grid = table(f"Written to {directory}", "file", "for whom", "what")
-    grid.add_row(
-        "release.json", "everybody", "coefficients, guarantees, all that is needed to check a payment"
-    )
+    grid.add_row("release.json", "everybody", "coefficients, guarantees, all that checks a payment")
     grid.add_row("payments.csv, .parquet", "whoever pays", "player, group, payment")
-    grid.add_row("receipts.parquet", "each player her own", "her record as used, her group, her payment")
-    grid.add_row("settlement.json", "nobody else", "the group key and unprotected counts and totals")
+    grid.add_row("receipts.parquet", "each her own row", "her record as used, her group, her payment")
+    grid.add_row("settlement.json", "you alone", "group key, unprotected counts and totals")
     return grid
 
 
 def demo_view(shown: Demonstration) -> list[RenderableType]:
     """A demonstration, in the order in which it happened."""
-    settlement, study = shown.settlement, shown.plan.study
-    views: list[RenderableType] = [rehearsal_notice()] if settlement.release.rehearsal else []
+    settlement, study, directory = shown.settlement, shown.plan.study, shown.directory
     paid = settlement.payments.column("payment").to_numpy()
     return [
-        *views,
-        guarantees_table(shown.plan.guarantees, study),
+        *([rehearsal_notice()] if settlement.release.rehearsal else []),
+        guarantees_table(shown.plan, settlement.release.players),
         coefficients_table(settlement.release, shown.truth),
+        coverage(settlement.release, shown.truth),
         payments_chart(paid, study.currency),
-        f"Total paid: {money(settlement.summary['total_paid'], study.currency)}",
-        verdict_view(shown.verdict, study.currency),
-        f"Everything is in {shown.directory}: look at settlement/release.json, or check a payment yourself:\n"
-        f"  truthful verify {shown.directory}/settlement/release.json {shown.directory}/receipt.json",
+        paid_line(settlement, study.currency),
+        *verdict_view(shown.verdict, settlement.release.payment),
+        f"Everything is in {directory}. To check that payment yourself:",
+        f"  truthful verify {directory}/settlement/release.json {directory}/receipt.json",
     ]
 
 
@@ -213,9 +207,3 @@ def symbols_table() -> Table:
     for symbol in SYMBOLS:
         grid.add_row(symbol.paper, symbol.meaning, symbol.formula, symbol.door)
     return grid
-
-
-def show(console: Console, *views: RenderableType) -> None:
-    """Print views one under the other."""
-    for view in views:
-        console.print(view)

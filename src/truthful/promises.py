@@ -1,0 +1,108 @@
+"""The five guarantees in words: always these, in this order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from truthful.guarantees import Guarantees, inaccurate_because, untruthful_because
+from truthful.plan import Plan
+from truthful.words import money, number, odds, percent
+
+NOTHING = "nothing is promised"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One guarantee: what, how surely, assuming what. Where nothing is promised there is no probability."""
+
+    name: str
+    words: str
+    probability: str
+    assumptions: tuple[str, ...]
+
+
+def promises(plan: Plan, players: int) -> tuple[Promise, ...]:
+    """What a plan promises if so many take part."""
+    promised = plan.guarantees_for(players)
+    return (
+        _promise("privacy", promised, _privacy(promised)),
+        _promise("truthfulness", promised, _truthfulness(promised, plan)),
+        _promise("accuracy", promised, _accuracy(promised, plan)),
+        _promise("participation", promised, _participation(promised, plan)),
+        _promise("budget", promised, _budget(promised, plan, players)),
+    )
+
+
+def _promise(name: str, promised: Guarantees, words: str) -> Promise:
+    group = getattr(promised, name)
+    if words.startswith(NOTHING):
+        return Promise(name, words, "", ())
+    probability = "certain" if group.probability == 1 else percent(group.probability)
+    return Promise(name, words, probability, group.assumptions)
+
+
+def _privacy(promised: Guarantees) -> str:
+    epsilon = promised.privacy.epsilon
+    return (
+        "nobody who sees the result can tell your answer from any other answer with better than "
+        f"{odds(epsilon)} odds (ε = {epsilon:g})"
+    )
+
+
+def _truthfulness(promised: Guarantees, plan: Plan) -> str:
+    """A lie counts by how far it moves the own prediction, here in units of the response."""
+    lie, slack = promised.truthfulness.lie, promised.truthfulness.slack
+    study = plan.study
+    if lie is None or slack is None:
+        return f"{NOTHING}: {untruthful_because(study, plan.mechanism, plan.absent_share)}"
+    moved, range_ = number(lie * study.response_unit), 2 * study.beliefs.radius
+    if not lie < range_:
+        return (
+            f"{NOTHING}: only lies that move a prediction by more than {moved} would cost, and predictions "
+            f"differ by {number(range_ * study.response_unit)} at most. A smaller epsilon or absent_share, a larger "
+            "score_weight or more players would help"
+        )
+    return (
+        f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
+        f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people"
+    )
+
+
+def _accuracy(promised: Guarantees, plan: Plan) -> str:
+    rmse, study = promised.accuracy.rmse, plan.study
+    if rmse is None:
+        return f"{NOTHING}: {inaccurate_because(study)}"
+    guess = study.beliefs.radius * study.response_unit
+    if not rmse < guess:
+        return (
+            f"{NOTHING}: the bound on the error of predictions is {number(rmse)}, and without asking anybody "
+            f"they are off by {number(guess)} at most. A larger epsilon, a smaller absent_share or more players would "
+            "help"
+        )
+    return f"predictions are off by at most {number(rmse)} (of {_width(plan)}), root mean square"
+
+
+def _participation(promised: Guarantees, plan: Plan) -> str:
+    share, threshold = promised.participation.share, promised.participation.cost_threshold
+    if not share:
+        never_negative = plan.mechanism.payments == "never-negative"
+        return NOTHING + (" but payments that are never negative" if never_negative else "")
+    if threshold is None:
+        return "taking part pays for everybody"
+    worth = money(threshold * plan.study.privacy_cost(promised.privacy.epsilon), plan.study.currency)
+    return f"taking part pays for {percent(share)} of people: those to whom this privacy is worth {worth} or less"
+
+
+def _budget(promised: Guarantees, plan: Plan, players: int) -> str:
+    expected, cap = promised.budget.expected, promised.budget.cap
+    currency = plan.study.currency
+    average = "" if expected in (None, cap) else f"on average {money(expected or 0.0, currency)} or less"
+    if cap is None:
+        return average or NOTHING
+    certain = f"at most {money(cap, currency)} ({money(cap / players, currency)} each), whatever anybody does"
+    return f"{certain}; {average}, given the assumptions" if average else certain
+
+
+def _width(plan: Plan) -> str:
+    """The width of the response's range, beside which an error or a lie is large or small."""
+    return f"{plan.study.response.high - plan.study.response.low:,g}"
