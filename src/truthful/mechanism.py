@@ -22,16 +22,21 @@ from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistic
 from truthful.moments import GRID, Moments
 from truthful.scoring import RULES, Rule
 from truthful.shrinkage import shrinkage_factor
-from truthful.table import PredictionTable, prediction_table
+from truthful.table import prediction_table
 
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
 PAYMENTS = ("never-negative", "expected")
 # A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
 PAYMENT_STEPS = 1_000_000
+# An own prediction is integrated in about 8 µs and a table built in seconds: up to so many, tables do not pay.
+FEW_PLAYERS = 200_000
 
 #: Adds noise to a query at a privacy level: returns the lattice point that is released.
 Answer = Callable[[Query, Fraction], Sequence[int]]
+
+#: q as a function of ‖x‖, the report y and the scale of the peer noise along x.
+OwnPrediction = Callable[[Floats, Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +200,13 @@ def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve
 class Paymaster:
     """Step 4 of Algorithm 2: what each player is paid, given the three estimates.
 
-    tables[j] is the own prediction for players of group j, who are scored against the other half.
+    predictors[j] is the own prediction for players of group j, who are scored against the other half.
     """
 
     mechanism: Mechanism
     beliefs: Beliefs
     estimates: Estimates
-    tables: tuple[PredictionTable, PredictionTable]
+    predictors: tuple[OwnPrediction, OwnPrediction]
 
     def peer_predictions(self, kx: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
         """p = x·θ̂ of the other half, clipped to where the truth can be if payments are never negative."""
@@ -211,14 +216,14 @@ class Paymaster:
         return clip_prediction(self.mechanism, self.beliefs, p, np.linalg.norm(x, axis=1))
 
     def own_predictions(self, kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
-        """q = ‖x‖·E[ψ(u) | x, y] from the tables."""
+        """q = ‖x‖·E[ψ(u) | x, y]."""
         x, y = kx / GRID, ky / GRID
         r = np.linalg.norm(x, axis=1)
         q = np.empty(len(y))
-        for group, table in enumerate(self.tables):
+        for group, own_prediction in enumerate(self.predictors):
             mine = np.flatnonzero(groups == group)
             scale = noise_along(self.estimates.peers[1 - group], x[mine], r[mine])
-            q[mine] = table(r[mine], y[mine], scale)
+            q[mine] = own_prediction(r[mine], y[mine], scale)
         return q
 
     def payments(self, kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
@@ -230,16 +235,24 @@ class Paymaster:
 def paymaster(
     mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, counts: tuple[int, int]
 ) -> Paymaster:
-    """Everything needed to pay: the estimates and, for each group, the table of own predictions."""
-    table_0, table_1 = (
-        prediction_table(
+    """Everything needed to pay: the estimates and, for each group of so many players, their own predictions."""
+    own_0, own_1 = (
+        own_predictor(
             beliefs,
             peer_curve(mechanism, beliefs, counts[1 - group]),
-            *noise_range(estimates.peers[1 - group]),
+            estimates.peers[1 - group],
+            counts[group],
         )
         for group in (0, 1)
     )
-    return Paymaster(mechanism, beliefs, estimates, (table_0, table_1))
+    return Paymaster(mechanism, beliefs, estimates, (own_0, own_1))
+
+
+def own_predictor(beliefs: Beliefs, curve: Curve, peer: Estimate, players: int) -> OwnPrediction:
+    """q by whichever is sooner done, as the public number of players decides: quadrature, or a table of it."""
+    if players <= FEW_PLAYERS:
+        return lambda r, y, scale: beliefs.prediction(r, y, curve, scale)
+    return prediction_table(beliefs, curve, *noise_range(peer))
 
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:

@@ -1,0 +1,296 @@
+"""The scikit-learn door: its conventions, its units, its accuracy and its payments."""
+
+import doctest
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles_sklearn import COEFFICIENTS, data, recomputed, ridge
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import truthful.sklearn
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.sklearn import PrivateRegressor, Units
+
+# Conventions
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateRegressor(),
+        PrivateRegressor(random_state=0),
+        PrivateRegressor(random_state=0, fit_intercept=False),
+        ridge(),
+    ],
+)
+def test_every_check_of_scikit_learn_passes(estimator: PrivateRegressor) -> None:
+    """Skipped are only checks that scikit-learn cannot make: of other array libraries, and of chance."""
+    results = check_estimator(estimator, on_skip=None)
+    skipped = {
+        result["check_name"]: str(result["exception"]) for result in results if result["status"] == "skipped"
+    }
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+    assert len(results) - len(skipped) > 40
+    for reason in skipped.values():
+        assert "array_api" in reason or (estimator.random_state is None and "non deterministic" in reason)
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    outcome = doctest.testmod(truthful.sklearn)
+    assert outcome.attempted > 5
+    assert outcome.failed == 0
+
+
+def test_every_parameter_and_fitted_attribute_is_documented() -> None:
+    X, y = data(20)
+    text = PrivateRegressor.__doc__ or ""
+    names = [*PrivateRegressor().get_params(), *(n for n in vars(ridge().fit(X, y)) if n.endswith("_"))]
+    assert [name for name in names if f"    {name} : " not in text] == []
+
+
+def test_a_clone_is_unfitted_and_a_refit_of_it_repeats_the_rehearsal() -> None:
+    X, y = data()
+    fitted = PrivateRegressor(epsilon=3.0, response_bound=2.0, random_state=4).fit(X, y)
+    twin = clone(fitted)
+    assert twin.get_params() == fitted.get_params()
+    assert not hasattr(twin, "coef_")
+    twin.fit(X, y)
+    assert np.array_equal(twin.coef_, fitted.coef_)
+    assert np.array_equal(twin.payments_, fitted.payments_)
+
+
+def test_it_works_behind_a_scaler() -> None:
+    X, y = data(2_000)
+    model = make_pipeline(StandardScaler(), PrivateRegressor(epsilon=1e6, feature_norm=3.0, random_state=0))
+    assert model.fit(X * 50 + 7, y).score(X * 50 + 7, y) > LinearRegression().fit(X, y).score(X, y) - 0.01
+
+
+def test_declared_ranges_before_it_depend_on_no_data() -> None:
+    """The advice of the docstring: map declared ranges to [-1, 1]."""
+    X, y = data(2_000)
+    low, high = np.array([18.0, 0.0, -5.0]), np.array([90.0, 200.0, 5.0])
+    raw = low + (X * np.sqrt(3) + 1) / 2 * (high - low)
+    to_unit = FunctionTransformer(lambda raw: 2 * (raw - low) / (high - low) - 1)
+    model = make_pipeline(to_unit, PrivateRegressor(epsilon=1e6, feature_norm=3**0.5, random_state=0))
+    model.fit(raw, y)
+    assert model[-1].coef_ == pytest.approx(COEFFICIENTS / np.sqrt(3), abs=0.02)
+
+
+def test_a_grid_search_prefers_the_epsilon_with_less_noise() -> None:
+    X, y = data(3_000)
+    search = GridSearchCV(PrivateRegressor(random_state=0), {"epsilon": np.array([0.01, 0.1, 100.0])}, cv=3)
+    search.fit(X, y)
+    assert search.best_params_ == {"epsilon": 100.0}
+    assert len(search.best_estimator_.payments_) == 3_000
+
+
+def test_feature_names_are_kept_and_compared() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = data(30)
+    frame = pandas.DataFrame(X, columns=["age", "income", "height"])
+    model = PrivateRegressor(random_state=0).fit(frame, y)
+    assert list(model.feature_names_in_) == ["age", "income", "height"]
+    assert np.array_equal(model.coef_, PrivateRegressor(random_state=0).fit(X, y).coef_)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"age": "years"}))
+
+
+def test_sparse_rows_and_weights_are_refused() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    X, y = data(30)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        PrivateRegressor().fit(sparse.csr_matrix(X), y)
+    with pytest.raises(TypeError, match="sample_weight"):
+        PrivateRegressor().fit(X, y, sample_weight=np.ones(30))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0.0; it must be above 0"),
+        ({"epsilon": float("nan")}, "epsilon is nan"),
+        ({"epsilon": "much"}, "epsilon is 'much'"),
+        ({"estimator": "lasso"}, "estimator is 'lasso'; choose one of noisy-statistics, ridge-ball"),
+        ({"estimator": "ridge-ball"}, "'ridge-ball' needs a regularization"),
+        ({"regularization": -1.0}, "regularization is -1.0"),
+        ({"feature_norm": 0.0}, "feature_norm is 0.0"),
+        ({"feature_norm": float("inf")}, "feature_norm is inf"),
+        ({"response_bound": -2.0}, "response_bound is -2.0"),
+        ({"signal": 1.0}, "signal is 1.0; it must lie strictly between 0 and 1"),
+        ({"fit_intercept": "no"}, "fit_intercept is 'no'"),
+        ({"public_share": 0.0}, "public_share is 0.0"),
+        ({"score_weight": -0.1}, "score_weight is -0.1"),
+    ],
+)
+def test_a_bad_parameter_is_named_and_shown_when_it_is_used(changes: dict[str, Any], message: str) -> None:
+    model = PrivateRegressor(**changes)
+    with pytest.raises(InputError, match=message):
+        model.fit(*data(10))
+    assert not hasattr(model, "coef_")
+
+
+def test_a_bad_random_state_is_refused_by_scikit_learn() -> None:
+    with pytest.raises(ValueError, match="'dice' cannot be used to seed"):
+        PrivateRegressor(random_state="dice").fit(*data(10))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.array([[0.3], [0.5]]), np.array([0.1, 0.2])),
+        (np.zeros((3, 2)), np.zeros(3)),
+        (np.eye(4), np.full(4, 0.7)),
+        (np.full((5, 2), 1e308), np.full(5, -1e308)),
+        (np.full((5, 2), 5e-324), np.full(5, 5e-324)),
+    ],
+    ids=["two rows", "all zero", "constant response", "huge", "tiny"],
+)
+def test_odd_data_are_fitted_and_paid(X: Floats, y: Floats, fit_intercept: bool) -> None:
+    for bound in (1e-3, 1.0, 1e3):
+        model = PrivateRegressor(
+            feature_norm=bound, response_bound=bound, fit_intercept=fit_intercept, random_state=1
+        ).fit(X, y)
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.payments_).all()
+        assert model.payments_.min() >= 0
+        assert abs(np.diff(np.bincount(model.groups_, minlength=2))[0]) <= 1
+
+
+def test_one_row_is_too_few() -> None:
+    with pytest.raises(ValueError, match="minimum of 2"):
+        PrivateRegressor().fit([[0.1, 0.2]], [0.3])
+
+
+# Units
+
+
+vectors = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2)
+bounds = st.floats(min_value=1e-6, max_value=1e6)
+
+
+@given(st.lists(vectors, min_size=1, max_size=4), bounds, st.booleans())
+def test_a_normalised_row_points_the_same_way_has_norm_at_most_1_and_depends_on_no_other_row(
+    rows: list[list[float]], bound: float, fit_intercept: bool
+) -> None:
+    units, X = Units(bound, 1.0, fit_intercept), np.array(rows)
+    Z = units.features(X)
+    assert np.linalg.norm(Z, axis=1).max() <= 1 + 1e-12
+    for x, z in zip(X, Z, strict=True):
+        assert np.array_equal(units.features(x[None])[0], z)
+        norm = Fraction(x[0]) ** 2 + Fraction(x[1]) ** 2
+        tail = z[1:] * np.sqrt(2) if fit_intercept else z
+        if norm <= Fraction(bound) ** 2:
+            assert tail == pytest.approx(x / bound, rel=1e-12)
+        else:
+            assert np.linalg.norm(tail) == pytest.approx(1.0)
+            assert np.array_equal(np.signbit(tail), np.signbit(x))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_coefficients_come_back_in_the_units_of_the_data(fit_intercept: bool) -> None:
+    rng = np.random.default_rng(1)
+    units, X = Units(7.0, 30.0, fit_intercept), rng.uniform(-3, 3, size=(50, 3))
+    theta = rng.normal(size=3 + fit_intercept)
+    coefficients, intercept = units.coefficients(theta)
+    assert X @ coefficients + intercept == pytest.approx(30.0 * units.features(X) @ theta)
+
+
+# Accuracy and payments
+
+
+def error(model: PrivateRegressor, n: int) -> float:
+    """The median distance of the coefficients from the truth, over ten data sets and seeds."""
+    fits = (clone(model).set_params(random_state=seed).fit(*data(n, seed)) for seed in range(10))
+    return float(np.median([np.linalg.norm(fit.coef_ - COEFFICIENTS) for fit in fits]))
+
+
+@pytest.mark.parametrize(
+    "model", [PrivateRegressor(), ridge(regularization=50.0)], ids=["noisy-statistics", "ridge-ball"]
+)
+def test_more_privacy_costs_accuracy(model: PrivateRegressor) -> None:
+    noisy, clear = clone(model).set_params(epsilon=0.2), clone(model).set_params(epsilon=5.0)
+    assert error(clear, 2_000) < error(noisy, 2_000) / 3
+
+
+def test_more_people_buy_accuracy() -> None:
+    assert error(PrivateRegressor(), 16_000) < error(PrivateRegressor(), 1_000) / 3
+
+
+def test_more_people_buy_accuracy_of_the_ridge_if_its_penalty_grows_with_their_square_root() -> None:
+    """Its noise is in proportion to 1/(penalty · epsilon), however many people there are."""
+    assert error(ridge(regularization=200.0), 16_000) < error(ridge(regularization=50.0), 1_000) / 2
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_with_next_to_no_privacy_the_coefficients_are_least_squares(fit_intercept: bool) -> None:
+    X, y = data(500)
+    model = PrivateRegressor(epsilon=1e9, fit_intercept=fit_intercept, random_state=0).fit(X, y)
+    reference = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
+    assert model.coef_ == pytest.approx(reference.coef_, abs=1e-5)
+    assert model.intercept_ == pytest.approx(reference.intercept_, abs=1e-5)
+    assert model.score(X, y) == pytest.approx(reference.score(X, y), abs=1e-5)
+
+
+def test_the_two_peer_estimates_are_those_of_the_two_halves() -> None:
+    X, y = data(500)
+    model = PrivateRegressor(epsilon=1e9, random_state=0, fit_intercept=False).fit(X, y)
+    for group, peer in enumerate(model.estimates_.peers):
+        half = model.groups_ == group
+        reference = LinearRegression(fit_intercept=False).fit(X[half], y[half])
+        assert peer.theta == pytest.approx(reference.coef_, abs=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 200.0])
+@pytest.mark.parametrize(
+    "model", [PrivateRegressor(score_weight=2.0), ridge(fit_intercept=False, signal=0.8)]
+)
+def test_payments_are_recomputed_from_the_releases_and_ones_own_record(model: Any, epsilon: float) -> None:
+    """Up to a millionth, the rounding of a payment, and the grid of the data."""
+    X, y = data(80)
+    y[::7] *= 40  # reports beyond the bound
+    fitted = clone(model).set_params(epsilon=epsilon).fit(X, y)
+    assert fitted.payments_ == pytest.approx(recomputed(fitted, X, y), abs=2e-5 * fitted.score_weight)
+    assert np.ptp(fitted.payments_) > 1e-3
+
+
+records = st.tuples(*[st.floats(min_value=-1e9, max_value=1e9)] * 4)
+
+
+@given(
+    st.lists(records, min_size=2, max_size=6),
+    st.floats(min_value=0.01, max_value=0.99),
+    st.floats(min_value=1e-3, max_value=1e6),
+    st.integers(min_value=0, max_value=2**31),
+)
+def test_payments_are_never_negative_and_never_above_their_cap(
+    rows: list[tuple[float, ...]], signal: float, epsilon: float, seed: int
+) -> None:
+    table: npt.NDArray[np.float64] = np.array(rows)
+    model = PrivateRegressor(signal=signal, epsilon=epsilon, random_state=seed)
+    payments = model.fit(table[:, :3], table[:, 3]).payments_
+    assert payments.min() >= 0
+    assert payments.max() <= 4 * signal**2
+
+
+@pytest.mark.slow
+def test_payments_are_the_same_whether_predictions_are_integrated_or_tabulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = data(400)
+    direct = ridge().fit(X, y)
+    monkeypatch.setattr("truthful.mechanism.FEW_PLAYERS", 0)
+    tabulated = ridge().fit(X, y)
+    # Predictions differ by 1e-9 at most, so that rounding down may differ by one step.
+    assert tabulated.payments_ == pytest.approx(direct.payments_, abs=1.001e-6)
