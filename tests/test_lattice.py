@@ -318,3 +318,8 @@ def test_the_sampler_holds_no_float() -> None:
 )
 def test_the_search_for_floats_finds_them(source: str) -> None:
     assert float_traces(source)
+
+
+def test_a_scale_far_below_the_lattice_step_gives_zero_noise_at_once() -> None:
+    """P(k ≠ 0) is about exp(−10³⁰⁰); a sampler that only encloses exact roots would not end."""
+    assert sample(5, Fraction(1, 10**300), SeededBits(1)) == [0] * 5

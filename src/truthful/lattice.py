@@ -188,6 +188,8 @@ class RootSum(NamedTuple):
             root = isqrt(N << 2 * precision)
             low += a * root
             high += a * root
+            if root * root == N << 2 * precision:
+                continue  # exact; widening it would cost (multiplier/divisor)·2^-precision draws at a tiny scale
             if a > 0:
                 high += a
             else:

@@ -22,7 +22,7 @@ from truthful.draw import Draw, Drawing, replay
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json, write_atomically
 from truthful.intake import report_columns
-from truthful.lattice import SeededBits, SystemBits
+from truthful.lattice import Bits, SeededBits, SystemBits
 from truthful.mechanism import Estimates, paymaster, private_estimates
 from truthful.once import Target, open_account, open_target, pending_draw, require_same_reports
 from truthful.passes import Paid, RowsDone, Statistics, gather, pay
@@ -96,13 +96,14 @@ def settle(
         pending = pending_draw(account, target)
         if pending is None:
             account.require_unspent(spend_again)
-        key = _key(seed) if pending is None else bytes.fromhex(pending.key)
+        bits = SystemBits() if seed is None else SeededBits(seed)
+        key = bits.bits(128).to_bytes(16, "little") if pending is None else bytes.fromhex(pending.key)
         with open_reports(reports, report_columns(plan.study)) as source:
             statistics = gather(source, plan.study, key, on_bad, _stage(progress, "statistics"))
             _require_enough(plan, statistics)
             if pending is not None:
                 require_same_reports(account, pending, statistics.digest)
-            draw, estimates = _draw(plan, statistics, pending, seed, target)
+            draw, estimates = _draw(plan, statistics, pending, bits, target)
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
             with memory if target is None else FileBooks(target.unfinished) as books:
@@ -148,11 +149,6 @@ def read_receipt(path: Path, player: str | None) -> Receipt:
     return find_receipt(pyarrow.parquet.read_table(path), player)
 
 
-def _key(seed: int | None) -> bytes:
-    """The secret key of the random halves: nobody can predict hers."""
-    return secrets.token_bytes(16) if seed is None else SeededBits(seed).bits(128).to_bytes(16, "little")
-
-
 def _stage(progress: Progress | None, stage: str) -> RowsDone:
     def rows_done(done: int, rows: int | None) -> None:
         if progress is not None:
@@ -176,18 +172,18 @@ def _require_enough(plan: Plan, statistics: Statistics) -> None:
 
 
 def _draw(
-    plan: Plan, statistics: Statistics, pending: Draw | None, seed: int | None, target: Target | None
+    plan: Plan, statistics: Statistics, pending: Draw | None, bits: Bits, target: Target | None
 ) -> tuple[Draw, Estimates]:
     """The three private estimates, from fresh noise or from a draw to be finished; durable before it is used."""
     beliefs = plan.study.beliefs
     if pending is not None:
         return pending, private_estimates(statistics.halves, plan.mechanism, beliefs, replay(pending.answers))
-    drawing = Drawing(SystemBits() if seed is None else SeededBits(seed))
+    drawing = Drawing(bits)
     estimates = private_estimates(statistics.halves, plan.mechanism, beliefs, drawing)
     draw = Draw(
         name=secrets.token_hex(16),
         plan_sha256=plan.sha256,
-        rehearsal=seed is not None,
+        rehearsal=isinstance(bits, SeededBits),
         key=statistics.key.hex(),
         statistics=statistics.digest,
         answers=tuple(drawing.answers),
