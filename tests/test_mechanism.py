@@ -12,8 +12,9 @@ from truthful.curves import Clipped, Identity, Shrunk
 from truthful.errors import InputError
 from truthful.estimators import Estimate
 from truthful.laws import TruncatedNormal, UniformBall
-from truthful.mechanism import Mechanism, noise_along, noise_range, payable, peer_curve, private_estimates
+from truthful.mechanism import Mechanism, peer_curve, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
+from truthful.payments import noise_along, noise_range, payable
 from truthful.regression import fast_answer
 from truthful.scoring import RULES
 

@@ -15,7 +15,8 @@ import numpy as np
 from truthful.bounds import proved
 from truthful.check import Floats
 from truthful.estimators import NoisyStatistics
-from truthful.mechanism import PAYMENT_STEPS, Mechanism
+from truthful.mechanism import Mechanism
+from truthful.payments import PAYMENT_STEPS
 from truthful.shrinkage import RELATIVE_ERROR
 from truthful.study import Study
 

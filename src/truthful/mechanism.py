@@ -1,7 +1,7 @@
-"""Algorithm 2's parameters and its two halves: three private estimates, then a payment for each player.
+"""Algorithm 2's parameters, and its first half: three private estimates.
 
-Both halves serve every door: a settlement draws its noise exactly, on a lattice, from the operating
-system; research draws it fast, from a seeded generator. What they compute with it is the same code.
+It serves every door: a settlement draws its noise exactly, on a lattice, from the operating system; research
+draws it fast, from a seeded generator. What they compute with it is the same code.
 """
 
 from __future__ import annotations
@@ -10,33 +10,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
 from truthful import check
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.curves import Clipped, Curve, Identity, Shrunk
 from truthful.errors import InputError
 from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
-from truthful.moments import GRID, Moments
+from truthful.moments import Moments
 from truthful.scoring import RULES, Rule
 from truthful.shrinkage import shrinkage_factor
-from truthful.table import prediction_table
 
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
 PAYMENTS = ("never-negative", "expected")
-# A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
-PAYMENT_STEPS = 1_000_000
 # An own prediction is integrated in about 8 µs and a table built in seconds: up to so many, tables do not pay.
 FEW_PLAYERS = 200_000
 
 #: Adds noise to a query at a privacy level: returns the lattice point that is released.
 Answer = Callable[[Query, Fraction], Sequence[int]]
-
-#: q as a function of ‖x‖, the report y and the scale of the peer noise along x.
-OwnPrediction = Callable[[Floats, Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,96 +185,3 @@ def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve
     if mechanism.payments == "never-negative":
         return Clipped(beliefs.radius, beliefs.dimension, factor)
     return Identity() if factor == 1.0 else Shrunk(factor)
-
-
-@dataclass(frozen=True, eq=False)
-class Paymaster:
-    """Step 4 of Algorithm 2: what each player is paid, given the three estimates.
-
-    predictors[j] is the own prediction for players of group j, who are scored against the other half.
-    """
-
-    mechanism: Mechanism
-    beliefs: Beliefs
-    estimates: Estimates
-    predictors: tuple[OwnPrediction, OwnPrediction]
-
-    def peer_predictions(self, kx: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
-        """p = x·θ̂ of the other half, clipped to where the truth can be if payments are never negative."""
-        x = kx / GRID
-        both = x @ np.column_stack([self.estimates.peers[1].theta, self.estimates.peers[0].theta])
-        p: Floats = np.where(groups == 0, both[:, 0], both[:, 1])
-        return clip_prediction(self.mechanism, self.beliefs, p, np.linalg.norm(x, axis=1))
-
-    def own_predictions(self, kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
-        """q = ‖x‖·E[ψ(u) | x, y]."""
-        x, y = kx / GRID, ky / GRID
-        r = np.linalg.norm(x, axis=1)
-        q = np.empty(len(y))
-        for group, own_prediction in enumerate(self.predictors):
-            mine = np.flatnonzero(groups == group)
-            scale = noise_along(self.estimates.peers[1 - group], x[mine], r[mine])
-            q[mine] = own_prediction(r[mine], y[mine], scale)
-        return q
-
-    def payments(self, kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> Floats:
-        """The payments, in currency."""
-        p, q = self.peer_predictions(kx, groups), self.own_predictions(kx, ky, groups)
-        return payable(self.mechanism, self.beliefs, p, q)
-
-
-def paymaster(
-    mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, counts: tuple[int, int]
-) -> Paymaster:
-    """Everything needed to pay: the estimates and, for each group of so many players, their own predictions."""
-    own_0, own_1 = (
-        own_predictor(
-            beliefs,
-            peer_curve(mechanism, beliefs, counts[1 - group]),
-            estimates.peers[1 - group],
-            counts[group],
-        )
-        for group in (0, 1)
-    )
-    return Paymaster(mechanism, beliefs, estimates, (own_0, own_1))
-
-
-def own_predictor(beliefs: Beliefs, curve: Curve, peer: Estimate, players: int) -> OwnPrediction:
-    """q by whichever is sooner done, as the public number of players decides: quadrature, or a table of it."""
-    if players <= FEW_PLAYERS:
-        return lambda r, y, scale: beliefs.prediction(r, y, curve, scale)
-    return prediction_table(beliefs, curve, *noise_range(peer))
-
-
-def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
-    """The rule's payment in whole millionths of the currency unit, rounded down."""
-    a, b = mechanism.base_payment, mechanism.score_weight
-    exact = mechanism.scoring(p, q, a=a, b=b)
-    if mechanism.payments == "never-negative":
-        # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
-        exact = np.clip(exact, 0.0, a + b * mechanism.scoring.gain(beliefs.radius))
-    paid: Floats = np.floor(exact * PAYMENT_STEPS) / PAYMENT_STEPS
-    return paid
-
-
-def clip_prediction(mechanism: Mechanism, beliefs: Beliefs, p: Floats, r: Floats) -> Floats:
-    """p inside ±R‖x‖, where the truth lies, if payments are never negative; as it is otherwise."""
-    if mechanism.payments == "expected":
-        return p
-    limit = beliefs.radius * r
-    clipped: Floats = np.clip(p, -limit, limit)
-    return clipped
-
-
-def noise_along(peer: Estimate, x: Floats, r: Floats) -> Floats:
-    """The scale of a peer estimate's noise along each x: s·‖A x‖/‖x‖, where the noise in θ̂ is A v."""
-    stretched = np.linalg.norm(x @ peer.spread, axis=1)
-    least, most = noise_range(peer)
-    along: Floats = np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
-    return along
-
-
-def noise_range(peer: Estimate) -> tuple[float, float]:
-    """The least and largest that noise_along can be, over all directions."""
-    stretches = np.linalg.svd(peer.spread, compute_uv=False)
-    return float(peer.scale * stretches[-1]), float(peer.scale * stretches[0])

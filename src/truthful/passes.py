@@ -16,8 +16,8 @@ from truthful.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
 from truthful.files import sha256
 from truthful.groups import groups_of, player_hashes
 from truthful.intake import Checked, Counts, Intake
-from truthful.mechanism import PAYMENT_STEPS, Paymaster
 from truthful.moments import Moments, group_moments
+from truthful.payments import PAYMENT_STEPS, Paymaster
 from truthful.stream import Reports
 from truthful.study import Study
 

@@ -19,9 +19,10 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.least_squares import least_squares
-from truthful.mechanism import Answer, Estimates, Mechanism, paymaster, private_estimates
+from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace
+from truthful.payments import payable, paymaster
 from truthful.scoring import RULES
 
 
@@ -87,14 +88,14 @@ def private_regression(
             f"The random halves have {counts[0]} and {counts[1]} players; both need at least one."
         )
     estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
-    master = paymaster(mechanism, beliefs, estimates, counts)
+    p, q = paymaster(mechanism, beliefs, estimates, counts).predictions(kx, ky, groups)
     return PrivateRegression(
         theta=estimates.public.theta,
         peer_thetas=np.stack([peer.theta for peer in estimates.peers]),
         groups=groups,
-        peer_predictions=master.peer_predictions(kx, groups),
-        own_predictions=master.own_predictions(kx, ky, groups),
-        payments=master.payments(kx, ky, groups),
+        peer_predictions=p,
+        own_predictions=q,
+        payments=payable(mechanism, beliefs, p, q),
         estimates=estimates,
     )
 

@@ -20,16 +20,9 @@ from truthful.coefficients import INTERVAL_LEVEL, Coefficient, coefficients
 from truthful.errors import InputError
 from truthful.estimators import Estimate
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.mechanism import (
-    PAYMENT_STEPS,
-    Estimates,
-    Mechanism,
-    clip_prediction,
-    noise_along,
-    payable,
-    peer_curve,
-)
+from truthful.mechanism import Estimates, Mechanism, peer_curve
 from truthful.moments import GRID, grid_features, grid_responses
+from truthful.payments import PAYMENT_STEPS, lengths, noise_along, payable, peer_prediction
 from truthful.plan import Plan
 from truthful.study import Study
 from truthful.version import __version__
@@ -234,9 +227,9 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
     study = release.declared_study()
     mechanism, beliefs = release.mechanism(study), study.beliefs
     x, y = _grid_point(study, receipt)
-    r, peer = np.linalg.norm(x, axis=1), release.peer(receipt.group)
+    r, peer = lengths(x), release.peer(receipt.group)
     curve = peer_curve(mechanism, beliefs, release.groups[1 - receipt.group])
-    p = clip_prediction(mechanism, beliefs, x @ peer.theta, r)
+    p = peer_prediction(mechanism, beliefs, peer, x, r)
     q = beliefs.prediction(r, y, curve, noise_along(peer, x, r))
     recomputed = float(payable(mechanism, beliefs, p, q)[0])
     # The table behind a payment is good to 1e-9, so the last rounding may differ by one step.

@@ -23,9 +23,10 @@ from truthful.errors import InputError, Refused
 from truthful.files import pretty_json, write_atomically
 from truthful.intake import report_columns
 from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.mechanism import Estimates, paymaster, private_estimates
+from truthful.mechanism import Estimates, private_estimates
 from truthful.once import Target, open_account, open_target, pending_draw, require_same_reports
 from truthful.passes import Paid, RowsDone, Statistics, gather, pay
+from truthful.payments import paymaster
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, publish
 from truthful.stream import open_reports

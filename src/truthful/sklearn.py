@@ -19,8 +19,9 @@ from truthful.errors import InputError
 from truthful.groups import player_hashes
 from truthful.lattice import Bits, SeededBits, SystemBits
 from truthful.laws import TruncatedNormal, UniformBall
-from truthful.mechanism import Mechanism, paymaster, private_estimates
+from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
+from truthful.payments import paymaster
 
 ESTIMATORS = ("noisy-statistics", "ridge-ball")
 
