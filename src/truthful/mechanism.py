@@ -116,7 +116,8 @@ class Mechanism:
     def require_payable(self, radius: float) -> None:
         """Refuse a base payment that would leave some payment negative: a ≥ b·loss(R)."""
         least = self.score_weight * self.scoring.loss(radius)
-        if self.payments == "never-negative" and not self.base_payment >= least:
+        # A last-bit difference is rounding in the product, not a payment anybody could see.
+        if self.payments == "never-negative" and not self.base_payment >= least * (1 - 1e-12):
             raise InputError(
                 f"base_payment is {self.base_payment:g}; payments of the rule '{self.rule}' with score_weight "
                 f"{self.score_weight:g} and coefficient bound {radius:g} can fall to "
