@@ -16,6 +16,10 @@ from truthful.check import Floats
 from truthful.curves import IDENTITY, Curve
 from truthful.errors import InputError
 from truthful.laws import Noise, Prior
+from truthful.table import prediction_table
+
+# From about this many players on, building a table takes less time than it saves.
+_MANY = 200_000
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,18 @@ class Beliefs:
         return self.noise.variance
 
     def own_prediction(self, X: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
-        """q for every row of X and report in y, to 1e-9.
+        """q for every row of X and report in y, to 1e-9: by quadrature, or by a table if there are very many.
 
         `scale` is the scale of the peer noise along x, one number or one per player; only a clipped curve uses it.
         """
         features = check.matrix("X", X, self.dimension)
         reports = check.vector("y", y, len(features))
-        return self.prediction(np.linalg.norm(features, axis=1), reports, curve, scale)
+        lengths, reports, scales = _players(np.linalg.norm(features, axis=1), reports, scale)
+        if len(lengths) > _MANY and _one_table_serves(curve, scales):
+            return prediction_table(self, curve, float(scales.min()), float(scales.max()))(
+                lengths, reports, scales
+            )
+        return self.prediction(lengths, reports, curve, scales)
 
     def prediction(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
         """q at ‖x‖ = r and report y by direct quadrature, to 1e-11 R. Arguments broadcast."""
@@ -73,6 +82,11 @@ class Beliefs:
         lengths, reports, scales = _players(r, y, scale)
         value = posterior.slope(self, lengths.ravel(), reports.ravel(), curve, scales.ravel())
         return value.reshape(lengths.shape)
+
+
+def _one_table_serves(curve: Curve, scales: Floats) -> bool:
+    low, high = float(scales.min()), float(scales.max())
+    return not curve.needs_scale or (low > 0 and high <= 100 * low)
 
 
 def _players(r: Any, y: Any, scale: Any) -> tuple[Floats, Floats, Floats]:

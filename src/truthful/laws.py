@@ -48,6 +48,10 @@ class Noise(Protocol):
     @property
     def variance(self) -> float: ...
 
+    @property
+    def smooth(self) -> bool:
+        """Whether g is analytic on [-M, M], which a table of own predictions relies on."""
+
     def density(self, z: Floats) -> Floats:
         """g(z); zero outside [-M, M]."""
 
@@ -145,6 +149,10 @@ class TruncatedNormal:
         check.positive("sd", self.sd)
 
     @property
+    def smooth(self) -> bool:
+        return True
+
+    @property
     def variance(self) -> float:
         # s² P(χ²_3 ≤ M²/s²) / P(χ²_1 ≤ M²/s²): no cancellation when M is far below s.
         half = (self.bound / self.sd) ** 2 / 2
@@ -177,6 +185,10 @@ class UniformNoise:
         check.positive("bound", self.bound)
 
     @property
+    def smooth(self) -> bool:
+        return True
+
+    @property
     def variance(self) -> float:
         return self.bound**2 / 3
 
@@ -199,8 +211,9 @@ class CustomNoise:
 
     The density need not be normalised. It must be even and above zero inside (-M, M); it may vanish at ±M. The
     own prediction keeps its accuracy for piecewise smooth densities: the quadrature bisects towards a kink until
-    its two rules agree. Samples come from the distribution function on a grid of 4,096 cells, and the score from
-    differences of log g (relative error about 1e-5): both serve simulations and plans, never a payment.
+    its two rules agree. Tables are built for smooth densities only. Samples come from the distribution function
+    on a grid of 4,096 cells, and the score from differences of log g (relative error about 1e-5): both serve
+    simulations and plans, never a payment.
     """
 
     bound: float
@@ -226,6 +239,13 @@ class CustomNoise:
     def variance(self) -> float:
         z, weights = _panels(self.bound)
         return float(weights @ (z**2 * self.density(z)))
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the Chebyshev coefficients of g have died out by degree 192 of 256."""
+        nodes = np.polynomial.chebyshev.chebpts1(257)
+        coefficients = np.abs(np.polynomial.chebyshev.chebfit(nodes, self.given(self.bound * nodes), 256))
+        return bool(coefficients[192:].max() <= 1e-13 * coefficients.max())
 
     def density(self, z: Floats) -> Floats:
         z = np.asarray(z, dtype=np.float64)
@@ -253,7 +273,7 @@ class CustomNoise:
 def log_chi2_cdf(x: Floats, freedom: int) -> Floats:
     """log P(χ²_k ≤ x), also where the probability underflows; 0 for k = 0."""
     if freedom == 0:
-        return np.zeros_like(x)
+        return np.zeros(x.shape)
     a, half = freedom / 2, x / 2
     probability = np.asarray(special.gammainc(a, half), dtype=np.float64)
     with np.errstate(divide="ignore"):
@@ -269,7 +289,7 @@ def log_chi2_cdf(x: Floats, freedom: int) -> Floats:
 
 def _directions(rng: np.random.Generator, dimension: int, size: int) -> Floats:
     normal = rng.standard_normal((size, dimension))
-    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
 
 
 def _panels(bound: float) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ from truthful.curves import Curve
 from truthful.laws import Noise, Prior
 from truthful.quadrature import Expectation, Indices, LogWeight, expectation
 
-_CHUNK = 4096
+_CHUNK = 1024
 
 # Where the support is a single point its width is replaced by one that is nothing beside R, but not zero.
 _POINT = 1e-100

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful.check import Floats
+from truthful.errors import InputError
 
 Indices = npt.NDArray[np.intp]
 LogWeight = Callable[[Indices, Floats], Floats]
@@ -22,7 +23,9 @@ _NODES = np.concatenate([_FINE[0], _COARSE[0]])
 _PARTS = ((slice(len(_FINE[0])), _FINE[1]), (slice(len(_FINE[0]), None), _COARSE[1]))
 
 _TOLERANCE = 1e-12
-_DEEPEST = 50
+# More halvings than a jump needs, and more panels at once than a few dozen jumps need.
+_DEEPEST = 60
+_MOST = 128
 
 
 @dataclass(frozen=True)
@@ -47,17 +50,25 @@ def expectation(
     count = len(low)
     owner = np.arange(count)
     done: _Panels | None = None
-    for depth in range(_DEEPEST):
+    for _ in range(_DEEPEST):
         fine, coarse = _integrate(owner, low, high, log_weight, integrand)
         total = fine.joined(done).total(count)
-        rough = ~(_errors(fine, coarse, total) <= _TOLERANCE * unit)
-        if not rough.any() or depth == _DEEPEST - 1:
-            break
+        if not np.isfinite(total.value).all():
+            raise InputError(
+                "The noise density has no finite integral over a report's support; it must be above 0."
+            )
+        rough = _errors(fine, coarse, total) > _TOLERANCE * unit
+        if not rough.any():
+            return total
         done = fine.of(~rough).joined(done)
         middle = (low[rough] + high[rough]) / 2
         owner = np.tile(owner[rough], 2)
         low, high = np.concatenate([low[rough], middle]), np.concatenate([middle, high[rough]])
-    return total
+        if len(owner) > _MOST * count:
+            break
+    raise InputError(
+        "The noise density is too rough to integrate; it must be piecewise smooth with few pieces."
+    )
 
 
 @dataclass(frozen=True)
