@@ -190,9 +190,9 @@ def design(
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
     Sigma = study.second_moments
     mechanism = Mechanism(
-        epsilon=epsilon,
-        score_weight=score_weight,
-        base_payment=0.0 if base_payment is None else base_payment,
+        epsilon=check.positive("epsilon", epsilon),
+        score_weight=check.nonnegative("score_weight", score_weight),
+        base_payment=0.0 if base_payment is None else check.nonnegative("base_payment", base_payment),
         estimator=estimator or ("noisy-statistics" if Sigma is None else "known-design"),
         design=Sigma,
         **parameters,

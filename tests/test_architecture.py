@@ -1,0 +1,106 @@
+"""One-way flow: a module imports only from rows above its own, and nobody imports a door."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import truthful
+
+# From the words everything shares down to the doors. Modules of one row do not know each other.
+ROWS: tuple[tuple[str, ...], ...] = (
+    # the words
+    ("errors", "symbols", "version", "words", "files"),
+    ("check",),
+    # mathematics: arrays in, arrays out, randomness passed in
+    ("moments", "groups", "noise", "lattice", "scoring", "costs", "laws", "polynomials", "quadrature"),
+    ("curves", "cells", "solve", "sensitivity", "shrinkage", "intervals", "least_squares", "bounds.proved"),
+    ("posterior", "sampled", "scales", "estimators", "bounds"),
+    ("regions",),
+    ("lookup",),
+    ("table",),
+    ("beliefs",),
+    # declare
+    ("features",),
+    ("designs",),
+    ("declaration",),
+    ("complaints",),
+    ("study",),
+    # design
+    ("mechanism",),
+    ("payments", "draw", "coefficients"),
+    ("guarantees", "regression", "people", "ledger"),
+    ("plan",),
+    # collect
+    ("sources", "columns", "records"),
+    ("disk", "frames", "duplicates", "once"),
+    ("stream", "rules"),
+    ("intake",),
+    # settle and publish
+    ("books", "release"),
+    ("passes",),
+    ("settlement",),
+    # show
+    ("demo", "progress", "promises"),
+    ("show",),
+    # the doors
+    ("cli", "sklearn"),
+)
+DOORS = ROWS[-1]
+ROW_OF = {module: row for row, modules in enumerate(ROWS) for module in modules}
+
+PACKAGE = Path(truthful.__file__).parent
+# The package itself loads names on first use, for people's code; modules inside do not go through it.
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+    for path in PACKAGE.rglob("*.py")
+    if path != PACKAGE / "__init__.py"
+)
+
+
+def source(module: str) -> Path:
+    path = PACKAGE.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def imported(module: str) -> set[str]:
+    """The modules of this package that a module imports anywhere, also inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(source(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} uses a relative import"
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name for name in inner if name.removeprefix("truthful.") in MODULES} or {
+                str(node.module)
+            }
+    return {name.removeprefix("truthful.") for name in found if name.split(".")[0] == "truthful"}
+
+
+def test_every_module_stands_in_exactly_one_row() -> None:
+    counts = Counter(module for row in ROWS for module in row)
+    assert sorted(counts) == MODULES
+    assert set(counts.values()) == {1}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_rows_above_its_own(module: str) -> None:
+    upward = {name for name in imported(module) if ROW_OF[name] >= ROW_OF[module]}
+    assert not upward, f"{module} (row {ROW_OF[module]}) imports {sorted(upward)}"
+
+
+def test_nobody_imports_a_door() -> None:
+    assert not {module for module in MODULES if imported(module) & set(DOORS)}
+
+
+def test_no_module_goes_through_the_package_root() -> None:
+    assert not {module for module in MODULES if "truthful" in imported(module)}
+
+
+def test_the_walk_sees_what_is_imported() -> None:
+    assert {"errors", "version", "plan", "settlement", "show"} <= imported("cli")
+    assert "check" in imported("plan")
+    assert "bounds.proved" in imported("guarantees")
+    assert "numpy" not in imported("moments")

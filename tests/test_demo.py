@@ -1,0 +1,127 @@
+"""The demonstration: the same with a seed, real without, and worth looking at."""
+
+import inspect
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from truthful import demo
+from truthful.demo import Demonstration, demonstrate, free_directory
+from truthful.errors import InputError, Refused
+from truthful.ledger import read_ledger
+from truthful.plan import Plan
+from truthful.release import Receipt, Release, verify
+from truthful.study import Study
+
+WRITTEN = {
+    "study.toml",
+    "plan.json",
+    "reports.parquet",
+    "receipt.json",
+    "ledger.json",
+    ".ledger.lock",
+    "settlement",
+}
+SETTLED = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
+    return demonstrate(tmp_path_factory.mktemp("demo") / "here", seed=7, tell=lambda message: None)
+
+
+def test_every_file_is_written_and_can_be_read_back(shown: Demonstration) -> None:
+    there = shown.directory
+    assert {path.name for path in there.iterdir()} == WRITTEN
+    assert {path.name for path in (there / "settlement").iterdir()} == SETTLED
+    assert Study.load(there / "study.toml") == shown.plan.study
+    assert Plan.load(there / "plan.json").sha256 == shown.plan.sha256
+    assert Release.load(there / "settlement" / "release.json") == shown.settlement.release
+    assert pyarrow.parquet.read_metadata(there / "reports.parquet").num_rows == 20_000
+    assert verify(shown.settlement.release, Receipt.load(there / "receipt.json")).verified
+
+
+def test_the_payment_shown_is_verified(shown: Demonstration) -> None:
+    assert shown.verdict.verified
+    assert shown.verdict.rehearsal
+
+
+def test_a_seed_repeats_it_to_the_byte(shown: Demonstration, tmp_path: Path) -> None:
+    demonstrate(tmp_path / "again", seed=7, tell=lambda message: None)
+    for name in ("plan.json", "receipt.json", "settlement/release.json", "settlement/payments.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (shown.directory / name).read_bytes()
+
+
+def test_another_seed_is_another_draw_of_other_people(tmp_path: Path) -> None:
+    one, other = (
+        demonstrate(tmp_path / str(seed), players=200, seed=seed, tell=lambda message: None)
+        for seed in (1, 2)
+    )
+    assert one.truth != other.truth
+    assert one.settlement.release.theta != other.settlement.release.theta
+
+
+def test_without_a_seed_it_is_a_real_release_entered_in_the_ledger(tmp_path: Path) -> None:
+    real = demonstrate(tmp_path / "real", players=200, tell=lambda message: None)
+    assert not real.settlement.release.rehearsal
+    assert not read_ledger(tmp_path / "real" / "ledger.json").entries[0].rehearsal
+
+
+def test_its_guarantees_mean_something(shown: Demonstration) -> None:
+    """Lies and errors are small beside what they are measured against, and the bill is about 5,000."""
+    promised, R = shown.plan.guarantees, shown.plan.study.beliefs.radius
+    assert promised.truthfulness.lie is not None
+    assert promised.truthfulness.lie < R
+    assert promised.accuracy.mean_squared_error is not None
+    assert promised.accuracy.mean_squared_error < (R / 4) ** 2
+    assert promised.participation.share is not None
+    assert promised.participation.share > 0.99
+    assert promised.budget.cap is not None
+    assert 4500 < promised.budget.cap <= 5000
+    assert promised.truthfulness.slack is not None
+    assert promised.truthfulness.slack < 0.1 * promised.budget.cap / shown.plan.players
+
+
+def test_the_bill_and_the_error_are_what_was_promised(shown: Demonstration) -> None:
+    promised, release = shown.plan.guarantees, shown.settlement.release
+    assert promised.budget.cap is not None
+    assert 0 < shown.settlement.summary["total_paid"] <= promised.budget.cap
+    assert shown.settlement.summary["least_payment"] >= 0
+    assert set(shown.truth) == {row.name for row in release.coefficients}
+
+
+def test_it_says_what_it_does_as_it_goes(tmp_path: Path) -> None:
+    told: list[str] = []
+    demonstrate(tmp_path / "told", players=100, seed=1, tell=told.append)
+    assert [message.split()[0].rstrip(":") for message in told] == [
+        "Declared",
+        "Planned",
+        "Invented",
+        "Settled",
+    ]
+
+
+def test_nothing_is_written_over_and_nothing_left_where_it_cannot_begin(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="exists already"):
+        demonstrate(tmp_path, tell=print)
+    with pytest.raises(InputError, match="players is 99; it must be at least 100"):
+        demonstrate(tmp_path / "few", players=99, tell=print)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be made: Not a directory"):
+        demonstrate(tmp_path / "file" / "demo", tell=print)
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+
+
+def test_the_next_free_name_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert free_directory() == Path("truthful-demo")
+    (tmp_path / "truthful-demo").mkdir()
+    (tmp_path / "truthful-demo-2").mkdir()
+    assert free_directory() == Path("truthful-demo-3")
+
+
+def test_the_number_of_players_is_the_one_the_command_names() -> None:
+    from truthful import cli
+
+    assert inspect.signature(cli.demo).parameters["players"].default == demo.PLAYERS
