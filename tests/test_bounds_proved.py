@@ -284,6 +284,7 @@ def ball_ridge(X: Floats, y: Floats, gamma: float, R: float) -> Floats:
     return np.asarray(np.einsum("kdj,kj->kd", vectors, cross / (values + gamma + multiplier[:, None])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ball", [True, False])
 @pytest.mark.parametrize("gamma", [1.0, 40.0])
 @pytest.mark.parametrize("alpha", [0.0, 0.05])
@@ -312,6 +313,7 @@ def symmetric_noise(rng: np.random.Generator, runs: int, d: int, scale: float) -
     return N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", [BALL, UNIFORM], ids=["ball", "uniform"])
 @pytest.mark.parametrize("alpha", [0.0, 0.05])
 def test_the_error_of_noisy_statistics_is_at_most_what_is_stated(study: Study, alpha: float) -> None:

@@ -1,0 +1,284 @@
+"""What people read: numbers that never promise too much, names printed as they are, tables that fit the terminal."""
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+from rich.text import Text
+from studies import DESIGNED, OBSERVED, people, planned, saved_study
+
+from truthful.demo import demonstrate
+from truthful.plan import Plan
+from truthful.progress import no_progress, rich_progress
+from truthful.promises import promises
+from truthful.release import Verdict, verify
+from truthful.settlement import Settlement, settle
+from truthful.show import (
+    coefficients_table,
+    coverage,
+    demo_view,
+    payments_chart,
+    plan_view,
+    settlement_view,
+    show,
+    symbols_table,
+    verdict_view,
+)
+from truthful.study import Study
+from truthful.symbols import SYMBOLS
+from truthful.words import money, number, odds, percent, to_within
+
+FIVE = ["privacy", "truthfulness", "accuracy", "participation", "budget"]
+
+
+def printed(*views: RenderableType, width: int = 80) -> str:
+    """What a terminal of this width shows, without its colours."""
+    file = io.StringIO()
+    show(
+        Console(file=file, width=width, markup=False, emoji=False, highlight=False, force_terminal=True),
+        *views,
+    )
+    return Text.from_ansi(file.getvalue()).plain
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Settlement]:
+    directory = tmp_path_factory.mktemp("settled")
+    study = saved_study(directory)
+    plan = planned(study)
+    return plan, settle(plan, people(study).reports, out=directory / "out", seed=1)
+
+
+# Numbers
+
+
+@given(epsilon=st.floats(1e-6, 100))
+def test_odds_are_never_better_for_the_guesser_than_stated(epsilon: float) -> None:
+    guess, against = (float(part) for part in odds(epsilon).split(":"))
+    assert guess + against == pytest.approx(100)
+    assert guess / 100 >= 1 / (1 + math.exp(-epsilon)) - 1e-10
+
+
+def test_odds_are_told_with_the_digits_they_need() -> None:
+    assert odds(0.1) == "52.5:47.5"
+    assert odds(1.0) == "73.2:26.8"
+    assert odds(10.0) == "99.9955:0.0045"
+    assert odds(1000.0) == "100:0"
+
+
+@given(share=st.floats(0, 1))
+def test_a_share_is_rounded_down_and_never_to_all(share: float) -> None:
+    told = percent(share)
+    assert float(told.rstrip("%")) / 100 <= share + 1e-10
+    assert (told == "100%") == (share > 1 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(0.99999, "99.99%"), (0.29, "29%"), (1.0, "100%"), (0.998, "99.8%")]
+)
+def test_shares_as_people_write_them(share: float, told: str) -> None:
+    assert percent(share) == told
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (4896, "4,896.00 USD"),
+        (0.01471, "0.0147 USD"),
+        (0, "0.00 USD"),
+        (1e-7, "0.000000100 USD"),
+        (2.5, "2.50 USD"),
+    ],
+)
+def test_money_is_never_in_scientific_notation(amount: float, told: str) -> None:
+    assert money(amount, "USD") == told
+
+
+@given(value=st.floats(-1e15, 1e15).filter(lambda value: abs(value) > 1e-9))
+def test_a_number_is_near_what_is_told(value: float) -> None:
+    told = number(value)
+    assert "e" not in told
+    assert float(told.replace(",", "")) == pytest.approx(value, rel=0.005)
+
+
+def test_a_coefficient_is_as_precise_as_its_interval() -> None:
+    assert [to_within(x, 77.4) for x in (601.6, 563.1)] == ["602", "563"]
+    assert [to_within(x, 1.685) for x in (1.2977, 0.457)] == ["1.30", "0.46"]
+    assert to_within(0.0123, 0.0) == "0.0123"
+
+
+# Guarantees
+
+
+def test_a_plan_shows_the_five_guarantees_in_their_order() -> None:
+    text = printed(*plan_view(planned(Study.parse(DESIGNED), 20_000)))
+    places = [text.index(f" {name} ") for name in FIVE]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal(
+    width: int, settled: tuple[Plan, Settlement], tmp_path: Path
+) -> None:
+    plan, settlement = settled
+    assert settlement.directory is not None
+    demo = demonstrate(tmp_path / "demo", players=100, seed=1, tell=lambda message: None)
+    views = [
+        *plan_view(planned(Study.parse(OBSERVED))),
+        *settlement_view(settlement, plan),
+        *demo_view(demo),
+        symbols_table(),
+    ]
+    # Commands are left whole, so that they can be copied.
+    lines = [line for line in printed(*views, width=width).splitlines() if not line.startswith("  truthful ")]
+    paths = (str(settlement.directory), str(demo.directory))
+    assert [line for line in lines if len(line) > width and not any(path in line for path in paths)] == []
+
+
+def test_an_empty_promise_says_so_and_has_no_probability() -> None:
+    vacuous = promises(planned(Study.parse(DESIGNED), absent_share=0.3), 500)
+    told = {promise.name: promise for promise in vacuous}
+    for name in ("truthfulness", "accuracy", "participation"):
+        assert told[name].words.startswith("nothing is promised")
+        assert told[name].probability == ""
+        assert told[name].assumptions == ()
+    assert told["privacy"].probability == told["budget"].probability == "certain"
+
+
+def test_a_promise_that_means_something_names_its_size() -> None:
+    plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
+    told = {promise.name: promise.words for promise in promises(plan, 20_000)}
+    lie, rmse = plan.guarantees.truthfulness.lie, plan.guarantees.accuracy.rmse
+    assert lie is not None
+    assert rmse is not None
+    assert f"by more than {number(100 * lie)} (of 200)" in told["truthfulness"]
+    assert "for 99.8% of people" in told["truthfulness"]
+    assert f"off by at most {number(rmse)} (of 200)" in told["accuracy"]
+    assert "whatever anybody does; on average" in told["budget"]
+
+
+def test_parameters_that_play_no_part_are_not_shown() -> None:
+    assert "gram_share" not in printed(*plan_view(planned(Study.parse(DESIGNED))))
+    assert "gram_share" in printed(*plan_view(planned(Study.parse(OBSERVED))))
+    assert "regularization" not in printed(*plan_view(planned(Study.parse(OBSERVED))))
+
+
+# Settlements
+
+
+def test_a_settlement_shows_coefficients_guarantees_payments_files_and_the_next_step(
+    settled: tuple[Plan, Settlement],
+) -> None:
+    plan, settlement = settled
+    text = printed(*settlement_view(settlement, plan))
+    assert "REHEARSAL" in text
+    for name in plan.study.coefficient_names:
+        assert name in text
+    for name in (*FIVE, "release.json", "receipts.parquet", "settlement.json"):
+        assert name in text
+    assert f"Paid {settlement.summary['total_paid']:,.2f} USD to 500 players" in text
+    assert "truthful verify" in text
+    assert "Of " not in text.split("Paid")[1].split("Written")[0]
+
+
+def test_what_was_done_to_bad_records_is_told(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    table = people(study).reports
+    spend = table.column("spend").to_numpy().copy()
+    spend[:3] = 1000.0
+    columns = {name: table.column(name) for name in table.column_names if name != "spend"}
+    plan = planned(study)
+    clipped = settle(plan, {**columns, "spend": spend}, seed=1, on_bad="clip")
+    dropped = settle(plan, {**columns, "spend": spend}, seed=1, on_bad="drop")
+    assert "Of 500 records: 3 values were moved into their range." in printed(*settlement_view(clipped, plan))
+    assert "Of 500 records: 3 records were left out." in printed(*settlement_view(dropped, plan))
+
+
+def test_the_truth_is_shown_inside_or_outside_as_it_is(settled: tuple[Plan, Settlement]) -> None:
+    _, settlement = settled
+    release = settlement.release
+    inside = {row.name: row.value for row in release.coefficients}
+    outside = {row.name: row.high + 1 for row in release.coefficients}
+    assert printed(coefficients_table(release, inside)).count("inside") == len(inside)
+    assert printed(coefficients_table(release, outside)).count("outside") == len(outside)
+    half = {**outside, "intercept": inside["intercept"]}
+    assert coverage(release, half).startswith(f"1 of {len(inside)} intervals hold the truth")
+
+
+def test_payments_that_are_all_the_same_have_a_chart() -> None:
+    assert "500" in printed(payments_chart(np.full(500, 0.25), "USD"))
+
+
+# Verdicts
+
+
+def test_a_verdict_shows_arithmetic_that_can_be_done_by_hand(settled: tuple[Plan, Settlement]) -> None:
+    _, settlement = settled
+    verdict, payment = verify(settlement.release, settlement.receipt("p-001")), settlement.release.payment
+    text = printed(*verdict_view(verdict, payment))
+    assert "Verified: the payment of player p-001" in text
+    assert f"{payment.a:g} + {payment.b:g} × (2pq − q²)" in text
+    p, q = (float(f"{x:.6f}") for x in (verdict.peer_prediction, verdict.own_prediction))
+    assert payment.a + payment.b * (2 * p * q - q * q) == pytest.approx(verdict.paid, abs=5e-6)
+
+
+def test_a_payment_that_is_wrong_says_what_to_do(settled: tuple[Plan, Settlement]) -> None:
+    verdict = Verdict(False, "p-1", 1.0, 0.5, 0.1, 0.2, False)
+    text = printed(*verdict_view(verdict, settled[1].release.payment))
+    assert "NOT verified" in text
+    assert "ask whoever paid it" in text
+
+
+# Names
+
+
+def test_names_that_look_like_markup_or_emoji_are_printed_as_they_are(tmp_path: Path) -> None:
+    text = DESIGNED.replace('"price"', '"[bold]price[/]"').replace('"north"', '":smile:"')
+    study = Study.parse(text)
+    settlement = settle(planned(study), people(study).reports, seed=1)
+    shown = printed(coefficients_table(settlement.release))
+    assert "[bold]price[/]" in shown
+    assert "region=:smile:" in shown
+    verdict = Verdict(True, "[red]p[/]", 1.0, 1.0, 0.1, 0.2, False)
+    assert "[red]p[/]" in printed(*verdict_view(verdict, settlement.release.payment))
+
+
+def test_the_notation_is_shown_whole() -> None:
+    text = printed(symbols_table(), width=200)
+    for symbol in SYMBOLS:
+        assert symbol.meaning in text
+        assert symbol.door in text
+
+
+def test_lines_away_from_a_terminal_end_where_their_text_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Console(width=80, markup=False), symbols_table(), "plain")
+    out = capsys.readouterr().out
+    assert out.endswith("plain\n")
+    assert all(line == line.rstrip() for line in out.splitlines())
+
+
+# Progress
+
+
+def test_a_bar_appears_after_a_second_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("truthful.progress.time.monotonic", lambda: now)
+    file = io.StringIO()
+    with rich_progress(Console(file=file, force_terminal=True, width=80)) as tell:
+        tell("statistics", 10, 100)
+        assert file.getvalue() == ""
+        now = 1.5
+        tell("statistics", 50, 100)
+        tell("payments", 10, None)
+    assert "Reading answers" in file.getvalue()
+    assert "Computing payments" in file.getvalue()
+
+
+def test_no_progress_is_nothing_to_call() -> None:
+    with no_progress() as tell:
+        assert tell is None
