@@ -23,8 +23,8 @@ ORDER = 8
 OPEN = -1
 
 # A root is cut into at most this many cells; a square may cost about this many points, and values at them.
-_MOST_CELLS = 256
-_MOST_POINTS = 120_000
+_MOST_CELLS = 1024
+_MOST_POINTS = 200_000
 _MOST_VALUES = 12_000_000
 
 Function = Callable[[Floats, Floats], Floats]

@@ -27,40 +27,70 @@ _fast: Callable[[F], F] = numba.njit(
 
 
 @_fast
-def coordinates(r: Floats, y: Floats, R: float, M: float, region: Integers, place: Floats) -> None:
-    """Region and coordinates in the unit square: the inverse of Region.support, without branches so that it vectorises.
+def coordinates(r: Floats, y: Floats, R: float, M: float, region: Integers, X: Floats, Y: Floats) -> None:
+    """Region and coordinates in the unit square: the inverse of Region.support.
 
-    In `upper` the smallest ω is 0, which makes it a case of `short`.
+    No branches, so that it vectorises. In `upper` the smallest ω is 0, which makes it a case of `short`. Players with r
+    outside (0, 1] or y not finite get some place that exists, and are left out afterwards.
     """
-    per_r, per_root = 1 / min(1.0, M / R), 1 / math.sqrt(max(R - M, 1e-300))
+    per_r, root_M = 1 / min(1.0, M / R), math.sqrt(M)
+    per_x = 1 + root_M / math.sqrt(max(R - M, 1e-300))
     for i in range(len(r)):
-        reach = r[i] * R
+        known = (r[i] > 0) & (r[i] <= 1) & (abs(y[i]) < np.inf)
+        reach, size = r[i] * R, abs(y[i])
         over = reach - M
-        size = abs(y[i])
         outside = over > 0
         depth = math.sqrt(over) if outside else 0.0
+        stretch = math.sqrt(reach)
         below, above = math.sqrt(max(over + size, 0.0)), math.sqrt(max(reach + M - size, 0.0))
-        least = depth / (depth + math.sqrt(M))
+        above = above * stretch / root_M if outside else above
+        least = depth / (depth + stretch)
         ending = (below / (below + above) - least) / (1 - least)
-        share = size / abs(over)
+        share = size / abs(over) if over != 0 else 0.0
         inner = math.sqrt(max(1 - share, 0.0)) if outside else share
         near = size <= abs(over)
-        place[0, i] = depth * per_root / math.sqrt(r[i]) if outside else r[i] * per_r
-        place[1, i] = inner if near else ending
-        region[i] = (MIDDLE if near else SHORT) if outside else (WHOLE if near else UPPER)
+        x = depth / (depth + root_M) * per_x if outside else r[i] * per_r
+        X[i] = min(x, 1.0) if known else 0.0
+        Y[i] = min(max(inner if near else ending, 0.0), 1.0) if known else 0.0
+        place = (MIDDLE if near else SHORT) if outside else (WHOLE if near else UPPER)
+        region[i] = place if known else WHOLE
 
 
 @_fast
-def _cell(roots: Integers, region: int, X: float, Y: float) -> tuple[int, float, float]:
-    """Row of the cell, or OPEN, and the place in it, both coordinates in [-1, 1]."""
-    X, Y = ROOTS * min(max(X, 0.0), 1.0), ROOTS * min(max(Y, 0.0), 1.0)
-    i, j = min(int(X), ROOTS - 1), min(int(Y), ROOTS - 1)
-    first, kx, ky = roots[region * _ROOTS + i * ROOTS + j]
-    if first == OPEN:
-        return OPEN, 0.0, 0.0
-    X, Y = (X - i) * kx, (Y - j) * ky
-    a, b = min(int(X), kx - 1), min(int(Y), ky - 1)
-    return first + a * ky + b, 2 * (X - a) - 1, 2 * (Y - b) - 1
+def _roots(row: Integers, X: Floats, Y: Floats) -> None:
+    """From the region to the root in it; X and Y become the place in the root, in [0, 1]."""
+    for i in range(len(row)):
+        x, y = ROOTS * X[i], ROOTS * Y[i]
+        a, b = min(math.floor(x), ROOTS - 1.0), min(math.floor(y), ROOTS - 1.0)
+        X[i], Y[i] = x - a, y - b
+        row[i] = row[i] * _ROOTS + int(ROOTS * a + b)
+
+
+@_fast
+def _cells(row: Integers, X: Floats, Y: Floats, first: Integers, kx: Floats, ky: Floats) -> None:
+    """From the root to the cell, or LEFT; X and Y become the place in the cell, in [-1, 1]."""
+    for i in range(len(row)):
+        root = np.uint64(row[i])
+        x, y = X[i] * kx[root], Y[i] * ky[root]
+        a, b = min(math.floor(x), kx[root] - 1), min(math.floor(y), ky[root] - 1)
+        X[i], Y[i] = 2 * (x - a) - 1, 2 * (y - b) - 1
+        row[i] = first[root] + int(a * ky[root] + b) if first[root] != OPEN else LEFT
+
+
+@_fast
+def _pieces(
+    r: Floats, y: Floats, scale: Floats, limits: Limits, pieces: int, cells: int, row: Integers, S: Floats
+) -> None:
+    """From the cell to its row in the piece of the scale, S the place in the piece; ZERO where q = 0, or LEFT."""
+    _, _, lowest, highest, origin, step = limits
+    for i in range(len(r)):
+        if not (0 < r[i] <= 1 and abs(y[i]) < np.inf and lowest <= scale[i] <= highest):
+            row[i] = ZERO if r[i] == 0 and abs(y[i]) < np.inf else LEFT
+        elif step > 0 and row[i] >= 0:
+            t = (math.log(scale[i]) - origin) * step
+            piece = min(max(int(t), 0), pieces - 1)
+            S[i] = 2 * (t - piece) - 1
+            row[i] += piece * cells
 
 
 @_fast
@@ -87,37 +117,9 @@ def _collapse(c: Floats, s: float, w: Floats) -> None:
 
 
 @_fast
-def _locate(
-    r: Floats,
-    y: Floats,
-    scale: Floats,
-    limits: Limits,
-    pieces: int,
-    roots: Integers,
-    cells: int,
-    row: Integers,
-    place: Floats,
-) -> None:
-    """Row and place (x, y, s) of every player; row ZERO where q = 0 and LEFT where the table has no answer."""
-    R, M, lowest, highest, origin, step = limits
-    coordinates(r, y, R, M, row, place)
-    for i in range(len(r)):
-        if not (0 < r[i] <= 1 and math.isfinite(y[i]) and lowest <= scale[i] <= highest):
-            row[i] = ZERO if r[i] == 0 and math.isfinite(y[i]) else LEFT
-            continue
-        cell, place[0, i], place[1, i] = _cell(roots, row[i], place[0, i], place[1, i])
-        piece = 0
-        if step > 0:
-            t = (math.log(scale[i]) - origin) * step
-            piece = min(max(int(t), 0), pieces - 1)
-            place[2, i] = 2 * (t - piece) - 1
-        row[i] = piece * cells + cell if cell != OPEN else LEFT
-
-
-@_fast
-def _ordered(row: Integers, starts: Integers, sequence: Integers) -> None:
-    """Counting sort of the players by row."""
-    starts[:] = 0
+def _ordered(row: Integers, rows: int) -> Integers:
+    """The players in the order of their rows, by counting sort."""
+    starts, sequence = np.zeros(rows - LEFT + 1, np.int64), np.empty(len(row), np.int64)
     for i in range(len(row)):
         starts[row[i] - LEFT + 1] += 1
     for k in range(1, len(starts)):
@@ -125,29 +127,68 @@ def _ordered(row: Integers, starts: Integers, sequence: Integers) -> None:
     for i in range(len(row)):
         sequence[starts[row[i] - LEFT]] = i
         starts[row[i] - LEFT] += 1
+    return sequence
 
 
 @_fast
-def _one_scale(r: Floats, y: Floats, row: Integers, place: Floats, coefficients: Floats, out: Floats) -> None:
+def _one_scale(
+    r: Floats, y: Floats, row: Integers, X: Floats, Y: Floats, coefficients: Floats, out: Floats
+) -> None:
     """A table of one scale fits the nearest caches: players are answered as they come."""
     v = np.empty(ORDER)
     for i in range(len(r)):
         if row[i] >= 0:
-            mean = _plane(coefficients[row[i]], v, place[0, i], place[1, i])
+            mean = _plane(coefficients[row[i]], v, X[i], Y[i])
             out[i] = math.copysign(r[i], y[i]) * mean
 
 
 @_fast
 def _many_scales(
-    r: Floats, y: Floats, row: Integers, place: Floats, coefficients: Floats, out: Floats, sequence: Integers
+    r: Floats,
+    y: Floats,
+    row: Integers,
+    X: Floats,
+    Y: Floats,
+    S: Floats,
+    coefficients: Floats,
+    out: Floats,
+    sequence: Integers,
 ) -> None:
     """Players of one row are answered one after the other: its two or four kilobytes are read once a block."""
     v, w = np.empty(ORDER), np.empty(_PLANE)
     for i in sequence:
         if row[i] >= 0:
-            _collapse(coefficients[row[i]], place[2, i], w)
-            mean = _plane(w, v, place[0, i], place[1, i])
-            out[i] = math.copysign(r[i], y[i]) * mean
+            _collapse(coefficients[row[i]], S[i], w)
+            out[i] = math.copysign(r[i], y[i]) * _plane(w, v, X[i], Y[i])
+
+
+@_fast
+def _block(
+    r: Floats,
+    y: Floats,
+    scale: Floats,
+    out: Floats,
+    limits: Limits,
+    pieces: int,
+    roots: Integers,
+    coefficients: Floats,
+) -> int:
+    n = len(r)
+    row, X, Y, S = np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n)
+    coordinates(r, y, limits[0], limits[1], row, X, Y)
+    _roots(row, X, Y)
+    _cells(row, X, Y, roots[:, 0].copy(), roots[:, 1].astype(np.float64), roots[:, 2].astype(np.float64))
+    _pieces(r, y, scale, limits, pieces, len(coefficients) // pieces, row, S)
+    if coefficients.shape[1] == _PLANE:
+        _one_scale(r, y, row, X, Y, coefficients, out)
+    else:
+        _many_scales(r, y, row, X, Y, S, coefficients, out, _ordered(row, len(coefficients)))
+    left = 0
+    for i in range(n):
+        if row[i] < 0:
+            out[i] = math.nan if row[i] == LEFT else 0.0
+            left += row[i] == LEFT
+    return left
 
 
 @_fast
@@ -161,22 +202,13 @@ def evaluate(
     roots: Integers,
     coefficients: Floats,
 ) -> int:
-    """q of every player into `out`, NaN where the table has no answer; returns how many those are."""
-    row, sequence = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
-    starts, place = np.empty(len(coefficients) - LEFT + 1, np.int64), np.empty((3, _BLOCK))
-    cells = len(coefficients) // pieces
+    """q of every player into `out`, NaN where the table has no answer; returns how many those are.
+
+    `limits` are R, M and the scale axis's lowest, highest, origin and step; the rest is as in Cells, with one row of
+    coefficients for each piece of the scale axis and cell.
+    """
     left = 0
     for start in range(0, len(r), _BLOCK):
-        n = min(_BLOCK, len(r) - start)
-        part = slice(start, start + n)
-        _locate(r[part], y[part], scale[part], limits, pieces, roots, cells, row[:n], place[:, :n])
-        if coefficients.shape[1] == _PLANE:
-            _one_scale(r[part], y[part], row[:n], place[:, :n], coefficients, out[part])
-        else:
-            _ordered(row[:n], starts, sequence[:n])
-            _many_scales(r[part], y[part], row[:n], place[:, :n], coefficients, out[part], sequence[:n])
-        for i in range(n):
-            if row[i] < 0:
-                out[start + i] = math.nan if row[i] == LEFT else 0.0
-                left += row[i] == LEFT
+        part = slice(start, min(start + _BLOCK, len(r)))
+        left += _block(r[part], y[part], scale[part], out[part], limits, pieces, roots, coefficients)
     return left

@@ -5,14 +5,15 @@ other passes ±R, E[ψ(u) | r, y] is continuous but not smooth. Between these li
 chosen coordinates (X, Y) in the unit square:
 
     whole   rR ≤ M, y ≤ M - rR: all of [-R, R].     X = r/r₁,  Y = y/(M - rR)
-    upper   rR ≤ M, y > M - rR: [a, R].             X = r/r₁,  Y = ω
-    short   rR > M, y ≥ rR - M: [a, R].             X = √(e/e₁),  Y = (ω - ω₀)/(1 - ω₀)
-    middle  rR > M, y < rR - M: [a, b].             X = √(e/e₁),  Y = √((R - b)/e)
+    upper   rR ≤ M, y > M - rR: [a, R].             X = r/r₁,  Y = ω with κ = 1
+    short   rR > M, y ≥ rR - M: [a, R].             X = x/x₁,  Y = (ω - ω₀)/(1 - ω₀)
+    middle  rR > M, y < rR - M: [a, b].             X = x/x₁,  Y = √((R - b)/(R - M/r))
 
-with a = (y - M)/r, b = (y + M)/r, e = R - M/r; ω = √(R + a)/(√(R + a) + √(R - a)), and ω₀ the smallest there is at
-that r, where a = R - 2M/r; r₁ = min(1, M/R) and e₁ = max(0, R - M) are the largest values. The square roots take the
-place of the powers (R ± u)^((d+1)/2) with which the integrals begin at the ends of the ball, and widen the thin layer
-at u = R where little peer noise is clipped. `coordinates` in truthful.lookup is the inverse map.
+with a = (y - M)/r, b = (y + M)/r, κ = M/(rR), x = √(1-κ)/(√(1-κ) + √κ), ω = √(R+a)/(√(R+a) + √((R-a)/κ)), ω₀ the
+smallest ω there is at that r, where a = R - 2κR; r₁ = min(1, M/R) and x₁ are the largest r and x. The square roots
+take the place of the powers (R ± u)^((d+1)/2) with which the integrals begin at the ends of the ball, and they widen the
+thin layers there: of the width M/r of the support when there is little noise, of the width of the peer noise when
+that is clipped. `coordinates` in truthful.lookup is the inverse map.
 """
 
 from __future__ import annotations
@@ -40,23 +41,24 @@ class Region:
         R, M = self.radius, self.bound
         if self.kind in (WHOLE, UPPER):
             r = min(1.0, M / R) * X
-            return self._whole(r, Y) if self.kind == WHOLE else self._above(r, Y)
-        root = np.sqrt(max(0.0, R - M)) * X
-        r = M / (R - root**2)
+            return self._whole(r, Y) if self.kind == WHOLE else self._above(r, Y, np.ones_like(r))
+        x = np.sqrt(R - M) / (np.sqrt(R - M) + np.sqrt(M)) * X
+        kappa = (1 - x) ** 2 / (x**2 + (1 - x) ** 2)
+        r, root = M / (kappa * R), np.sqrt(1 - kappa)
         if self.kind == SHORT:
-            least = root / (root + np.sqrt(R - root**2))
-            return self._above(r, least + (1 - least) * Y)
-        low = 2 * np.arcsin(root * Y / np.sqrt(2 * R))
-        high = np.pi - 2 * np.arcsin(root * np.sqrt((2 - Y**2) / (2 * R)))
-        return Support(r, r * root**2 * (1 - Y**2), low, high)
+            least = root / (root + 1)
+            return self._above(r, least + (1 - least) * Y, kappa)
+        low = 2 * np.arcsin(root * Y / np.sqrt(2))
+        high = np.pi - 2 * np.arcsin(root * np.sqrt((2 - Y**2) / 2))
+        return Support(r, r * R * root**2 * (1 - Y**2), low, high)
 
     def _whole(self, r: Floats, Y: Floats) -> Support:
         zero = np.zeros_like(r)
         return Support(r, Y * np.maximum(0.0, self.bound - r * self.radius), zero, zero + np.pi)
 
-    def _above(self, r: Floats, omega: Floats) -> Support:
-        # a = R cos t with tan(t/2) = √((R - a)/(R + a)) = (1 - ω)/ω.
-        high = np.maximum(2 * np.arctan2(1 - omega, omega), 1e-100)
+    def _above(self, r: Floats, omega: Floats, kappa: Floats) -> Support:
+        # a = R cos t with tan(t/2) = √((R - a)/(R + a)) = √κ (1 - ω)/ω.
+        high = np.maximum(2 * np.arctan2(np.sqrt(kappa) * (1 - omega), omega), 1e-100)
         return Support(r, self.bound + r * self.radius * np.cos(high), np.zeros_like(r), high)
 
 
