@@ -129,6 +129,44 @@ def test_a_player_who_expects_the_peers_off_by_the_gap_gets_at_least_what_partic
     assert np.min(a - b * (p - 2 * p * q + q**2)) >= a - b * (gap**2 + 0.25) - 1e-12
 
 
+def test_the_gap_of_a_ridge_is_its_formula_at_the_best_tolerance() -> None:
+    n, gamma, alpha, least, d = 5000, 30.0, 0.01, 0.25, 2
+    R, Y, sigma2 = 0.6, 1.0, 0.03
+    m = proved.least_half(n)
+    lies, deviations = [2 * Y * alpha * n / gamma], [math.sqrt(sigma2 / (4 * gamma)) + 2 * R]
+    for k in range(1, 100):
+        xi = k / 100
+        off = min(1.0, d * math.exp(-(xi**2) * m * least / 2))
+        D = gamma + (1 - xi) * m * least
+        lies.append(2 * Y * alpha / (gamma / n + (1 - xi) * least) + off * lies[0])
+        deviations.append(math.sqrt(sigma2 / D) + R * gamma / D + off * deviations[0])
+    design, response = proved.Design(d, least), proved.Response(R, Y - R, sigma2)
+    unclipped = proved.ridge_gap(design, response, n, gamma, alpha, False)
+    clipped = proved.ridge_gap(design, response, n, gamma, alpha, True)
+    assert unclipped == pytest.approx(min(lies) + 1e-9 * lies[0], rel=1e-12)
+    assert clipped == pytest.approx(min(lies) + math.sqrt(min(deviations) ** 2 + 1e-9 * 4 * R**2), rel=1e-12)
+
+
+@pytest.mark.parametrize("clipped", [True, False])
+def test_the_gap_of_noisy_statistics_is_its_formula_at_the_best_probability(clipped: bool) -> None:
+    n, alpha, least, d, s, floor = 50_000, 0.01, 0.25, 2, 1e-3, 3e-3
+    R, Y, sigma2 = 0.6, 1.0, 0.03
+    m = proved.least_half(n)
+    gaps = []
+    for k in range(1, 16):
+        beta = 10.0**-k
+        nu = float(stats.gamma(3, scale=s).isf(beta))
+        low = least * (1 - math.sqrt(2 * math.log(d / beta) / (m * least)))
+        bad, t, lies = 2 * beta + 1e-9, nu / low, 2 * Y * alpha / (low - nu)
+        sampling, gram = sigma2 / (m * low * (1 - t) ** 2), R**2 * 3 * 4 * s**2 / d / (low - nu) ** 2
+        whole = math.sqrt(sampling + gram + bad * 4 * R**2)
+        second_order = R * t**2 / (1 - t) + bad * (R + Y / (floor * m / n))
+        gaps.append(lies + (whole if clipped else second_order))
+    design, response = proved.Design(d, least), proved.Response(R, Y - R, sigma2)
+    stated = proved.noisy_statistics_gap(design, response, n, s, floor, alpha, clipped)
+    assert stated == pytest.approx(min(gaps), rel=1e-9)
+
+
 # Edge cases
 
 
@@ -337,12 +375,18 @@ def test_the_error_of_noisy_statistics_is_at_most_what_is_stated(study: Study, a
     assert mean - SIX * error <= stated < math.inf
 
 
-def test_the_gram_noise_moves_a_vector_by_its_share_of_the_frobenius_norm() -> None:
-    """E‖Nθ‖² = ‖θ‖²·D_N(D_N+1)s²/d: equality, from both sides."""
-    rng, d, scale = np.random.default_rng(6), 3, 0.1
-    N = symmetric_noise(rng, 60_000, d, scale)
-    mean, error = squares(N @ np.array([0.6, -0.3, 0.2]))
-    assert mean == pytest.approx(0.49 * 6 * 7 * scale**2 / d, abs=SIX * error)
+def test_the_gram_noise_moves_a_vector_by_just_what_is_stated() -> None:
+    """E‖Nθ‖² from both sides. The stated part is isolated: all other errors are zero or cancel in a ratio."""
+    rng, d, scale = np.random.default_rng(6), 3, 1e-3
+    response = proved.Response(0.7, 0.0, 0.0)
+
+    def stated(cross_scale: float) -> float:
+        design = proved.Design(d, 0.3)
+        return proved.noisy_statistics_error(design, response, 10**9, cross_scale, scale, 0.01, 0.0, 0.01)
+
+    margin_square = d * (d + 1) / (stated(1.0) - stated(0.0))
+    mean, error = squares(symmetric_noise(rng, 60_000, d, scale) @ np.array([0.6, -0.3, 0.2]))
+    assert mean == pytest.approx(stated(0.0) * margin_square, abs=SIX * error)
 
 
 # Gaps against simulation: a player of features x and answer y, her peers' prediction averaged over what she believes
@@ -454,3 +498,5 @@ def test_liars_cost_at_most_their_largest_score() -> None:
     lied = proved.expected_budget(100, 1.0, 1.0, 0.1, 0.5, 0.04, 0.5, "quadratic")
     assert honest == pytest.approx(100 * (1 + 0.04 + 0.2 * 0.2))
     assert lied == pytest.approx(100 * (1 + 0.5 * 0.08 + 0.5 * 0.5))
+    brier = proved.expected_budget(100, 1.0, 1.0, 0.1, 0.0, 0.04, 0.5, "brier")
+    assert brier == pytest.approx(honest + 100 * 0.1)
