@@ -68,7 +68,9 @@ def matrix(name: str, X: Any, columns: int | None = None) -> Floats:
     """A finite two-dimensional float array, with the given number of columns if one is given."""
     array = _floats(name, X)
     if array.ndim != 2:
-        raise InputError(f"{name} has shape {array.shape}; it must have one row per player, one column per feature.")
+        raise InputError(
+            f"{name} has shape {array.shape}; it must have one row per player, one column per feature."
+        )
     if columns is not None and array.shape[1] != columns:
         raise InputError(f"{name} has {array.shape[1]} columns; {columns} were expected.")
     return array

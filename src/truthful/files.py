@@ -14,7 +14,9 @@ from typing import Any
 
 def canonical_json(record: Any) -> bytes:
     """The one byte string of a record: sorted keys, no spaces. Two equal records have equal bytes."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(
+        record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
 
 
 def sha256(record: Any) -> str:
