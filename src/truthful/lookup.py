@@ -21,19 +21,20 @@ LEFT, ZERO = -2, -1
 Limits = tuple[float, float, float, float, float, float]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_fast: Callable[[F], F] = numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "arcp", "nsz"}
-)
+# Loops over players round as written, so that a vectorised loop and its last few turns give the same bits and nobody's
+# result depends on who stands beside her. The polynomials of one player may use fused multiply-adds.
+_each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
+_fused: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 
 
-@_fast
+@_each
 def coordinates(r: Floats, y: Floats, R: float, M: float, region: Integers, X: Floats, Y: Floats) -> None:
     """Region and coordinates in the unit square: the inverse of Region.support.
 
     No branches, so that it vectorises. In `upper` the smallest ω is 0, which makes it a case of `short`. Players with r
     outside (0, 1] or y not finite get some place that exists, and are left out afterwards.
     """
-    per_r, root_M = 1 / min(1.0, M / R), math.sqrt(M)
+    per_r, root_M, per_M = 1 / min(1.0, M / R), math.sqrt(M), 1 / M
     per_x = 1 + root_M / math.sqrt(max(R - M, 1e-300))
     for i in range(len(r)):
         known = (r[i] > 0) & (r[i] <= 1) & (abs(y[i]) < np.inf)
@@ -42,8 +43,8 @@ def coordinates(r: Floats, y: Floats, R: float, M: float, region: Integers, X: F
         outside = over > 0
         depth = math.sqrt(over) if outside else 0.0
         stretch = math.sqrt(reach)
-        below, above = math.sqrt(max(over + size, 0.0)), math.sqrt(max(reach + M - size, 0.0))
-        above = above * stretch / root_M if outside else above
+        wider = reach * per_M if outside else 1.0
+        below, above = math.sqrt(max(over + size, 0.0)), math.sqrt(max(reach + M - size, 0.0) * wider)
         least = depth / (depth + stretch)
         ending = (below / (below + above) - least) / (1 - least)
         share = size / abs(over) if over != 0 else 0.0
@@ -56,7 +57,7 @@ def coordinates(r: Floats, y: Floats, R: float, M: float, region: Integers, X: F
         region[i] = place if known else WHOLE
 
 
-@_fast
+@_each
 def _roots(row: Integers, X: Floats, Y: Floats) -> None:
     """From the region to the root in it; X and Y become the place in the root, in [0, 1]."""
     for i in range(len(row)):
@@ -66,7 +67,7 @@ def _roots(row: Integers, X: Floats, Y: Floats) -> None:
         row[i] = row[i] * _ROOTS + int(ROOTS * a + b)
 
 
-@_fast
+@_each
 def _cells(row: Integers, X: Floats, Y: Floats, first: Integers, kx: Floats, ky: Floats) -> None:
     """From the root to the cell, or LEFT; X and Y become the place in the cell, in [-1, 1]."""
     for i in range(len(row)):
@@ -77,7 +78,7 @@ def _cells(row: Integers, X: Floats, Y: Floats, first: Integers, kx: Floats, ky:
         row[i] = first[root] + int(a * ky[root] + b) if first[root] != OPEN else LEFT
 
 
-@_fast
+@_each
 def _pieces(
     r: Floats, y: Floats, scale: Floats, limits: Limits, pieces: int, cells: int, row: Integers, S: Floats
 ) -> None:
@@ -93,7 +94,7 @@ def _pieces(
             row[i] += piece * cells
 
 
-@_fast
+@_fused
 def _plane(w: Floats, v: Floats, x: float, y: float) -> float:
     """Σ w[a, b] x^a y^b: Horner in x for all b at once, then Estrin in y."""
     for b in range(8):
@@ -104,7 +105,7 @@ def _plane(w: Floats, v: Floats, x: float, y: float) -> float:
     return float(low + ((v[4] + v[5] * y) + (v[6] + v[7] * y) * y2) * (y2 * y2))
 
 
-@_fast
+@_fused
 def _collapse(c: Floats, s: float, w: Floats) -> None:
     """The plane at one scale: Horner in s, written out for the two orders there are so that it stays in registers."""
     if len(c) == 4 * _PLANE:
@@ -116,7 +117,7 @@ def _collapse(c: Floats, s: float, w: Floats) -> None:
             w[m] = (((high * s + c[192 + m]) * s + c[128 + m]) * s + c[64 + m]) * s + c[m]
 
 
-@_fast
+@_each
 def _ordered(row: Integers, rows: int) -> Integers:
     """The players in the order of their rows, by counting sort."""
     starts, sequence = np.zeros(rows - LEFT + 1, np.int64), np.empty(len(row), np.int64)
@@ -130,7 +131,7 @@ def _ordered(row: Integers, rows: int) -> Integers:
     return sequence
 
 
-@_fast
+@_fused
 def _one_scale(
     r: Floats, y: Floats, row: Integers, X: Floats, Y: Floats, coefficients: Floats, out: Floats
 ) -> None:
@@ -142,7 +143,7 @@ def _one_scale(
             out[i] = math.copysign(r[i], y[i]) * mean
 
 
-@_fast
+@_fused
 def _many_scales(
     r: Floats,
     y: Floats,
@@ -162,7 +163,7 @@ def _many_scales(
             out[i] = math.copysign(r[i], y[i]) * _plane(w, v, X[i], Y[i])
 
 
-@_fast
+@_each
 def _block(
     r: Floats,
     y: Floats,
@@ -191,7 +192,7 @@ def _block(
     return left
 
 
-@_fast
+@_each
 def evaluate(
     r: Floats,
     y: Floats,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +21,7 @@ Integrand = Callable[[Indices, Floats], Floats]
 _FINE = np.polynomial.legendre.leggauss(64)
 _COARSE = np.polynomial.legendre.leggauss(48)
 _NODES = np.concatenate([_FINE[0], _COARSE[0]])
-_PARTS = ((slice(len(_FINE[0])), _FINE[1]), (slice(len(_FINE[0]), None), _COARSE[1]))
+_RULES = ((_FINE[1], 0), (_COARSE[1], len(_FINE[1])))
 
 _TOLERANCE = 1e-12
 # More halvings than a jump needs, and more panels at once than a few dozen jumps need.
@@ -109,17 +110,29 @@ def _integrate(
     logs = log_weight(owner, t)
     peak = np.maximum(logs.max(axis=1), -1e300)
     weight = half * np.exp(logs - peak[:, None])
-    values = integrand(owner, t)
-    fine, coarse = (
-        _Panels(
-            owner,
-            peak,
-            weight[:, part] @ rule,
-            np.einsum("pn,pnc->pc", weight[:, part] * rule, values[:, part]),
-        )
-        for part, rule in _PARTS
-    )
+    values = np.ascontiguousarray(integrand(owner, t))
+    fine, coarse = (_Panels(owner, peak, *_sums(weight, values, rule, start)) for rule, start in _RULES)
     return fine, coarse
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _sums(weight: Floats, values: Floats, rule: Floats, start: int) -> tuple[Floats, Floats]:
+    """Integrals of the weight, and of the values times the weight, over the nodes from `start` on.
+
+    Added up node by node: NumPy's products round one density's result by how many there are beside it and by where
+    they lie in memory, and nobody's payment may depend on that.
+    """
+    panels, _, columns = values.shape
+    mass, moment = np.zeros(panels), np.zeros((panels, columns))
+    for p in range(panels):
+        total, row = 0.0, moment[p]
+        for n in range(len(rule)):
+            share, value = weight[p, start + n] * rule[n], values[p, start + n]
+            total += share
+            for c in range(columns):
+                row[c] += share * value[c]
+        mass[p] = total
+    return mass, moment
 
 
 def _errors(fine: _Panels, coarse: _Panels, total: Expectation) -> Floats:
