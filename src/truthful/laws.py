@@ -274,16 +274,15 @@ def log_chi2_cdf(x: Floats, freedom: int) -> Floats:
     """log P(χ²_k ≤ x), also where the probability underflows; 0 for k = 0."""
     if freedom == 0:
         return np.zeros(x.shape)
-    a, half = freedom / 2, x / 2
+    a, half = freedom / 2, np.asarray(x / 2)
     probability = np.asarray(special.gammainc(a, half), dtype=np.float64)
+    small = probability < 1e-280
     with np.errstate(divide="ignore"):
-        value = np.log(probability)
-        small = probability < 1e-280
+        value = np.array(np.log(probability))
         # P(a, x) = x^a e^-x / Γ(a+1) · 1F1(1; a+1; x)
         tiny = half[small]
-        value[small] = (
-            a * np.log(tiny) - tiny - special.gammaln(a + 1) + np.log(special.hyp1f1(1.0, a + 1, tiny))
-        )
+        series = np.log(special.hyp1f1(1.0, a + 1, tiny))
+        value[small] = a * np.log(tiny) - tiny - special.gammaln(a + 1) + series
     return value
 
 

@@ -1,0 +1,106 @@
+"""Slow, obviously right twins of laws, curves, posterior and table: the definitions, integrated slowly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import mpmath as mp
+import numpy as np
+from scipy import special
+
+from truthful.beliefs import Beliefs
+from truthful.check import Floats
+from truthful.curves import Curve
+from truthful.laws import NormalBall, TruncatedNormal
+
+mp.mp.dps = 30
+
+
+def prior_density(beliefs: Beliefs, u: mp.mpf) -> mp.mpf:
+    """f(u), as the specification of each prior writes it."""
+    R, d, prior = mp.mpf(beliefs.radius), beliefs.dimension, beliefs.prior
+    if not isinstance(prior, NormalBall):
+        return (R**2 - u**2) ** (mp.mpf(d - 1) / 2)
+    s = mp.mpf(prior.sd)
+    inside = mp.gammainc(mp.mpf(d - 1) / 2, 0, (R**2 - u**2) / (2 * s**2), regularized=True) if d > 1 else 1
+    return mp.exp(-(u**2) / (2 * s**2)) * inside
+
+
+def noise_density(beliefs: Beliefs, z: mp.mpf) -> mp.mpf:
+    """g(z) up to a constant, for the two named laws."""
+    if isinstance(beliefs.noise, TruncatedNormal):
+        return mp.exp(-((z / mp.mpf(beliefs.noise.sd)) ** 2) / 2)
+    return mp.mpf(1)
+
+
+def own_prediction(beliefs: Beliefs, r: float, y: float) -> float:
+    """q = r ∫ u f(u) g(y - ru) du / ∫ f(u) g(y - ru) du for ψ(u) = u."""
+    R, M, r_, y_ = mp.mpf(beliefs.radius), mp.mpf(beliefs.noise_bound), mp.mpf(r), mp.mpf(y)
+    low, high = (mp.asin(end / R) for end in (max(-R, (y_ - M) / r_), min(R, (y_ + M) / r_)))
+
+    def weight(angle: mp.mpf) -> mp.mpf:
+        u = R * mp.sin(angle)
+        return prior_density(beliefs, u) * noise_density(beliefs, y_ - r_ * u) * mp.cos(angle)
+
+    peak = _peak(weight, low, high)
+    top = weight(peak)  # mp.quad stops at an absolute error, so the weight is brought to the size of 1 first
+    cuts = [peak - (peak - low) / 3**k for k in range(9)] + [
+        peak + (high - peak) / 3**k for k in range(8, -1, -1)
+    ]
+    mass, moment = (
+        mp.quad(lambda angle, power=power: (R * mp.sin(angle)) ** power * weight(angle) / top, cuts)
+        for power in (0, 1)
+    )
+    return float(r_ * moment / mass)
+
+
+def _peak(weight: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf) -> mp.mpf:
+    """Where a weight with a single peak is largest, by thirds, to 2^-14 of the support."""
+    left, right = low, high
+    while right - left > (high - low) / 2**14:
+        third = (right - left) / 3
+        if weight(left + third) < weight(right - third):
+            left += third
+        else:
+            right -= third
+    return (left + right) / 2
+
+
+def clipped_curve(u: float, radius: float, dimension: int, factor: float, scale: float) -> float:
+    """E[clip(factor·u + scale·e, -R, R)] with the Bessel density of e, piece by piece, to about 1e-14."""
+    nu, m, spread = dimension / 2, factor * u, math.sqrt(dimension + 1)
+    constant = 1 / (math.sqrt(math.pi) * math.gamma(nu + 0.5) * 2**nu)
+
+    def density(v: Floats) -> Floats:
+        v = np.maximum(np.abs(v), 1e-9)  # flat there to all digits, and K overflows further down
+        return np.asarray(constant * v**nu * special.kve(nu, v) * np.exp(-v))
+
+    def integral(function: Callable[[Floats], Floats], low: float, high: float) -> float:
+        cuts = [low, *(k * spread for k in (-12, -5, -2, 0, 2, 5, 12) if low < k * spread < high), high]
+        rules = [_dense_rule(a, b) for a, b in itertools.pairwise(cuts)]
+        return math.fsum(float(function(nodes) @ weights) for nodes, weights in rules)
+
+    end = 60 + 12 * spread
+    low, high = max((-radius - m) / scale, -end), min((radius - m) / scale, end)
+    middle = integral(lambda v: (m + scale * v) * density(v), low, high)
+    return middle + radius * (integral(density, high, end) - integral(density, -end, low))
+
+
+def dense_mean(beliefs: Beliefs, r: float, y: float, curve: Curve, scale: float) -> float:
+    """E[ψ(u) | r, y] for y ≥ 0 on 400 panels of 40 Gauss nodes in arcsin(u/R): no adaptation, no logarithms."""
+    R, M = beliefs.radius, beliefs.noise_bound
+    ends = np.arcsin(np.array([max(-R, (y - M) / r), min(R, (y + M) / r)]) / R)
+    angle, rule = _dense_rule(float(ends[0]), float(ends[1]))
+    u = R * np.sin(angle)
+    weight = rule * np.cos(angle) * beliefs.prior.projected_density(u, beliefs.dimension)
+    weight *= beliefs.noise.density(np.clip(y - r * u, -M, M))
+    return float(curve(u, scale) @ weight / weight.sum())
+
+
+def _dense_rule(low: float, high: float) -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    edges = np.linspace(low, high, 401)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
