@@ -1,14 +1,18 @@
-"""Run as a program: settle, and die by SIGKILL just before or just after the k-th durable write.
+"""Run as a program: settle again and again, dying by SIGKILL at every durable write in turn, and finish each time.
 
-    python killed_settlement.py PLAN REPORTS OUT K before|after
+    python killed_settlement.py DIRECTORY...
 
-Prints the number of durable writes if it lives to the end.
+Each directory holds plan.json and reports.parquet, and its name says when to die: `3-before` is just before the
+third durable write, `3-after` just after it, `0-before` never. Every life is a fork of this process, which
+itself never settles, so that nothing is shared between lives but the disk. Each life that ends by itself writes the
+number of its durable writes to the file `writes`.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from truthful.plan import Plan
@@ -31,10 +35,36 @@ def deadly(call: Callable[..., Any], k: int, when: str) -> Callable[..., Any]:
     return wrapped
 
 
-if __name__ == "__main__":
-    plan, reports, out, k, when = sys.argv[1:]
-    loaded = Plan.load(plan)
+def live(directory: Path, k: int, when: str) -> None:
+    plan = Plan.load(directory / "plan.json")
     for name in ("fsync", "replace", "rename"):
-        setattr(os, name, deadly(getattr(os, name), int(k), when))
-    settle(loaded, reports, out=out)
-    print(writes)
+        setattr(os, name, deadly(getattr(os, name), k, when))
+    settle(plan, directory / "reports.parquet", out=directory / "out")
+    (directory / "writes").write_text(str(writes))
+
+
+def forked(directory: Path, k: int, when: str) -> int:
+    """One life; its exit status, −9 if it was killed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            live(directory, k, when)
+        except BaseException as error:
+            print(f"{directory.name}: {error!r}", file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        directory = Path(name)
+        k, when = directory.name.split("-")
+        status = forked(directory, int(k), when)
+        seen = (directory / "out").exists()
+        draw = directory / ".out.unfinished" / "draw.json"
+        pending = draw.read_text() if draw.exists() else ""
+        (directory / "pending.json").write_text(pending)
+        (directory / "first").write_text(f"{status} {'seen' if seen else 'unseen'}")
+        if not seen:
+            (directory / "second").write_text(str(forked(directory, 0, when)))

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 from studies import people, planned, saved_study
 
+from truthful.draw import Draw
 from truthful.errors import Refused
 from truthful.files import exclusive
 from truthful.ledger import read_ledger
@@ -31,59 +31,55 @@ def prepared(directory: Path) -> Path:
     return directory
 
 
-def run(directory: Path, k: int, when: str) -> subprocess.CompletedProcess[str]:
-    paths = [str(directory / name) for name in ("plan.json", "reports.parquet", "out")]
-    return subprocess.run(
-        [sys.executable, str(DRIVER), *paths, str(k), when], capture_output=True, text=True, check=False
-    )
+def lives(*directories: Path) -> str:
+    """Let the driver settle in each directory, dying when its name says; what it complained of."""
+    command = [sys.executable, str(DRIVER), *map(str, directories)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 
 def is_whole(directory: Path) -> bool:
     """Every file is there (the draw may still be), and a payment can be verified."""
     names = {path.name for path in (directory / "out").iterdir()}
     receipt = read_receipt(directory / "out" / "receipts.parquet", "p-07")
-    return (
-        names - {"draw.json"} == FILES
-        and verify(Release.load(directory / "out" / "release.json"), receipt).verified
-    )
+    release = Release.load(directory / "out" / "release.json")
+    return names - {"draw.json"} == FILES and verify(release, receipt).verified
 
 
-def killed_then_finished(directory: Path, k: int, when: str) -> None:
-    killed = run(prepared(directory), k, when)
-    assert killed.returncode == -9, killed.stderr
-    if (directory / "out").exists():
-        assert is_whole(directory)
-        assert len(read_ledger(directory / "ledger.json").entries) == 1
-        return
-    pending = directory / ".out.unfinished" / "draw.json"
-    drawn = json.loads(pending.read_text())["name"] if pending.exists() else None
-    finished = run(directory, 0, "before")
-    assert finished.returncode == 0, finished.stderr
+def check_once(directory: Path) -> None:
+    """However the first life ended: one whole release, one entry, and never a second draw."""
+    status, sight = (directory / "first").read_text().split()
+    assert status == "-9"
+    if sight == "unseen":
+        assert (directory / "second").read_text() == "0"
     assert is_whole(directory)
     entries = read_ledger(directory / "ledger.json").entries
     assert len(entries) == 1
-    if drawn is not None:
-        assert entries[0].draw == drawn
+    pending = (directory / "pending.json").read_text()
+    if pending:
+        assert entries[0].draw == json.loads(pending)["name"]
 
 
 @pytest.mark.slow
 def test_a_kill_at_any_durable_write_leaves_no_release_or_one_whole_release(tmp_path: Path) -> None:
-    alive = run(prepared(tmp_path / "alive"), 0, "before")
-    assert alive.returncode == 0, alive.stderr
-    writes = int(alive.stdout)
+    alive = prepared(tmp_path / "0-before")
+    assert lives(alive) == ""
+    writes = int((alive / "writes").read_text())
     assert writes >= 10
-    moments = [(k, when) for k in range(1, writes + 1) for when in ("before", "after")]
-    with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(killed_then_finished, tmp_path / f"{k}-{when}", k, when) for k, when in moments]
-        for job in jobs:
-            job.result()
+    directories = [
+        prepared(tmp_path / f"{k}-{when}") for k in range(1, writes + 1) for when in ("before", "after")
+    ]
+    assert lives(*directories) == ""
+    for directory in directories:
+        check_once(directory)
+    sights = {(directory / "first").read_text().split()[1] for directory in directories}
+    assert sights == {"seen", "unseen"}
 
 
 def test_an_unfinished_settlement_of_other_reports_is_not_finished_with_these(tmp_path: Path) -> None:
     directory = prepared(tmp_path / "study")
     plan = Plan.load(directory / "plan.json")
-    # The draw's own file is the first durable thing: three calls (file, rename, directory).
-    run(directory, 4, "before")
+    draw = Draw("d", plan.sha256, rehearsal=False, key="00" * 16, statistics="others'", answers=((1,),))
+    draw.save(directory / ".out.unfinished")
     with pytest.raises(Refused, match="other reports"):
         settle(plan, people(plan.study, 60, seed=8).reports, out=directory / "out")
 

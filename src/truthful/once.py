@@ -31,6 +31,8 @@ class Target:
 
     def publish(self) -> None:
         """Show the finished directory; the draw is of no more use then."""
+        for debris in self.unfinished.glob(".*"):  # what a killed write left
+            debris.unlink()
         publish_directory(self.unfinished, self.final)
         (self.final / DRAW_FILE).unlink()
 

@@ -23,7 +23,7 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol("y", "true response of a player", "y", "response"),
     Symbol("ŷ", "reported response of a player", "y", "report"),
     Symbol("θ", "true coefficients", "theta", "coefficients"),
-    Symbol("√B", "bound on the norm of θ (the paper bounds its square by B)", "R", "coefficient_bound"),
+    Symbol("√B", "bound on the norm of θ (the paper bounds its square by B)", "R", "radius"),
     Symbol("M", "bound on the response noise z", "M", "noise_bound"),
     Symbol("σ²", "variance of the response noise z", "sigma2", "noise_variance"),
     Symbol("√B + M", "bound on a response", "Y", "response_bound"),
