@@ -36,8 +36,10 @@ def noise_density(beliefs: Beliefs, z: mp.mpf) -> mp.mpf:
 
 
 def own_prediction(beliefs: Beliefs, r: float, y: float) -> float:
-    """q = r ∫ u f(u) g(y - ru) du / ∫ f(u) g(y - ru) du for ψ(u) = u."""
+    """q = r ∫ u f(u) g(y - ru) du / ∫ f(u) g(y - ru) du for ψ(u) = u and y not below the lower edge."""
     R, M, r_, y_ = mp.mpf(beliefs.radius), mp.mpf(beliefs.noise_bound), mp.mpf(r), mp.mpf(y)
+    if y_ >= R * r_ + M:  # the edge, or beyond it by a rounding
+        return float(r_ * R)
     low, high = (mp.asin(end / R) for end in (max(-R, (y_ - M) / r_), min(R, (y_ + M) / r_)))
 
     def weight(angle: mp.mpf) -> mp.mpf:

@@ -10,7 +10,7 @@ from truthful.check import Floats
 
 # Chebyshev coefficients this far below the largest are rounding noise. Left in, the change to monomials would
 # multiply them by up to (1 + √2)^order.
-_NOISE = 4e-16
+_NOISE = 2e-15
 
 
 def chebyshev_nodes(order: int) -> Floats:
@@ -42,8 +42,9 @@ def monomials(values: Floats, axis: int = -1) -> Floats:
 def _matrices(order: int) -> tuple[Floats, Floats]:
     """From values to Chebyshev coefficients, and from those to monomial coefficients."""
     k = np.arange(order)
-    angles = np.pi * (k + 0.5) / order
-    to_chebyshev = np.cos(np.outer(k, angles)) * 2 / order
+    # Whole multiples of π/2n, reduced exactly to one turn before the cosine is taken.
+    turns = np.outer(k, 2 * k + 1) % (4 * order)
+    to_chebyshev = np.cos(np.pi * turns / (2 * order)) * 2 / order
     to_chebyshev[0] /= 2
     to_monomials = np.zeros((order, order))
     for degree in range(order):

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from truthful import posterior
+from truthful.beliefs import Beliefs
+from truthful.curves import IDENTITY, Clipped
+from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+
+BELIEFS = Beliefs(4, UniformBall(0.8), TruncatedNormal(0.5, 0.3))
+
+
+@given(st.floats(0.01, 1), st.floats(0, 1))
+def test_the_support_is_where_prior_and_noise_both_live(r: float, share: float) -> None:
+    R, M = 0.8, 0.5
+    y = share * (R * r + M)
+    where = posterior.support(BELIEFS, np.array([r]), np.array([y]))
+    assert R * np.cos(where.high[0]) == pytest.approx(max(-R, (y - M) / r), abs=1e-12)
+    assert R * np.cos(where.low[0]) == pytest.approx(min(R, (y + M) / r), abs=1e-12)
+    assert where.low[0] < where.high[0]
+
+
+def test_the_support_keeps_its_relative_width_next_to_the_edge() -> None:
+    """R - a = (Rr + M - y)/r: at 1e-9 from the edge and r = 1/2 the angle is 2 arcsin √(2e-9/1.6)."""
+    where = posterior.support(BELIEFS, np.array([0.5]), np.array([0.9 - 1e-9]))
+    assert where.high[0] == pytest.approx(2 * np.sqrt(2e-9 / 1.6), rel=1e-6)
+
+
+def test_many_scales_are_as_many_single_ones() -> None:
+    rng, curve = np.random.default_rng(1), Clipped(0.8, 4)
+    r, scales = rng.random(50), np.array([0.01, 0.2, 5.0])
+    y = rng.random(50) * (0.8 * r + 0.5)
+    together = posterior.mean_on(BELIEFS, posterior.support(BELIEFS, r, y), curve, scales[None, :])
+    for column, scale in zip(together.T, scales, strict=True):
+        np.testing.assert_allclose(
+            column, posterior.mean(BELIEFS, r, y, curve, np.full(50, scale)), atol=1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    "beliefs", [BELIEFS, Beliefs(7, NormalBall(1.0, 0.2), UniformNoise(0.3))], ids=["uniform", "normal"]
+)
+def test_a_players_mean_is_the_same_bits_in_any_batch(beliefs: Beliefs) -> None:
+    rng, n, curve = np.random.default_rng(2), 1500, Clipped(beliefs.radius, 3)
+    r, scale = rng.random(n), rng.uniform(0.01, 1, n)
+    y = rng.uniform(-1, 1, n) * (beliefs.radius * r + beliefs.noise_bound)
+    together = posterior.mean(beliefs, r, y, curve, scale)
+    for size in (1, 2, 3, 7, 50, 1100):
+        part = rng.permutation(n)[:size]
+        np.testing.assert_array_equal(
+            posterior.mean(beliefs, r[part], y[part], curve, scale[part]), together[part]
+        )
+
+
+def test_nobody_is_no_trouble() -> None:
+    nobody = np.empty(0)
+    assert len(posterior.mean(BELIEFS, nobody, nobody, IDENTITY, nobody)) == 0
+    assert len(posterior.slope(BELIEFS, nobody, nobody, IDENTITY, nobody)) == 0
