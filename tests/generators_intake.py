@@ -11,11 +11,11 @@ import pyarrow.parquet
 import pytest
 from hypothesis import strategies as st
 
-from truthful.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
 from truthful.groups import player_hashes
 from truthful.intake import Checked, Counts, Intake, report_columns
-from truthful.records import BadReports
-from truthful.stream import open_reports
+from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
+from truthful.intake.records import BadReports
+from truthful.intake.stream import open_reports
 from truthful.study import Study
 
 GAMBLING = Study.parse(

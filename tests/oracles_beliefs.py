@@ -59,9 +59,9 @@ def own_prediction(beliefs: Beliefs, r: float, y: float) -> float:
 
 
 def _peak(weight: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf) -> mp.mpf:
-    """Where a weight with a single peak is largest, by thirds, to 2^-14 of the support."""
+    """Where a weight with a single peak is largest, by thirds, to 2^-17 of the support."""
     left, right = low, high
-    while right - left > (high - low) / 2**14:
+    while right - left > (high - low) / 2**17:
         third = (right - left) / 3
         if weight(left + third) < weight(right - third):
             left += third

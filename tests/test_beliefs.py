@@ -53,7 +53,7 @@ def test_own_prediction_agrees_with_every_reference_value() -> None:
 def random_case(rng: np.random.Generator) -> tuple[Beliefs, float, float]:
     """Beliefs from tame to extreme, and a report anywhere, with a liking for edges and for small ‖x‖."""
     R, M = float(rng.choice([0.01, 0.5, 1, 3, 30])), float(rng.choice([0.001, 0.1, 1, 10]))
-    wide = 10.0 ** rng.uniform(-2, 1, 2)
+    wide = 10.0 ** rng.uniform(-3, 1, 2)
     prior: Prior = UniformBall(R) if rng.random() < 0.5 else NormalBall(R, R * wide[0])
     noise = UniformNoise(M) if rng.random() < 0.4 else TruncatedNormal(M, M * wide[1])
     r = min(1.0, float(rng.choice([1e-6, 1e-3, 0.05, 0.3, 0.7, 1.0, M / R * (1 - 1e-9), M / R * (1 + 1e-9)])))

@@ -17,9 +17,9 @@ from studies import DESIGNED, UNIT_BALL
 from truthful.bounds import proved
 from truthful.check import Floats
 from truthful.curves import Clipped
+from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import design_constants, response_constants
 from truthful.noise import L2Laplace
-from truthful.shrinkage import shrinkage_factor
 from truthful.study import Study
 
 BALL, UNIFORM = Study.parse(UNIT_BALL), Study.parse(DESIGNED)

@@ -225,10 +225,13 @@ def test_a_changed_release_is_an_input_error(settled: Path, run: Run) -> None:
         (["settlement/receipts.parquet"], "Say whose with --player"),
         (["settlement/receipts.parquet", "--player", "nobody"], "no receipt of player 'nobody' among 500"),
         (["nope.parquet", "--player", "p-001"], "no file 'nope.parquet'"),
-        (["broken.parquet", "--player", "p-001"], "broken.parquet does not hold a receipt"),
-        (["settlement/payments.parquet", "--player", "p-001"], "does not hold a receipt of this study"),
-        (["reports.parquet", "--player", "p-001"], "does not hold a receipt of this study"),
-        (["text.json"], "does not hold a receipt of this study"),
+        (["broken.parquet", "--player", "p-001"], "broken.parquet cannot be read as Parquet"),
+        (
+            ["settlement/payments.parquet", "--player", "p-001"],
+            "columns player, group, payment holds no receipts",
+        ),
+        (["reports.parquet", "--player", "p-001"], "price, region, spend holds no receipts"),
+        (["text.json"], "is 'much', not a number"),
         (["level.json"], "'me'; its levels are north, south, east"),
         (["lacking.json"], "has no feature 'price'"),
     ],
@@ -403,7 +406,7 @@ def test_a_file_without_permission_is_one_message(
     def denied(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied", "reports.csv")
 
-    monkeypatch.setattr("truthful.settlement.open_reports", denied)
+    monkeypatch.setattr("truthful.settlement.settlement.open_reports", denied)
     told = run("settle", "plan.json", "reports.csv", "--out", "o")
     assert (told.code, told.err) == (2, "Error: 'reports.csv': Permission denied.\n")
 
@@ -438,7 +441,7 @@ def test_every_command_argument_and_option_has_help(name: str) -> None:
 
 
 def test_help_is_shown_for_everything(run: Run) -> None:
-    assert set(commands()) == {"new", "plan", "settle", "verify", "demo", "symbols"}
+    assert set(commands()) == {"new", "plan", "settle", "verify", "receipt", "demo", "symbols"}
     for name in commands():
         shown = run(name, "--help")
         assert shown.code == 0

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from studies import CASES, people, planned
 
-from truthful.coefficients import coefficients
 from truthful.mechanism import private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.regression import fast_answer
+from truthful.release.coefficients import coefficients
 from truthful.study import Study
 
 RUNS, PLAYERS = 400, 3000

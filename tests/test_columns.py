@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.errors import InputError
-from truthful.records import BadReports
+from truthful.intake.records import BadReports
 from truthful.study import Study
 
 

@@ -8,9 +8,9 @@ import pytest
 from generators_study import GAMBLING
 from generators_study import gambling as study
 
-from truthful.complaints import EXAMPLES
 from truthful.errors import InputError
 from truthful.study import Study
+from truthful.study.complaints import EXAMPLES
 
 AGE = {"name": "age", "low": 18, "high": 90}
 COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}

@@ -9,9 +9,9 @@ import pytest
 from truthful import demo
 from truthful.demo import Demonstration, demonstrate, free_directory
 from truthful.errors import InputError, Refused
-from truthful.ledger import read_ledger
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, verify
+from truthful.settlement.ledger import read_ledger
 from truthful.study import Study
 
 WRITTEN = {

@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_study import uniform_cases
 
-from truthful.designs import CovarianceDesign, ObservedDesign, UniformDesign, UnitBallDesign, sample_uniform
 from truthful.errors import InputError
-from truthful.features import AsGiven, Encoding, Levels, Numeric
 from truthful.study import Study
+from truthful.study.designs import (
+    CovarianceDesign,
+    ObservedDesign,
+    UniformDesign,
+    UnitBallDesign,
+    sample_uniform,
+)
+from truthful.study.features import AsGiven, Encoding, Levels, Numeric
 
 MIXED = Encoding((Numeric("age", 18, 90), Levels("region", ("n", "s", "e"))), intercept=True, scaled=True)
 

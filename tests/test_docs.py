@@ -17,12 +17,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from studies import CASES, people, planned
 
-from truthful.declaration import Declaration
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.release import Receipt, Release
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
+from truthful.study.declaration import Declaration
 from truthful.symbols import SYMBOLS
 
 FORMATS = "docs/file-formats.md"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truthful.duplicates import Duplicates, Repeats, find_duplicates
 from truthful.errors import InputError
 from truthful.groups import player_hashes
-from truthful.stream import open_reports
+from truthful.intake.duplicates import Duplicates, Repeats, find_duplicates
+from truthful.intake.stream import open_reports
 
 KEY = bytes(range(16))
 NO_HASHES: npt.NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
@@ -120,7 +120,7 @@ def test_whole_numbers_are_players_too() -> None:
 
 def test_different_players_who_share_a_hash_are_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "truthful.duplicates.player_hashes", lambda ids, key: np.zeros(len(ids), dtype=np.uint64)
+        "truthful.intake.duplicates.player_hashes", lambda ids, key: np.zeros(len(ids), dtype=np.uint64)
     )
     batches = [pa.record_batch({"player": ["a", "b", "a", "c"]})]
     assert pairs(find_duplicates(batches, KEY, np.zeros(1, dtype=np.uint64))) == [(3, 1)]

@@ -16,8 +16,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
+from truthful.estimators.sensitivity import published_sensitivity
 from truthful.moments import GRID, Moments, grid_features, grid_responses, moments
-from truthful.sensitivity import published_sensitivity
 
 Record = tuple[Floats, float]
 

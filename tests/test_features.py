@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles_study import encode_row
 
 from truthful.errors import InputError
-from truthful.features import AsGiven, Encoding, Levels, Numeric
+from truthful.study.features import AsGiven, Encoding, Levels, Numeric
 
 AGE = Numeric("age", 18, 90)
 REGION = Levels("region", ("north", "south", "east"))

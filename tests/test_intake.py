@@ -234,10 +234,10 @@ PEAK_OF_A_PASS = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from generators_intake import GAMBLING, KEY
-from truthful.duplicates import Duplicates
+from truthful.intake.duplicates import Duplicates
 from truthful.groups import player_hashes
 from truthful.intake import Intake, report_columns
-from truthful.stream import open_reports
+from truthful.intake.stream import open_reports
 with open_reports(sys.argv[2], report_columns(GAMBLING)) as reports, Duplicates(in_memory=500_000) as duplicates:
     intake = Intake(GAMBLING)
     for checked in intake.batches(reports):

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from truthful.intervals import ErrorLaw, Laplace
 from truthful.noise import L2Laplace
+from truthful.release.intervals import ErrorLaw, Laplace
 
 
 def test_without_privacy_noise_the_interval_is_the_normal_one() -> None:

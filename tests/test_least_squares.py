@@ -10,7 +10,7 @@ from oracles_estimators import refitted_predictions
 from sklearn.linear_model import LinearRegression
 
 from truthful.errors import InputError
-from truthful.least_squares import least_squares
+from truthful.estimators.least_squares import least_squares
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(3, 30))

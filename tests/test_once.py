@@ -9,14 +9,14 @@ import pyarrow.parquet
 import pytest
 from studies import people, planned, saved_study
 
-from truthful.draw import Draw
 from truthful.errors import Refused
 from truthful.files import exclusive
-from truthful.ledger import read_ledger
-from truthful.once import open_account
 from truthful.plan import Plan
-from truthful.release import Release, verify
-from truthful.settlement import read_receipt, settle
+from truthful.release import Release, read_receipt, verify
+from truthful.settlement import settle
+from truthful.settlement.draw import Draw
+from truthful.settlement.ledger import read_ledger
+from truthful.settlement.once import open_account
 
 DRIVER = Path(__file__).with_name("killed_settlement.py")
 FILES = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}

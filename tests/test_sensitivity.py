@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.check import Floats
-from truthful.moments import GRID, PRODUCT
-from truthful.sensitivity import (
+from truthful.estimators.sensitivity import (
     GRAM_SENSITIVITY,
     cross_sensitivity,
     minimiser_distance,
     published_sensitivity,
     sqrt_above,
 )
+from truthful.moments import GRID, PRODUCT
 
 positive = st.floats(1e-3, 1e3)
 angles = st.floats(-np.pi / 2, np.pi / 2)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from studies import CASES, DESIGNED, people, planned, saved_study
 
 from truthful.errors import InputError, Refused
-from truthful.ledger import read_ledger
 from truthful.release import Release, verify
 from truthful.settlement import settle
+from truthful.settlement.ledger import read_ledger
 from truthful.study import Study
 
 FILES = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}

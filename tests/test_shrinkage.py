@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from oracles_estimators import mean_inverse_of_one, mean_inverse_of_two, simulated_spectra
 
-from truthful import shrinkage
 from truthful.errors import InputError, Refused
-from truthful.shrinkage import central_moments, mean_inverse, shrinkage_factor
+from truthful.estimators import shrinkage
+from truthful.estimators.shrinkage import central_moments, mean_inverse, shrinkage_factor
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10])

@@ -14,10 +14,10 @@ from sklearn.base import clone
 
 import truthful.sklearn
 from truthful.check import Floats
-from truthful.draw import Drawing, replay
 from truthful.estimators import Query, RidgeBall
 from truthful.lattice import SeededBits, SystemBits
 from truthful.moments import grid_features, grid_responses, group_moments
+from truthful.settlement.draw import Drawing, replay
 from truthful.sklearn import PrivateRegressor, Units, random_halves
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_estimators import distance_to, exact_ridge, precise_ball_ridge
 
-from truthful import solve
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.estimators import solve
+from truthful.estimators.solve import TOLERANCE, UNIT, ball_ridge, free_ridge
 from truthful.moments import GRID, Moments, grid_features, grid_responses, moments
-from truthful.solve import TOLERANCE, UNIT, ball_ridge, free_ridge
 
 gammas = st.sampled_from([2.0**-25, 1e-3, 0.1, 1.0, 33.3, 1e6, 2.0**40])
 radii = st.sampled_from([2.0**-20, 1e-3, 0.3, 1.0, 256.0])

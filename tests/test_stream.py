@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.errors import InputError
-from truthful.stream import Reports, open_reports
+from truthful.intake.stream import Reports, open_reports
 
 COLUMNS = ("player", "age", "region")
 TABLE = pa.table(
@@ -417,7 +417,7 @@ def test_pandas_and_polars_are_not_needed() -> None:
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name in ('pandas', 'polars'): raise ImportError(name)\n"
         "sys.meta_path.insert(0, Absent())\n"
-        "from truthful.stream import open_reports\n"
+        "from truthful.intake.stream import open_reports\n"
         "with open_reports({'a': [1]}, ['a']) as reports: list(reports.batches())\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -427,7 +427,7 @@ def peak_megabytes(path: Path, columns: list[str]) -> float:
     """Peak resident memory of a process that reads the file twice."""
     code = (
         "import sys\n"
-        "from truthful.stream import open_reports\n"
+        "from truthful.intake.stream import open_reports\n"
         "with open_reports(sys.argv[1], sys.argv[2:]) as reports:\n"
         "    rows = [sum(batch.num_rows for batch in reports.batches()) for _ in range(2)]\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))\n"

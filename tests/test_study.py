@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_study import predict_raw
 
-from truthful.complaints import SECTIONS
 from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
 from truthful.errors import InputError
 from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.study import Study, template
+from truthful.study.complaints import SECTIONS
 
 
 def ball(d: int = 3, **changes: Any) -> Study:

@@ -7,12 +7,12 @@ from studies import DESIGNED, planned
 
 from truthful.beliefs import Beliefs
 from truthful.bounds import proved
-from truthful.declaration import Declaration, DeclaredBeliefs
 from truthful.guarantees import Participation
 from truthful.mechanism import Mechanism
 from truthful.plan import PARAMETERS, design
 from truthful.release import Receipt, Release, Verdict
 from truthful.study import Study
+from truthful.study.declaration import Declaration, DeclaredBeliefs
 from truthful.symbols import SYMBOLS
 
 # Where each name stands: a record's fields, a study's keys, a plan's parameters, a function or property in code.

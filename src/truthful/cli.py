@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from truthful.errors import InputError, TruthfulError
+from truthful.errors import TruthfulError
 from truthful.version import __version__
 
 app = typer.Typer(
@@ -266,21 +266,11 @@ def verify(
     """Recompute one payment from the public release and one's own record."""
     from dataclasses import asdict
 
-    from truthful.release import Release
+    from truthful.release import Release, read_receipt
     from truthful.release import verify as verify_payment
-    from truthful.settlement import read_receipt
 
     published = Release.load(release)
-    try:
-        verdict = verify_payment(published, read_receipt(receipt, player))
-    except TruthfulError:
-        raise
-    except (ValueError, TypeError, LookupError) as problem:  # a broken file, or a table of something else
-        reason = str(problem).splitlines()[0]
-        raise InputError(
-            f"{receipt} does not hold a receipt of this study ({reason}). Give one player's receipt.json, or the "
-            "receipts.parquet of the settlement with --player."
-        ) from None
+    verdict = verify_payment(published, read_receipt(receipt, player))
     if as_json:
         _print_json(asdict(verdict))
     else:
@@ -289,6 +279,25 @@ def verify(
         show(terminal(), *verdict_view(verdict, published.payment))
     if not verdict.verified:
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example: truthful receipt settlement/receipts.parquet p-007 --save receipt-p-007.json")
+def receipt(
+    receipts: Annotated[Path, typer.Argument(help="The receipts.parquet of a settlement.")],
+    player: Annotated[str, typer.Argument(help="Whose receipt.")],
+    save: Annotated[Path | None, typer.Option(help="Write it here, to hand to her; else print it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take one player's receipt out of the file of all, to hand to her alone."""
+    from truthful.release import read_receipt
+
+    found = read_receipt(receipts, player)
+    if save is not None:
+        found.save(save)
+    if save is None or as_json:
+        _print_json(found.model_dump(mode="json"))
+        return
+    print(f"Wrote {save}. She can check her payment: truthful verify release.json {save.name}")
 
 
 @app.command(epilog="Example: truthful demo my-demo --seed 7")

@@ -15,9 +15,9 @@ import numpy as np
 from truthful.bounds import proved
 from truthful.check import Floats
 from truthful.estimators import NoisyStatistics
+from truthful.estimators.shrinkage import RELATIVE_ERROR
 from truthful.mechanism import Mechanism
 from truthful.payments import PAYMENT_STEPS
-from truthful.shrinkage import RELATIVE_ERROR
 from truthful.study import Study
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"

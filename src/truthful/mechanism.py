@@ -16,9 +16,9 @@ from truthful.check import Floats
 from truthful.curves import Clipped, Curve, Identity, Shrunk
 from truthful.errors import InputError
 from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
+from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import Moments
 from truthful.scoring import RULES, Rule
-from truthful.shrinkage import shrinkage_factor
 
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")

@@ -18,7 +18,7 @@ from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
-from truthful.least_squares import least_squares
+from truthful.estimators.least_squares import least_squares
 from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from truthful import check
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
-from truthful.draw import Drawing
 from truthful.errors import InputError
 from truthful.groups import player_hashes
 from truthful.lattice import Bits, SeededBits, SystemBits
@@ -22,6 +21,7 @@ from truthful.laws import TruncatedNormal, UniformBall
 from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.payments import paymaster
+from truthful.settlement.draw import Drawing
 
 ESTIMATORS = ("noisy-statistics", "ridge-ball")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from truthful.disk import CsvFile, ParquetFiles
 from truthful.errors import InputError
-from truthful.frames import Spool, Tables, is_table
-from truthful.sources import BATCH_ROWS, Source, column_kind, plain
+from truthful.intake.disk import CsvFile, ParquetFiles
+from truthful.intake.frames import Spool, Tables, is_table
+from truthful.intake.sources import BATCH_ROWS, Source, column_kind, plain
 
 ACCEPTED = (
     "a path to a .csv, .csv.gz or .parquet file, a directory of .parquet parts, an Arrow, pandas or polars "

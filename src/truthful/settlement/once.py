@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from truthful.draw import FILE as DRAW_FILE
-from truthful.draw import Draw, read_draw
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, publish_directory
-from truthful.ledger import Entry, Ledger, read_ledger
 from truthful.plan import Plan
+from truthful.settlement.draw import FILE as DRAW_FILE
+from truthful.settlement.draw import Draw, read_draw
+from truthful.settlement.ledger import Entry, Ledger, read_ledger
 
 
 @dataclass(frozen=True)

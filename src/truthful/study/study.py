@@ -27,9 +27,12 @@ from pydantic import ValidationError
 from truthful import check
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
-from truthful.complaints import complaints
 from truthful.costs import PRIVACY_COSTS, Costs, EmpiricalCosts, LognormalCosts, ParetoCosts
-from truthful.declaration import (
+from truthful.errors import InputError, Refused
+from truthful.files import sha256, write_atomically
+from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.study.complaints import complaints
+from truthful.study.declaration import (
     Covariance,
     Declaration,
     Empirical,
@@ -41,7 +44,7 @@ from truthful.declaration import (
     Uniform,
     UnitBall,
 )
-from truthful.designs import (
+from truthful.study.designs import (
     CovarianceDesign,
     Design,
     ObservedDesign,
@@ -49,15 +52,12 @@ from truthful.designs import (
     UniformDesign,
     UnitBallDesign,
 )
-from truthful.errors import InputError, Refused
-from truthful.features import INTERCEPT
-from truthful.files import sha256, write_atomically
-from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.study.features import INTERCEPT
 
 
 def template() -> str:
     """A study file to start from, with every option explained."""
-    return resources.files("truthful").joinpath("template.toml").read_text(encoding="utf-8")
+    return resources.files("truthful.study").joinpath("template.toml").read_text(encoding="utf-8")
 
 
 def write_template(directory: Path) -> Path:

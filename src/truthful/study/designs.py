@@ -15,7 +15,7 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.features import Column, Encoding, Levels, Numeric
+from truthful.study.features import Column, Encoding, Levels, Numeric
 
 RawColumns = dict[str, np.ndarray[Any, Any]]
 

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from truthful.check import Floats
 from truthful.costs import EmpiricalCosts
-from truthful.designs import check_second_moments
 from truthful.errors import InputError
-from truthful.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
+from truthful.study.designs import check_second_moments
+from truthful.study.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]

@@ -20,16 +20,16 @@ import pyarrow as pa
 
 from truthful import check
 from truthful.check import Floats
-from truthful.columns import missing_text, player_ids
-from truthful.declaration import PLAYER
-from truthful.duplicates import NO_REPEATS, Repeats
 from truthful.errors import InputError
+from truthful.intake.columns import missing_text, player_ids
+from truthful.intake.duplicates import NO_REPEATS, Repeats
+from truthful.intake.records import Bad, BadRecords, Fault
+from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
+from truthful.intake.sources import listed
+from truthful.intake.stream import Reports
 from truthful.moments import grid_features, grid_responses
-from truthful.records import Bad, BadRecords, Fault
-from truthful.rules import Values, ball_rules_of, player_faults, rules_of, without
-from truthful.sources import listed
-from truthful.stream import Reports
 from truthful.study import Study
+from truthful.study.declaration import PLAYER
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)

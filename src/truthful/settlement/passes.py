@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from truthful.books import Books
-from truthful.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
 from truthful.files import sha256
 from truthful.groups import groups_of, player_hashes
 from truthful.intake import Checked, Counts, Intake
+from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
+from truthful.intake.stream import Reports
 from truthful.moments import Moments, group_moments
 from truthful.payments import PAYMENT_STEPS, Paymaster
-from truthful.stream import Reports
+from truthful.settlement.books import Books
 from truthful.study import Study
 
 #: Told how many rows are done, and how many there are if known.

@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from truthful.errors import InputError
-from truthful.sources import BATCH_ROWS, CSV_BLOCK, extra_columns, file_fingerprint, listed, readable
+from truthful.intake.sources import BATCH_ROWS, CSV_BLOCK, extra_columns, file_fingerprint, listed, readable
 
 PARQUET_BUFFER = 1 << 20  # bytes buffered per column, so that a huge row group is never held whole
 

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.columns import missing_text, player_ids
 from truthful.groups import player_hashes
+from truthful.intake.columns import missing_text, player_ids
 
 Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Publish and verify: the public Release, a player's Receipt, and the Verdict on one payment.
+"""The public Release and a player's Receipt, as they are written and read.
 
 A release holds the private estimates and public parameters, nothing else: with it, whoever holds her own record
 can recompute her payment, and nobody can recompute anybody else's.
@@ -7,27 +7,18 @@ can recompute her payment, and nobody can recompute anybody else's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from truthful.check import Floats
-from truthful.coefficients import INTERVAL_LEVEL, Coefficient, coefficients
 from truthful.errors import InputError
 from truthful.estimators import Estimate
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.mechanism import Estimates, Mechanism, peer_curve
-from truthful.moments import GRID, grid_features, grid_responses
-from truthful.payments import PAYMENT_STEPS, lengths, noise_along, payable, peer_prediction
-from truthful.plan import Plan
+from truthful.mechanism import Mechanism
 from truthful.study import Study
-from truthful.version import __version__
 
-T = TypeVar("T")
 RecordType = TypeVar("RecordType", bound="Record")
 
 
@@ -78,8 +69,8 @@ class Estimators(Record):
     gram_share: float | None = None
 
 
-class PublishedCoefficient(Record):
-    """A coefficient in raw units with its interval."""
+class Coefficient(Record):
+    """One coefficient in raw units, and the interval that covers the truth with the stated probability."""
 
     name: str
     value: float
@@ -113,7 +104,7 @@ class Release(Record):
     theta: tuple[float, ...]
     peer_thetas: tuple[tuple[float, ...], tuple[float, ...]]
     peer_spreads: tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]
-    coefficients: tuple[PublishedCoefficient, ...]
+    coefficients: tuple[Coefficient, ...]
     interval_level: float
     response: dict[str, Any]
     features: list[dict[str, Any]]
@@ -204,123 +195,6 @@ class Receipt(Record):
     def load(cls, path: str | Path) -> Receipt:
         """Read a receipt."""
         return _load(cls, Path(path), "receipt")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a payment is what the release says it must be, with the arithmetic."""
-
-    verified: bool
-    player: str
-    paid: float
-    recomputed: float
-    peer_prediction: float
-    own_prediction: float
-    rehearsal: bool
-
-
-def verify(release: Release, receipt: Receipt) -> Verdict:
-    """Recompute one payment from the public release and one's own record.
-
-    The own prediction is integrated directly, not read from the settlement's table: an independent check.
-    """
-    study = release.declared_study()
-    mechanism, beliefs = release.mechanism(study), study.beliefs
-    x, y = _grid_point(study, receipt)
-    r, peer = lengths(x), release.peer(receipt.group)
-    curve = peer_curve(mechanism, beliefs, release.groups[1 - receipt.group])
-    p = peer_prediction(mechanism, beliefs, peer, x, r)
-    q = beliefs.prediction(r, y, curve, noise_along(peer, x, r))
-    recomputed = float(payable(mechanism, beliefs, p, q)[0])
-    # The table behind a payment is good to 1e-9, so the last rounding may differ by one step.
-    verified = abs(recomputed - receipt.payment) < 1.5 / PAYMENT_STEPS
-    return Verdict(
-        verified, receipt.player, receipt.payment, recomputed, float(p[0]), float(q[0]), release.rehearsal
-    )
-
-
-def publish(plan: Plan, estimates: Estimates, counts: tuple[int, int], rehearsal: bool) -> Release:
-    """The public record of a settlement: a function of the private estimates and public numbers alone."""
-    study, mechanism, players = plan.study, plan.mechanism, sum(counts)
-    declared = study.declaration()
-    return Release(
-        version=__version__,
-        rehearsal=rehearsal,
-        study=Named(name=study.name, sha256=study.sha256),
-        plan_sha256=plan.sha256,
-        players=players,
-        groups=counts,
-        epsilon=Epsilon(
-            total=mechanism.epsilon,
-            public=float(mechanism.epsilon_public),
-            peer=float(mechanism.epsilon_peer),
-        ),
-        estimator=_estimators(mechanism),
-        noise=Noises(public=_noise(estimates.public), peer=_pair(_noise(peer) for peer in estimates.peers)),
-        theta=tuple(estimates.public.theta.tolist()),
-        peer_thetas=_pair(tuple(peer.theta.tolist()) for peer in estimates.peers),
-        peer_spreads=_pair(tuple(map(tuple, peer.spread.tolist())) for peer in estimates.peers),
-        coefficients=tuple(map(_published, coefficients(study, mechanism, estimates.public, players))),
-        interval_level=INTERVAL_LEVEL,
-        response=declared["response"],
-        features=declared["features"],
-        intercept=declared["intercept"],
-        design=declared["design"],
-        beliefs=declared["beliefs"],
-        costs=declared["costs"],
-        payment=Payment(
-            rule=mechanism.rule,
-            payments=mechanism.payments,
-            a=mechanism.base_payment,
-            b=mechanism.score_weight,
-            currency=study.currency,
-        ),
-        guarantees=plan.guarantees_for(players).record(),
-    )
-
-
-def _estimators(mechanism: Mechanism) -> Estimators:
-    noisy = "noisy-statistics" in (mechanism.estimator, mechanism.peers)
-    return Estimators(
-        public=mechanism.estimator,
-        peer=mechanism.peers,
-        regularization=mechanism.regularization,
-        peer_regularization=mechanism.peer_regularization,
-        gram_share=mechanism.gram_share if noisy else None,
-    )
-
-
-def _noise(estimate: Estimate) -> Noise:
-    return Noise(
-        scale=estimate.scale,
-        lattice=estimate.lattice,
-        gram_scale=estimate.gram_scale,
-        gram_lattice=estimate.gram_lattice,
-    )
-
-
-def _published(coefficient: Coefficient) -> PublishedCoefficient:
-    return PublishedCoefficient(
-        name=coefficient.name, value=coefficient.value, low=coefficient.low, high=coefficient.high
-    )
-
-
-def _pair(items: Iterable[T]) -> tuple[T, T]:
-    first, second = items
-    return first, second
-
-
-def _grid_point(study: Study, receipt: Receipt) -> tuple[Floats, Floats]:
-    """One player's normalised record, on the grid: just what the settlement computed with."""
-    missing = [feature.name for feature in study.features if feature.name not in receipt.features]
-    if missing:
-        raise InputError(
-            f"The receipt of player {receipt.player!r} has no feature {missing[0]!r}; the study does."
-        )
-    X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()})
-    y = study.normalise_response(np.array([receipt.report]), X)
-    kx, ky = grid_features(X), grid_responses(y, study.beliefs.response_bound)
-    return kx / GRID, ky / GRID
 
 
 def _load(kind: type[RecordType], path: Path, noun: str) -> RecordType:

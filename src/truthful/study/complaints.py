@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from truthful import declaration as d
 from truthful.errors import InputError
+from truthful.study import declaration as d
 
 SECTIONS: Mapping[tuple[str, ...], type[d.Section]] = {
     (): d.Declaration,

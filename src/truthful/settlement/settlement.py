@@ -14,22 +14,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute
 import pyarrow.parquet
 
-from truthful.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
-from truthful.draw import Draw, Drawing, replay
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json, write_atomically
 from truthful.intake import report_columns
+from truthful.intake.stream import open_reports
 from truthful.lattice import Bits, SeededBits, SystemBits
 from truthful.mechanism import Estimates, private_estimates
-from truthful.once import Target, open_account, open_target, pending_draw, require_same_reports
-from truthful.passes import Paid, RowsDone, Statistics, gather, pay
 from truthful.payments import paymaster
 from truthful.plan import Plan
-from truthful.release import Receipt, Release, publish
-from truthful.stream import open_reports
+from truthful.release import Receipt, Release, find_receipt, publish
+from truthful.settlement.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
+from truthful.settlement.draw import Draw, Drawing, replay
+from truthful.settlement.once import Target, open_account, open_target, pending_draw, require_same_reports
+from truthful.settlement.passes import Paid, RowsDone, Statistics, gather, pay
 
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
@@ -119,35 +118,6 @@ def settle(
         account.enter(draw, target.final.name)
         target.publish()
     return Settlement(release, summary, directory=target.final)
-
-
-def find_receipt(receipts: Any, player: str | int) -> Receipt:
-    """One player's receipt out of a table of receipts."""
-    column = receipts.column("player")
-    wanted = pyarrow.compute.equal(column.cast("string"), str(player))
-    found = receipts.filter(wanted).to_pylist()
-    if not found:
-        raise InputError(f"There is no receipt of player {str(player)!r} among {receipts.num_rows:,}.")
-    row = found[0]
-    features = dict(list(row.items())[1:-3])
-    return Receipt(
-        player=str(row["player"]),
-        features=features,
-        report=list(row.values())[-3],
-        group=row["group"],
-        payment=row["payment"],
-    )
-
-
-def read_receipt(path: Path, player: str | None) -> Receipt:
-    """A receipt from one player's JSON file, or from a Parquet file of many."""
-    if path.suffix != ".parquet":
-        return Receipt.load(path)
-    if player is None:
-        raise InputError(f"{path.name} holds many receipts. Say whose with --player.")
-    if not path.exists():
-        raise InputError(f"There is no file {str(path)!r}.")
-    return find_receipt(pyarrow.parquet.read_table(path), player)
 
 
 def _stage(progress: Progress | None, stage: str) -> RowsDone:

@@ -20,9 +20,14 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.estimators.sensitivity import (
+    GRAM_SENSITIVITY,
+    cross_sensitivity,
+    minimiser_distance,
+    sqrt_above,
+)
+from truthful.estimators.solve import RADIUS_RANGE, TOLERANCE, UNIT, ball_ridge, free_ridge, require_solvable
 from truthful.moments import PRODUCT, Moments, PythonIntegers, response_limit
-from truthful.sensitivity import GRAM_SENSITIVITY, cross_sensitivity, minimiser_distance, sqrt_above
-from truthful.solve import RADIUS_RANGE, TOLERANCE, UNIT, ball_ridge, free_ridge, require_solvable
 
 LATTICE = 2**40  # the sensitivity of a released minimiser spans about this many lattice steps
 

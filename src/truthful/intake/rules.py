@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from truthful.check import Floats
-from truthful.columns import level_places, level_text, missing_number, missing_text, numbers
-from truthful.duplicates import Repeats
-from truthful.features import AsGiven, Column, Levels
-from truthful.records import Bad, Fault, Mask, Player, owner, quoted, shown
+from truthful.intake.columns import level_places, level_text, missing_number, missing_text, numbers
+from truthful.intake.duplicates import Repeats
+from truthful.intake.records import Bad, Fault, Mask, Player, owner, quoted, shown
 from truthful.study import Study
+from truthful.study.features import AsGiven, Column, Levels
 
 LARGEST = float(np.finfo(np.float64).max)
 NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from truthful.errors import InputError
-from truthful.sources import BATCH_ROWS, extra_columns, file_fingerprint, plain
+from truthful.intake.sources import BATCH_ROWS, extra_columns, file_fingerprint, plain
 
 ACCEPTED = "an Arrow table or batch, a pandas or polars frame, or a dict of arrays"
 

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimate, NoisyStatistics
-from truthful.intervals import ErrorLaw, Laplace
 from truthful.mechanism import Mechanism
+from truthful.release.intervals import ErrorLaw, Laplace
+from truthful.release.records import Coefficient
 from truthful.study import Study
 
 INTERVAL_LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """One coefficient in raw units, and the interval that covers the truth with the stated probability."""
-
-    name: str
-    value: float
-    low: float
-    high: float
 
 
 def coefficients(
@@ -34,7 +24,7 @@ def coefficients(
     rows, _ = study.coefficient_map
     widths = [_error_law(study, mechanism, estimate, players, row).half_width(level) for row in rows]
     return tuple(
-        Coefficient(name, value, value - width, value + width)
+        Coefficient(name=name, value=value, low=value - width, high=value + width)
         for (name, value), width in zip(study.raw_coefficients(estimate.theta), widths, strict=True)
     )
 
