@@ -31,7 +31,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("study",),
     # design
     ("mechanism",),
-    ("payments",),
+    ("payments", "slope"),
     ("guarantees", "regression", "people"),
     ("plan",),
     # collect

@@ -29,7 +29,7 @@ def test_the_five_stand_in_their_order_with_their_names_and_can_be_written(estim
     record = case(estimator).guarantees.record()
     fields = {
         "privacy": {"epsilon"},
-        "truthfulness": {"lie", "slack"},
+        "truthfulness": {"lie", "slack", "slope", "lie_in_answer"},
         "accuracy": {"mean_squared_error", "rmse"},
         "participation": {"share", "cost_threshold"},
         "budget": {"expected", "cap"},

@@ -18,6 +18,7 @@ from truthful.estimators import NoisyStatistics
 from truthful.estimators.shrinkage import RELATIVE_ERROR
 from truthful.mechanism import Mechanism
 from truthful.payments import PAYMENT_STEPS
+from truthful.slope import central_slope
 from truthful.study import Study
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
@@ -43,10 +44,14 @@ class Truthfulness:
     """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`.
 
     So it is for all players whose privacy cost is at most a threshold: all but the absent share, with this probability.
+    `slope` is the least ∂q/∂y over the central 90 % of reports at features of typical length, and `lie_in_answer` what
+    `lie` is there in raw units of the answer; None where the slope is 0, and lies in the answer are free.
     """
 
     lie: float | None
     slack: float | None
+    slope: float
+    lie_in_answer: float | None
     probability: float
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
 
@@ -110,12 +115,15 @@ def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, b
     tau = study.costs.threshold(n=players, alpha=alpha, beta=beta)
     gap = _gap(study, mechanism, players, alpha)
     error = _error(study, mechanism, players, alpha, beta)
+    lie, slope = proved.lie_size(gap, tau, cost, b), central_slope(study, mechanism, players)
     return Guarantees(
         Privacy(mechanism.epsilon),
         Truthfulness(
-            _finite(proved.lie_size(gap, tau, cost, b)),
-            _finite(proved.truth_slack(gap, tau, cost, b)),
-            1 - beta,
+            lie=_finite(lie),
+            slack=_finite(proved.truth_slack(gap, tau, cost, b)),
+            slope=slope,
+            lie_in_answer=_finite(lie / slope * study.response_unit) if slope > 0 else None,
+            probability=1 - beta,
         ),
         Accuracy(
             _finite(error),

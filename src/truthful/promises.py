@@ -64,8 +64,19 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
         )
     return (
         f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
-        f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people"
+        f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
+        f"{_in_answers(promised, plan)}"
     )
+
+
+def _in_answers(promised: Guarantees, plan: Plan) -> str:
+    """The same lie as a change of the answer itself, for a typical person."""
+    answer, width = promised.truthfulness.lie_in_answer, plan.study.response.high - plan.study.response.low
+    if answer is None:
+        return "some changes of an answer move no prediction, and are free"
+    if not answer < width:
+        return f"predictions follow answers weakly (slope {number(promised.truthfulness.slope)})"
+    return f"in answers that is about {number(answer)}"
 
 
 def _accuracy(promised: Guarantees, plan: Plan) -> str:

@@ -1,0 +1,53 @@
+"""How steeply the own prediction follows the report: what turns a lie's size in predictions into its size in answers.
+
+Where q hardly moves with the report, lies are nearly free: with uniform noise q is flat for |y| ≤ M − rR, and peer
+noise as large as R flattens the clipped curve. So a plan tells the slope, not only the size of lies in units of q.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from truthful.mechanism import Mechanism, peer_curve
+from truthful.study import Study
+
+CENTRAL = 0.9
+DRAWS, POINTS = 20_000, 41
+
+
+def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
+    """The least ∂q/∂y over the central 90 % of truthful reports, at features of typical length.
+
+    Typical: ‖x‖² and the peer noise along x at their means over the design (for observed features, ‖x‖ = 1 and the
+    noise of features equally spread in all directions).
+    """
+    beliefs, m = study.beliefs, max(1, players // 2)
+    r = math.sqrt(study.mean_square_norm)
+    scale = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer) * _stretch(
+        study, mechanism
+    )
+    edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
+    y = np.linspace(-edge, edge, POINTS)
+    curve = peer_curve(mechanism, beliefs, m)
+    return float(beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
+
+
+def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Truthful reports y = r·u + z of fixed draws: a plan is the same each time it is made."""
+    rng, beliefs = np.random.default_rng(0), study.beliefs
+    u = beliefs.prior.sample(rng, study.dimension, DRAWS)[:, 0]
+    return np.asarray(r * u + beliefs.noise.sample(rng, DRAWS))
+
+
+def _stretch(study: Study, mechanism: Mechanism) -> float:
+    """‖A x‖/‖x‖ for the noise A v in a peer estimate, in root mean square over the design."""
+    if mechanism.peers == "ridge-free":
+        return 1.0
+    Sigma = study.second_moments
+    if Sigma is None:
+        return study.dimension / study.mean_square_norm
+    inverse = np.linalg.inv(Sigma)
+    # E‖Σ⁻¹x‖² = tr Σ⁻¹.
+    return math.sqrt(float(np.trace(inverse)) / study.mean_square_norm)

@@ -1,0 +1,50 @@
+"""A plan says how steeply predictions follow answers, and when lies are free."""
+
+import numpy as np
+import pytest
+from studies import DESIGNED, UNIT_BALL, planned
+
+from truthful.curves import Clipped
+from truthful.slope import central_slope
+from truthful.study import Study
+
+
+def test_the_slope_is_the_least_difference_quotient_over_the_central_reports() -> None:
+    """On the ball the peer noise is the same along every x, so the curve at typical features is exactly known."""
+    study = Study.parse(UNIT_BALL)
+    plan = planned(study, 2_000, "known-design")
+    beliefs, m = study.beliefs, 1_000
+    r = np.sqrt(0.5)
+    scale = 2 * 2.0 / (m * float(plan.mechanism.epsilon_peer)) * 4
+    rng = np.random.default_rng(1)
+    y = r * beliefs.prior.sample(rng, 2, 50_000)[:, 0] + beliefs.noise.sample(rng, 50_000)
+    low, high = np.quantile(y, [0.05, 0.95])
+    central = np.linspace(low, high, 101)
+    q = beliefs.prediction(np.full(101, r), central, Clipped(1.0, 2), np.full(101, scale))
+    assert central_slope(study, plan.mechanism, 2_000) == pytest.approx(
+        np.diff(q).min() / np.diff(central)[0], rel=0.02
+    )
+
+
+def test_uniform_noise_leaves_free_lies_and_the_plan_says_so() -> None:
+    study = Study.parse(DESIGNED.replace("signal = 0.6", 'signal = 0.3\nnoise = "uniform"'))
+    promised = planned(study, 20_000).guarantees.truthfulness
+    assert promised.slope == 0.0
+    assert promised.lie is not None
+    assert promised.lie_in_answer is None
+
+
+def test_peer_noise_beyond_the_signal_flattens_the_slope() -> None:
+    study = Study.parse(DESIGNED)
+    slopes = [
+        planned(study, 20_000, epsilon=e).guarantees.truthfulness.slope for e in (0.001, 0.01, 0.1, 1.0)
+    ]
+    assert slopes == sorted(slopes)
+    assert slopes[0] < slopes[-1] / 10
+
+
+def test_a_lie_in_answers_is_the_lie_in_predictions_by_the_slope() -> None:
+    study = Study.parse(DESIGNED)
+    promised = planned(study, 20_000, epsilon=0.1).guarantees.truthfulness
+    assert promised.lie is not None
+    assert promised.lie_in_answer == pytest.approx(promised.lie / promised.slope * study.response_unit)
