@@ -11,9 +11,9 @@ import numpy as np
 from scipy import special
 
 from truthful.beliefs import Beliefs
+from truthful.beliefs.curves import Curve
+from truthful.beliefs.laws import NormalBall, TruncatedNormal
 from truthful.check import Floats
-from truthful.curves import Curve
-from truthful.laws import NormalBall, TruncatedNormal
 
 mp.mp.dps = 30
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from truthful.beliefs.curves import Clipped
 from truthful.check import Floats
-from truthful.curves import Clipped
 from truthful.scoring import quadratic
 from truthful.sklearn import PrivateRegressor, Units
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_beliefs import dense_mean, own_prediction
 
-from truthful import beliefs as module
 from truthful.beliefs import Beliefs
-from truthful.curves import IDENTITY, Clipped, Curve, Shrunk
+from truthful.beliefs import beliefs as module
+from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
+from truthful.beliefs.laws import CustomNoise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.errors import InputError
-from truthful.laws import CustomNoise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "own_prediction.json").read_text())
 

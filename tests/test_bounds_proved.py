@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from studies import DESIGNED, UNIT_BALL
 
+from truthful.beliefs.curves import Clipped
 from truthful.bounds import proved
 from truthful.check import Floats
-from truthful.curves import Clipped
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import design_constants, response_constants
 from truthful.noise import L2Laplace

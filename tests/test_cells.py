@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from truthful.cells import OPEN, ORDER, ROOTS, Cells, fit, left_open
+from truthful.beliefs.cells import OPEN, ORDER, ROOTS, Cells, fit, left_open
 from truthful.check import Floats
 
 

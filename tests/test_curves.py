@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_beliefs import clipped_curve
 
-from truthful.curves import IDENTITY, Clipped, Shrunk
+from truthful.beliefs.curves import IDENTITY, Clipped, Shrunk
 from truthful.errors import InputError
 from truthful.noise import L2Laplace
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from truthful.check import Floats
-from truthful.errors import InputError
-from truthful.laws import (
+from truthful.beliefs.laws import (
     CustomNoise,
     Noise,
     NormalBall,
@@ -20,6 +18,8 @@ from truthful.laws import (
     UniformNoise,
     log_chi2_cdf,
 )
+from truthful.check import Floats
+from truthful.errors import InputError
 
 PRIORS: tuple[Prior, ...] = (
     UniformBall(0.7),

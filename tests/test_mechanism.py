@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from truthful.beliefs import Beliefs
+from truthful.beliefs.curves import Clipped, Identity, Shrunk
+from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
-from truthful.curves import Clipped, Identity, Shrunk
 from truthful.errors import InputError
 from truthful.estimators import Estimate
-from truthful.laws import TruncatedNormal, UniformBall
 from truthful.mechanism import Mechanism, peer_curve, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.payments import noise_along, noise_range, payable

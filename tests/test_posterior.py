@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truthful import posterior
-from truthful.beliefs import Beliefs
-from truthful.curves import IDENTITY, Clipped
-from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs import Beliefs, posterior
+from truthful.beliefs.curves import IDENTITY, Clipped
+from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 
 BELIEFS = Beliefs(4, UniformBall(0.8), TruncatedNormal(0.5, 0.3))
 

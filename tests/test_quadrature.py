@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from truthful.beliefs.quadrature import Indices, LogWeight, expectation
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.quadrature import Indices, LogWeight, expectation
 
 
 def identity(owner: Indices, t: Floats) -> Floats:

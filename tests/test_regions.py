@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truthful import posterior
-from truthful.beliefs import Beliefs
-from truthful.laws import UniformBall, UniformNoise
-from truthful.lookup import coordinates
-from truthful.regions import SHORT, WHOLE, Region, regions
+from truthful.beliefs import Beliefs, posterior
+from truthful.beliefs.laws import UniformBall, UniformNoise
+from truthful.beliefs.lookup import coordinates
+from truthful.beliefs.regions import SHORT, WHOLE, Region, regions
 
 NAMES = ("whole", "upper", "short", "middle")
 sides = st.floats(0.02, 0.98)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from truthful.curves import Clipped
-from truthful.sampled import SampledCurve
+from truthful.beliefs.curves import Clipped
+from truthful.beliefs.sampled import SampledCurve
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 100])

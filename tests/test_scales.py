@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from truthful.curves import IDENTITY, Clipped, Shrunk
+from truthful.beliefs.curves import IDENTITY, Clipped, Shrunk
+from truthful.beliefs.polynomials import monomials
+from truthful.beliefs.scales import scale_axis
 from truthful.errors import InputError
-from truthful.polynomials import monomials
-from truthful.scales import scale_axis
 
 CURVE = Clipped(0.6, 5)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from studies import DESIGNED, UNIT_BALL, planned
 
-from truthful.curves import Clipped
+from truthful.beliefs.curves import Clipped
 from truthful.slope import central_slope
 from truthful.study import Study
 

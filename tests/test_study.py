@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_study import predict_raw
 
+from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
 from truthful.errors import InputError
-from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.study import Study, template
 from truthful.study.complaints import SECTIONS
 

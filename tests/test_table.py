@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from truthful.beliefs import Beliefs
-from truthful.cells import OPEN
+from truthful.beliefs.cells import OPEN
+from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
+from truthful.beliefs.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs.table import PredictionTable, prediction_table
 from truthful.check import Floats
-from truthful.curves import IDENTITY, Clipped, Curve, Shrunk
 from truthful.errors import InputError
-from truthful.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
-from truthful.table import PredictionTable, prediction_table
 
 DEFAULT = Beliefs(5, UniformBall(0.6), TruncatedNormal(0.4, 0.2))
 SMOOTH = CustomNoise(0.4, lambda z: 1 + np.cos(5 * z))

@@ -14,10 +14,16 @@ from truthful.version import __version__
 
 if TYPE_CHECKING:
     from truthful import bounds
-    from truthful.beliefs import Beliefs
+    from truthful.beliefs import (
+        Beliefs,
+        CustomNoise,
+        NormalBall,
+        TruncatedNormal,
+        UniformBall,
+        UniformNoise,
+    )
     from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
     from truthful.errors import InputError, Refused, TruthfulError
-    from truthful.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
     from truthful.mechanism import Mechanism
     from truthful.plan import Plan, design
     from truthful.regression import private_regression, truthful_regression
@@ -27,10 +33,9 @@ if TYPE_CHECKING:
     from truthful.study import Study
 
 _HOMES = {
-    "beliefs": ("Beliefs",),
+    "beliefs": ("Beliefs", "CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
     "costs": ("EmpiricalCosts", "LognormalCosts", "ParetoCosts"),
     "errors": ("InputError", "Refused", "TruthfulError"),
-    "laws": ("CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
     "mechanism": ("Mechanism",),
     "plan": ("Plan", "design"),
     "regression": ("private_regression", "truthful_regression"),

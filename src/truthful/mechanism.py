@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from truthful import check
 from truthful.beliefs import Beliefs
+from truthful.beliefs.curves import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
-from truthful.curves import Clipped, Curve, Identity, Shrunk
 from truthful.errors import InputError
 from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
 from truthful.estimators.shrinkage import shrinkage_factor

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful.beliefs import Beliefs
+from truthful.beliefs.curves import Curve
+from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
-from truthful.curves import Curve
 from truthful.estimators import Estimate
 from truthful.mechanism import Estimates, Mechanism, peer_curve
 from truthful.moments import GRID
-from truthful.table import prediction_table
 
 # A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
 PAYMENT_STEPS = 1_000_000

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from truthful import check
 from truthful.beliefs import Beliefs
+from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.groups import player_hashes
 from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.laws import TruncatedNormal, UniformBall
 from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.payments import paymaster

@@ -26,11 +26,11 @@ from pydantic import ValidationError
 
 from truthful import check
 from truthful.beliefs import Beliefs
+from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, EmpiricalCosts, LognormalCosts, ParetoCosts
 from truthful.errors import InputError, Refused
 from truthful.files import sha256, write_atomically
-from truthful.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.study.complaints import complaints
 from truthful.study.declaration import (
     Covariance,

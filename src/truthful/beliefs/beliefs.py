@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from truthful import check, posterior
+from truthful import check
+from truthful.beliefs import posterior
+from truthful.beliefs.curves import IDENTITY, Curve
+from truthful.beliefs.laws import Noise, Prior
+from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
-from truthful.curves import IDENTITY, Curve
 from truthful.errors import InputError
-from truthful.laws import Noise, Prior
-from truthful.table import prediction_table
 
 # From about this many players on, building a table takes less time than it saves.
 _MANY = 200_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from truthful.beliefs.curves import Curve
+from truthful.beliefs.polynomials import chebyshev_extrema, chebyshev_nodes, monomials
 from truthful.check import Floats
-from truthful.curves import Curve
-from truthful.polynomials import chebyshev_extrema, chebyshev_nodes, monomials
 
 _ORDER = 12
 _TOLERANCE = 1e-13

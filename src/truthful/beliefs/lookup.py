@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from truthful.cells import OPEN, ORDER, ROOTS, Integers
+from truthful.beliefs.cells import OPEN, ORDER, ROOTS, Integers
+from truthful.beliefs.regions import MIDDLE, SHORT, UPPER, WHOLE
 from truthful.check import Floats
-from truthful.regions import MIDDLE, SHORT, UPPER, WHOLE
 
 _BLOCK = 16384
 _PLANE = ORDER**2

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from truthful.beliefs.polynomials import chebyshev_coefficients, chebyshev_extrema, chebyshev_nodes, monomials
 from truthful.check import Floats
-from truthful.polynomials import chebyshev_coefficients, chebyshev_extrema, chebyshev_nodes, monomials
 
 ROOTS = 4
 ORDER = 8

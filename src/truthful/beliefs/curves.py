@@ -16,8 +16,8 @@ import numpy as np
 from scipy import special
 
 from truthful import check
+from truthful.beliefs.polynomials import chebyshev_nodes, monomials
 from truthful.check import Floats
-from truthful.polynomials import chebyshev_nodes, monomials
 
 
 class Curve(Protocol):

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
+from truthful.beliefs.curves import Curve
+from truthful.beliefs.laws import Noise, Prior
+from truthful.beliefs.quadrature import Expectation, Indices, LogWeight, expectation
 from truthful.check import Floats
-from truthful.curves import Curve
-from truthful.laws import Noise, Prior
-from truthful.quadrature import Expectation, Indices, LogWeight, expectation
 
 _CHUNK = 1024
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from truthful import check
+from truthful.beliefs.curves import Curve
+from truthful.beliefs.polynomials import chebyshev_extrema, chebyshev_nodes, monomials
 from truthful.check import Floats
-from truthful.curves import Curve
 from truthful.errors import InputError
-from truthful.polynomials import chebyshev_extrema, chebyshev_nodes, monomials
 
 # Nodes a piece, and pieces. One node is for a single scale, four for two groups of nearly equal size.
 _CHOICES = ((4, 1), *((8, pieces) for pieces in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)))

@@ -1,6 +1,6 @@
 """Own predictions for millions of players: E[ψ(u) | r, y] by table, with a bound on the table's error.
 
-What is proved and what is verified. The regions of truthful.regions are where the tabulated function is analytic, so
+What is proved and what is verified. The regions of beliefs.regions are where the tabulated function is analytic, so
 polynomials on cells converge geometrically. In the scale of the peer noise the table interpolates ψ itself: an
 expectation of ψ is off by no more than ψ is, whatever the posterior, and the interpolant multiplies errors at its
 nodes by at most its Lebesgue constant; both are proved. The errors that enter there are verified: the distance of each
@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from truthful import posterior
-from truthful.cells import OPEN, ORDER, Cells, Integers, fit, left_open
+from truthful.beliefs import posterior
+from truthful.beliefs.cells import OPEN, ORDER, Cells, Integers, fit, left_open
+from truthful.beliefs.curves import Curve
+from truthful.beliefs.lookup import evaluate
+from truthful.beliefs.polynomials import monomials
+from truthful.beliefs.posterior import Laws
+from truthful.beliefs.regions import Region, regions
+from truthful.beliefs.sampled import SampledCurve
+from truthful.beliefs.scales import ScaleAxis, scale_axis
 from truthful.check import Floats
-from truthful.curves import Curve
 from truthful.errors import InputError
-from truthful.lookup import evaluate
-from truthful.polynomials import monomials
-from truthful.posterior import Laws
-from truthful.regions import Region, regions
-from truthful.sampled import SampledCurve
-from truthful.scales import ScaleAxis, scale_axis
 
 _SAFETY = 2.0
 _CELL_TOLERANCE = 1e-10
