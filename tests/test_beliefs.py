@@ -195,13 +195,13 @@ def test_very_many_players_are_answered_by_table(
     X, y = UniformBall(1.0).sample(rng, 2, n), rng.uniform(-1, 1, n)
     scales = rng.uniform(0.1, 0.3, n) if scale == "spread" else scale
     direct = beliefs.own_prediction(X, y, curve, scales)
-    monkeypatch.setattr(module, "_MANY", 1000)
+    monkeypatch.setattr(module, "MANY_PLAYERS", 1000)
     tabulated = beliefs.own_prediction(X, y, curve, scales)
     assert 0 < np.abs(tabulated - direct).max() < 1e-9
 
 
 def test_scales_no_table_covers_are_integrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MANY", 1)
+    monkeypatch.setattr(module, "MANY_PLAYERS", 1)
     beliefs, curve = Beliefs(1, UniformBall(1.0), UniformNoise(1.0)), Clipped(1.0, 1)
     X, y, scales = [[0.5], [0.5], [0.5]], [0.9, 0.9, 0.9], [0.0, 0.1, 100.0]
     q = beliefs.own_prediction(X, y, curve, scales)

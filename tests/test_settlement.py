@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import CASES, DESIGNED, people, planned, saved_study
 
+from truthful.beliefs.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
 from truthful.release import Release, verify
 from truthful.settlement import settle
@@ -66,6 +67,15 @@ def test_whatever_people_report_no_payment_is_negative_and_the_total_is_under_it
     for player in ("0", str(n - 1)):
         verdict = verify(settlement.release, settlement.receipt(player))
         assert verdict.verified, verdict
+
+
+@pytest.mark.slow
+def test_payments_read_from_a_table_are_verified_by_direct_integration(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, n = planned(study, MANY_PLAYERS + 20_000, epsilon=0.2), MANY_PLAYERS + 20_000
+    settlement = settle(plan, people(study, n).reports, seed=4)
+    for player in np.random.default_rng(0).choice(settlement.payments.column("player").to_pylist(), 100):
+        assert verify(settlement.release, settlement.receipt(player)).verified
 
 
 def test_a_changed_receipt_is_not_verified(tmp_path: Path) -> None:

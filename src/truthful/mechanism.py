@@ -23,8 +23,6 @@ from truthful.scoring import RULES, Rule
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
 PAYMENTS = ("never-negative", "expected")
-# An own prediction is integrated in about 8 µs and a table built in seconds: up to so many, tables do not pay.
-FEW_PLAYERS = 200_000
 
 #: Adds noise to a query at a privacy level: returns the lattice point that is released.
 Answer = Callable[[Query, Fraction], Sequence[int]]

@@ -6,15 +6,12 @@ payment by the size of the batch she comes in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import Curve
-from truthful.beliefs.table import prediction_table
+from truthful.beliefs.beliefs import Beliefs, Predictor
 from truthful.check import Floats
 from truthful.estimators import Estimate
 from truthful.mechanism import Estimates, Mechanism, peer_curve
@@ -22,12 +19,8 @@ from truthful.moments import GRID
 
 # A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
 PAYMENT_STEPS = 1_000_000
-# The own predictions of so many players are integrated in a few seconds, which building a table takes as well.
-FEW_PLAYERS = 100_000
 
 Groups = npt.NDArray[np.uint8]
-#: q as a function of ‖x‖, the report y and the scale of the peer noise along x.
-OwnPrediction = Callable[[Floats, Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +33,7 @@ class Paymaster:
     mechanism: Mechanism
     beliefs: Beliefs
     estimates: Estimates
-    predictors: tuple[OwnPrediction, OwnPrediction]
+    predictors: tuple[Predictor, Predictor]
 
     def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """(p, q): what each player's peers predict of her, and what her own report says they will."""
@@ -66,17 +59,10 @@ def paymaster(
     ranges = [noise_range(estimates.peers[1 - group]) for group in (0, 1)]
     if curves[0] == curves[1]:  # one predictor serves both groups
         both = min(low for low, _ in ranges), max(high for _, high in ranges)
-        own = own_predictor(beliefs, curves[0], both, sum(counts))
+        own = beliefs.predictor(curves[0], both, sum(counts))
         return Paymaster(mechanism, beliefs, estimates, (own, own))
-    own_0, own_1 = (own_predictor(beliefs, curves[group], ranges[group], counts[group]) for group in (0, 1))
+    own_0, own_1 = (beliefs.predictor(curves[group], ranges[group], counts[group]) for group in (0, 1))
     return Paymaster(mechanism, beliefs, estimates, (own_0, own_1))
-
-
-def own_predictor(beliefs: Beliefs, curve: Curve, scales: tuple[float, float], players: int) -> OwnPrediction:
-    """q by whichever is sooner done, as the public number of players decides: quadrature, or a table of it."""
-    if players <= FEW_PLAYERS:
-        return lambda r, y, scale: beliefs.prediction(r, y, curve, scale)
-    return prediction_table(beliefs, curve, *scales)
 
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:

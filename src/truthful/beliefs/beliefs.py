@@ -6,6 +6,7 @@ proper rule does best by reporting the truth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,12 @@ from truthful.check import Floats
 from truthful.errors import InputError
 
 # From about this many players on, building a table takes less time than it saves.
-_MANY = 200_000
+MANY_PLAYERS = 100_000
+# The largest range of peer noise scales, as a ratio, that a table of moderate size covers.
+WIDEST_RANGE = 1000.0
+
+#: q as a function of ‖x‖, the report y and the scale of the peer noise along x.
+Predictor = Callable[[Floats, Floats, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,17 @@ class Beliefs:
         features = check.matrix("X", X, self.dimension)
         reports = check.vector("y", y, len(features))
         lengths, reports, scales = _players(np.linalg.norm(features, axis=1), reports, scale)
-        if len(lengths) > _MANY and _one_table_serves(curve, scales):
-            return prediction_table(self, curve, float(scales.min()), float(scales.max()))(
-                lengths, reports, scales
-            )
-        return self.prediction(lengths, reports, curve, scales)
+        if not len(lengths):
+            return lengths
+        predictor = self.predictor(curve, (float(scales.min()), float(scales.max())), len(lengths))
+        return predictor(lengths, reports, scales)
+
+    def predictor(self, curve: Curve, scales: tuple[float, float], players: int) -> Predictor:
+        """q for so many players, peer noise scales in this range: by table if that is sooner done, else directly."""
+        low, high = scales
+        if players <= MANY_PLAYERS or (curve.needs_scale and not 0 < high <= WIDEST_RANGE * low):
+            return lambda r, y, scale: self.prediction(r, y, curve, scale)
+        return prediction_table(self, curve, low, high)
 
     def prediction(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
         """q at ‖x‖ = r and report y by direct quadrature, to 1e-11 R. Arguments broadcast."""
@@ -83,11 +95,6 @@ class Beliefs:
         lengths, reports, scales = _players(r, y, scale)
         value = posterior.slope(self, lengths.ravel(), reports.ravel(), curve, scales.ravel())
         return value.reshape(lengths.shape)
-
-
-def _one_table_serves(curve: Curve, scales: Floats) -> bool:
-    low, high = float(scales.min()), float(scales.max())
-    return not curve.needs_scale or (low > 0 and high <= 100 * low)
 
 
 def _players(r: Any, y: Any, scale: Any) -> tuple[Floats, Floats, Floats]:
