@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from studies import people, planned, saved_study
+from studies import UNIT_BALL, people, planned, saved_study
 
-from truthful.errors import Refused
+from truthful.errors import InputError, Refused
 from truthful.files import exclusive
 from truthful.plan import Plan
 from truthful.release import Release, read_receipt, verify
@@ -17,8 +17,12 @@ from truthful.settlement import settle
 from truthful.settlement.draw import Draw
 from truthful.settlement.ledger import read_ledger
 from truthful.settlement.once import open_account
+from truthful.study import Study
 
 DRIVER = Path(__file__).with_name("killed_settlement.py")
+FIVE_DIMENSIONAL = UNIT_BALL.replace(
+    "[design]", "".join(f'[[features]]\nname = "x{j}"\n' for j in (3, 4, 5)) + "[design]"
+)
 FILES = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}
 
 
@@ -29,6 +33,21 @@ def prepared(directory: Path) -> Path:
     planned(study, 60).save(directory / "plan.json")
     pyarrow.parquet.write_table(people(study, 60).reports, directory / "reports.parquet")
     return directory
+
+
+def unfinished(directory: Path, draw: Draw) -> None:
+    """What a settlement into `out` leaves when it is killed just after drawing."""
+    (directory / ".out.unfinished").mkdir()
+    draw.save(directory / ".out.unfinished")
+
+
+class Interrupted(Exception):
+    """Stands for Ctrl-C in the second pass."""
+
+
+def interrupt(stage: str, done: int, rows: int | None) -> None:
+    if stage == "payments":
+        raise Interrupted
 
 
 def lives(*directories: Path) -> str:
@@ -78,8 +97,9 @@ def test_a_kill_at_any_durable_write_leaves_no_release_or_one_whole_release(tmp_
 def test_an_unfinished_settlement_of_other_reports_is_not_finished_with_these(tmp_path: Path) -> None:
     directory = prepared(tmp_path / "study")
     plan = Plan.load(directory / "plan.json")
-    draw = Draw("d", plan.sha256, rehearsal=False, key="00" * 16, statistics="others'", answers=((1,),))
-    draw.save(directory / ".out.unfinished")
+    unfinished(
+        directory, Draw("d", plan.sha256, seed=None, key="00" * 16, statistics="others'", answers=((1,),))
+    )
     with pytest.raises(Refused, match="other reports"):
         settle(plan, people(plan.study, 60, seed=8).reports, out=directory / "out")
 
@@ -101,3 +121,92 @@ def test_an_edited_study_is_still_spent(tmp_path: Path) -> None:
     assert edited.sha256 != study.sha256
     with pytest.raises(Refused, match="already released"):
         settle(planned(edited), people(edited).reports)
+
+
+def test_a_draw_left_unfinished_is_not_released_beside_another(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    with pytest.raises(Interrupted):
+        settle(plan, table, out=tmp_path / "first", progress=interrupt)
+    settle(plan, table, out=tmp_path / "second")
+    with pytest.raises(Refused, match="already released"):
+        settle(plan, table, out=tmp_path / "first")
+    assert len(read_ledger(tmp_path / "ledger.json").entries) == 1
+
+
+def test_an_interrupted_settlement_is_finished_with_the_same_draw(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    with pytest.raises(Interrupted):
+        settle(plan, table, out=tmp_path / "out", progress=interrupt)
+    drawn = json.loads((tmp_path / ".out.unfinished" / "draw.json").read_text())
+    settlement = settle(plan, table, out=tmp_path / "out")
+    assert settlement.summary["draw"] == drawn["name"]
+    assert not (tmp_path / ".out.unfinished").exists()
+
+
+def test_a_rehearsal_is_finished_only_with_its_own_seed(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    with pytest.raises(Interrupted):
+        settle(plan, table, out=tmp_path / "out", seed=1, progress=interrupt)
+    finished = settle(plan, table, out=tmp_path / "out", seed=2).release
+    assert finished.theta == settle(plan, table, seed=2).release.theta
+
+
+def test_a_study_has_one_ledger_whatever_way_leads_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    saved_study(tmp_path)
+    (tmp_path / "elsewhere" / "linked.toml").symlink_to(tmp_path / "study.toml")
+    monkeypatch.chdir(tmp_path)
+    plan, table = planned(Study.load("study.toml")), people(Study.load("study.toml")).reports
+    settle(plan, table)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for again in (plan, planned(Study.load("linked.toml"))):
+        with pytest.raises(Refused, match="already released"):
+            settle(again, table)
+    assert not (tmp_path / "elsewhere" / "ledger.json").exists()
+
+
+@pytest.mark.parametrize("name", ["ledger.json", "taken", "dangling", "missing/out"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_drawn(
+    tmp_path: Path, name: str
+) -> None:
+    study = saved_study(tmp_path)
+    (tmp_path / "taken").write_text("")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises((Refused, InputError)):
+        settle(planned(study), people(study).reports, out=tmp_path / name)
+    assert not (tmp_path / "ledger.json").exists()
+    assert not list(tmp_path.glob(".*.unfinished"))
+
+
+def test_two_studies_cannot_write_to_one_place_at_once(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    one, other = saved_study(tmp_path / "a"), saved_study(tmp_path / "b")
+
+    def meanwhile(stage: str, done: int, rows: int | None) -> None:
+        if stage == "payments":
+            with pytest.raises(Refused, match="is being written"):
+                settle(planned(other), people(other).reports, out=tmp_path / "out")
+
+    settle(planned(one), people(one).reports, out=tmp_path / "out", progress=meanwhile)
+    assert is_whole_names(tmp_path / "out")
+    assert not (tmp_path / "b" / "ledger.json").exists()
+
+
+def is_whole_names(out: Path) -> bool:
+    return {path.name for path in out.iterdir()} == FILES
+
+
+def test_what_public_numbers_forbid_is_refused_before_the_draw(tmp_path: Path) -> None:
+    """Twelve players and a tiny penalty: the shrinkage of their ridge is not known to 1e-4."""
+    study = saved_study(tmp_path, FIVE_DIMENSIONAL)
+    plan = planned(study, 2_000, "ridge-free", regularization=1e-4)
+    with pytest.raises(Refused):
+        settle(plan, people(study, 12).reports, out=tmp_path / "out")
+    assert not list(tmp_path.glob(".*.unfinished"))
+    assert not (tmp_path / "ledger.json").exists()

@@ -129,13 +129,36 @@ def test_two_settlements_without_a_seed_differ(tmp_path: Path) -> None:
     assert not first.release.rehearsal
 
 
-def test_the_release_holds_nothing_of_the_data_but_the_private_estimates(tmp_path: Path) -> None:
+@pytest.mark.parametrize("estimator", CASES)
+def test_the_release_holds_nothing_of_the_data_but_the_private_estimates(
+    tmp_path: Path, estimator: str
+) -> None:
     """Two data sets, the same draw of lattice noise: only the estimates and what follows from them differ."""
-    study = saved_study(tmp_path)
-    plan = planned(study)
+    text, parameters = CASES[estimator]
+    study = saved_study(tmp_path, text)
+    plan = planned(study, 500, estimator, **parameters)
     one, other = (settle(plan, people(study, seed=s).reports, seed=5).release.model_dump() for s in (1, 2))
     differing = {key for key in one if one[key] != other[key]}
-    assert differing == {"theta", "peer_thetas", "coefficients"}
+    spread = {"peer_spreads"} if estimator == "noisy-statistics" else set()
+    assert differing == {"theta", "peer_thetas", "coefficients"} | spread
+
+
+def test_a_release_says_so_if_bad_records_were_to_be_left_out(tmp_path: Path) -> None:
+    """Whether or not there were any: that, too, would be a function of the data."""
+    study = saved_study(tmp_path)
+    kept, dropped = (
+        settle(planned(study), people(study).reports, seed=1, on_bad=on_bad).release.guarantees["privacy"]
+        for on_bad in ("error", "drop")
+    )
+    assert kept["assumptions"] == []
+    assert "the count is public" in dropped["assumptions"][0]
+
+
+def test_the_total_of_large_payments_is_exact(tmp_path: Path) -> None:
+    """20,000 payments of 10⁹ are 2·10¹⁹ millionths, more than a 64-bit integer holds."""
+    study = saved_study(tmp_path)
+    plan = planned(study, 20_000, base_payment=1e9, score_weight=0.0)
+    assert settle(plan, people(study, 20_000).reports, seed=1).summary["total_paid"] == 2e13
 
 
 def test_a_second_release_is_refused_unless_it_is_asked_for_and_then_adds_up(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -69,16 +70,29 @@ def publish_directory(built: Path, final: Path) -> None:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[bool]:
-    """Hold a lock file while the block runs; yields whether the lock was free. A killed holder frees it."""
-    import fcntl
+    """Hold a lock on a file (made if need be) or a directory while the block runs; yields whether it was free.
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    It was not if somebody else holds it, or renamed what the path named before it could be locked. A killed holder
+    frees it.
+    """
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+        yield _locked(descriptor) and _names(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _names(path: Path, descriptor: int) -> bool:
+    """Whether the path still leads to what was opened."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

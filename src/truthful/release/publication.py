@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from truthful.estimators import Estimate
 from truthful.mechanism import Estimates, Mechanism
@@ -13,10 +13,18 @@ from truthful.release.records import Epsilon, Estimators, Named, Noise, Noises, 
 from truthful.version import __version__
 
 T = TypeVar("T")
+GOOD_RECORDS = (
+    "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
+)
 
 
-def publish(plan: Plan, estimates: Estimates, counts: tuple[int, int], rehearsal: bool) -> Release:
-    """The release of these estimates, made from halves of so many players."""
+def publish(
+    plan: Plan, estimates: Estimates, counts: tuple[int, int], on_bad: str, rehearsal: bool
+) -> Release:
+    """The release of these estimates, made from halves of so many players.
+
+    Where bad records were to be dropped, privacy assumes that who had one may be known: it changes the public count.
+    """
     study, mechanism, players = plan.study, plan.mechanism, sum(counts)
     declared = study.declaration()
     return Release(
@@ -51,8 +59,15 @@ def publish(plan: Plan, estimates: Estimates, counts: tuple[int, int], rehearsal
             b=mechanism.score_weight,
             currency=study.currency,
         ),
-        guarantees=plan.guarantees_for(players).record(),
+        guarantees=_guarantees(plan, players, on_bad),
     )
+
+
+def _guarantees(plan: Plan, players: int, on_bad: str) -> dict[str, Any]:
+    record = plan.guarantees_for(players).record()
+    if on_bad == "drop":
+        record["privacy"]["assumptions"] = [GOOD_RECORDS]
+    return record
 
 
 def _estimators(mechanism: Mechanism) -> Estimators:

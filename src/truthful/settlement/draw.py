@@ -31,14 +31,13 @@ class Draw:
 
     name: str
     plan_sha256: str
-    rehearsal: bool
+    seed: int | None
     key: str
     statistics: str
     answers: tuple[tuple[int, ...], ...]
 
     def save(self, directory: Path) -> None:
         """Make the draw durable, readable by its owner only, before anything computed from it can be seen."""
-        directory.mkdir(mode=0o700, exist_ok=True)
         # Integers beyond 2^53 are written as text: not every reader of JSON keeps them whole.
         record = {**asdict(self), "answers": [[str(k) for k in answer] for answer in self.answers]}
         write_atomically(directory / FILE, pretty_json(record))

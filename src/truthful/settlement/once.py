@@ -7,6 +7,7 @@ leaves nothing anybody has seen; after it, the same draw is found again and fini
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
 from truthful.settlement.ledger import Entry, Ledger, read_ledger
 
+LEDGER, LOCK = "ledger.json", ".ledger.lock"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -29,16 +32,36 @@ class Target:
     final: Path
     unfinished: Path
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep everybody else out while a settlement is built here; leave nothing if nothing was drawn."""
+        self.unfinished.mkdir(mode=0o700, exist_ok=True)
+        os.chmod(self.unfinished, 0o700)
+        with exclusive(self.unfinished) as free:
+            if not free:
+                raise Refused(
+                    f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
+                )
+            require_new(self.final)
+            try:
+                yield
+            finally:
+                if not (self.unfinished / DRAW_FILE).exists():
+                    self.discard()
+
+    def tidy(self) -> None:
+        """Remove what is no part of a release: what a killed write left."""
+        for debris in self.unfinished.glob(".*"):
+            shutil.rmtree(debris) if debris.is_dir() else debris.unlink()
+
     def publish(self) -> None:
         """Show the finished directory; the draw is of no more use then."""
-        for debris in self.unfinished.glob(".*"):  # what a killed write left
-            debris.unlink()
         publish_directory(self.unfinished, self.final)
         (self.final / DRAW_FILE).unlink()
 
     def discard(self) -> None:
         """Give up an unfinished settlement that nobody has seen."""
-        shutil.rmtree(self.unfinished)
+        shutil.rmtree(self.unfinished, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -50,11 +73,12 @@ class Account:
     ledger: Ledger
     path: Path | None
 
-    def require_unspent(self, spend_again: bool) -> None:
-        """Refuse a second real release, unless it is wanted."""
+    def require_unspent(self, pending: Draw | None, spend_again: bool) -> None:
+        """Refuse a second real release, unless it is wanted, or is the first one, entered and to be finished."""
         study, epsilon = self.plan.study, self.plan.mechanism.epsilon
         spent = self.ledger.spent(study.name, study.sha256)
-        if spent > 0 and not self.rehearsal and not spend_again:
+        entered = pending is not None and self.ledger.holds(pending.name)
+        if spent > 0 and not (self.rehearsal or entered or spend_again):
             raise Refused(
                 f"This study has already released its data, at epsilon {spent:g} (see ledger.json beside it). Another "
                 f"release would bring the total to {spent + epsilon:g}. If that is what you want, add --spend-again."
@@ -89,8 +113,8 @@ def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
             )
         yield Account(plan, rehearsal, Ledger(), None)
         return
-    path = plan.study.path.parent / "ledger.json"
-    with exclusive(path.with_name(".ledger.lock")) as free:
+    path = plan.study.path.parent / LEDGER
+    with exclusive(path.with_name(LOCK)) as free:
         if not free:
             raise Refused(
                 f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
@@ -100,29 +124,36 @@ def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
 
 def open_target(out: Path) -> Target:
     """A place for a release: the directory must not exist yet, its parent must."""
-    if out.exists():
-        raise Refused(
-            f"{str(out)!r} exists already. A release is never overwritten, and a second draw of noise on the same "
-            "data would spend more privacy. Name a directory that does not exist."
+    require_new(out)
+    if out.name in (LEDGER, LOCK):
+        raise InputError(
+            f"A release cannot be called {out.name!r}; that is the ledger's. Name another directory."
         )
     if not out.absolute().parent.is_dir():
         raise InputError(f"The directory {str(out.absolute().parent)!r} does not exist. Create it first.")
     return Target(out, out.with_name(f".{out.name}.unfinished"))
 
 
-def pending_draw(account: Account, target: Target | None) -> Draw | None:
+def require_new(out: Path) -> None:
+    """Refuse a name that is taken, be it by a link that leads nowhere."""
+    if os.path.lexists(out):
+        raise Refused(
+            f"{str(out)!r} exists already. A release is never overwritten, and a second draw of noise on the same "
+            "data would spend more privacy. Name a directory that does not exist."
+        )
+
+
+def pending_draw(account: Account, target: Target, seed: int | None) -> Draw | None:
     """The draw that a killed settlement of this plan left behind, to be finished."""
-    draw = None if target is None else read_draw(target.unfinished)
-    if target is None or draw is None:
-        return None
-    if draw.plan_sha256 == account.plan.sha256 and draw.rehearsal == account.rehearsal:
+    draw = read_draw(target.unfinished)
+    if draw is None or (draw.plan_sha256 == account.plan.sha256 and draw.seed == seed):
         return draw
     if account.ledger.holds(draw.name):
         raise Refused(
             f"{target.unfinished.name} holds an unfinished settlement of another plan, and the ledger has it as "
             "released. Finish it with its own plan, or name another directory."
         )
-    target.discard()
+    (target.unfinished / DRAW_FILE).unlink()
     return None
 
 

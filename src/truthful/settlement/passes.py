@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from truthful.check import Floats
 from truthful.files import sha256
 from truthful.groups import groups_of, player_hashes
 from truthful.intake import Checked, Counts, Intake
@@ -90,12 +91,17 @@ def pay(
     for batch, groups in _grouped(reports, intake, statistics.key):
         payments = master.payments(batch.kx, batch.ky, groups)
         books.write(_receipts(batch, groups, payments))
-        # Payments are whole steps, so their total is exact.
-        total += int(np.rint(payments * PAYMENT_STEPS).astype(np.int64).sum())
+        total += _steps(payments)
         least, most = min(least, payments.min(initial=least)), max(most, payments.max(initial=most))
         done += len(payments)
         rows_done(done, statistics.players)
     return Paid(Fraction(total, PAYMENT_STEPS), float(least), float(most))
+
+
+def _steps(payments: Floats) -> int:
+    """The payments' exact total in steps: whole numbers, added in two parts so that no sum overflows."""
+    high, low = np.divmod(np.rint(payments * PAYMENT_STEPS).astype(np.int64), 2**32)
+    return int(high.sum()) * 2**32 + int(low.sum())
 
 
 def _gather(

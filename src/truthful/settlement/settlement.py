@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +22,13 @@ from truthful.files import pretty_json, write_atomically
 from truthful.intake import report_columns
 from truthful.intake.stream import open_reports
 from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.mechanism import Estimates, private_estimates
+from truthful.mechanism import Answer, Estimates, peer_curve, private_estimates
 from truthful.payments import paymaster
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt, publish
 from truthful.settlement.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing, replay
-from truthful.settlement.once import Target, open_account, open_target, pending_draw, require_same_reports
+from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.passes import Paid, RowsDone, Statistics, gather, pay
 
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
@@ -92,29 +93,36 @@ def settle(
             "Plan with never-negative payments, or give a seed to rehearse."
         )
     target = None if out is None else open_target(Path(out))
-    with open_account(plan, seed is not None) as account:
-        pending = pending_draw(account, target)
-        if pending is None:
-            account.require_unspent(spend_again)
+    with (
+        open_account(plan, seed is not None) as account,
+        nullcontext() if target is None else target.claimed(),
+    ):
+        pending = None if target is None else pending_draw(account, target, seed)
+        account.require_unspent(pending, spend_again)
         bits = SystemBits() if seed is None else SeededBits(seed)
         key = bits.bits(128).to_bytes(16, "little") if pending is None else bytes.fromhex(pending.key)
         with open_reports(reports, report_columns(plan.study)) as source:
             statistics = gather(source, plan.study, key, on_bad, _stage(progress, "statistics"))
-            _require_enough(plan, statistics)
-            if pending is not None:
+            _require_settleable(plan, statistics)
+            if pending is None:
+                draw, estimates = _draw(plan, statistics, bits, seed)
+            else:
                 require_same_reports(account, pending, statistics.digest)
-            draw, estimates = _draw(plan, statistics, pending, bits, target)
+                draw, estimates = pending, _estimates(plan, statistics, replay(pending.answers))
+            if target is not None:
+                draw.save(target.unfinished)
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
             with memory if target is None else FileBooks(target.unfinished) as books:
                 paid = pay(source, plan.study, statistics, master, books, _stage(progress, "payments"))
-        release = publish(plan, estimates, statistics.counts, rehearsal=seed is not None)
+        release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
         summary = _summary(draw, statistics, paid, time.perf_counter() - started)
         if target is None:
             account.enter(draw, "memory")
             return Settlement(release, summary, memory=memory)
         release.save(target.unfinished / "release.json")
         write_atomically(target.unfinished / "settlement.json", pretty_json(summary))
+        target.tidy()
         account.enter(draw, target.final.name)
         target.publish()
     return Settlement(release, summary, directory=target.final)
@@ -128,8 +136,8 @@ def _stage(progress: Progress | None, stage: str) -> RowsDone:
     return rows_done
 
 
-def _require_enough(plan: Plan, statistics: Statistics) -> None:
-    """Refuse, before anything is drawn, a number of players that the plan does not cover."""
+def _require_settleable(plan: Plan, statistics: Statistics) -> None:
+    """Refuse, before anything is drawn, what public numbers decide: afterwards nothing may fail."""
     if statistics.players > plan.players:
         raise Refused(
             f"There are {statistics.players:,} reports, but the plan is for {plan.players:,} players and its budget "
@@ -140,28 +148,28 @@ def _require_enough(plan: Plan, statistics: Statistics) -> None:
             f"Of {statistics.players} players, one random half is empty; nobody can be scored against it. Collect more "
             "reports and settle again: nothing was released."
         )
+    plan.guarantees_for(statistics.players)
+    for count in statistics.counts:
+        peer_curve(plan.mechanism, plan.study.beliefs, count)
 
 
-def _draw(
-    plan: Plan, statistics: Statistics, pending: Draw | None, bits: Bits, target: Target | None
-) -> tuple[Draw, Estimates]:
-    """The three private estimates, from fresh noise or from a draw to be finished; durable before it is used."""
-    beliefs = plan.study.beliefs
-    if pending is not None:
-        return pending, private_estimates(statistics.halves, plan.mechanism, beliefs, replay(pending.answers))
+def _draw(plan: Plan, statistics: Statistics, bits: Bits, seed: int | None) -> tuple[Draw, Estimates]:
+    """The three private estimates from fresh noise, and the draw that can repeat them."""
     drawing = Drawing(bits)
-    estimates = private_estimates(statistics.halves, plan.mechanism, beliefs, drawing)
+    estimates = _estimates(plan, statistics, drawing)
     draw = Draw(
         name=secrets.token_hex(16),
         plan_sha256=plan.sha256,
-        rehearsal=isinstance(bits, SeededBits),
+        seed=seed,
         key=statistics.key.hex(),
         statistics=statistics.digest,
         answers=tuple(drawing.answers),
     )
-    if target is not None:
-        draw.save(target.unfinished)
     return draw, estimates
+
+
+def _estimates(plan: Plan, statistics: Statistics, answer: Answer) -> Estimates:
+    return private_estimates(statistics.halves, plan.mechanism, plan.study.beliefs, answer)
 
 
 def _summary(draw: Draw, statistics: Statistics, paid: Paid, seconds: float) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Study:
 
     def at(self, path: Path) -> Study:
         """The same study, as loaded from this path."""
-        return replace(self, path=path)
+        return replace(self, path=path.resolve())  # one study, one ledger, whatever way leads to it
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Study) and self.sha256 == other.sha256
