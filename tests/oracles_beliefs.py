@@ -58,6 +58,37 @@ def own_prediction(beliefs: Beliefs, r: float, y: float) -> float:
     return float(r_ * moment / mass)
 
 
+def one_dimensional_prediction(beliefs: Beliefs, r: float, y: float) -> float:
+    """q for d = 1, normal noise and y ≥ 0, in closed form: given y, u is normal and truncated to its support."""
+    R, M, prior, noise = mp.mpf(beliefs.radius), mp.mpf(beliefs.noise_bound), beliefs.prior, beliefs.noise
+    assert isinstance(noise, TruncatedNormal)
+    r_, y_ = mp.mpf(r), mp.mpf(y)
+    if y_ >= R * r_ + M:
+        return float(r_ * R)
+    with mp.workdps(60):
+        precision = (r_ / mp.mpf(noise.sd)) ** 2
+        weight = precision + (1 / mp.mpf(prior.sd) ** 2 if isinstance(prior, NormalBall) else 0)
+        centre, width = precision * y_ / r_ / weight, 1 / mp.sqrt(weight)
+        low, high = ((end - centre) / width for end in (max(-R, (y_ - M) / r_), min(R, (y_ + M) / r_)))
+        if low > high:
+            return float(r_ * R)
+        if high < -3 or low > 3:
+            near, sign = (high, -1) if high < -3 else (low, 1)
+            return float(r_ * (centre + width * (near + sign * _tail_excess(abs(near), high - low))))
+        mass = (mp.erf(high / mp.sqrt(2)) - mp.erf(low / mp.sqrt(2))) / 2
+        return float(r_ * (centre + width * (mp.npdf(low) - mp.npdf(high)) / mass))
+
+
+def _tail_excess(start: mp.mpf, length: mp.mpf) -> mp.mpf:
+    """E[w] for w in [0, length] with a density ∝ exp(-start w - w²/2): a normal variable's way beyond `start`."""
+    end = min(length * start, mp.mpf(120))
+    cuts = [0, end / 50, end / 8, end / 2, end]
+    mass, moment = (
+        mp.quad(lambda s, power=power: s**power * mp.exp(-s - (s / start) ** 2 / 2), cuts) for power in (0, 1)
+    )
+    return moment / mass / start
+
+
 def _peak(weight: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf) -> mp.mpf:
     """Where a weight with a single peak is largest, by thirds, to 2^-17 of the support."""
     left, right = low, high

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles_beliefs import one_dimensional_prediction
 
 from truthful.beliefs import Beliefs, posterior
 from truthful.beliefs.curves import IDENTITY, Clipped
@@ -52,6 +53,32 @@ def test_a_players_mean_is_the_same_bits_in_any_batch(beliefs: Beliefs) -> None:
         np.testing.assert_array_equal(
             posterior.mean(beliefs, r[part], y[part], curve, scale[part]), together[part]
         )
+
+
+@pytest.mark.parametrize("noise_sd", [1e-1, 1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("prior_sd", [None, 1e-1, 1e-3, 1e-7])
+def test_posteriors_of_any_width_keep_nine_digits(noise_sd: float, prior_sd: float | None) -> None:
+    """In one dimension u is a truncated normal variable, inside the support, at its edges and beyond the prior."""
+    prior = UniformBall(0.6) if prior_sd is None else NormalBall(0.6, prior_sd)
+    beliefs = Beliefs(1, prior, TruncatedNormal(0.4, noise_sd))
+    r, share = (
+        a.ravel() for a in np.meshgrid([1e-3, 0.3, 0.7326, 1.0], [0.0, 0.1, 0.5, 0.64, 0.9, 0.999, 1.0])
+    )
+    y = share * (0.6 * r + 0.4)
+    q = beliefs.prediction(r, y)
+    exact = [one_dimensional_prediction(beliefs, *case) for case in zip(r, y, strict=True)]
+    np.testing.assert_allclose(q, exact, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise_sd", [1e-3, 1e-6, 1e-10])
+def test_a_peaked_mean_is_the_same_bits_in_any_batch(noise_sd: float) -> None:
+    beliefs = Beliefs(2, UniformBall(0.6), TruncatedNormal(0.4, noise_sd))
+    x1 = np.where(np.arange(40) < 9, 0.274, 0.0)
+    r, y = np.sqrt((1 + x1**2) / 2), np.where(np.arange(40) < 9, -0.46, 0.0)
+    together = beliefs.prediction(r, y)
+    assert np.isfinite(together).all()
+    for i in (0, 8, 9, 39):
+        assert beliefs.prediction(r[i], y[i]) == together[i]
 
 
 def test_nobody_is_no_trouble() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from truthful.check import Floats
-from truthful.errors import InputError
 
 Indices = npt.NDArray[np.intp]
 LogWeight = Callable[[Indices, Floats], Floats]
@@ -25,9 +25,14 @@ _RULES = ((_FINE[1], 0), (_COARSE[1], len(_FINE[1])))
 
 _TOLERANCE = 1e-12
 _MASS_TOLERANCE = 1e-10
-# More halvings than a jump needs, and more panels at once than a few dozen jumps need.
+# More halvings than a jump needs, and more rough panels at once than a few dozen jumps need.
 _DEEPEST = 60
 _MOST = 128
+# What lies further below the peak than exp(-40) = 4e-18 does not count.
+_DROP = 40.0
+_GOLDEN = (np.sqrt(5.0) - 1) / 2
+# Steps of the searches for the peak and for its width: both end at the spacing of the numbers themselves.
+_STEPS = 80
 
 
 @dataclass(frozen=True)
@@ -46,28 +51,102 @@ def expectation(
 
     `log_weight(i, t)` gives one number for every entry of t, whose rows belong to the densities i; `integrand(i, t)`
     gives one or more, along a last axis. Each interval is one panel at first. Where the rules of 48 and 64 nodes
-    disagree, panels are halved until they agree: peaks and kinks cost more nodes, not accuracy. Logarithms are taken
-    relative to the largest seen, so nothing underflows that matters.
+    disagree, the interval is cut around its peak, and then panels are halved until the rules agree: peaks and kinks
+    cost more nodes, not accuracy. Logarithms are relative to the largest seen, so nothing underflows that matters.
+
+    There is always a value, and it is the same bits whichever densities stand beside: halving ends, for each by itself,
+    where rounding is all that is left to disagree about. A weight that is nowhere a number above 0 gives the integrand
+    in the middle of the interval.
     """
     count = len(low)
-    owner = np.arange(count)
+    owner, start, end = np.arange(count), low, high
     done: _Panels | None = None
-    for _ in range(_DEEPEST):
-        fine, coarse = _integrate(owner, low, high, log_weight, integrand)
+    for depth in range(_DEEPEST):
+        fine, coarse = _integrate(owner, start, end, log_weight, integrand)
         total = fine.joined(done).total(count)
-        rough = _rough(fine, coarse, total, unit)
+        rough = _rough(fine, coarse, total, unit) & _worth_halving(owner, start, end, count)
         if not rough.any():
-            return total
-        done = fine.of(~rough).joined(done)
-        middle = (low[rough] + high[rough]) / 2
-        owner = np.tile(owner[rough], 2)
-        low, high = np.concatenate([low[rough], middle]), np.concatenate([middle, high[rough]])
-        if len(owner) > _MOST * count:
             break
-    raise InputError(
-        "The noise density cannot be integrated over a report's support; it must be finite, above 0 inside "
-        "(-bound, bound) and smooth but for a few kinks or jumps."
-    )
+        done = fine.of(~rough).joined(done)
+        cut = _halves if depth else partial(_around_peak, log_weight)
+        owner, start, end = cut(owner[rough], start[rough], end[rough])
+    return _or_middle(total, low, high, integrand)
+
+
+def _worth_halving(owner: Indices, low: Floats, high: Floats, count: int) -> npt.NDArray[np.bool_]:
+    """Whether a panel holds numbers to halve it at, and its density has not spent its panels."""
+    middle = (low + high) / 2
+    return (low < middle) & (middle < high) & (np.bincount(owner, minlength=count)[owner] <= _MOST)
+
+
+def _halves(owner: Indices, low: Floats, high: Floats) -> tuple[Indices, Floats, Floats]:
+    middle = (low + high) / 2
+    return np.tile(owner, 2), np.concatenate([low, middle]), np.concatenate([middle, high])
+
+
+def _around_peak(
+    log_weight: LogWeight, owner: Indices, low: Floats, high: Floats
+) -> tuple[Indices, Floats, Floats]:
+    """Cuts at the peak, and on both sides where the weight has all but vanished.
+
+    Halving alone could lose a part of a narrow peak: a neighbouring panel whose nodes all lie outside it seems empty.
+    With one peak, as log-concave laws have, the search finds it; of others, the cuts are as good as any.
+    """
+
+    def logs(t: Floats) -> Floats:
+        return _finite(log_weight(owner, t[:, None]))[:, 0]
+
+    peak = _peak(logs, *_bracket(log_weight, owner, low, high))
+    least = logs(peak) - _DROP
+    cuts = [low, _reach(logs, least, peak, low), peak, _reach(logs, least, peak, high), high]
+    start, end = np.concatenate(cuts[:-1]), np.concatenate(cuts[1:])
+    kept = start < end
+    return np.tile(owner, len(cuts) - 1)[kept], start[kept], end[kept]
+
+
+def _bracket(log_weight: LogWeight, owner: Indices, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Between which neighbours of the highest node the peak lies."""
+    nodes = low[:, None] + ((high - low) / 2)[:, None] * (1 + _FINE[0])
+    best = _finite(log_weight(owner, nodes)).argmax(axis=1)[:, None]
+    edges = np.concatenate([low[:, None], nodes, high[:, None]], axis=1)
+    return tuple(np.take_along_axis(edges, best + step, axis=1)[:, 0] for step in (0, 2))  # type: ignore[return-value]
+
+
+def _peak(logs: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """Where a function with one peak is largest, by golden sections."""
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = logs(left), logs(right)
+    for _ in range(_STEPS):
+        rising = at_left < at_right
+        low, high = np.where(rising, left, low), np.where(rising, high, right)
+        fresh = np.where(rising, low + _GOLDEN * (high - low), high - _GOLDEN * (high - low))
+        value = logs(fresh)
+        left, right = np.where(rising, right, fresh), np.where(rising, fresh, left)
+        at_left, at_right = np.where(rising, at_right, value), np.where(rising, value, at_left)
+    return np.asarray((low + high) / 2)
+
+
+def _reach(logs: Callable[[Floats], Floats], least: Floats, peak: Floats, end: Floats) -> Floats:
+    """How far from the peak towards an end of the interval the logarithm stays above `least`, by halving."""
+    inside, outside = peak, end
+    for _ in range(_STEPS):
+        middle = (inside + outside) / 2
+        # The ends themselves are never asked for: a weight may vanish there.
+        high = (logs(np.where(middle == end, peak, middle)) >= least) & (middle != end)
+        inside, outside = np.where(high, middle, inside), np.where(high, outside, middle)
+    return outside
+
+
+def _finite(logs: Floats) -> Floats:
+    """What is no number weighs nothing."""
+    return np.where(np.isfinite(logs), logs, -np.inf)
+
+
+def _or_middle(total: Expectation, low: Floats, high: Floats, integrand: Integrand) -> Expectation:
+    lost = np.flatnonzero(~np.isfinite(total.value).all(axis=1))
+    if len(lost):
+        total.value[lost] = integrand(lost, ((low + high) / 2)[lost, None])[:, 0]
+    return total
 
 
 @dataclass(frozen=True)
@@ -106,8 +185,8 @@ def _integrate(
     """Both rules on every panel [low, high]."""
     half = ((high - low) / 2)[:, None]
     t = low[:, None] + half * (1 + _NODES)
-    logs = log_weight(owner, t)
-    peak = np.nan_to_num(logs.max(axis=1), nan=-1e300, neginf=-1e300)
+    logs = _finite(log_weight(owner, t))
+    peak = np.maximum(logs.max(axis=1), -1e300)
     weight = half * np.exp(logs - peak[:, None])
     values = np.ascontiguousarray(integrand(owner, t))
     fine, coarse = (_Panels(owner, peak, *_sums(weight, values, rule, start)) for rule, start in _RULES)
