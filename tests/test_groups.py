@@ -60,9 +60,9 @@ def test_any_layout_of_strings_gives_the_same_hashes(ids: list[str], key: bytes,
         assert player_hashes(layout.slice(start, stop - start), key).tolist() == expected[start:stop]
     cut = data.draw(st.integers(0, len(ids)))
     assert player_hashes(pa.chunked_array([plain[:cut], plain[cut:]], pa.string()), key).tolist() == expected
-    assert player_hashes(np.array(ids, dtype=object).astype(str), key).tolist() == [
-        siphash(key, id_bytes(value.rstrip("\0")))
-        for value in ids  # NumPy strips trailing NULs
+    without = [value.replace("\0", "") for value in ids]  # not every version of NumPy keeps a NUL in its text
+    assert player_hashes(np.array(without, dtype=object).astype(str), key).tolist() == [
+        siphash(key, id_bytes(value)) for value in without
     ]
 
 

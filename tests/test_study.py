@@ -160,7 +160,7 @@ def test_the_hash_of_the_example_never_changes() -> None:
 
 def test_where_a_study_was_loaded_from_is_no_part_of_it() -> None:
     moved = study().at(Path("elsewhere.toml"))
-    assert moved.path == Path("elsewhere.toml")
+    assert moved.path == Path("elsewhere.toml").resolve()
     assert moved == study()
 
 
