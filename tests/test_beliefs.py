@@ -15,6 +15,7 @@ from truthful.beliefs import beliefs as module
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
 from truthful.beliefs.laws import CustomNoise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.errors import InputError
+from truthful.study.declaration import NARROWEST
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "own_prediction.json").read_text())
 
@@ -112,6 +113,20 @@ def test_at_the_edge_there_is_one_truth_left(beliefs: Beliefs, r: float) -> None
     )
     just_inside = beliefs.prediction(r, edge - beliefs.radius * r * 1e-9)
     assert just_inside == pytest.approx(r * beliefs.radius, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "beliefs",
+    [
+        Beliefs(3, UniformBall(0.6), TruncatedNormal(0.4, NARROWEST * 0.4)),
+        Beliefs(2, NormalBall(0.6, NARROWEST * 0.6), TruncatedNormal(0.4, NARROWEST * 0.4)),
+    ],
+    ids=["uniform", "normal"],
+)
+def test_the_narrowest_laws_a_study_may_declare_keep_nine_digits(beliefs: Beliefs) -> None:
+    for r, share in [(0.05, 0.3), (0.7326, 0.55), (1.0, 0.9)]:
+        y = share * (0.6 * r + 0.4)
+        assert float(beliefs.prediction(r, y)) == pytest.approx(own_prediction(beliefs, r, y), abs=1e-9)
 
 
 def test_features_of_length_zero_say_nothing() -> None:

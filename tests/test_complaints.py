@@ -42,7 +42,21 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ({"response__low": 300}, "study: response.low is 300, not below high = 200. The response needs"),
         (
             {"response__high": 1e308, "response__low": -1e308},
-            "study: response.high is 1e+308, too far from low",
+            "study: response.high is 1e+308, beyond ±1e+50. The response needs a realistic range.",
+        ),
+        ({"response__low": -1e51}, "study: response.low is -1e+51, beyond ±1e+50."),
+        (
+            {"response__low": 0, "response__high": 1e-51},
+            "study: response.high is 1e-51, less than 1e-50 above low = 0. The response needs a wider range",
+        ),
+        (
+            {"beliefs": {"signal": 0.6, "noise_sd": 1e-6}},
+            "study: beliefs.noise_sd is 1e-06, below 0.001 of its bound M = 0.4, too narrow to compute with. "
+            "Give 0.0004 or more",
+        ),
+        (
+            {"beliefs": {"signal": 0.6, "prior": "normal", "prior_sd": 1e-7}},
+            "study: beliefs.prior_sd is 1e-07, below 0.001 of its bound R = 0.6, too narrow",
         ),
         (
             {"features": [{**AGE, "low": 90, "high": 18}]},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,11 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Flag = Annotated[bool, Field(strict=True)]
+
+# Ends of a declared range at most this large and its width at least its inverse: squares of either stay numbers.
+LARGEST = 1e50
+# Standard deviations from this share of their bound on: own predictions then keep nine digits wherever a report lies.
+NARROWEST = 1e-3
 
 PLAYER = "player"
 # Other columns of receipts and coefficients: no feature may have their names.
@@ -134,6 +138,9 @@ class DeclaredBeliefs(Section):
             raise ValueError("prior_sd goes with prior = 'normal', and that prior needs it.")
         if self.noise == "uniform" and self.noise_sd is not None:
             raise ValueError("noise_sd goes with noise = 'normal'. Leave it out.")
+        R, M = self.bounds
+        _check_width("prior_sd", self.prior_sd, "R", R)
+        _check_width("noise_sd", self.noise_sd, "M", M)
         return self
 
     @property
@@ -286,8 +293,22 @@ def _check_range(title: str, low: float, high: float) -> None:
         raise ValueError(
             f"low is {low:g}, not below high = {high:g}. {title} needs its least possible value as low."
         )
-    if not math.isfinite(2 * (high - low)):
-        raise ValueError(f"high is {high:g}, too far from low = {low:g}. {title} needs a realistic range.")
+    if not max(-low, high) <= LARGEST:
+        name, value = ("high", high) if high > LARGEST else ("low", low)
+        raise ValueError(f"{name} is {value:g}, beyond ±{LARGEST:g}. {title} needs a realistic range.")
+    if not high - low >= 1 / LARGEST:
+        raise ValueError(
+            f"high is {high:g}, less than {1 / LARGEST:g} above low = {low:g}. {title} needs a wider range: "
+            "choose a larger unit."
+        )
+
+
+def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None:
+    if sd is not None and not sd >= NARROWEST * bound:
+        raise ValueError(
+            f"{name} is {sd:g}, below {NARROWEST:g} of its bound {symbol} = {bound:g}, too narrow to compute with. "
+            f"Give {NARROWEST * bound:g} or more, or a smaller bound."
+        )
 
 
 def _column(feature: Feature, ball: bool) -> Column:
