@@ -24,7 +24,7 @@ def invent(study: Study, players: int, rng: np.random.Generator) -> People:
     """Draw θ from the prior, features from the design, and answers y = θ·x + z, in raw units."""
     theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
     columns = study.sample_features(rng, players)
-    X = study.normalise(columns)
+    X = study.normalise(columns, players)
     y = X @ theta + study.beliefs.noise.sample(rng, players)
     width = len(str(players))
     names = [f"p-{i:0{width}d}" for i in range(1, players + 1)]

@@ -148,7 +148,7 @@ class Intake:
     def _on_grid(self, values: Values) -> tuple[Floats, Floats]:
         response = values[self._study.response.name]
         X = self._study.normalise(
-            {name: values[name] for name in values if name != self._study.response.name}
+            {name: values[name] for name in values if name != self._study.response.name}, len(response)
         )
         y = self._study.normalise_response(response, X)
         return grid_features(X), grid_responses(y, self._study.beliefs.response_bound)

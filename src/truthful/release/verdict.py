@@ -31,7 +31,8 @@ class Verdict:
 def verify(release: Release, receipt: Receipt) -> Verdict:
     """Recompute one payment from the public release and one's own record.
 
-    The own prediction is integrated directly, not read from the settlement's table: an independent check.
+    The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
+    reads a table, which this then checks.
     """
     study = release.declared_study()
     mechanism, beliefs = release.mechanism(study), study.beliefs
@@ -41,7 +42,7 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
     p = peer_prediction(mechanism, beliefs, peer, x, r)
     q = beliefs.prediction(r, y, curve, noise_along(peer, x, r))
     recomputed = float(payable(mechanism, beliefs, p, q)[0])
-    # The table behind a payment is good to 1e-9, so the last rounding may differ by one step.
+    # A table behind a payment is good to 1e-9, so the last rounding may differ by one step.
     verified = abs(recomputed - receipt.payment) < 1.5 / PAYMENT_STEPS
     return Verdict(
         verified, receipt.player, receipt.payment, recomputed, float(p[0]), float(q[0]), release.rehearsal
@@ -61,7 +62,7 @@ def _grid_point(study: Study, receipt: Receipt) -> tuple[Floats, Floats]:
             raise InputError(
                 f"Feature {feature.name!r} of player {receipt.player!r} is {value!r}, not a number."
             )
-    X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()})
+    X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
     y = study.normalise_response(np.array([receipt.report]), X)
     kx, ky = grid_features(X), grid_responses(y, study.beliefs.response_bound)
     return kx / GRID, ky / GRID

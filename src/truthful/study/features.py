@@ -174,20 +174,18 @@ class Encoding:
         ends = np.cumsum([int(self.intercept), *(feature.columns for feature in self.features)]).tolist()
         return tuple(slice(start, end) for start, end in pairwise(ends))
 
-    def normalise(self, columns: Mapping[str, Any]) -> Floats:
+    def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
         """x for every row of the raw columns: one array per feature, of numbers, level places or level names.
 
-        Values are mapped, not checked: a number outside its range gives a code outside [−1, 1].
+        Values are mapped, not checked: a number outside its range gives a code outside [−1, 1]. Where there may be no
+        columns to count, because an intercept is all there is, `rows` says how many rows they are.
         """
         missing = [feature.name for feature in self.features if feature.name not in columns]
         if missing:
             raise InputError(
                 f"The column {missing[0]!r} is missing; there are {', '.join(columns) or 'none'}."
             )
-        lengths = {name: len(values) for name, values in columns.items()}
-        if len(set(lengths.values())) != 1:
-            raise InputError(f"The columns must have one length; they have {lengths}.")
-        X = np.empty((next(iter(lengths.values())), self.dimension))
+        X = np.empty((_rows(columns, rows), self.dimension))
         if self.intercept:
             X[:, 0] = 1.0 / self.scale
         for feature, place in zip(self.features, self.slices, strict=True):
@@ -240,3 +238,14 @@ class Encoding:
                 f"The intercept is off by {value:g} from the only one possible without an intercept column. "
                 "Leave it out, or set intercept = true."
             )
+
+
+def _rows(columns: Mapping[str, Any], rows: int | None) -> int:
+    lengths = {name: len(values) for name, values in columns.items()}
+    found = set(lengths.values()) | ({rows} if rows is not None else set())
+    if not found:
+        raise InputError("There are no columns, so the number of rows must be given.")
+    if len(found) > 1:
+        wanted = "one length" if rows is None else f"{rows} rows"
+        raise InputError(f"The columns must have {wanted}; they have {lengths}.")
+    return found.pop()

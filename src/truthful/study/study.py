@@ -195,9 +195,12 @@ class Study:
         """Raw response per normalised unit."""
         return (self.response.high - self.response.low) / (2 * self.half_range)
 
-    def normalise(self, columns: Mapping[str, Any]) -> Floats:
-        """x for every row of the raw columns: numbers, places of levels (integers) or levels (text)."""
-        return self.declared.encoding.normalise(columns)
+    def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
+        """x for every row of the raw columns: numbers, places of levels (integers) or levels (text).
+
+        A study without features has no columns; `rows` then says for how many people.
+        """
+        return self.declared.encoding.normalise(columns, rows)
 
     def normalise_response(self, raw: npt.ArrayLike, X: Floats) -> Floats:
         """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
