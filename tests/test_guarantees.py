@@ -102,6 +102,16 @@ def test_nobody_absent_needs_costs_with_a_bound() -> None:
     assert bounded.lie == pytest.approx(g + math.sqrt(g**2 + cost / 0.5), rel=1e-6)
 
 
+def test_all_liars_may_be_among_the_others_of_a_truthful_player() -> None:
+    """Where privacy costs nothing beside the score, a lie of 2g no longer pays: g = 2Yα/λ with α = 2 of 49 others."""
+    study = Study.parse(BOUNDED_COSTS)
+    plan = planned(study, 50, absent_share=0.04, score_weight=1e8, payments="expected")
+    assert study.least_eigenvalue is not None
+    assert plan.guarantees.truthfulness.lie == pytest.approx(
+        2 * 2 * (2 / 49) / study.least_eigenvalue, rel=1e-6
+    )
+
+
 def test_a_score_weight_of_zero_deters_no_lie_and_says_so() -> None:
     plan = planned(Study.parse(DESIGNED), score_weight=0.0, base_payment=0.25)
     assert plan.guarantees.truthfulness.lie is None

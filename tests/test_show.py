@@ -150,6 +150,20 @@ def test_an_empty_promise_says_so_and_has_no_probability() -> None:
     assert told["privacy"].probability == told["budget"].probability == "certain"
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_cap_assumes_nothing_and_the_average_does(width: int) -> None:
+    plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
+    lines = [line.rstrip() for line in printed(*plan_view(plan), width=width).splitlines()]
+    (first,) = [i for i, line in enumerate(lines) if line.startswith(" budget")]
+    assert lines[first].endswith("cap: nothing")
+    assert lines[first + 1].endswith("average: 1 2 3 4")
+
+
+def test_where_the_average_is_no_less_than_the_cap_nothing_is_assumed() -> None:
+    told = promises(planned(Study.parse(DESIGNED), score_weight=0.0), 500)[-1]
+    assert (told.name, told.probability, told.assumptions) == ("budget", "certain", ())
+
+
 def test_a_promise_that_means_something_names_its_size() -> None:
     plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
     told = {promise.name: promise.words for promise in promises(plan, 20_000)}

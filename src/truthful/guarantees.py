@@ -152,9 +152,12 @@ def inaccurate_because(study: Study) -> str:
 
 
 def _gap(study: Study, mechanism: Mechanism, players: int, alpha: float) -> float:
-    """The largest distance between own prediction and expected peer prediction."""
+    """The largest distance between own prediction and expected peer prediction, for a truthful player.
+
+    She has n − 1 others, and all αn liars are among them: a share αn/(n − 1) of the others.
+    """
     design, response = design_constants(study), response_constants(study)
-    clipped = mechanism.payments == "never-negative"
+    clipped, alpha = mechanism.payments == "never-negative", min(1.0, alpha * players / max(1, players - 1))
     if mechanism.peers == "known-design":
         return proved.known_design_gap(design, response, players, alpha, clipped)
     if mechanism.peers == "ridge-free":

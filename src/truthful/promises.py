@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from truthful.guarantees import Guarantees, inaccurate_because, untruthful_because
 from truthful.plan import Plan
@@ -13,12 +13,16 @@ NOTHING = "nothing is promised"
 
 @dataclass(frozen=True)
 class Promise:
-    """One guarantee: what, how surely, assuming what. Where nothing is promised there is no probability."""
+    """One guarantee: what, how surely, assuming what. Where nothing is promised there is no probability.
+
+    `given` says what the assumptions are for, {} standing for them, where a part of the promise needs none.
+    """
 
     name: str
     words: str
     probability: str
     assumptions: tuple[str, ...]
+    given: str = "{}"
 
 
 def promises(plan: Plan, players: int) -> tuple[Promise, ...]:
@@ -29,7 +33,7 @@ def promises(plan: Plan, players: int) -> tuple[Promise, ...]:
         _promise("truthfulness", promised, _truthfulness(promised, plan)),
         _promise("accuracy", promised, _accuracy(promised, plan)),
         _promise("participation", promised, _participation(promised, plan)),
-        _promise("budget", promised, _budget(promised, plan, players)),
+        _budget(promised, plan, players),
     )
 
 
@@ -104,14 +108,18 @@ def _participation(promised: Guarantees, plan: Plan) -> str:
     return f"taking part pays for {percent(share)} of people: those to whom this privacy is worth {worth} or less"
 
 
-def _budget(promised: Guarantees, plan: Plan, players: int) -> str:
+def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
+    """The cap holds whatever anybody does; only the average assumes anything."""
     expected, cap = promised.budget.expected, promised.budget.cap
     currency = plan.study.currency
     average = "" if expected in (None, cap) else f"on average {money(expected or 0.0, currency)} or less"
     if cap is None:
-        return average or NOTHING
+        return _promise("budget", promised, average or NOTHING)
     certain = f"at most {money(cap, currency)} ({money(cap / players, currency)} each), whatever anybody does"
-    return f"{certain}; {average}, given the assumptions" if average else certain
+    if not average:
+        return Promise("budget", certain, "certain", ())
+    both = _promise("budget", promised, f"{certain}; {average}, given the assumptions")
+    return replace(both, given="cap: nothing\naverage: {}")
 
 
 def _width(plan: Plan) -> str:

@@ -57,7 +57,8 @@ def guarantees_table(plan: Plan, players: int) -> Group:
     for promise in promised:
         assumed = " ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
         none = "nothing" if promise.probability else ""
-        grid.add_row(Text(promise.name, "bold"), promise.words, promise.probability, assumed or none)
+        given = promise.given.format(assumed) if assumed else none
+        grid.add_row(Text(promise.name, "bold"), promise.words, promise.probability, given)
     notes = Table.grid(padding=(0, 1))
     for place, words in enumerate(assumptions, 1):
         notes.add_row(Text(f" {place}", "dim"), Text(words, "dim"))
