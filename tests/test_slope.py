@@ -10,7 +10,11 @@ from truthful.study import Study
 
 
 def test_the_slope_is_the_least_difference_quotient_over_the_central_reports() -> None:
-    """On the ball the peer noise is the same along every x, so the curve at typical features is exactly known."""
+    """On the ball the peer noise is the same along every x, so the curve at typical features is exactly known.
+
+    Sampled quantiles have a standard error of 0.005, which moves the least slope by 2e-4 of itself: 0.005 of it is more
+    than 20 standard errors, a false alarm below 1e-50.
+    """
     study = Study.parse(UNIT_BALL)
     plan = planned(study, 2_000, "known-design")
     beliefs, m = study.beliefs, 1_000
@@ -22,7 +26,7 @@ def test_the_slope_is_the_least_difference_quotient_over_the_central_reports() -
     central = np.linspace(low, high, 101)
     q = beliefs.prediction(np.full(101, r), central, Clipped(1.0, 2), np.full(101, scale))
     assert central_slope(study, plan.mechanism, 2_000) == pytest.approx(
-        np.diff(q).min() / np.diff(central)[0], rel=0.02
+        np.diff(q).min() / np.diff(central)[0], rel=0.005
     )
 
 
