@@ -282,3 +282,11 @@ def test_a_record_has_the_same_bits_alone_and_in_any_batch() -> None:
     together = centred.normalise_response(raw, X)
     alone = [centred.normalise_response(raw[i : i + 1], X[i : i + 1])[0] for i in range(500)]
     assert together.tolist() == alone
+
+
+@pytest.mark.parametrize("signal", [0.1, 0.6, 0.7, 2 / 3])
+def test_the_least_standard_deviation_that_a_refusal_names_is_accepted(signal: float) -> None:
+    with pytest.raises(InputError, match="noise_sd is 1e-09") as caught:
+        study(beliefs={"signal": signal, "noise_sd": 1e-9})
+    named = float(str(caught.value).partition("Give ")[2].split()[0])
+    assert study(beliefs={"signal": signal, "noise_sd": named}).beliefs.noise_variance > 0

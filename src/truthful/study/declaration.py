@@ -304,7 +304,8 @@ def _check_range(title: str, low: float, high: float) -> None:
 
 
 def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None:
-    if sd is not None and not sd >= NARROWEST * bound:
+    # The number that the message names, rounded to six digits, must do.
+    if sd is not None and not sd >= NARROWEST * bound * (1 - 1e-5):
         raise ValueError(
             f"{name} is {sd:g}, below {NARROWEST:g} of its bound {symbol} = {bound:g}, too narrow to compute with. "
             f"Give {NARROWEST * bound:g} or more, or a smaller bound."
