@@ -88,3 +88,18 @@ def test_a_study_without_features_publishes_the_mean(estimator: str) -> None:
     assert intercept.value == pytest.approx(invented.reports.column("spend").to_numpy().mean(), abs=0.2)
     assert intercept.low < intercept.value < intercept.high
     assert verify(settlement.release, settlement.receipt("p-0003")).verified
+
+
+@pytest.mark.parametrize("outliers", [0, 1, 9, 39])
+def test_answers_far_from_every_prediction_are_settled(outliers: int) -> None:
+    """The narrowest noise a study may declare, and answers fifty standard deviations from any prediction."""
+    start, end = DESIGNED.index('[[features]]\nname = "region"'), DESIGNED.index("[design]")
+    text = (DESIGNED[:start] + DESIGNED[end:]).replace("signal = 0.6", "signal = 0.6\nnoise_sd = 0.0004")
+    rest = 40 - outliers
+    answers = {
+        "player": [f"p{i}" for i in range(40)],
+        "price": [3.548] * outliers + [3.0] * rest,
+        "spend": [54.0] * outliers + [100.0] * rest,
+    }
+    settlement = settle(planned(Study.parse(text), 40), pa.table(answers), seed=1)
+    assert all(verify(settlement.release, settlement.receipt(f"p{i}")).verified for i in (0, 9, 39))

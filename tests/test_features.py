@@ -108,3 +108,12 @@ def test_an_intercept_that_no_column_can_carry_is_refused() -> None:
     np.testing.assert_allclose(encoding.codes({"age": 1.0, "intercept": -54.0}), [36.0])
     with pytest.raises(InputError, match="off by 54"):
         encoding.codes({"age": 1.0, "intercept": 0.0})
+
+
+def test_an_intercept_alone_needs_the_number_of_rows() -> None:
+    mean_only = Encoding((), intercept=True, scaled=True)
+    np.testing.assert_array_equal(mean_only.normalise({}, 3), np.ones((3, 1)))
+    with pytest.raises(InputError, match="the number of rows must be given"):
+        mean_only.normalise({})
+    with pytest.raises(InputError, match="must have 3 rows"):
+        Encoding((Numeric("age", 0.0, 1.0),), intercept=True, scaled=True).normalise({"age": [0.5]}, 3)
