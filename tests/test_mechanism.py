@@ -166,4 +166,6 @@ def test_under_matched_clipping_the_best_report_is_the_truth_and_without_matchin
 
 def test_the_least_base_payment_is_accepted_as_people_write_it() -> None:
     """0.1·3 is 0.30000000000000004 in floating point; nobody means that."""
-    mechanism(base_payment=0.3, score_weight=0.1).require_payable(1.0)
+    chosen = mechanism(base_payment=0.3, score_weight=0.1)
+    assert chosen.base_payment < chosen.score_weight * chosen.scoring.loss(1.0)
+    chosen.require_payable(1.0)

@@ -89,8 +89,9 @@ def test_a_plan_of_a_study_that_changed_since_is_refused(saved: Path, tmp_path: 
 
 
 def test_a_comment_in_the_study_does_not_change_it(saved: Path, tmp_path: Path) -> None:
+    before = Plan.load(saved).sha256
     saved_study(tmp_path, "# a comment\n" + DESIGNED)
-    Plan.load(saved)
+    assert Plan.load(saved).sha256 == before
 
 
 @pytest.mark.parametrize(

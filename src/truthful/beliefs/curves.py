@@ -134,7 +134,7 @@ def _mixture(z: Floats, dimension: int) -> Floats:
     return np.asarray(kappa @ (np.sqrt(tau) * weight / weight.sum()))
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _k(z: float, coefficients: Floats, ends: Floats) -> float:
     """K(|z|): by table, and beyond it by its two limits."""
     z = abs(z)
@@ -155,7 +155,7 @@ def _k(z: float, coefficients: Floats, ends: Floats) -> float:
     return float(value * z * z)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _clipped(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
     out = np.empty_like(m)
     for i in range(len(m)):

@@ -193,7 +193,7 @@ def _integrate(
     return fine, coarse
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _sums(weight: Floats, values: Floats, rule: Floats, start: int) -> tuple[Floats, Floats]:
     """Integrals of the weight, and of the values times the weight, over the nodes from `start` on.
 

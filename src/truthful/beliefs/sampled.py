@@ -51,7 +51,7 @@ def _fit(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Float
     return np.ascontiguousarray(coefficients), float(np.abs(fitted - values(x)).max())
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _evaluate(u: Floats, radius: float, coefficients: Floats) -> Floats:
     cells, order, scales = coefficients.shape
     out = np.empty((len(u), scales))
