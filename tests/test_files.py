@@ -1,4 +1,5 @@
-import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,13 +44,18 @@ def test_a_lock_is_held_by_one_and_freed_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_killed_holder_frees_its_lock(tmp_path: Path) -> None:
-    path, (ready, said) = tmp_path / "lock", os.pipe()
-    child = os.fork()
-    if child == 0:  # pragma: no cover
+    program = (
+        "import sys, time, pathlib, truthful.files as f\n"
+        "with f.exclusive(pathlib.Path(sys.argv[1])) as free:\n    print(free, flush=True); time.sleep(60)"
+    )
+    path = tmp_path / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
         with exclusive(path) as free:
-            os.write(said, b"1" if free else b"0")
-            os.kill(os.getpid(), 9)
-    assert os.read(ready, 1) == b"1"
-    os.waitpid(child, 0)
+            assert not free
+        holder.kill()
     with exclusive(path) as free:
         assert free
