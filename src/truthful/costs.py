@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,23 +22,22 @@ from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
 
-PRIVACY_COSTS: Mapping[str, Callable[[float], float]] = MappingProxyType(
+PRIVACY_COSTS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {"quadratic": lambda epsilon: epsilon * epsilon, "linear": lambda epsilon: epsilon}
 )
 """h(ε), what one unit of c costs at level ε."""
 
 
-def miss_probability(*, n: int, alpha: float, beta: float) -> float:
+def miss_probability(*, n: npt.ArrayLike, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> Floats:
     """The largest chance p of being above the threshold with P[Binomial(n, p) ≤ αn] ≥ 1 − β. Exact.
 
     With k = ⌊αn⌋, P[Binomial(n, p) > k] = I_p(k+1, n−k) (the regularised incomplete beta function, which
     increases in p), so p is its inverse at β. For α = 0, 1 − (1−p)ⁿ = β.
     """
-    n = check.integer("n", n)
-    beta = check.share("beta", beta)
+    n, alpha, beta = (np.asarray(value, dtype=np.float64) for value in (n, alpha, beta))
     # 29 % of 100 people are 29, although the float 0.29 * 100 is below 29.
-    k = math.floor(Fraction(repr(_absent_share(alpha))) * n)
-    return float(special.betaincinv(k + 1, n - k, beta))
+    k = np.floor(np.round(alpha * n, 9))
+    return np.asarray(special.betaincinv(k + 1, n - k, beta))
 
 
 class Costs(ABC):
@@ -77,8 +75,8 @@ class Costs(ABC):
         definition of τ_{α,β}; F must lower-bound the law of costs given what a player knows. At α = 0
         the second asks for a bound on every cost, which is infinite if the law has none.
         """
-        miss = miss_probability(n=n, alpha=alpha, beta=beta)
-        return float(self.upper_quantile(min(miss, alpha)))
+        n, alpha, beta = check.integer("n", n), _absent_share(alpha), check.share("beta", beta)
+        return float(self.upper_quantile(min(float(miss_probability(n=n, alpha=alpha, beta=beta)), alpha)))
 
     def published_threshold(self, *, alpha: float, beta: float) -> float:
         """The paper's τ = F⁻¹(1 − αβ), by Markov's inequality: valid for every n, and far too large."""

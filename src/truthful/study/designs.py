@@ -5,6 +5,7 @@ The estimator for a known design inverts E[x xᵀ]; its sampling error follows f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,8 @@ class ObservedDesign:
 
     kind = "observed"
     second_moments = None
+    reach = math.inf
+    leverage = math.inf
 
     def weighted_moments(self, w: Floats) -> Floats:
         raise InputError(
@@ -57,6 +60,16 @@ class CovarianceDesign:
     def least_eigenvalue(self) -> float:
         return float(np.linalg.eigvalsh(self.second_moments)[0])
 
+    @property
+    def reach(self) -> float:
+        """sup ‖Σ⁻¹x‖ over ‖x‖ ≤ 1: 1/λ_min(Σ)."""
+        return 1 / self.least_eigenvalue
+
+    @property
+    def leverage(self) -> float:
+        """sup xᵀΣ⁻¹x over ‖x‖ ≤ 1: 1/λ_min(Σ)."""
+        return 1 / self.least_eigenvalue
+
     def weighted_moments(self, w: Floats) -> Floats:
         """E[(w·x)² x xᵀ] ≤ (wᵀΣw)·I, as ‖x‖ ≤ 1. An upper bound in the order of positive matrices."""
         Sigma = self.second_moments
@@ -85,6 +98,16 @@ class UnitBallDesign:
     @property
     def least_eigenvalue(self) -> float:
         return 1.0 / (len(self.names) + 2)
+
+    @property
+    def reach(self) -> float:
+        """sup ‖Σ⁻¹x‖ = d+2."""
+        return len(self.names) + 2.0
+
+    @property
+    def leverage(self) -> float:
+        """sup xᵀΣ⁻¹x = d+2."""
+        return len(self.names) + 2.0
 
     def weighted_moments(self, w: Floats) -> Floats:
         """E[(w·x)² x xᵀ] = (‖w‖²I + 2wwᵀ)/((d+2)(d+4)), since E‖x‖⁴ = d/(d+4)."""
@@ -118,6 +141,25 @@ class UniformDesign:
     @cached_property
     def least_eigenvalue(self) -> float:
         return float(np.linalg.eigvalsh(self.second_moments)[0])
+
+    @cached_property
+    def reach(self) -> float:
+        """sup ‖Σ⁻¹x‖: in codes c = √d·x with S = E[c cᵀ] that is √d·‖S⁻¹c‖, and blocks reach their largest together."""
+        return float(np.sqrt(self.encoding.dimension * self._sup_of_blocks(power=2)))
+
+    @cached_property
+    def leverage(self) -> float:
+        """sup xᵀΣ⁻¹x = sup cᵀS⁻¹c."""
+        return self._sup_of_blocks(power=1)
+
+    def _sup_of_blocks(self, power: int) -> float:
+        """sup cᵀS⁻ᵖc, block by block: a number's code is ±1 there, a level is one of its codes."""
+        d, total = self.encoding.dimension, float(self.encoding.intercept)
+        for feature, place in zip(self.encoding.features, self.encoding.slices, strict=True):
+            ends = feature.effects if isinstance(feature, Levels) else np.array([[1.0]])
+            inverse = np.linalg.inv(d * self.second_moments[place, place])
+            total += float(np.einsum("ij,jk,ik->i", ends, np.linalg.matrix_power(inverse, power), ends).max())
+        return total
 
     @cached_property
     def _blocks(self) -> list[tuple[Floats, Floats, slice]]:

@@ -176,7 +176,7 @@ class Study:
 
     def privacy_cost(self, epsilon: float) -> float:
         """h(ε), what privacy at level ε costs per unit of c."""
-        return PRIVACY_COSTS[self.declared.costs.privacy](check.nonnegative("epsilon", epsilon))
+        return float(PRIVACY_COSTS[self.declared.costs.privacy](check.nonnegative("epsilon", epsilon)))
 
     # Maps
 

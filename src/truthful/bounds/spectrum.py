@@ -1,0 +1,62 @@
+"""Random halves, and the eigenvalues of XᵀX: matrix Chernoff bounds with their exact exponents.
+
+For independent x with ‖x‖ ≤ 1, μ = count·λ_min(Σ) and μ⁺ = count·λ_max(Σ) (Tropp, "User-friendly tail bounds for
+sums of random matrices", 2012, theorem 1.1, with its exponents not rounded to ξ²/2 and ξ²/3):
+
+    P(λ_min(XᵀX) ≤ (1−ξ)μ)  ≤ d·exp(−μ[ξ + (1−ξ)ln(1−ξ)]),
+    P(λ_max(XᵀX) ≥ (1+ξ)μ⁺) ≤ d·exp(−μ⁺[(1+ξ)ln(1+ξ) − ξ]).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special, stats
+
+from truthful.bounds.setting import Model, Numbers
+from truthful.check import Floats
+
+#: The chance that a random half is smaller than `least_half` says, or larger than `most_half`.
+HALF_MISS = 1e-9
+
+
+def least_half(n: Numbers) -> Floats:
+    """The fewest players a player is scored against: of the n−1 others each is in the other half with chance ½.
+
+    Fewer with probability below HALF_MISS; never none, since nothing is settled with an empty half.
+    """
+    return np.maximum(1.0, stats.binom.ppf(HALF_MISS, np.asarray(n) - 1, 0.5))
+
+
+def most_half(n: Numbers) -> Floats:
+    """The most players a player is scored against; more with probability below HALF_MISS."""
+    return np.maximum(1.0, np.asarray(n) - 1 - stats.binom.ppf(HALF_MISS, np.asarray(n) - 1, 0.5))
+
+
+def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
+    """P(λ_min(XᵀX) ≤ (1−ξ)·count·λ_min(Σ)) is at most this."""
+    mu, kept = np.asarray(count) * model.least_eigenvalue, 1 - np.asarray(xi)
+    return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (xi + special.xlogy(kept, kept)))))
+
+
+def least_spectrum(model: Model, count: Numbers, beta: Numbers) -> Floats:
+    """A lower bound of λ_min(XᵀX) that fails with probability at most β; 0 if there is none.
+
+    w = 1−ξ solves 1 − w + w·ln w = L, L = ln(d/β)/μ: with w = e^(1+v), v·e^v = (L−1)/e on the lower branch.
+    """
+    mu = np.asarray(count * model.least_eigenvalue, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        L = np.log(model.dimension / np.asarray(beta)) / mu
+    v = special.lambertw((np.minimum(L, 1.0) - 1) / np.e, -1).real
+    # At L = 1, w = 0: the least bound there is.
+    return np.where(L < 1, np.exp(1 + np.where(L < 1, v, 0.0)) * mu, 0.0)
+
+
+def greatest_spectrum(model: Model, count: Numbers, beta: Numbers) -> Floats:
+    """Exceeded by λ_max(XᵀX) with probability at most β; `count`, which is never exceeded, if that is less.
+
+    w = 1+ξ solves w·ln w − w + 1 = L: the upper branch of the same equation.
+    """
+    mu = np.asarray(count * model.greatest_eigenvalue, dtype=np.float64)
+    L = np.log(model.dimension / np.asarray(beta)) / mu
+    w = np.exp(1 + special.lambertw((L - 1) / np.e, 0).real)
+    return np.asarray(np.minimum(count, w * mu))
