@@ -55,13 +55,15 @@ class Truthfulness:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Mean squared error of the coefficients (normalised), and the same as an error in raw response units.
+    """Mean squared error of the coefficients (normalised), and errors in raw response units.
 
-    ‖x‖ ≤ 1, so the root of the first, in raw units, bounds the root mean square error of every prediction.
+    `rmse` is the root of the first, in raw units; as ‖x‖ ≤ 1, it bounds the root mean square error of every prediction.
+    `prediction_rmse` is that error on average over people whose features follow the design.
     """
 
     mean_squared_error: float | None
     rmse: float | None
+    prediction_rmse: float | None
     probability: float
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
 
@@ -127,6 +129,7 @@ def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, b
         Accuracy(
             _finite(error),
             _finite(study.response_unit * math.sqrt(error)),
+            _finite(study.response_unit * math.sqrt(float(proved.prediction_error(s)))),
             max(0.0, 1 - EVENTS[mechanism.estimator] * beta),
         ),
         Participation(float(study.costs.cdf(threshold)), _finite(threshold)),
@@ -179,7 +182,7 @@ def inaccurate_because(study: Study) -> str:
 def model(study: Study) -> Model:
     """The declared beliefs and design, as the bounds use them.
 
-    tr Cov(Σ⁻¹xy) = θᵀ(Σ_w E[(w·x)² x xᵀ] − I)θ + σ² tr Σ⁻¹, w the columns of Σ⁻¹: largest at an eigenvector.
+    tr Cov(Axy) = θᵀ(Σ_w E[(w·x)² x xᵀ] − ΣA²Σ)θ + σ² tr AΣA, w the columns of A: largest at an eigenvector.
     """
     d, Sigma, beliefs, design = study.dimension, study.second_moments, study.beliefs, study.design
     common: dict[str, Any] = {
@@ -188,6 +191,7 @@ def model(study: Study) -> Model:
         "noise_bound": beliefs.noise_bound,
         "noise_variance": beliefs.noise_variance,
         "least_eigenvalue": study.least_eigenvalue or 0.0,
+        "prior_square": d * beliefs.prior.variance(d),
         "mean_square": beliefs.prior.variance(d) * study.mean_square_norm,
         "mean_square_norm": study.mean_square_norm,
     }
@@ -195,18 +199,26 @@ def model(study: Study) -> Model:
         return Model(**common)
     inverse: Floats = np.linalg.inv(Sigma).astype(np.float64)
     R2, sigma2 = beliefs.radius**2, beliefs.noise_variance
-    total = sum(study.weighted_moments(w) for w in inverse.T) - np.eye(d)
+    values, vectors = np.linalg.eigh(Sigma)
+    root: Floats = vectors / np.sqrt(values) @ vectors.T
     return Model(
         **common,
-        greatest_eigenvalue=min(1.0, float(np.linalg.eigvalsh(Sigma)[-1])),
+        greatest_eigenvalue=min(1.0, float(values[-1])),
         inverse_square=float(np.sum(inverse**2)),
-        sampling_variance=max(0.0, R2 * float(np.linalg.eigvalsh(total)[-1]))
-        + sigma2 * float(np.trace(inverse)),
+        inverse_trace=float(np.trace(inverse)),
+        sampling_variance=R2 * _spread(study, inverse, np.eye(d)) + sigma2 * float(np.trace(inverse)),
+        prediction_variance=R2 * _spread(study, root, Sigma) + sigma2 * d,
         direction_variance=_direction_variance(study, inverse),
         reach=design.reach,
         leverage=design.leverage,
         ball=design.kind == "unit-ball",
     )
+
+
+def _spread(study: Study, A: Floats, mean: Floats) -> float:
+    """The largest eigenvalue of Σ_w E[(w·x)² x xᵀ] − mean, w the columns of A."""
+    total = sum(study.weighted_moments(w) for w in A.T) - mean
+    return max(0.0, float(np.linalg.eigvalsh(total)[-1]))
 
 
 def _direction_variance(study: Study, inverse: Floats) -> float:

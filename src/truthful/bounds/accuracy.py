@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from truthful.bounds.gram_noise import drop_quantile, mean_square_along
@@ -18,6 +20,20 @@ def known_design_error(s: Setting) -> Floats:
     lies = 2 * model.response_bound * pull(model, s.alpha)
     noise = (model.dimension + 1) * public_scale(s) ** 2 * model.inverse_square
     return np.asarray((lies + np.sqrt(model.sampling_variance / np.asarray(s.n))) ** 2 + noise)
+
+
+def prediction_error(s: Setting) -> Floats:
+    """E[(x·θ̂ − x·θ)²] for a person x drawn from the design: never more than λ_max(Σ) times the error of θ̂.
+
+    `known-design`: as its error with Σ^(1/2)θ̂ for θ̂, sup‖Σ^(−1/2)x‖² = leverage, E‖Σ^(−1/2)v‖² = (d+1)s²·tr Σ⁻¹.
+    """
+    model = s.model
+    bound = model.greatest_eigenvalue * ERRORS[s.estimator](s)
+    if s.estimator != "known-design":
+        return np.asarray(bound)
+    lies = 2 * model.response_bound * s.alpha * math.sqrt(model.leverage)
+    noise = (model.dimension + 1) * public_scale(s) ** 2 * model.inverse_trace
+    return np.minimum(bound, (lies + np.sqrt(model.prediction_variance / np.asarray(s.n))) ** 2 + noise)
 
 
 def ridge_error(s: Setting) -> Floats:

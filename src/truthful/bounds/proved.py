@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from truthful import check
 from truthful.bounds import bill, scales
-from truthful.bounds.accuracy import ERRORS, least_squares_error
+from truthful.bounds.accuracy import ERRORS, least_squares_error, prediction_error
 from truthful.bounds.bill import times
 from truthful.bounds.gap import GAPS
 from truthful.bounds.liars import pull
@@ -41,6 +41,7 @@ __all__ = [
     "noise_scale",
     "participation",
     "payable",
+    "prediction_error",
     "privacy",
     "ridge_bias",
     "ridge_variance",

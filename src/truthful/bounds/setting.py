@@ -25,10 +25,11 @@ class Model:
     """y = θ·x + z with ‖x‖ ≤ 1, ‖θ‖ ≤ R, z independent with mean 0 on [−M, M]; Σ = E[x xᵀ].
 
     least_eigenvalue: of Σ; 0 where nothing is declared. greatest_eigenvalue: of Σ; at most 1 because ‖x‖ ≤ 1.
-    inverse_square: ‖Σ⁻¹‖²_F. sampling_variance: sup over ‖θ‖ ≤ R of tr Cov(Σ⁻¹xy). direction_variance: sup over unit e
+    inverse_square: ‖Σ⁻¹‖²_F. inverse_trace: tr Σ⁻¹. sampling_variance: sup over ‖θ‖ ≤ R of tr Cov(Σ⁻¹xy). direction_variance: sup over unit e
     and ‖θ‖ ≤ R of Var(e·Σ⁻¹xy). reach: sup of ‖Σ⁻¹x‖ over the features. leverage: sup of xᵀΣ⁻¹x over the features.
-    These five are infinite where Σ is unknown. mean_square: E[(θ·x)²] under the prior. mean_square_norm: E‖x‖².
-    ball: x is uniform on the ball.
+    prediction_variance: sup over ‖θ‖ ≤ R of tr Cov(Σ^(−1/2)xy), the same for the predictions of x·θ̂ on average over x.
+    These seven are infinite where Σ is unknown. prior_square: E‖θ‖² under the prior, the error of answering with its
+    mean. mean_square: E[(θ·x)²]. mean_square_norm: E‖x‖². ball: x is uniform on the ball.
     """
 
     dimension: int
@@ -38,10 +39,13 @@ class Model:
     least_eigenvalue: float
     greatest_eigenvalue: float = 1.0
     inverse_square: float = math.inf
+    inverse_trace: float = math.inf
     sampling_variance: float = math.inf
     direction_variance: float = math.inf
     reach: float = math.inf
     leverage: float = math.inf
+    prediction_variance: float = math.inf
+    prior_square: float = math.inf
     mean_square: float = math.inf
     mean_square_norm: float = 1.0
     ball: bool = False
@@ -74,10 +78,13 @@ def unit_ball(
         least_eigenvalue=1 / (d + 2),
         greatest_eigenvalue=1 / (d + 2),
         inverse_square=float(d * (d + 2) ** 2),
+        inverse_trace=float(d * (d + 2)),
         sampling_variance=d * (d + 2) * sigma2 + R**2 * ((d + 2) ** 2 / (d + 4) - 1),
         direction_variance=(d + 2) * sigma2 + R**2 * (3 * (d + 2) / (d + 4) - 1),
         reach=float(d + 2),
         leverage=float(d + 2),
+        prediction_variance=d * sigma2 + R**2 * ((d + 2) / (d + 4) - 1 / (d + 2)),
+        prior_square=variance * d,
         mean_square=variance * d / (d + 2),
         mean_square_norm=d / (d + 2),
         ball=True,
