@@ -23,10 +23,12 @@ from typing import Any
 import typer.main
 
 from truthful import cli
+from truthful.errata.page import page as errata_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
 COMMANDS = ROOT / "docs" / "commands.md"
+ERRATA = ROOT / "docs" / "errata.md"
 MARKER = "python tests/pages.py`. -->\n"
 WIDTH = "100"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -176,5 +178,6 @@ if __name__ == "__main__":
     for name in PAGES:
         with tempfile.TemporaryDirectory() as scratch:
             (ROOT / name).write_text(refresh(name, Path(scratch)), encoding="utf-8")
+    ERRATA.write_text(errata_page(), encoding="utf-8")
     head, _, _ = COMMANDS.read_text(encoding="utf-8").partition(MARKER)
     COMMANDS.write_text(f"{head}{MARKER}\n{reference()}", encoding="utf-8")

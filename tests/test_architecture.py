@@ -44,6 +44,12 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("payments", "slope"),
     ("guarantees", "regression", "people"),
     ("plan",),
+    # the paper, corrected
+    ("errata.record",),
+    ("errata.examples",),
+    ("errata.privacy", "errata.estimation", "errata.schedule", "errata.incentives", "errata.proofs"),
+    ("errata.collection",),
+    ("errata", "errata.page"),
     # collect
     ("intake.sources", "intake.columns", "intake.records"),
     ("intake.disk", "intake.frames", "intake.duplicates"),
