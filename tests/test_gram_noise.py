@@ -76,7 +76,7 @@ def test_noise_exceeds_its_quantile_no_more_often_than_stated(
 def test_a_bound_five_percent_smaller_would_be_exceeded_too_often(
     quantile: Callable[..., Floats], sides: int, d: int
 ) -> None:
-    """At β = 0.01: there the true quantile is 0.3 % below at most, and that of the draws 1 %. False alarm 1e-8."""
+    """At β = 0.01: there the true quantile is half a percent below at most, that of the draws 1 %. False alarm 1e-8."""
     assert quantile(d, 0.01) < 1.05 * np.quantile(moved(d, sides), 0.99)
 
 
