@@ -10,7 +10,7 @@ from truthful.bounds.gram_noise import drop_quantile, mean_square_along
 from truthful.bounds.liars import pull
 from truthful.bounds.scales import FLOOR_POWER, gram_scale, public_scale
 from truthful.bounds.setting import Setting
-from truthful.bounds.spectrum import greatest_spectrum, least_spectrum
+from truthful.bounds.spectrum import least_spectrum
 from truthful.check import Floats
 
 
@@ -37,36 +37,50 @@ def prediction_error(s: Setting) -> Floats:
 
 
 def ridge_error(s: Setting) -> Floats:
-    """ρ(2Yαn/D + √((γR/D)² + σ²·min(d/D, n/D²)))² + d(d+1)s², D = γ + (1−ξ)μ, except with probability β.
+    """(2Y·min(κ, √κ) + √((γR/D)² + σ²·min(d/D, n/D²)))² + d(d+1)s², κ = αn/D, except with probability β.
 
-    The free ridge has ρ = 1. The minimiser over the ball is the projection of the free one in the norm of γI + XᵀX,
-    so ρ = (γ + λ_max(XᵀX))/D, which takes another event of probability β; and it is never further than 2R.
+    D = γ + (1−ξ)μ bounds the eigenvalues of H = γI + XᵀX from below. θ̂ − θ = H⁻¹(Xᵀδ + Xᵀz − γθ) has the norm
+    ‖w‖_H = √(wᵀHw) ≥ √D‖w‖; in it lies δ count at most min(2Yαn/√D, 2Y√(αn)), the bias γR/√D, and the noise, in the
+    mean square, σ²·tr(H⁻¹XᵀX) ≤ σ²·min(d, n/D). The minimiser over the ball is the projection of the free one in this
+    norm, so it is no further from θ, which lies in the ball; and never further than 2R.
     """
     model, d, R, n = s.model, s.model.dimension, s.model.radius, np.asarray(s.n, dtype=np.float64)
     D = s.gamma + least_spectrum(model, n, s.beta)
-    lies = 2 * model.response_bound * s.alpha * n / D
+    kappa = s.alpha * n / D
+    lies = 2 * model.response_bound * np.minimum(kappa, np.sqrt(kappa))
     sampling = model.noise_variance * np.minimum(d / D, n / D**2)
     error = (lies + np.sqrt((s.gamma * R / D) ** 2 + sampling)) ** 2
     if s.estimator == "ridge-ball":
-        error = np.minimum((s.gamma + greatest_spectrum(model, n, s.beta)) / D * error, (2 * R) ** 2)
+        error = np.minimum(error, (2 * R) ** 2)
     return np.asarray(error + d * (d + 1) * public_scale(s) ** 2)
 
 
 def noisy_statistics_error(s: Setting) -> Floats:
-    """[(2Yα + √(σ²dλ/n))² + d(d+1)s² + R²·E‖N‖²_F/d] / (λ − ν)², λ = (1−ξ)λ_min(Σ), except with probability 2β.
+    """[(L + √(σ²dλ/n))² + N² + 2√β·LN + d(d+1)s²] / (λ − ν)², L = 2Yα, N² = R²·E‖N‖²_F/d, but with probability 2β.
 
-    θ̂ − θ = Ĝ⁻¹(Xᵀz/n + lies + v − Nθ) where the floor ℓ ≤ λ − ν is not in force; N lowers no eigenvalue by more than ν
-    except with probability β. With G = XᵀX/n ≥ λ and Ĝ ≥ (1 − ν/λ)G, tr(Ĝ⁻¹GĜ⁻¹) ≤ dλ/(λ − ν)²: that is the sampling.
+    θ̂ − θ = Ĝ⁻¹(Xᵀz/n + lies + v − Nθ) where the floor ℓ ≤ λ − ν is not in force, λ = (1−ξ)λ_min(Σ); N lowers no
+    eigenvalue by more than ν except with probability β. With G = XᵀX/n ≥ λ and Ĝ ≥ (1 − ν/λ)G,
+    tr(Ĝ⁻¹GĜ⁻¹) ≤ dλ/(λ − ν)²: that is the sampling. Lies know nothing of N, whose mean is 0; where ν is not exceeded it
+    is at most √β of its root mean square.
     """
     model, d, n = s.model, s.model.dimension, np.asarray(s.n, dtype=np.float64)
-    scale = gram_scale(s, n, s.epsilon_public)
-    least = least_spectrum(model, n, s.beta) / n
-    margin = least - scale * drop_quantile(d, s.beta)
-    sampling = (2 * model.response_bound * s.alpha + np.sqrt(model.noise_variance * d * least / n)) ** 2
-    noise = d * (d + 1) * public_scale(s) ** 2 + (model.radius * scale) ** 2 * mean_square_along(d)
+    scale, margin = gram_scale(s, n, s.epsilon_public), least_released(s)
+    lies, statistics = (
+        2 * model.response_bound * s.alpha,
+        model.radius * scale * math.sqrt(mean_square_along(d)),
+    )
+    sampling = np.sqrt(model.noise_variance * d * least_spectrum(model, n, s.beta)) / n
+    noise = d * (d + 1) * public_scale(s) ** 2
+    total = (lies + sampling) ** 2 + statistics**2 + 2 * np.sqrt(s.beta) * lies * statistics + noise
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = (sampling + noise) / margin**2
-    return np.asarray(np.where(margin >= scale * d**FLOOR_POWER, error, np.inf))
+        return np.asarray(np.where(margin >= scale * d**FLOOR_POWER, total / margin**2, np.inf))
+
+
+def least_released(s: Setting) -> Floats:
+    """λ − ν: the released XᵀX/n of `noisy-statistics` has no smaller eigenvalue, except with probability 2β."""
+    n = np.asarray(s.n, dtype=np.float64)
+    drop = gram_scale(s, n, s.epsilon_public) * drop_quantile(s.model.dimension, s.beta)
+    return np.asarray(least_spectrum(s.model, n, s.beta) / n - drop)
 
 
 def least_squares_error(s: Setting) -> Floats:
@@ -82,5 +96,5 @@ ERRORS = {
     "ridge-free": ridge_error,
     "noisy-statistics": noisy_statistics_error,
 }
-#: Events of probability β that an accuracy needs: few liars, the least eigenvalue, the greatest or the noise in XᵀX.
-EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 3, "noisy-statistics": 3}
+#: Events of probability β that an accuracy needs: few liars, the least eigenvalue of XᵀX, the noise in it.
+EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 2, "noisy-statistics": 3}

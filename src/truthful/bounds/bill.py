@@ -7,46 +7,44 @@ import math
 import numpy as np
 from scipy import stats
 
-from truthful.bounds.accuracy import ERRORS
 from truthful.bounds.gap import GAPS
+from truthful.bounds.liars import pull
 from truthful.bounds.scales import peer_scale
 from truthful.bounds.setting import Numbers, Setting
-from truthful.bounds.spectrum import greatest_spectrum, least_half
+from truthful.bounds.spectrum import greatest_spectrum, least_half, least_spectrum, most_half
 from truthful.check import Floats
 from truthful.scoring import RULES
 
 
 def expected(s: Setting) -> Floats:
-    """n·(a + b·E[score]), where E[score] = E[2pq − q²] ≤ E[q²] + 2g·E|q| for a truthful player.
+    """n·(a + b·E[score]), where E[score] ≤ Q + 2g√Q + α·(largest score): truthful players, and liars on top.
 
-    E[q²] ≤ Q = E[(θ·x)²] under the prior: q is a conditional mean of ψ, and |ψ(u)| ≤ |u|. A liar's score is at most
-    its largest value. The term −p of `brier` has mean zero under a prior symmetric about its centre, up to the gap.
+    A truthful player's is E[2pq − q²] ≤ E[q²] + 2g·E|q|, and E[q²] ≤ Q = E[(θ·x)²] under the prior: q is a conditional
+    mean of ψ, and |ψ(u)| ≤ |u|. Those who lie may be those of whom little is predicted, so that truthful ones keep all
+    of Q. A liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and R² if p is clipped. The term −p of
+    `brier` has mean zero under a prior symmetric about its centre, up to the gap.
     """
     g, Q, linear = GAPS[s.peer_estimator](s), s.model.mean_square, RULES[s.rule].linear
     reach = s.model.radius + (0.0 if s.clipped else g)
     with np.errstate(invalid="ignore"):
-        truthful = Q + 2 * g * math.sqrt(Q) + linear * g
-        score = (1 - np.asarray(s.alpha)) * truthful + s.alpha * (linear * reach + reach**2)
+        score = Q + 2 * g * math.sqrt(Q) + linear * g + s.alpha * (linear * reach + reach**2)
     total = s.n * (s.a + times(s.b, np.nan_to_num(score, nan=np.inf, posinf=np.inf)))
     return np.minimum(total, cap(s))
 
 
 def likely(s: Setting) -> Floats:
-    """Exceeded with probability at most β, on top of more than αn liars.
+    """Exceeded with probability at most β, on top of more than αn liars, whatever these know.
 
-    A score is at most p² (and |p| more for `brier`). Never-negative: |p| ≤ R‖x‖, and Hoeffding's inequality bounds
-    Σ‖x‖². Otherwise Σp² ≤ λ_max(XᵀX)·max‖θ̂_j‖² over the halves, with ‖θ̂_j‖ ≤ R + error + noise: the error of a half by
-    Chebyshev's inequality, its noise by the quantile of its Gamma law. Nothing is known so of `noisy-statistics`.
+    A score is at most p² (and |p| more for `brier`). Σp² = Σ_j θ̂ᵀX_jᵀX_jθ̂ over the halves j, θ̂ being the other
+    half's: at most Σ_j λ_max(X_jᵀX_j)·max‖θ̂‖². The bound of λ_max is concave in the size of a half, so n/2 is worst.
+    Never-negative: also |p| ≤ R‖x‖, and Hoeffding's inequality bounds Σ‖x‖²; the less counts.
     """
     model, n, linear = s.model, np.asarray(s.n, dtype=np.float64), RULES[s.rule].linear
+    squares = 2 * greatest_spectrum(model, n / 2, s.beta / 8) * _largest_half(s, s.beta / 8) ** 2
     if s.clipped:
         norms = n * model.mean_square_norm + np.sqrt(n * np.log(1 / np.asarray(s.beta)) / 2)
-        squares = model.radius**2 * np.minimum(norms, n)
-    elif s.peer_estimator == "noisy-statistics":
-        return np.full(np.broadcast_shapes(n.shape, np.shape(s.a), np.shape(s.b)), np.inf)
-    else:
-        squares = greatest_spectrum(model, n, s.beta / 5) * _largest_half(s, s.beta / 5) ** 2
-    return np.asarray(n * s.a + s.b * (squares + linear * np.sqrt(n * squares)))
+        squares = np.minimum(squares, model.radius**2 * np.minimum(norms, n))
+    return np.asarray(n * s.a + times(s.b, squares + linear * np.sqrt(n * squares)))
 
 
 def cap(s: Setting) -> Floats:
@@ -64,19 +62,20 @@ def times(b: Numbers, value: Numbers) -> Floats:
 
 
 def _largest_half(s: Setting, beta: Numbers) -> Floats:
-    """A bound on ‖θ̂_j‖ of both halves that fails with probability at most 4β: of each, its error and its noise.
+    """A bound on ‖θ̂‖ of both halves that fails with probability at most 6β: for each, spectrum, sampling and noise.
 
-    All αn liars may be in one half.
+    R, what all αn liars move if they are in one half, the sampling error by Chebyshev's inequality, and the noise by
+    the quantile of its Gamma law. A ridge shrinks, so its bias adds nothing. Nothing is known so of `noisy-statistics`.
     """
-    m, model = least_half(s.n), s.model
-    silent = s.at(
-        n=m,
-        alpha=s.alpha * s.n / m,
-        estimator=s.peer_estimator,
-        gamma=s.half_gamma,
-        epsilon=math.inf,
-        beta=beta,
-    )
-    stretch = 1.0 if s.peer_estimator == "ridge-free" else 1 / model.least_eigenvalue
-    noise = stretch * peer_scale(s, m) * stats.gamma.isf(beta, model.dimension)
-    return np.asarray(model.radius + np.sqrt(ERRORS[s.peer_estimator](silent) / beta) + noise)
+    model, m, liars = s.model, least_half(s.n), s.alpha * np.asarray(s.n)
+    if s.peer_estimator == "noisy-statistics" or not model.least_eigenvalue > 0:
+        return np.full(np.shape(m), np.inf)
+    if s.peer_estimator == "ridge-free":
+        D = s.half_gamma + least_spectrum(model, m, beta)
+        lies, variance, stretch = liars / D, model.noise_variance * model.dimension / D, 1.0
+    else:
+        lies, variance = pull(model, liars / m), model.sampling_variance / m
+        stretch = 1 / model.least_eigenvalue
+    scale = np.maximum(peer_scale(s, m), peer_scale(s, most_half(s.n)))
+    noise = stretch * scale * stats.gamma.isf(beta, model.dimension)
+    return np.asarray(model.radius + 2 * model.response_bound * lies + np.sqrt(variance / beta) + noise)

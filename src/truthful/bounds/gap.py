@@ -1,14 +1,16 @@
 """Gaps: the largest distance between a truthful player's own prediction and the expected prediction of her peers.
 
 Among the peers each lies with probability at most α. Clipped predictions are compared with the clipped curve ψ, whose
-noise is the privacy noise alone. The sampling error ε₀ of the peers, which ψ leaves out, has mean zero given θ, and so
+noise is the privacy noise alone. The sampling error ε₀ of the peers, which ψ leaves out, has mean zero given θ. So with
+0 ≤ ψ' ≤ S and |ψ''| ≤ K, by the slopes of ψ(u + ε₀) − Sε₀/2 and by Taylor's formula,
 
-    |E[ψ(u + ε₀)] − ψ(u)| ≤ min(max|ψ'|·sd(ε₀), ½·max|ψ''|·Var(ε₀)),    ψ'(u) = P(|u + e| ≤ R) ≤ P(|e| ≤ R),
-                                                                        |ψ''| ≤ f(0), the density of e at 0.
+    |E[ψ(u + ε₀)] − ψ(u)| ≤ min(½S·sd(ε₀), ½K·Var(ε₀)),    ψ'(u) = P(|u + e| ≤ R) ≤ P(|e| ≤ R) = S,
+                                                            |ψ''(u)| = |f(R+u) − f(R−u)| ≤ f(0) = K,
 
-Noise that protects people also smooths: the second is often a hundred times smaller than the first. Where q depends on
-a released matrix (`noisy-statistics`), a root mean square counts instead of a mean: a lie that moves q by Δ changes a
-payment by b(−Δ² + 2Δg), with both Δ and g in the mean square.
+f being the density of the noise e. Noise that protects people also smooths: the second is often far smaller.
+
+Where q depends on what is drawn later (the size of a half, a released matrix), a root mean square counts instead of a
+mean: a lie that moves q by Δ changes a payment by b(−Δ² + 2Δg), with both Δ and g in the mean square.
 """
 
 from __future__ import annotations
@@ -21,12 +23,19 @@ from truthful.bounds.gram_noise import mean_square_along, operator_quantile
 from truthful.bounds.liars import expected_pull
 from truthful.bounds.scales import FLOOR_POWER, gram_scale, peer_scale
 from truthful.bounds.setting import Numbers, Setting
-from truthful.bounds.spectrum import HALF_MISS, least_half, least_spectrum, most_half, shortfall_chance
+from truthful.bounds.spectrum import (
+    HALF_MISS,
+    excess_chance,
+    least_half,
+    least_spectrum,
+    most_half,
+    shortfall_chance,
+)
 from truthful.check import Floats
 from truthful.estimators.shrinkage import RELATIVE_ERROR
 from truthful.noise import L2Laplace
 
-_TOLERANCES: Floats = np.arange(1, 100) / 100
+_TOLERANCES: Floats = np.arange(1, 33) / 33
 _CHANCES: Floats = np.logspace(-1, -15, 15)
 
 
@@ -44,33 +53,48 @@ def ridge_gap(s: Setting) -> Floats:
     """The free ridge scored against its own shrunk curve, for features uniform on the ball; A = (γI + XᵀX)⁻¹.
 
     Lies δ by k of the m peers move it by ‖AXᵀδ‖ ≤ min(2Yk/(γ+λ_min), Y√(k/γ)), and E[k] ≤ αm: so by
-    2Yα/(γ/n + (1−ξ)λ_min(Σ)) on the spectrum event, by Y√(n/γ) off it, and by Y√(αn/γ) in any case.
-    Its sampling error γx·(A − E[A])θ + x·AXᵀz has variance at most (γR/D)² + σ²/D on the event, D = γ + (1−ξ)μ, and
-    R² + σ²/4γ off it. The factor of the curve is known up to RELATIVE_ERROR.
+    2Yα/(γ/m + (1−ξ)λ_min(Σ)) on the spectrum event, by Y√(m/γ) off it, and by Y√(αm/γ) in any case, m being at most
+    the largest half. The factor of the curve is known up to RELATIVE_ERROR.
     """
     model, gamma = s.model, np.asarray(s.half_gamma, dtype=np.float64)
-    R, Y, sigma2, least = model.radius, model.response_bound, model.noise_variance, model.least_eigenvalue
+    Y, n = model.response_bound, np.asarray(s.n, dtype=np.float64)
     if not model.ball:
-        return np.full(np.broadcast_shapes(np.shape(s.n), gamma.shape), np.inf)
-    m, xi = least_half(s.n), _leading(_TOLERANCES, s.n, s.alpha, gamma)
-    off, kept = shortfall_chance(model, m, xi), (1 - xi) * least
-    on_event = 2 * Y * s.alpha / (gamma / s.n + kept) + off * Y * np.sqrt(s.n / gamma)
-    lies = np.minimum(on_event.min(axis=0), Y * np.sqrt(s.alpha * np.asarray(s.n) / gamma))
-    lies = lies + RELATIVE_ERROR * R
-    if not s.clipped:
-        return np.asarray(lies)
-    D = gamma + kept * m
-    variance = (gamma * R / D) ** 2 + sigma2 / D + off * (R**2 + sigma2 / (4 * gamma))
-    return _smoothed(s, lies, variance.min(axis=0), peer_scale(s, m))
+        return np.full(np.broadcast_shapes(n.shape, gamma.shape), np.inf)
+    most, xi = most_half(n), _leading(_TOLERANCES, n, s.alpha, gamma)
+    off = shortfall_chance(model, least_half(n), xi)
+    on_event = 2 * Y * s.alpha / (gamma / most + (1 - xi) * model.least_eigenvalue)
+    always = Y * np.sqrt(s.alpha * n / gamma)
+    lies = np.minimum((on_event + off * Y * np.sqrt(most / gamma)).min(axis=0), always)
+    lies = lies + RELATIVE_ERROR * model.radius
+    if s.clipped:
+        return _smoothed(s, lies, _ridge_variance(s, gamma), peer_scale(s, least_half(n)))
+    return _unless_lopsided(lies, always + RELATIVE_ERROR * model.radius)
+
+
+def _ridge_variance(s: Setting, gamma: Floats) -> Floats:
+    """Var(x·θ̂) of a half's free ridge along a unit vector: of −γx·Aθ and of x·AXᵀz, the best over the tolerance ξ.
+
+    Where (1−ξ)μ ≤ XᵀX ≤ (1+ξ)μ, γA lies within ±γξμ/(D₋D₊) of a multiple of I, D± = γ + (1±ξ)μ, and the second is at
+    most σ²/D₋. Off that event they are at most R² and σ²/4γ.
+    """
+    model = s.model
+    R, sigma2, m = model.radius, model.noise_variance, least_half(s.n)
+    mu, xi = m * model.least_eigenvalue, _leading(_TOLERANCES, s.n, s.alpha, gamma)
+    low, high = gamma + (1 - xi) * mu, gamma + (1 + xi) * mu
+    shape = gamma * xi * most_half(s.n) * model.least_eigenvalue / (low * high)
+    off = np.minimum(1.0, shortfall_chance(model, m, xi) + excess_chance(model, m, xi))
+    bounds = (R * shape) ** 2 + sigma2 / low + off * (R**2 + sigma2 / (4 * gamma))
+    return np.asarray(bounds.min(axis=0))
 
 
 def noisy_statistics_gap(s: Setting) -> Floats:
-    """For θ̂ = Ĝ⁻¹(Xᵀy/m + v) with Ĝ = XᵀX/m + N: the best over the probability of the bad event.
+    """For θ̂ = Ĝ⁻¹(Xᵀy/m + v) with Ĝ = G + N, G = XᵀX/m: the best over the probability of the bad event.
 
-    ν is a quantile of ‖N‖, the bad event is ‖N‖ > ν or a failing spectrum; off it the floor ℓ changes nothing, because
-    (1−ξ)λ_min − ν ≥ ℓ, and lies move θ̂ by 2Yk/m/((1−ξ)λ_min−ν), k being their number.
+    ν is a quantile of ‖N‖, the bad event is ‖N‖ > ν or a failing spectrum; off it G ≥ λ = (1−ξ)λ_min(Σ), the floor ℓ
+    changes nothing, because λ − ν ≥ ℓ, and lies move θ̂ by 2Yk/m/(λ−ν), k being their number.
 
-    Unclipped, N has mean zero and a second-order effect: R·t²/(1−t) + (R+Y/ℓ)·P(bad), t = ν/((1−ξ)λ_min).
+    Unclipped, Ĝ⁻¹G − I = −G⁻¹N + (G⁻¹N)² − (G⁻¹N)³ + G⁻¹NĜ⁻¹NG⁻¹NG⁻¹N, and N and −N have one law: along x it moves θ
+    by at most R·E‖Nθ'‖²/λ²·(1 + t²/(1−t)), t = ν/λ, θ' a unit vector. On the bad event by at most R + Y/ℓ.
     Clipped, its whole effect Ĝ⁻¹Nθ counts as the sampling error Ĝ⁻¹Xᵀz/m does, and 2R on the bad event.
     The scale of N and the floor fall as 1/m: what is taken at the least half holds at every other, the floor as ℓm/n.
     """
@@ -81,31 +105,34 @@ def noisy_statistics_gap(s: Setting) -> Floats:
     floor, bad = scale * d**FLOOR_POWER, 2 * beta + HALF_MISS
     least = least_spectrum(model, m, beta) / m
     margin = least - scale * operator_quantile(d, beta)
+    statistics = scale**2 * mean_square_along(d)
     with np.errstate(divide="ignore", invalid="ignore"):
         if not s.clipped:
             t = 1 - margin / least
-            bounds = 2 * Y * s.alpha / margin + R * t**2 / (1 - t) + bad * (R + Y * s.n / (floor * m))
+            second_order = R * statistics / least**2 * (1 + t**2 / (1 - t))
+            bounds = 2 * Y * s.alpha / margin + second_order + bad * (R + Y * s.n / (floor * m))
         else:
             liars = np.sqrt(np.square(s.alpha) + s.alpha / m)  # the root mean square of k/m
-            sampling = model.noise_variance * least / m
-            statistics = (R * scale) ** 2 * mean_square_along(d)
-            bounds = 2 * Y * liars / margin + np.sqrt(
-                (sampling + statistics) / margin**2 + bad * (2 * R) ** 2
-            )
+            errors = (model.noise_variance * least / m + R**2 * statistics) / margin**2
+            bounds = 2 * Y * liars / margin + np.sqrt(errors + bad * (2 * R) ** 2)
     return np.asarray(np.where(margin >= floor, bounds, np.inf).min(axis=0))
 
 
 def _smoothed(s: Setting, lies: Numbers, variance: Numbers, scale: Numbers) -> Floats:
     """The gap of clipped predictions: lies, and the sampling error by the better of its two orders.
 
-    scale is the least that the noise along x can have; 2R, the range of predictions, counts if the half is small.
+    scale is the least that the noise along x can have. No prediction is further than 2R from another.
     """
     R, d = s.model.radius, s.model.dimension
-    marginal = L2Laplace(d, 1.0)
-    slope = 2 * marginal.marginal_cdf(R / np.asarray(scale)) - 1
+    slope = 2 * L2Laplace(d, 1.0).marginal_cdf(R / np.asarray(scale)) - 1
     curvature = _peak(d) / np.asarray(scale)
-    sampling = np.minimum(slope * np.sqrt(variance), curvature * variance / 2)
-    return np.asarray(slope * lies + sampling + HALF_MISS * 2 * R)
+    sampling = np.minimum(slope * np.sqrt(variance), curvature * variance) / 2
+    return _unless_lopsided(slope * lies + sampling, 2 * R)
+
+
+def _unless_lopsided(gap: Numbers, otherwise: Numbers) -> Floats:
+    """The root mean square of a gap that is `otherwise` for a half below `least_half` or above `most_half`."""
+    return np.sqrt(np.square(gap) + 2 * HALF_MISS * np.square(otherwise))
 
 
 def _peak(d: int) -> float:

@@ -1,7 +1,8 @@
 """How far an α share of liars can move a prediction. Liars choose their reports, never their features.
 
 Who lies is decided by privacy costs, which may depend on a player's own features and answer; a player believes of each
-of the others that she lies with probability at most α. What the liars report may be agreed between all of them.
+of the others that she lies with probability at most α, independently of the rest (the paper's lemma on the expected
+share of misreports). What the liars report may be agreed between all of them.
 """
 
 from __future__ import annotations

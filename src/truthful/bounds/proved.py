@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from truthful import check
 from truthful.bounds import bill, scales
-from truthful.bounds.accuracy import ERRORS, least_squares_error, prediction_error
+from truthful.bounds.accuracy import ERRORS, least_released, least_squares_error, prediction_error
 from truthful.bounds.bill import times
 from truthful.bounds.gap import GAPS
 from truthful.bounds.liars import pull
@@ -93,15 +93,16 @@ def threshold(s: Setting) -> Floats:
 def liars(s: Setting) -> Floats:
     """How far a share α of arbitrary reports can move the published estimate: liars change y, never x.
 
-    Σ⁻¹Xᵀy/n by 2Yα·sup‖Σ⁻¹x‖; a ridge by 2Yαn/(γ+λ_min(XᵀX)), on the spectrum event.
+    Σ⁻¹Xᵀy/n by 2Yα·sup‖Σ⁻¹x‖; a free ridge by 2Y·min(κ, √κ), κ = αn/D; `noisy-statistics` by 2Yα over the least
+    eigenvalue it can release. The last two on the events that their accuracy needs.
     """
     Y = s.model.response_bound
     if s.estimator == "known-design":
         return 2 * Y * pull(s.model, s.alpha)
-    penalty = s.gamma if s.estimator.startswith("ridge") else 0.0
-    least = penalty + least_spectrum(s.model, s.n, s.beta)
-    with np.errstate(divide="ignore"):
-        return np.asarray(2 * Y * s.alpha * np.asarray(s.n) / least)
+    if s.estimator == "noisy-statistics":
+        return np.asarray(2 * Y * s.alpha / np.maximum(least_released(s), 0.0))
+    kappa = s.alpha * np.asarray(s.n) / _ridge_divisor(s)
+    return np.asarray(2 * Y * np.minimum(kappa, np.sqrt(kappa)))
 
 
 # Truthfulness, participation, budget

@@ -15,8 +15,8 @@ from scipy import special, stats
 from truthful.bounds.setting import Model, Numbers
 from truthful.check import Floats
 
-#: The chance that a random half is smaller than `least_half` says, or larger than `most_half`.
-HALF_MISS = 1e-9
+#: The chance that a random half is smaller than `least_half` says, and that it is larger than `most_half` says.
+HALF_MISS = 1e-12
 
 
 def least_half(n: Numbers) -> Floats:
@@ -36,6 +36,12 @@ def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
     """P(λ_min(XᵀX) ≤ (1−ξ)·count·λ_min(Σ)) is at most this."""
     mu, kept = np.asarray(count) * model.least_eigenvalue, 1 - np.asarray(xi)
     return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (xi + special.xlogy(kept, kept)))))
+
+
+def excess_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
+    """P(λ_max(XᵀX) ≥ (1+ξ)·count·λ_max(Σ)) is at most this."""
+    mu, grown = np.asarray(count) * model.greatest_eigenvalue, 1 + np.asarray(xi)
+    return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (special.xlogy(grown, grown) - xi))))
 
 
 def least_spectrum(model: Model, count: Numbers, beta: Numbers) -> Floats:
