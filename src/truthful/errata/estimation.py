@@ -24,7 +24,7 @@ def _weyl() -> Erratum:
     mu = 8 / 4
     X = np.array([[1.0, 0.0]] * 3 + [[0.0, 0.5]] * 2 + [[0.0, 0.0]] * 3)
     gram = X.T @ X
-    least = float(np.linalg.eigvalsh(gram)[0])
+    least, greatest = np.linalg.eigvalsh(gram).tolist()
     return Erratum(
         number="E10",
         title="A contradiction that is none",
@@ -38,8 +38,8 @@ def _weyl() -> Erratum:
         example="d = 2, n = 8, ξ = ½; three players at (1, 0), two at (0, ½), three at 0: XᵀX = diag(3, "
         "½), μ = 2.",
         meaning="‖XᵀX − μI‖",
-        published=float(np.linalg.norm(gram, 2)) - mu,
-        correct=float(np.linalg.norm(gram - mu * np.eye(2), 2)),
+        published=greatest - mu,
+        correct=max(greatest - mu, mu - least),
         test="test_e10_a_matrix_below_the_spectrum_bound_contradicts_weyl_and_not_the_papers_inequality",
     )
 
