@@ -25,7 +25,7 @@ def page() -> str:
     """The page: an introduction, one table of all errata, then a section for each."""
     found = errata()
     table = "\n".join((*TABLE, *map(_row, found)))
-    return "\n".join((HEAD, table, *map(_section, found)))
+    return "\n".join((HEAD, table, *map(_section, found), ""))
 
 
 def _row(erratum: Erratum) -> str:
@@ -53,5 +53,4 @@ def _section(erratum: Erratum) -> str:
 - **In fact:** {erratum.fact}
 - **Because:** {erratum.because}
 - **Example:** {erratum.example} {meaning}: published {published}, correct {correct}.
-- **Shown by** `{erratum.test}`.
-"""
+- **Shown by** `{erratum.test}`."""
