@@ -24,7 +24,7 @@ from truthful.study import Study
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
 FEATURES = "features are drawn independently from the declared design"
-COSTS = "privacy costs follow the declared law"
+COSTS = "privacy costs follow the declared law, whatever the coefficients are"
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,9 @@ def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, b
         ),
         Participation(float(study.costs.cdf(threshold)), _finite(threshold)),
         Budget(
-            *(_finite(float(bound(s))) for bound in (proved.budget, proved.budget_cap, proved.likely_budget))
+            expected=_finite(float(proved.budget(s))),
+            cap=_finite(float(proved.budget_cap(s))),
+            likely=_finite(float(proved.likely_budget(s))),
         ),
     )
 

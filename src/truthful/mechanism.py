@@ -23,6 +23,8 @@ from truthful.scoring import RULES, Rule
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
 PAYMENTS = ("never-negative", "expected")
+#: Below, noise drowns everything; above, nobody is protected.
+EPSILON_RANGE = (1e-6, 100.0)
 
 #: Adds noise to a query at a privacy level: returns the lattice point that is released.
 Answer = Callable[[Query, Fraction], Sequence[int]]

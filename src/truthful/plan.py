@@ -1,11 +1,11 @@
-"""Design: from a declared study and explicit parameters to a Plan, the record that a settlement carries out."""
+"""Design: from a declared study and what is asked of it to a Plan, the record that a settlement carries out."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from truthful import check
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
 from truthful.guarantees import Guarantees, guarantees
-from truthful.mechanism import Mechanism
+from truthful.mechanism import EPSILON_RANGE, Mechanism
+from truthful.planner import Answer, Goals, answer
+from truthful.planner.goals import LEAST_SLOPE, PINS
 from truthful.study import Study
 from truthful.version import __version__
 
@@ -33,7 +35,6 @@ MECHANISM_PARAMETERS = (
     "base_payment",
     "score_weight",
 )
-EPSILON_RANGE = (1e-6, 100.0)
 LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
@@ -54,6 +55,8 @@ class Plan:
     mechanism: Mechanism
     absent_share: float = ABSENT_SHARE
     failure_probability: float = FAILURE_PROBABILITY
+    answer: Answer | None = field(default=None, repr=False)
+    """What was asked and compared, if the parameters were solved for. No part of what the plan promises."""
 
     def __post_init__(self) -> None:
         check.integer("players", self.players, least=2)
@@ -107,6 +110,7 @@ class Plan:
             "sha256": self.sha256,
             **self._promise(),
             "guarantees": self.guarantees.record(),
+            **({} if self.answer is None else {"design": self.answer.record()}),
             "declaration": self.study.declaration(),
         }
 
@@ -171,37 +175,114 @@ class Plan:
 def design(
     study: Study,
     *,
-    players: int,
-    epsilon: float,
-    score_weight: float,
-    base_payment: float | None = None,
-    estimator: str | None = None,
-    absent_share: float = ABSENT_SHARE,
+    players: int | None = None,
+    budget: float | None = None,
+    accuracy: float | None = None,
+    epsilon: float | None = None,
+    lie: float | None = None,
+    accuracy_of: str = "coefficients",
+    least_slope: float = LEAST_SLOPE,
+    score_weight: float | None = None,
     failure_probability: float = FAILURE_PROBABILITY,
     **parameters: Any,
 ) -> Plan:
-    """A plan with these parameters.
+    """The best plan for what is given: two of players, budget, accuracy and epsilon, and if need be more.
 
-    Without an estimator: `known-design` where the study declares the features' law, `noisy-statistics` where they are
-    observed. Without a base payment: the least that keeps every payment from being negative.
+    With a budget the guaranteed error is the least that the money buys; with an accuracy the cost is the least that it
+    needs. Any further parameter is kept as given. Raises Infeasible, with what would help, if there is no such plan.
+
+    With a score_weight nothing is solved for: players, epsilon and the parameters are the plan. Then the estimator is
+    by default `known-design` where the study declares the features' law, `noisy-statistics` where they are observed,
+    and the base payment the least that keeps every payment from being negative.
     """
-    unknown = sorted(set(parameters) - set(MECHANISM_PARAMETERS))
+    unknown = sorted(set(parameters) - set(PARAMETERS))
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
-    Sigma = study.second_moments
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if score_weight is not None:
+        goals = {"budget": budget, "accuracy": accuracy, "lie": lie}
+        _refuse_goals([name for name, value in goals.items() if value is not None])
+        return _explicit(
+            study,
+            _needed("players", players),
+            _needed("epsilon", epsilon),
+            score_weight,
+            failure_probability,
+            given,
+        )
+    if "base_payment" in given:
+        raise InputError(
+            f"base_payment is {given['base_payment']!r}, without a score_weight. Give both, with players and epsilon, "
+            "or leave both to be solved for."
+        )
+    answered = answer(
+        study,
+        Goals(
+            players=players,
+            budget=budget,
+            accuracy=accuracy,
+            epsilon=epsilon,
+            lie=lie,
+            accuracy_of=accuracy_of,
+            least_slope=least_slope,
+            failure_probability=failure_probability,
+            pins={name: given.pop(name) for name in PINS if name in given},
+            **given,
+        ),
+    )
+    found = answered.best.parameters()
+    return replace(_explicit(study, answered.players, **_split(found)), answer=answered)
+
+
+def _explicit(
+    study: Study,
+    players: int,
+    epsilon: float,
+    score_weight: float,
+    failure_probability: float,
+    parameters: dict[str, Any],
+) -> Plan:
+    """A plan with these parameters."""
+    chosen, Sigma = dict(parameters), study.second_moments
+    absent_share = chosen.pop("absent_share", ABSENT_SHARE)
+    base_payment = chosen.pop("base_payment", None)
+    estimator = chosen.pop("estimator", None) or ("noisy-statistics" if Sigma is None else "known-design")
     mechanism = Mechanism(
         epsilon=check.positive("epsilon", epsilon),
         score_weight=check.nonnegative("score_weight", score_weight),
         base_payment=0.0 if base_payment is None else check.nonnegative("base_payment", base_payment),
-        estimator=estimator or ("noisy-statistics" if Sigma is None else "known-design"),
+        estimator=estimator,
         design=Sigma,
-        **parameters,
+        **chosen,
     )
     if base_payment is None:
         mechanism = mechanism.with_base_payment(score_weight * mechanism.scoring.loss(study.beliefs.radius))
     return Plan(
         study, check.integer("players", players, least=2), mechanism, absent_share, failure_probability
     )
+
+
+def _split(found: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a solution as `_explicit` takes them."""
+    given = {name: value for name, value in found.items() if value is not None}
+    own = {name: given.pop(name) for name in ("epsilon", "score_weight", "failure_probability")}
+    return {**own, "parameters": given}
+
+
+def _needed(name: str, value: Any) -> Any:
+    if value is None:
+        raise InputError(
+            f"{name} is missing: with a score_weight nothing is solved for. Give {name}, or leave score_weight out and "
+            "give a budget or an accuracy."
+        )
+    return value
+
+
+def _refuse_goals(names: list[str]) -> None:
+    if names:
+        raise InputError(
+            f"{names[0]} and score_weight are both given: then nothing is left to solve for. Leave one of them out."
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:

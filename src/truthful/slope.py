@@ -25,8 +25,8 @@ def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
     """
     beliefs, m = study.beliefs, max(1, players // 2)
     r = math.sqrt(study.mean_square_norm)
-    scale = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer) * _stretch(
-        study, mechanism
+    scale = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer) * stretch(
+        study, mechanism.peers
     )
     edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
     y = np.linspace(-edge, edge, POINTS)
@@ -41,9 +41,9 @@ def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float
     return np.asarray(r * u + beliefs.noise.sample(rng, DRAWS))
 
 
-def _stretch(study: Study, mechanism: Mechanism) -> float:
+def stretch(study: Study, peer_estimator: str) -> float:
     """‖A x‖/‖x‖ for the noise A v in a peer estimate, in root mean square over the design."""
-    if mechanism.peers == "ridge-free":
+    if peer_estimator == "ridge-free":
         return 1.0
     Sigma = study.second_moments
     if Sigma is None:

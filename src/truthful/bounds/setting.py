@@ -25,11 +25,12 @@ class Model:
     """y = θ·x + z with ‖x‖ ≤ 1, ‖θ‖ ≤ R, z independent with mean 0 on [−M, M]; Σ = E[x xᵀ].
 
     least_eigenvalue: of Σ; 0 where nothing is declared. greatest_eigenvalue: of Σ; at most 1 because ‖x‖ ≤ 1.
-    inverse_square: ‖Σ⁻¹‖²_F. inverse_trace: tr Σ⁻¹. sampling_variance: sup over ‖θ‖ ≤ R of tr Cov(Σ⁻¹xy). direction_variance: sup over unit e
-    and ‖θ‖ ≤ R of Var(e·Σ⁻¹xy). reach: sup of ‖Σ⁻¹x‖ over the features. leverage: sup of xᵀΣ⁻¹x over the features.
-    prediction_variance: sup over ‖θ‖ ≤ R of tr Cov(Σ^(−1/2)xy), the same for the predictions of x·θ̂ on average over x.
-    These seven are infinite where Σ is unknown. prior_square: E‖θ‖² under the prior, the error of answering with its
-    mean. mean_square: E[(θ·x)²]. mean_square_norm: E‖x‖². ball: x is uniform on the ball.
+    inverse_square: ‖Σ⁻¹‖²_F. inverse_trace: tr Σ⁻¹. sampling_variance: sup over ‖θ‖ ≤ R of tr Cov(Σ⁻¹xy).
+    direction_variance: sup over unit e and ‖θ‖ ≤ R of Var(e·Σ⁻¹xy). prediction_variance: sup over ‖θ‖ ≤ R of
+    tr Cov(Σ^(−1/2)xy), for predictions x·θ̂ on average over x. reach: sup of ‖Σ⁻¹x‖ over the features. leverage: sup of
+    xᵀΣ⁻¹x over the features. These seven are infinite where Σ is unknown.
+    prior_square: E‖θ‖² under the prior, the error of answering with its mean. mean_square: E[(θ·x)²].
+    mean_square_norm: E‖x‖². ball: x is uniform on the ball.
     """
 
     dimension: int
@@ -122,8 +123,9 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("n", "epsilon"):
-            if not np.all(np.asarray(getattr(self, name)) > 0):
-                raise InputError(f"{name} is {getattr(self, name)!r}; it must be above 0.")
+            values = np.asarray(getattr(self, name))
+            if not np.all(values > 0):
+                raise InputError(f"{name} is {values[~(values > 0)].flat[0]}; it must be above 0.")
         if not np.all((np.asarray(self.beta) > 0) & (np.asarray(self.beta) < 1)):
             raise InputError(f"beta is {self.beta!r}; a probability must lie between 0 and 1.")
         check.share("xi", self.xi)

@@ -1,0 +1,10 @@
+"""The planner: any sufficient few of players, budget, accuracy, privacy and lie size, solved for the rest.
+
+Goals ──answer──▶ Answer (the best Solution, and those it was chosen from), or Infeasible with what would help
+"""
+
+from truthful.planner.goals import Goals
+from truthful.planner.infeasible import Infeasible, Remedy
+from truthful.planner.planner import Answer, Worth, answer, worth
+
+__all__ = ["Answer", "Goals", "Infeasible", "Remedy", "Worth", "answer", "worth"]

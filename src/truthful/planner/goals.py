@@ -1,0 +1,84 @@
+"""What an analyst asks of a plan: some of players, budget, accuracy, privacy and lie size; the rest is solved for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from truthful import check
+from truthful.errors import InputError
+from truthful.mechanism import PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
+from truthful.scoring import RULES
+from truthful.study import Study
+
+ACCURACIES = ("coefficients", "predictions")
+#: Parameters that an analyst may fix beforehand; the search then leaves them alone.
+PINS = ("absent_share", "public_share", "gram_share", "regularization", "peer_regularization")
+LEAST_SLOPE = 0.5
+MOST_PLAYERS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Goals:
+    """What must hold. None: free, to be solved for.
+
+    budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
+    largest error allowed, in raw response units, of the coefficients or of predictions (`accuracy_of`). lie: the
+    largest lie that may pay, in units of the own prediction; R/2 if not given. least_slope: how steeply a clipped
+    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive.
+    """
+
+    players: int | None = None
+    budget: float | None = None
+    accuracy: float | None = None
+    epsilon: float | None = None
+    lie: float | None = None
+    accuracy_of: str = "coefficients"
+    estimator: str | None = None
+    peer_estimator: str | None = None
+    rule: str = "quadratic"
+    payments: str = "never-negative"
+    failure_probability: float = 0.01
+    least_slope: float = LEAST_SLOPE
+    pins: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.players is not None and check.integer("players", self.players, least=2) > MOST_PLAYERS:
+            raise InputError(f"players is {self.players}; plans are made for up to {MOST_PLAYERS:,}.")
+        for name in ("budget", "accuracy", "epsilon", "lie"):
+            if getattr(self, name) is not None:
+                check.positive(name, getattr(self, name))
+        check.choice("accuracy_of", self.accuracy_of, ACCURACIES)
+        check.choice("rule", self.rule, tuple(RULES))
+        check.choice("payments", self.payments, PAYMENTS)
+        check.share("failure_probability", self.failure_probability)
+        check.share("least_slope", self.least_slope)
+        if self.estimator is not None:
+            check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)
+        if self.peer_estimator is not None:
+            check.choice("peer_estimator", self.peer_estimator, PEER_ESTIMATORS)
+        self._require_enough()
+
+    def _require_enough(self) -> None:
+        """Players and one more of budget, accuracy, epsilon; or two of those three."""
+        given = [name for name in ("budget", "accuracy", "epsilon") if getattr(self, name) is not None]
+        if len(given) + (self.players is not None) < 2:
+            have = f"{given[0]} alone" if given else "players alone" if self.players else "nothing"
+            raise InputError(
+                f"A plan cannot be solved for from {have}. Give two of players, budget, accuracy and epsilon: "
+                "for example players and budget, or players and accuracy."
+            )
+
+    def lie_size(self, study: Study) -> float:
+        """The largest lie that may pay; by default half the largest prediction."""
+        return study.beliefs.radius / 2 if self.lie is None else self.lie
+
+    def error(self, study: Study) -> float | None:
+        """The accuracy asked for as a mean squared error in normalised units."""
+        return None if self.accuracy is None else (self.accuracy / study.response_unit) ** 2
+
+    def record(self) -> dict[str, Any]:
+        """What was asked, as it is written into a plan."""
+        names = ("players", "budget", "accuracy", "epsilon", "lie")
+        asked = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {**asked, **({"accuracy_of": self.accuracy_of} if self.accuracy is not None else {})}
