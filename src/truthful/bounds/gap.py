@@ -40,21 +40,27 @@ _CHANCES: Floats = np.logspace(-1, -15, 15)
 
 
 def known_design_gap(s: Setting) -> Floats:
-    """Liars move Σ⁻¹Xᵀy/m along x by 2Y·E[|xᵀΣ⁻¹x'|; x' lies]; otherwise the peers' prediction is unbiased."""
+    """Liars move Σ⁻¹Xᵀy/m along x by 2Y·E[|xᵀΣ⁻¹x'|; x' lies]; otherwise the peers' prediction is unbiased.
+
+    Its sampling error has a variance of at most (R²+σ²)·xᵀΣ⁻¹x/m, and its noise the scale s‖Σ⁻¹x‖ ≥ s·xᵀΣ⁻¹x: their
+    ratio, which counts in the second order, is at most (R²+σ²)/(ms) in every direction.
+    """
     model = s.model
     lies = 2 * model.response_bound * expected_pull(model, s.alpha)
     if not s.clipped:
         return lies
-    noise = peer_scale(s, most_half(s.n)) / model.greatest_eigenvalue
-    return _smoothed(s, lies, model.direction_variance / least_half(s.n), noise)
+    m, scale, square = least_half(s.n), peer_scale(s, most_half(s.n)), model.radius**2 + model.noise_variance
+    variance = min(model.direction_variance, square * model.leverage) / m
+    ratio = min(model.direction_variance * model.greatest_eigenvalue, square) / (m * scale)
+    return _smoothed(s, lies, variance, ratio, scale / model.greatest_eigenvalue)
 
 
 def ridge_gap(s: Setting) -> Floats:
     """The free ridge scored against its own shrunk curve, for features uniform on the ball; A = (γI + XᵀX)⁻¹.
 
-    Lies δ by k of the m peers move it by ‖AXᵀδ‖ ≤ min(2Yk/(γ+λ_min), Y√(k/γ)), and E[k] ≤ αm: so by
-    2Yα/(γ/m + (1−ξ)λ_min(Σ)) on the spectrum event, by Y√(m/γ) off it, and by Y√(αm/γ) in any case, m being at most
-    the largest half. The factor of the curve is known up to RELATIVE_ERROR.
+    Lies δ by k of the m peers move it by ‖AXᵀδ‖ ≤ 2Y·min(k/(γ+λ_min), √(k/(γ+λ_min)), √(k/4γ)), and E[k] ≤ αm: so by
+    2Y·min(κ, √κ), κ = α/(γ/m + (1−ξ)λ_min(Σ)), on the spectrum event, by Y√(m/γ) off it, and by Y√(αm/γ) in any case,
+    m being at most the largest half. The factor of the curve is known up to RELATIVE_ERROR.
     """
     model, gamma = s.model, np.asarray(s.half_gamma, dtype=np.float64)
     Y, n = model.response_bound, np.asarray(s.n, dtype=np.float64)
@@ -62,12 +68,14 @@ def ridge_gap(s: Setting) -> Floats:
         return np.full(np.broadcast_shapes(n.shape, gamma.shape), np.inf)
     most, xi = most_half(n), _leading(_TOLERANCES, n, s.alpha, gamma)
     off = shortfall_chance(model, least_half(n), xi)
-    on_event = 2 * Y * s.alpha / (gamma / most + (1 - xi) * model.least_eigenvalue)
+    kappa = s.alpha / (gamma / most + (1 - xi) * model.least_eigenvalue)
+    on_event = 2 * Y * np.minimum(kappa, np.sqrt(kappa))
     always = Y * np.sqrt(s.alpha * n / gamma)
     lies = np.minimum((on_event + off * Y * np.sqrt(most / gamma)).min(axis=0), always)
     lies = lies + RELATIVE_ERROR * model.radius
     if s.clipped:
-        return _smoothed(s, lies, _ridge_variance(s, gamma), peer_scale(s, least_half(n)))
+        variance, scale = _ridge_variance(s, gamma), peer_scale(s, least_half(n))
+        return _smoothed(s, lies, variance, variance / scale, scale)
     return _unless_lopsided(lies, always + RELATIVE_ERROR * model.radius)
 
 
@@ -91,7 +99,7 @@ def noisy_statistics_gap(s: Setting) -> Floats:
     """For θ̂ = Ĝ⁻¹(Xᵀy/m + v) with Ĝ = G + N, G = XᵀX/m: the best over the probability of the bad event.
 
     ν is a quantile of ‖N‖, the bad event is ‖N‖ > ν or a failing spectrum; off it G ≥ λ = (1−ξ)λ_min(Σ), the floor ℓ
-    changes nothing, because λ − ν ≥ ℓ, and lies move θ̂ by 2Yk/m/(λ−ν), k being their number.
+    changes nothing, because λ − ν ≥ ℓ, and k lies move θ̂ by 2Y·min(k/m, √(λk/m))/(λ−ν), as Ĝ⁻¹GĜ⁻¹ ≤ λ/(λ−ν)².
 
     Unclipped, Ĝ⁻¹G − I = −G⁻¹N + (G⁻¹N)² − (G⁻¹N)³ + G⁻¹NĜ⁻¹NG⁻¹NG⁻¹N, and N and −N have one law: along x it moves θ
     by at most R·E‖Nθ'‖²/λ²·(1 + t²/(1−t)), t = ν/λ, θ' a unit vector. On the bad event by at most R + Y/ℓ.
@@ -110,23 +118,25 @@ def noisy_statistics_gap(s: Setting) -> Floats:
         if not s.clipped:
             t = 1 - margin / least
             second_order = R * statistics / least**2 * (1 + t**2 / (1 - t))
-            bounds = 2 * Y * s.alpha / margin + second_order + bad * (R + Y * s.n / (floor * m))
+            lies = 2 * Y * np.minimum(s.alpha, np.sqrt(s.alpha * least)) / margin
+            bounds = lies + second_order + bad * (R + Y * s.n / (floor * m))
         else:
-            liars = np.sqrt(np.square(s.alpha) + s.alpha / m)  # the root mean square of k/m
+            liars = np.square(s.alpha) + s.alpha / m  # the mean square of k/m
+            lies = 2 * Y * np.sqrt(np.minimum(liars, s.alpha * least)) / margin
             errors = (model.noise_variance * least / m + R**2 * statistics) / margin**2
-            bounds = 2 * Y * liars / margin + np.sqrt(errors + bad * (2 * R) ** 2)
+            bounds = lies + np.sqrt(errors + bad * (2 * R) ** 2)
     return np.asarray(np.where(margin >= floor, bounds, np.inf).min(axis=0))
 
 
-def _smoothed(s: Setting, lies: Numbers, variance: Numbers, scale: Numbers) -> Floats:
+def _smoothed(s: Setting, lies: Numbers, variance: Numbers, ratio: Numbers, scale: Numbers) -> Floats:
     """The gap of clipped predictions: lies, and the sampling error by the better of its two orders.
 
-    scale is the least that the noise along x can have. No prediction is further than 2R from another.
+    ratio is the most that a variance is of the scale of the noise in the same direction, and scale the least that that
+    scale can be. No prediction is further than 2R from another.
     """
     R, d = s.model.radius, s.model.dimension
     slope = 2 * L2Laplace(d, 1.0).marginal_cdf(R / np.asarray(scale)) - 1
-    curvature = _peak(d) / np.asarray(scale)
-    sampling = np.minimum(slope * np.sqrt(variance), curvature * variance) / 2
+    sampling = np.minimum(slope * np.sqrt(variance), _peak(d) * ratio) / 2
     return _unless_lopsided(slope * lies + sampling, 2 * R)
 
 

@@ -1,0 +1,256 @@
+"""Worlds in which every bound is tried, and what the worst liars do there: the mechanism of many runs at once.
+
+Each function here is a plain twin of the package's; `test_bounds_gap.py` ties them to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from studies import DESIGNED
+
+from truthful.beliefs import Beliefs
+from truthful.beliefs.curves import Clipped
+from truthful.bounds import Model, Setting
+from truthful.bounds.scales import FLOOR_POWER, gram_scale, peer_scale, public_scale
+from truthful.bounds.spectrum import least_half
+from truthful.check import Floats
+from truthful.costs import ParetoCosts
+from truthful.estimators.shrinkage import shrinkage_factor
+from truthful.guarantees import model
+from truthful.noise import L2Laplace
+from truthful.study import Study
+
+COSTS = ParetoCosts(tail=2.0, scale=0.05)
+SIX = 6.0
+
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A study, and a law of its features."""
+
+    study: Study
+    draw: Callable[[Rng, int], Floats]
+
+    @property
+    def model(self) -> Model:
+        return model(self.study)
+
+    @property
+    def beliefs(self) -> Beliefs:
+        return self.study.beliefs
+
+    @property
+    def dimension(self) -> int:
+        return self.study.dimension
+
+    @property
+    def inverse(self) -> Floats:
+        """Σ⁻¹; of the corners of a cube if the study does not know it."""
+        Sigma = self.study.second_moments
+        if Sigma is None:
+            return np.eye(self.dimension) * self.dimension
+        return np.asarray(np.linalg.inv(Sigma), dtype=np.float64)
+
+    def people(self, rng: Rng, runs: int, n: int, theta: Floats) -> tuple[Floats, Floats]:
+        """Features and true answers: y = θ·x + z."""
+        X = self.draw(rng, runs * n).reshape(runs, n, self.dimension)
+        z = self.beliefs.noise.sample(rng, runs * n).reshape(runs, n)
+        return X, X @ theta + z
+
+    def farthest(self) -> Floats:
+        """Features of the greatest weight xᵀΣ⁻¹x, of a large sample and the first unit vector."""
+        X = np.vstack([self.draw(np.random.default_rng(0), 2000), np.eye(self.dimension)[:1]])
+        if self.study.design.kind != "unit-ball":
+            X = X[:-1]
+        return np.asarray(X[np.argmax(np.einsum("nd,de,ne->n", X, self.inverse, X))])
+
+    def worst_theta(self) -> Floats:
+        """The θ of norm R at which the sampling error of a known design is largest: an eigenvector."""
+        total = np.zeros((self.dimension, self.dimension))
+        if self.study.second_moments is not None:
+            for w in self.inverse.T:
+                total += self.study.weighted_moments(w)
+        return np.asarray(self.beliefs.radius * np.linalg.eigh(total)[1][:, -1])
+
+
+def _text(features: str, design: str, beliefs: str) -> str:
+    head = 'name = "W"\ncurrency = "EUR"\nintercept = false\n[response]\nname = "y"\nlow = -1\nhigh = 1\n'
+    costs = '[costs]\nkind = "pareto"\ntail = 2.0\nscale = 0.05\n'
+    return f"{head}{features}[design]\n{design}\n[beliefs]\n{beliefs}\n{costs}"
+
+
+def _ball(d: int, beliefs: str) -> World:
+    names = "".join(f'[[features]]\nname = "x{j}"\n' for j in range(d))
+    study = Study.parse(_text(names, 'kind = "unit-ball"', beliefs))
+    return World(study, lambda rng, size: study.normalise(study.sample_features(rng, size)))
+
+
+def _corners(d: int, design: str) -> World:
+    """Features at the corners of a cube: no law of these second moments has more weight in its features."""
+    names = "".join(f'[[features]]\nname = "x{j}"\nlow = -1\nhigh = 1\n' for j in range(d))
+    study = Study.parse(_text(names, design, "radius = 0.8\nnoise_bound = 0.4"))
+    return World(study, lambda rng, size: np.asarray((rng.integers(0, 2, (size, d)) * 2.0 - 1) / d**0.5))
+
+
+@cache
+def world(name: str) -> World:
+    """The spread: dimensions 1 to 10, all designs, both priors, both noises, small and large R and M."""
+    if name == "uniform":
+        study = Study.parse(DESIGNED)
+        return World(study, lambda rng, size: study.normalise(study.sample_features(rng, size)))
+    identity = str((np.eye(3) / 3).tolist())
+    makers: dict[str, Callable[[], World]] = {
+        "ball 1": lambda: _ball(1, 'radius = 0.5\nnoise_bound = 1.0\nnoise = "uniform"'),
+        "ball 2": lambda: _ball(2, "radius = 1.0\nnoise_bound = 1.0"),
+        "ball 5": lambda: _ball(5, 'radius = 2.0\nnoise_bound = 0.5\nprior = "normal"\nprior_sd = 0.7'),
+        "ball 10": lambda: _ball(10, 'radius = 0.7\nnoise_bound = 0.3\nnoise = "uniform"'),
+        "covariance": lambda: _corners(3, f'kind = "covariance"\nmatrix = {identity}'),
+        "observed": lambda: _corners(3, f'kind = "observed"\nleast_eigenvalue = {1 / 3}'),
+    }
+    return makers[name]()
+
+
+BALLS = ("ball 1", "ball 2", "ball 5", "ball 10")
+DESIGNS = (*BALLS, "uniform", "covariance")
+
+
+def setting(where: World, **numbers: float | str) -> Setting:
+    """The setting of a bound: everyday numbers, but for those given."""
+    usual: dict[str, float | str] = {
+        "n": 1000,
+        "epsilon": 1.0,
+        "alpha": 0.0,
+        "beta": 0.01,
+        "b": 0.5,
+        "a": 3.0,
+    }
+    return Setting(model=where.model, costs=COSTS, **{**usual, **numbers})  # type: ignore[arg-type]
+
+
+# Estimates without privacy noise, for all runs at once
+
+
+def fitted(estimator: str, where: World, X: Floats, y: Floats, gamma: float = math.nan) -> Floats:
+    """θ̂ of every run, before noise is added."""
+    cross = np.einsum("knd,kn->kd", X, y)
+    if estimator == "known-design":
+        return np.asarray(cross / X.shape[1] @ where.inverse)
+    values, vectors = np.linalg.eigh(X.transpose(0, 2, 1) @ X)
+    along = np.einsum("kdj,kd->kj", vectors, cross)
+    penalty = np.full((len(X), 1), gamma if estimator.startswith("ridge") else 0.0)
+    if estimator == "ridge-ball":  # the least penalty from γ on that brings the minimiser into the ball
+        low, high = penalty, penalty + np.linalg.norm(cross, axis=1, keepdims=True) / where.beliefs.radius
+        for _ in range(60):
+            middle = (low + high) / 2
+            outside = np.linalg.norm(along / (values + middle), axis=1, keepdims=True) > where.beliefs.radius
+            low, high = np.where(outside, middle, low), np.where(outside, high, middle)
+        inside = np.linalg.norm(along / (values + penalty), axis=1, keepdims=True) <= where.beliefs.radius
+        penalty = np.where(inside, penalty, high)
+    return np.asarray(np.einsum("kdj,kj->kd", vectors, along / (values + penalty)))
+
+
+def influence(estimator: str, where: World, X: Floats, gamma: float = math.nan) -> Floats:
+    """The matrix M of every run with ∂θ̂/∂y_j = M x_j, of unconstrained estimates without noise."""
+    if estimator == "known-design":
+        return np.broadcast_to(where.inverse / X.shape[1], (len(X), *where.inverse.shape))
+    penalty = gamma if estimator.startswith("ridge") else 0.0
+    return np.asarray(np.linalg.inv(X.transpose(0, 2, 1) @ X + penalty * np.eye(X.shape[2])))
+
+
+def worst_reports(where: World, X: Floats, y: Floats, w: Floats, liars: int) -> Floats:
+    """The k reports that push Σ_j (x_j·w)y_j up the most, by people who know all features and answers: ±Y."""
+    if liars == 0:
+        return y
+    Y, weight = where.beliefs.response_bound, np.einsum("knd,kd->kn", X, w)
+    chosen = np.argpartition(weight * y - np.abs(weight) * Y, liars - 1, axis=1)[:, :liars]
+    lied = y.copy()
+    np.put_along_axis(lied, chosen, Y * np.sign(np.take_along_axis(weight, chosen, 1)), 1)
+    return lied
+
+
+def symmetric_noise(rng: Rng, runs: int, d: int, scale: float) -> Floats:
+    """N with density ∝ exp(−‖N‖_F/scale) on the symmetric matrices."""
+    rows, columns = np.triu_indices(d)
+    v = L2Laplace(len(rows), scale).sample(rng, runs) / np.where(rows == columns, 1.0, math.sqrt(2))
+    N = np.zeros((runs, d, d))
+    N[:, rows, columns] = v
+    N[:, columns, rows] = v
+    return N
+
+
+def floored_inverse(G: Floats, floor: float) -> Floats:
+    values, vectors = np.linalg.eigh(G)
+    return np.asarray(np.einsum("kij,kj,klj->kil", vectors, 1 / np.maximum(values, floor), vectors))
+
+
+# What is observed of the quantities that bounds bound
+
+
+def errors(
+    where: World, s: Setting, theta: Floats, rng: Rng, runs: int, toward: Floats | None = None
+) -> Floats:
+    """θ̂ − θ of the published estimate in many runs, the worst αn people lying.
+
+    They push along `toward` (by default against θ), and then, three times, along what they have achieved.
+    """
+    n, gamma = int(s.n), float(s.gamma)
+    X, y = where.people(rng, runs, n, theta)
+    M, reports = influence(s.estimator, where, X, gamma), y
+    push = np.broadcast_to(-theta if toward is None else toward, (runs, len(theta)))
+    for _ in range(4 if s.alpha else 0):
+        w = np.einsum("kij,kj->ki", M, push)
+        reports = worst_reports(where, X, y, w, math.floor(float(s.alpha) * n + 1e-9))
+        push = fitted(s.estimator, where, X, reports, gamma) - theta
+    v = L2Laplace(where.dimension, float(public_scale(s))).sample(rng, runs)
+    if s.estimator == "noisy-statistics":
+        scale = float(gram_scale(s, n, s.epsilon_public))
+        G = X.transpose(0, 2, 1) @ X / n + symmetric_noise(rng, runs, where.dimension, scale)
+        inverse = floored_inverse(G, scale * where.dimension**FLOOR_POWER)
+        return np.asarray(
+            np.einsum("kij,kj->ki", inverse, np.einsum("knd,kn->kd", X, reports) / n + v) - theta
+        )
+    stretch = where.inverse if s.estimator == "known-design" else np.eye(where.dimension)
+    return np.asarray(fitted(s.estimator, where, X, reports, gamma) + v @ stretch - theta)
+
+
+def gaps(where: World, s: Setting, x: Floats, theta: Floats, rng: Rng, runs: int) -> Floats:
+    """p − q in many runs of a half of the least size, averaged over the noise v, given θ.
+
+    Those with most weight along x lie, against θ·x. A player whose answer says that θ is this one holds q = ‖x‖ψ(u).
+    """
+    m, R, r, d = int(least_half(s.n)), where.beliefs.radius, float(np.linalg.norm(x)), where.dimension
+    gamma, estimator = float(s.half_gamma), s.peer_estimator
+    X, y = where.people(rng, runs, m, theta)
+    w = -np.sign(theta @ x) * influence(estimator, where, X, gamma) @ x
+    y = worst_reports(where, X, y, w, math.floor(float(s.alpha) * m + 1e-9))
+    scale: Floats | float = float(peer_scale(s, m))
+    if estimator == "noisy-statistics":
+        gram = float(gram_scale(s, m, s.epsilon_peer))
+        G = X.transpose(0, 2, 1) @ X / m + symmetric_noise(rng, runs, d, gram)
+        spread = floored_inverse(G, gram * d**FLOOR_POWER) @ x
+        u, scale = np.einsum("ki,kni,kn->k", spread, X, y) / m / r, scale * np.linalg.norm(spread, axis=1) / r
+    else:
+        u = fitted(estimator, where, X, y, gamma) @ x / r
+        scale *= float(np.linalg.norm(where.inverse @ x)) / r if estimator == "known-design" else 1.0
+    truth = theta @ x / r * (shrinkage_factor(m, gamma, d) if estimator == "ridge-free" else 1.0)
+    if not s.clipped:
+        return np.asarray(r * (u - truth))
+    curve = Clipped(R, d)
+    return np.asarray(r * (curve(u, scale) - curve(np.full(runs, truth), scale)))
+
+
+def mean_and_error(values: Floats) -> tuple[float, float]:
+    """The mean, and its standard error."""
+    return float(values.mean()), float(values.std() / math.sqrt(len(values)))
+
+
+def squares(vectors: Floats) -> tuple[float, float]:
+    """The mean of ‖·‖² over the runs, and its standard error."""
+    return mean_and_error(np.sum(vectors**2, axis=1))
