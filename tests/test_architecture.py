@@ -75,8 +75,9 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("settlement.settlement",),
     ("settlement",),
     # show
-    ("demo", "progress", "promises"),
+    ("demo", "progress", "promises", "comparison"),
     ("show",),
+    ("show_plan", "show_errata", "options"),
     # the doors
     ("cli", "sklearn"),
 )

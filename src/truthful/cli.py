@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from truthful import options
 from truthful.errors import TruthfulError
 from truthful.version import __version__
 
@@ -35,7 +36,6 @@ Seed = Annotated[
     int | None,
     typer.Option(help="Repeat a run exactly. The result is marked a rehearsal: it protects nobody."),
 ]
-PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def before_commands(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
@@ -92,116 +92,69 @@ def new(
         _print_json({"study": str(path)})
         return
     print(f"Wrote {path}. Edit it, then see what it can promise:")
-    print(f"  truthful plan {path} --players 20000 --epsilon 0.1 --score-weight 0.17")
+    print(f"  truthful plan {path} --players 20000 --budget 5000")
 
 
-@app.command(
-    epilog="Example: truthful plan study.toml --players 20000 --epsilon 0.1 --score-weight 0.17 --save plan.json"
-)
+@app.command(epilog="Example: truthful plan study.toml --players 20000 --budget 5000 --save plan.json")
 def plan(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
-    players: Annotated[int, typer.Option(help="Most players that will take part.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy: the total ε. Smaller is more private.")],
-    score_weight: Annotated[
-        float,
-        typer.Option(
-            help="b: how much a payment depends on the answer, in currency. By default nobody is paid more than 4bR², "
-            "R being the bound of the coefficients (the study's signal).",
-            rich_help_panel=PAYING,
-        ),
-    ],
-    base_payment: Annotated[
-        float | None,
-        typer.Option(
-            help="a: what a payment starts from. Default: the least with which no payment can be negative.",
-            rich_help_panel=PAYING,
-        ),
-    ] = None,
-    rule: Annotated[
-        str, typer.Option(help="quadratic, or brier (the paper's).", rich_help_panel=PAYING)
-    ] = "quadratic",
-    payments: Annotated[
-        str,
-        typer.Option(
-            help="never-negative, or expected (research and rehearsals only).", rich_help_panel=PAYING
-        ),
-    ] = "never-negative",
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            help="known-design, noisy-statistics, ridge-ball or ridge-free. Default: known-design if the study "
-            "declares how features are distributed, else noisy-statistics.",
-            rich_help_panel=ESTIMATING,
-        ),
-    ] = None,
-    peer_estimator: Annotated[
-        str | None,
-        typer.Option(
-            help="The estimator of the two halves. Default: the same (ridge-free for ridge-ball).",
-            rich_help_panel=ESTIMATING,
-        ),
-    ] = None,
-    regularization: Annotated[
-        float | None,
-        typer.Option(help="γ: the ridge penalty; the ridges need one.", rich_help_panel=ESTIMATING),
-    ] = None,
-    peer_regularization: Annotated[
-        float | None, typer.Option(help="γ of the two halves. Default: the same.", rich_help_panel=ESTIMATING)
-    ] = None,
-    public_share: Annotated[
-        float,
-        typer.Option(
-            help="Share of ε spent on the published estimate; the two halves get the rest.",
-            rich_help_panel=ESTIMATING,
-        ),
-    ] = 0.9,
-    gram_share: Annotated[
-        float,
-        typer.Option(
-            help="noisy-statistics: share of ε spent on the features' second moments.",
-            rich_help_panel=ESTIMATING,
-        ),
-    ] = 0.5,
-    absent_share: Annotated[
-        float, typer.Option(help="α: share of players who may misreport.", rich_help_panel=PROMISING)
-    ] = 0.002,
-    failure_probability: Annotated[
-        float, typer.Option(help="β: probability that more do.", rich_help_panel=PROMISING)
-    ] = 0.01,
-    save: Annotated[
-        Path | None, typer.Option(help="Write the plan here; `truthful settle` takes it.")
-    ] = None,
+    study: options.StudyFile,
+    players: options.Players = None,
+    budget: options.Budget = None,
+    accuracy: options.Accuracy = None,
+    accuracy_of: options.AccuracyOf = "coefficients",
+    epsilon: options.Epsilon = None,
+    lie: options.Lie = None,
+    score_weight: options.ScoreWeight = None,
+    base_payment: options.BasePayment = None,
+    rule: options.Rule = "quadratic",
+    payments: options.Payments = "never-negative",
+    least_slope: options.LeastSlope = 0.5,
+    estimator: options.Estimator = None,
+    peer_estimator: options.PeerEstimator = None,
+    regularization: options.Regularization = None,
+    peer_regularization: options.PeerRegularization = None,
+    public_share: options.PublicShare = None,
+    gram_share: options.GramShare = None,
+    absent_share: options.AbsentShare = None,
+    failure_probability: options.FailureProbability = 0.01,
+    save: options.Save = None,
+    chart: options.Chart = None,
     as_json: AsJson = False,
 ) -> None:
-    """State the mechanism and its five guarantees."""
+    """Solve for the best study, and state its five guarantees.
+
+    Give two of --players, --budget, --accuracy and --epsilon; the rest is solved for. If that cannot be done, you learn
+    why, and what would make it possible.
+    """
+    goals = {
+        name: value for name, value in locals().items() if name not in ("study", "save", "chart", "as_json")
+    }
     from truthful.plan import design
+    from truthful.planner import Infeasible
     from truthful.study import Study
 
-    planned = design(
-        Study.load(study),
-        players=players,
-        epsilon=epsilon,
-        score_weight=score_weight,
-        base_payment=base_payment,
-        estimator=estimator,
-        peer_estimator=peer_estimator,
-        regularization=regularization,
-        peer_regularization=peer_regularization,
-        public_share=public_share,
-        gram_share=gram_share,
-        payments=payments,
-        rule=rule,
-        absent_share=absent_share,
-        failure_probability=failure_probability,
-    )
+    try:
+        planned = design(Study.load(study), **goals)
+    except Infeasible as problem:
+        if not as_json:
+            raise
+        _print_json(problem.record())
+        raise typer.Exit(1) from None
     if save is not None:
         planned.save(save)
+    if chart is not None:
+        from truthful.charts import draw_frontier
+
+        draw_frontier(planned, chart)
     if as_json:
         _print_json(planned.record())
         return
-    from truthful.show import plan_view, show, terminal
+    from truthful.show import show, terminal
+    from truthful.show_plan import plan_view
 
     show(terminal(), *plan_view(planned))
+    if chart is not None:
+        print(f"Drew {chart}.")
     if save is None:
         print("To keep this plan, add --save plan.json.")
         return
@@ -329,6 +282,27 @@ def demo(
     from truthful.show import demo_view, show, terminal
 
     show(terminal(), *demo_view(shown))
+
+
+@app.command(epilog="Example: truthful errata E3")
+def errata(
+    number: Annotated[str | None, typer.Argument(help="One of them in full, as E3. Default: all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's claims next to what holds, computed, not quoted."""
+    from dataclasses import asdict
+
+    from truthful.errata import errata as compute
+    from truthful.errata import find
+
+    found = compute() if number is None else (find(number),)
+    if as_json:
+        _print_json([asdict(erratum) for erratum in found])
+        return
+    from truthful.show import show, terminal
+    from truthful.show_errata import errata_view, erratum_view
+
+    show(terminal(), *(errata_view(found) if number is None else erratum_view(found[0])))
 
 
 @app.command(epilog="Example: truthful symbols")

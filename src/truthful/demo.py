@@ -18,14 +18,11 @@ from truthful.plan import Plan, design
 from truthful.release import Verdict, verify
 from truthful.settlement import Progress, Settlement, settle
 from truthful.study import Study
+from truthful.words import money
 
 PLAYERS = 20_000
 LEAST_PLAYERS = 100  # fewer could leave a random half empty, or nothing to see
-EPSILON = 0.1
-# Enough of ε for the peers' predictions that clipping them hardly flattens what players are scored against.
-PUBLIC_SHARE = 0.8
-# With R = 0.6 the largest payment is a + bR² = 4bR² = 1.44 b, so 0.17 pays at most about 25 cents each.
-SCORE_WEIGHT = 0.17
+BUDGET_EACH = 0.25  # USD
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +49,14 @@ def demonstrate(
     _make(directory)
     study = _declare(directory)
     tell(f"Declared {study.name!r}: {study.dimension} coefficients, features assigned at random.")
-    plan = design(
-        study, players=players, epsilon=EPSILON, public_share=PUBLIC_SHARE, score_weight=SCORE_WEIGHT
-    )
+    # A plan says how many may take part; fewer may.
+    panel = max(players, PLAYERS)
+    plan = design(study, players=panel, budget=BUDGET_EACH * panel)
     plan.save(directory / "plan.json")
-    tell(f"Planned for {players:,} players at privacy ε = {EPSILON:g}.")
+    tell(
+        f"Planned for up to {panel:,} players and {money(BUDGET_EACH * panel, study.currency)}: privacy "
+        f"ε = {plan.mechanism.epsilon:.3g}."
+    )
     people = invent(study, players, np.random.default_rng(seed))
     pyarrow.parquet.write_table(people.reports, directory / "reports.parquet")
     tell(f"Invented {players:,} people and collected their answers.")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
-from truthful.guarantees import Guarantees, inaccurate_because, untruthful_because
+from truthful.guarantees import Guarantees, inaccurate_because, model, untruthful_because
 from truthful.plan import Plan
 from truthful.words import money, number, odds, percent
 
@@ -84,17 +85,21 @@ def _in_answers(promised: Guarantees, plan: Plan) -> str:
 
 
 def _accuracy(promised: Guarantees, plan: Plan) -> str:
+    """Errors next to what the prior mean has, which costs nothing."""
     rmse, study = promised.accuracy.rmse, plan.study
     if rmse is None:
         return f"{NOTHING}: {inaccurate_because(study)}"
-    guess = study.beliefs.radius * study.response_unit
+    guess = study.response_unit * math.sqrt(model(study).prior_square)
     if not rmse < guess:
         return (
-            f"{NOTHING}: the bound on the error of predictions is {number(rmse)}, and without asking anybody "
-            f"they are off by {number(guess)} at most. A larger epsilon, a smaller absent_share or more players would "
-            "help"
+            f"{NOTHING}: the bound on the error of coefficients is {number(rmse)}, and answering with the prior mean, "
+            f"without asking anybody, is off by {number(guess)}. More players or a larger epsilon would help"
         )
-    return f"predictions are off by at most {number(rmse)} (of {_width(plan)}), root mean square"
+    typical = number(promised.accuracy.prediction_rmse or rmse)
+    return (
+        f"coefficients (and so any prediction) are off by at most {number(rmse)} (of {_width(plan)}), root mean "
+        f"square; predictions of people like these by {typical}"
+    )
 
 
 def _participation(promised: Guarantees, plan: Plan) -> str:
@@ -109,17 +114,22 @@ def _participation(promised: Guarantees, plan: Plan) -> str:
 
 
 def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
-    """The cap holds whatever anybody does; only the average assumes anything."""
-    expected, cap = promised.budget.expected, promised.budget.cap
+    """The cap holds whatever anybody does; only the average and the likely total assume anything."""
+    expected, likely, cap = promised.budget.expected, promised.budget.likely, promised.budget.cap
     currency = plan.study.currency
-    average = "" if expected in (None, cap) else f"on average {money(expected or 0.0, currency)} or less"
+    parts = []
+    if likely is not None and (cap is None or likely < cap):
+        surely = percent(1 - 2 * plan.failure_probability)
+        parts.append(f"with {surely} probability at most {money(likely, currency)}")
+    if expected not in (None, cap):
+        parts.append(f"on average {money(expected or 0.0, currency)} or less")
     if cap is None:
-        return _promise("budget", promised, average or NOTHING)
+        return _promise("budget", promised, "; ".join(parts[::-1]) or NOTHING)
     certain = f"at most {money(cap, currency)} ({money(cap / players, currency)} each), whatever anybody does"
-    if not average:
+    if not parts:
         return Promise("budget", certain, "certain", ())
-    both = _promise("budget", promised, f"{certain}; {average}, given the assumptions")
-    return replace(both, given="cap: nothing\naverage: {}")
+    both = _promise("budget", promised, f"{certain}; {', '.join(parts)}, given the assumptions")
+    return replace(both, given="cap: nothing\nothers: {}")
 
 
 def _width(plan: Plan) -> str:

@@ -65,17 +65,6 @@ def guarantees_table(plan: Plan, players: int) -> Group:
     return Group(grid, Text("Assuming", "dim"), notes, "")
 
 
-def plan_view(plan: Plan) -> list[RenderableType]:
-    """A plan: what it promises, then its parameters."""
-    grid = table("How", "parameter", "value", right=("value",))
-    grid.add_row("players", f"{plan.players:,}")
-    noisy = "noisy-statistics" in (plan.mechanism.estimator, plan.mechanism.peers)
-    for name, value in plan.parameters().items():
-        if value is not None and (noisy or name != "gram_share"):
-            grid.add_row(name, f"{value:,.6g}" if isinstance(value, float) else str(value))
-    return [guarantees_table(plan, plan.players), grid]
-
-
 def coefficients_table(release: Release, truth: dict[str, float] | None = None) -> Table:
     """The published coefficients with their intervals, next to the truth where it is known (invented people)."""
     level = f"{release.interval_level:.0%}"

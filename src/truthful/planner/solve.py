@@ -131,8 +131,8 @@ def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:
         alpha=alpha,
         public_share=mesh.get("public_share", MOST_PUBLIC[terms.goals.payments]),
         gram_share=mesh.get("gram_share", 0.5),
-        gamma=mesh.get("regularization", math.nan),
-        peer_gamma=mesh.get("peer_regularization", math.nan),
+        gamma=(gamma := mesh.get("regularization", math.nan)),
+        peer_gamma=mesh.get("peer_regularization", gamma),
     )
 
 

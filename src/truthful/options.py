@@ -1,0 +1,122 @@
+"""The options of `truthful plan`, in the words of its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
+
+StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
+Players = Annotated[int | None, typer.Option(help="Most players that will take part.")]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="The most that all payments may cost, for certain (on average, with --payments expected). The plan is "
+        "then the most accurate that the money buys."
+    ),
+]
+Accuracy = Annotated[
+    float | None,
+    typer.Option(
+        help="The largest error allowed, in units of the answer, root mean square. The plan is then the cheapest that "
+        "guarantees it."
+    ),
+]
+AccuracyOf = Annotated[
+    str, typer.Option(help="What the error is of: coefficients, or predictions of people like these.")
+]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy: the total ε. Smaller is more private.")]
+Lie = Annotated[
+    float | None,
+    typer.Option(
+        help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units. "
+        "Default: half the largest prediction, R/2."
+    ),
+]
+ScoreWeight = Annotated[
+    float | None,
+    typer.Option(
+        help="b: how much a payment depends on the answer, in currency. With it nothing is solved for: players and "
+        "epsilon must be given.",
+        rich_help_panel=PAYING,
+    ),
+]
+BasePayment = Annotated[
+    float | None,
+    typer.Option(
+        help="a: what a payment starts from; only with --score-weight. Default: the least with which no payment can be "
+        "negative.",
+        rich_help_panel=PAYING,
+    ),
+]
+Rule = Annotated[str, typer.Option(help="quadratic, or brier (the paper's).", rich_help_panel=PAYING)]
+Payments = Annotated[
+    str,
+    typer.Option(help="never-negative, or expected (research and rehearsals only).", rich_help_panel=PAYING),
+]
+LeastSlope = Annotated[
+    float,
+    typer.Option(
+        help="How steeply clipped peer predictions must follow the truth for a typical person, between 0 and 1.",
+        rich_help_panel=PAYING,
+    ),
+]
+Estimator = Annotated[
+    str | None,
+    typer.Option(
+        help="known-design, noisy-statistics, ridge-ball or ridge-free. Default: the best; with --score-weight, "
+        "known-design if the study declares how features are distributed, else noisy-statistics.",
+        rich_help_panel=ESTIMATING,
+    ),
+]
+PeerEstimator = Annotated[
+    str | None,
+    typer.Option(
+        help="The estimator of the two halves. Default: the best; with --score-weight, the same (ridge-free for "
+        "ridge-ball).",
+        rich_help_panel=ESTIMATING,
+    ),
+]
+Regularization = Annotated[
+    float | None,
+    typer.Option(help="γ: the ridge penalty; the ridges need one.", rich_help_panel=ESTIMATING),
+]
+PeerRegularization = Annotated[
+    float | None, typer.Option(help="γ of the two halves. Default: the same.", rich_help_panel=ESTIMATING)
+]
+PublicShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of ε spent on the published estimate; the two halves get the rest. Default: solved for; with "
+        "--score-weight, 0.9.",
+        rich_help_panel=ESTIMATING,
+    ),
+]
+GramShare = Annotated[
+    float | None,
+    typer.Option(
+        help="noisy-statistics: share of ε spent on the features' second moments. Default: solved for; with "
+        "--score-weight, 0.5.",
+        rich_help_panel=ESTIMATING,
+    ),
+]
+AbsentShare = Annotated[
+    float | None,
+    typer.Option(
+        help="α: share of players who may misreport. Default: solved for; with --score-weight, 0.002.",
+        rich_help_panel=PROMISING,
+    ),
+]
+FailureProbability = Annotated[
+    float, typer.Option(help="β: probability that more do.", rich_help_panel=PROMISING)
+]
+Save = Annotated[Path | None, typer.Option(help="Write the plan here; `truthful settle` takes it.")]
+Chart = Annotated[
+    Path | None,
+    typer.Option(
+        help="Draw what other budgets would buy, ours and the paper's mechanism, to this .svg or .png."
+    ),
+]

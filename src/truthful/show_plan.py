@@ -1,0 +1,137 @@
+"""A plan as people read it in a terminal: what it promises, the paper's claims, why these numbers, what more buys."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from truthful.comparison import beside_published, published_penalty
+from truthful.plan import Plan
+from truthful.planner import Answer, Worth, worth
+from truthful.planner.infeasible import prior_error
+from truthful.planner.solve import Solution, minimises_error
+from truthful.show import guarantees_table, table
+from truthful.words import money, number
+
+
+def plan_view(plan: Plan) -> list[RenderableType]:
+    """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
+    views: list[RenderableType] = [guarantees_table(plan, plan.players), beside_table(plan), _note(plan)]
+    if plan.answer is not None:
+        views += [compared_table(plan.answer), reason(plan.answer)]
+    views.append(parameters_table(plan))
+    if plan.answer is not None:
+        views.append(worth_line(worth(plan.study, plan.answer), plan))
+    return views
+
+
+def beside_table(plan: Plan) -> Table:
+    """Proved next to published."""
+    grid = table(
+        "Proved, and the paper's formulas at the same parameters",
+        "",
+        "number",
+        "proved",
+        "published",
+        right=("proved", "published"),
+    )
+    before = ""
+    for row in beside_published(plan):
+        name = "" if row.guarantee == before else row.guarantee
+        grid.add_row(Text(name, "bold"), row.number, row.proved, row.published)
+        before = row.guarantee
+    return grid
+
+
+def _note(plan: Plan) -> Text:
+    gamma = number(published_penalty(plan))
+    own = plan.mechanism.regularization is not None
+    penalty = (
+        f"this plan's ridge penalty, {gamma}" if own else f"the ridge penalty that suits it best, {gamma}"
+    )
+    return Text(
+        f"Published: as printed, mistakes included (truthful errata), for features on the unit ball, at {penalty}.\n",
+        "dim",
+    )
+
+
+def compared_table(answered: Answer) -> Table:
+    """What each pair of estimators would give."""
+    study = answered.best.terms.study
+    grid = table(
+        "Estimators compared",
+        "published",
+        "peers",
+        "error",
+        "cost",
+        "ε",
+        "",
+        right=("error", "cost", "ε"),
+    )
+    for solution in (answered.best, *answered.others):
+        names = (solution.terms.estimator, solution.terms.peer_estimator)
+        if not math.isfinite(solution.cost):
+            grid.add_row(*names, "–", "–", "–", "cannot meet the goals")
+            continue
+        error = study.response_unit * math.sqrt(solution.error)
+        beaten = "" if solution.error < prior_error(study, answered.goals) else "worse than the prior mean"
+        told = "chosen" if solution is answered.best else beaten
+        grid.add_row(
+            *names,
+            number(error),
+            money(solution.cost, study.currency),
+            f"{solution.epsilon:.3g}",
+            Text(told, "green"),
+        )
+    return grid
+
+
+def reason(answered: Answer) -> str:
+    """Why the first was chosen."""
+    what = "the least guaranteed error for the money" if minimises_error(answered.goals) else "the least cost"
+    study = answered.best.terms.study
+    lie = answered.goals.lie_size(study)
+    by_default = ", half the largest prediction" if answered.goals.lie is None else ""
+    return (
+        f"Chosen: {_name(answered.best)}, for {what} when no lie may pay that moves a prediction by\n"
+        f"more than {number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it).\n"
+    )
+
+
+def _name(solution: Solution) -> str:
+    terms = solution.terms
+    same = terms.estimator == terms.peer_estimator
+    return terms.estimator if same else f"{terms.estimator} with {terms.peer_estimator} peers"
+
+
+def parameters_table(plan: Plan) -> Table:
+    """The parameters, by the names of files and options."""
+    grid = table("How", "parameter", "value", right=("value",))
+    grid.add_row("players", f"{plan.players:,}")
+    noisy = "noisy-statistics" in (plan.mechanism.estimator, plan.mechanism.peers)
+    for name, value in plan.parameters().items():
+        if value is not None and (noisy or name != "gram_share"):
+            grid.add_row(name, f"{value:,.6g}" if isinstance(value, float) else str(value))
+    return grid
+
+
+def worth_line(margins: Worth, plan: Plan) -> str:
+    """What one more dollar or one more player buys."""
+    currency = plan.study.currency
+    if margins.of == "cost":
+        if margins.player is None:
+            return ""
+        word = "saves" if margins.player < 0 else "costs"
+        return f"One more player {word} {money(abs(margins.player), currency)}.\n"
+    parts = [
+        f"{what} changes the error by {change:+.2g}"
+        for what, change in (
+            (f"1 {currency} more", margins.currency_unit),
+            ("one more player", margins.player),
+        )
+        if change is not None
+    ]
+    return f"{'; '.join(parts)}.\n" if parts else ""
