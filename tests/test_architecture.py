@@ -47,6 +47,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("planner.terms",),
     ("planner.candidates",),
     ("planner.solve",),
+    ("planner.paper",),
     ("planner.players",),
     ("planner.infeasible",),
     ("planner.planner",),

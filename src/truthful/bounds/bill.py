@@ -22,9 +22,11 @@ def expected(s: Setting) -> Floats:
     A truthful player's is E[2pq − q²] ≤ E[q²] + 2g·E|q|, and E[q²] ≤ Q = E[(θ·x)²] under the prior: q is a conditional
     mean of ψ, and |ψ(u)| ≤ |u|. Those who lie may be those of whom little is predicted, so that truthful ones keep all
     of Q. A liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and R² if p is clipped. The term −p of
-    `brier` has mean zero under a prior symmetric about its centre, up to the gap.
+    `brier` has mean zero under a prior symmetric about its centre, up to the gap. A ridge that is not matched pays less
+    than a matched one: p̄ is shrunk, q is not.
     """
-    g, Q, linear = GAPS[s.peer_estimator](s), s.model.mean_square, RULES[s.rule].linear
+    peers = "ridge-free" if s.peer_estimator == "ridge-unmatched" else s.peer_estimator
+    g, Q, linear = GAPS[peers](s), s.model.mean_square, RULES[s.rule].linear
     reach = s.model.radius + (0.0 if s.clipped else g)
     with np.errstate(invalid="ignore"):
         score = Q + 2 * g * math.sqrt(Q) + linear * g + s.alpha * (linear * reach + reach**2)
@@ -70,7 +72,7 @@ def _largest_half(s: Setting, beta: Numbers) -> Floats:
     model, m, liars = s.model, least_half(s.n), s.alpha * np.asarray(s.n)
     if s.peer_estimator == "noisy-statistics" or not model.least_eigenvalue > 0:
         return np.full(np.shape(m), np.inf)
-    if s.peer_estimator == "ridge-free":
+    if s.peer_estimator.startswith("ridge"):
         D = s.half_gamma + least_spectrum(model, m, beta)
         lies, variance, stretch = liars / D, model.noise_variance * model.dimension / D, 1.0
     else:
