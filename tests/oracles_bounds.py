@@ -17,6 +17,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import Clipped
 from truthful.bounds import Model, Setting
 from truthful.bounds.scales import FLOOR_POWER, gram_scale, peer_scale, public_scale
+from truthful.bounds.setting import Numbers
 from truthful.bounds.spectrum import least_half
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
@@ -121,9 +122,9 @@ BALLS = ("ball 1", "ball 2", "ball 5", "ball 10")
 DESIGNS = (*BALLS, "uniform", "covariance")
 
 
-def setting(where: World, **numbers: float | str) -> Setting:
+def setting(where: World, **numbers: Numbers | str) -> Setting:
     """The setting of a bound: everyday numbers, but for those given."""
-    usual: dict[str, float | str] = {
+    usual: dict[str, Numbers | str] = {
         "n": 1000,
         "epsilon": 1.0,
         "alpha": 0.0,

@@ -46,7 +46,8 @@ def likely(s: Setting) -> Floats:
     if s.clipped:
         norms = n * model.mean_square_norm + np.sqrt(n * np.log(1 / np.asarray(s.beta)) / 2)
         squares = np.minimum(squares, model.radius**2 * np.minimum(norms, n))
-    return np.asarray(n * s.a + times(s.b, squares + linear * np.sqrt(n * squares)))
+    scores = squares + linear * np.sqrt(n * squares) if linear else squares
+    return np.asarray(n * s.a + times(s.b, scores))
 
 
 def cap(s: Setting) -> Floats:

@@ -100,7 +100,8 @@ def liars(s: Setting) -> Floats:
     if s.estimator == "known-design":
         return 2 * Y * pull(s.model, s.alpha)
     if s.estimator == "noisy-statistics":
-        return np.asarray(2 * Y * s.alpha / np.maximum(least_released(s), 0.0))
+        with np.errstate(divide="ignore"):
+            return np.asarray(2 * Y * s.alpha / np.maximum(least_released(s), 0.0))
     kappa = s.alpha * np.asarray(s.n) / _ridge_divisor(s)
     return np.asarray(2 * Y * np.minimum(kappa, np.sqrt(kappa)))
 
