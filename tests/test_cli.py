@@ -20,7 +20,8 @@ import typer.main
 from studies import people, saved_study
 
 from truthful import cli
-from truthful.plan import ABSENT_SHARE, FAILURE_PROBABILITY, design
+from truthful.mechanism import Mechanism
+from truthful.plan import ABSENT_SHARE, design
 from truthful.version import __version__
 
 PROGRAM = str(Path(sys.executable).with_name("truthful"))
@@ -352,7 +353,15 @@ def test_a_file_that_holds_no_reports_is_told(
         (["plan", "nope.toml", *PLAN], 2, "There is no study file 'nope.toml'"),
         (["plan", ".", *PLAN], 2, "Is a directory"),
         (["plan", "reports.parquet", *PLAN], 2, "is not UTF-8"),
-        (["plan", "study.toml"], 2, "Missing option '--players'"),
+        (["plan", "study.toml"], 2, "A plan cannot be solved for from nothing. Give two of players, budget"),
+        (["plan", "study.toml", "--players", "500"], 2, "from players alone"),
+        (["plan", "study.toml", "--players", "500", "--score-weight", "1"], 2, "epsilon is missing"),
+        (["plan", "study.toml", *PLAN, "--budget", "5"], 2, "budget and score_weight are both given"),
+        (["plan", "study.toml", "--players", "500", "--budget", "1"], 1, "Infeasible: with 500 players"),
+        (["plan", "study.toml", "--players", "500", "--accuracy", "500"], 1, "answering with the prior mean"),
+        (["plan", "study.toml", "--players", "500", "--budget", "-1"], 2, "budget is -1"),
+        (["plan", "study.toml", *PLAN, "--chart", "frontier.pdf"], 2, "frontier.pdf"),
+        (["errata", "E99"], 2, "There is no erratum 'E99'"),
         (["plan", "study.toml", *PLAN, "--players", "many"], 2, "--players"),
         (["plan", "study.toml", *PLAN, "--players", "1"], 2, "players is 1"),
         (["plan", "study.toml", *PLAN, "--epsilon", "nan"], 2, "epsilon is nan"),
@@ -441,7 +450,7 @@ def test_every_command_argument_and_option_has_help(name: str) -> None:
 
 
 def test_help_is_shown_for_everything(run: Run) -> None:
-    assert set(commands()) == {"new", "plan", "settle", "verify", "receipt", "demo", "symbols"}
+    assert set(commands()) == {"new", "plan", "settle", "verify", "receipt", "demo", "errata", "symbols"}
     for name in commands():
         shown = run(name, "--help")
         assert shown.code == 0
@@ -467,14 +476,21 @@ def test_the_example_of_every_command_runs(name: str, settled: Path, run: Run) -
 
 
 def test_the_defaults_of_the_command_are_those_of_the_library() -> None:
-    shown = inspect.signature(cli.plan).parameters
-    assert shown["absent_share"].default == ABSENT_SHARE
-    assert shown["failure_probability"].default == FAILURE_PROBABILITY
-    from truthful.mechanism import Mechanism
-
+    shown, library = inspect.signature(cli.plan).parameters, inspect.signature(design).parameters
+    assert [
+        name for name, option in shown.items() if name in library and option.default != library[name].default
+    ] == []
     fields = Mechanism.__dataclass_fields__
-    for name in ("public_share", "gram_share", "rule", "payments"):
+    for name in ("rule", "payments"):
         assert shown[name].default == fields[name].default
+    for name in ("public_share", "gram_share"):
+        assert f"with --score-weight, {fields[name].default}." in option_help(name)
+    assert f"with --score-weight, {ABSENT_SHARE}." in option_help("absent_share")
+
+
+def option_help(name: str) -> str:
+    (option,) = [parameter for parameter in commands()["plan"].params if parameter.name == name]
+    return str(option.help)
 
 
 def test_the_version_is_printed(run: Run) -> None:

@@ -22,13 +22,14 @@ from truthful.show import (
     coefficients_table,
     coverage,
     demo_view,
+    guarantees_table,
     payments_chart,
-    plan_view,
     settlement_view,
     show,
     symbols_table,
     verdict_view,
 )
+from truthful.show_plan import plan_view
 from truthful.study import Study
 from truthful.symbols import SYMBOLS
 from truthful.words import money, number, odds, percent, to_within
@@ -153,10 +154,10 @@ def test_an_empty_promise_says_so_and_has_no_probability() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_cap_assumes_nothing_and_the_average_does(width: int) -> None:
     plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
-    lines = [line.rstrip() for line in printed(*plan_view(plan), width=width).splitlines()]
+    lines = [line.rstrip() for line in printed(guarantees_table(plan, 20_000), width=width).splitlines()]
     (first,) = [i for i, line in enumerate(lines) if line.startswith(" budget")]
     assert lines[first].endswith("cap: nothing")
-    assert lines[first + 1].endswith("average: 1 2 3 4")
+    assert lines[first + 1].endswith("others: 1 2 3 4")
 
 
 def test_where_the_average_is_no_less_than_the_cap_nothing_is_assumed() -> None:
@@ -173,7 +174,13 @@ def test_a_promise_that_means_something_names_its_size() -> None:
     assert f"by more than {number(100 * lie)} (of 200)" in told["truthfulness"]
     assert "for 99.8% of people" in told["truthfulness"]
     assert f"off by at most {number(rmse)} (of 200)" in told["accuracy"]
-    assert "whatever anybody does; on average" in told["budget"]
+    likely, expected = plan.guarantees.budget.likely, plan.guarantees.budget.expected
+    assert likely is not None
+    assert expected is not None
+    assert (
+        f"whatever anybody does; with 98% probability at most {likely:,.2f} USD, on average" in told["budget"]
+    )
+    assert f"{expected:,.2f} USD or less" in told["budget"]
 
 
 def test_parameters_that_play_no_part_are_not_shown() -> None:

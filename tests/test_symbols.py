@@ -6,8 +6,8 @@ import pytest
 from studies import DESIGNED, planned
 
 from truthful.beliefs import Beliefs
-from truthful.bounds import proved
-from truthful.guarantees import Participation
+from truthful.bounds import Setting
+from truthful.guarantees import Participation, Truthfulness
 from truthful.mechanism import Mechanism
 from truthful.plan import PARAMETERS, design
 from truthful.release import Receipt, Release, Verdict
@@ -36,8 +36,9 @@ PLACES: dict[str, set[str]] = {
     "absent_share": set(PARAMETERS),
     "failure_probability": set(PARAMETERS),
     "cost_threshold": set(Participation.__dataclass_fields__),
-    "truth_slack": set(dir(proved)),
-    "spectrum_tolerance": set(dir(proved)),
+    "slack": set(Truthfulness.__dataclass_fields__),
+    "lie": set(Truthfulness.__dataclass_fields__) & set(inspect.signature(design).parameters),
+    "xi": set(Setting.__dataclass_fields__),
     "design": set(Declaration.model_fields) & set(Release.model_fields),
 }
 

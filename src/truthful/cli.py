@@ -140,12 +140,12 @@ def plan(
             raise
         _print_json(problem.record())
         raise typer.Exit(1) from None
-    if save is not None:
-        planned.save(save)
     if chart is not None:
         from truthful.charts import draw_frontier
 
         draw_frontier(planned, chart)
+    if save is not None:
+        planned.save(save)
     if as_json:
         _print_json(planned.record())
         return

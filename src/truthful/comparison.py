@@ -10,8 +10,11 @@ import numpy as np
 
 from truthful.bounds import proved, published
 from truthful.guarantees import setting
-from truthful.plan import Plan
+from truthful.plan import Plan, solved
+from truthful.planner import Infeasible
 from truthful.words import money, number, percent
+
+STEEPER = 0.8
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,22 @@ def published_penalty(plan: Plan) -> float:
 
 def _share(plan: Plan, threshold: float) -> str:
     return percent(float(plan.study.costs.cdf(threshold)))
+
+
+def steeper(plan: Plan) -> Plan | None:
+    """The same goals with peer predictions that follow the truth more steeply; None where that is not to be had.
+
+    Less noise for the halves makes predictions follow answers, so that a lie of a given size in predictions is a
+    smaller one in answers. The published estimate pays for it with a little accuracy.
+    """
+    answered = plan.answer
+    if (
+        answered is None
+        or plan.mechanism.payments != "never-negative"
+        or answered.goals.least_slope >= STEEPER
+    ):
+        return None
+    try:
+        return solved(plan.study, replace(answered.goals, least_slope=STEEPER))
+    except Infeasible:
+        return None

@@ -200,8 +200,8 @@ def design(
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
     given = {name: value for name, value in parameters.items() if value is not None}
     if score_weight is not None:
-        goals = {"budget": budget, "accuracy": accuracy, "lie": lie}
-        _refuse_goals([name for name, value in goals.items() if value is not None])
+        unmet = {"budget": budget, "accuracy": accuracy, "lie": lie}
+        _refuse_goals([name for name, value in unmet.items() if value is not None])
         return _explicit(
             study,
             _needed("players", players),
@@ -215,23 +215,27 @@ def design(
             f"base_payment is {given['base_payment']!r}, without a score_weight. Give both, with players and epsilon, "
             "or leave both to be solved for."
         )
-    answered = answer(
-        study,
-        Goals(
-            players=players,
-            budget=budget,
-            accuracy=accuracy,
-            epsilon=epsilon,
-            lie=lie,
-            accuracy_of=accuracy_of,
-            least_slope=least_slope,
-            failure_probability=failure_probability,
-            pins={name: given.pop(name) for name in PINS if name in given},
-            **given,
-        ),
+    goals = Goals(
+        players=players,
+        budget=budget,
+        accuracy=accuracy,
+        epsilon=epsilon,
+        lie=lie,
+        accuracy_of=accuracy_of,
+        least_slope=least_slope,
+        failure_probability=failure_probability,
+        pins={name: given.pop(name) for name in PINS if name in given},
+        **given,
     )
-    found = answered.best.parameters()
-    return replace(_explicit(study, answered.players, **_split(found)), answer=answered)
+    return solved(study, goals)
+
+
+def solved(study: Study, goals: Goals) -> Plan:
+    """The best plan for these goals; Infeasible if there is none."""
+    answered = answer(study, goals)
+    found = {name: value for name, value in answered.best.parameters().items() if value is not None}
+    own = {name: found.pop(name) for name in ("epsilon", "score_weight", "failure_probability")}
+    return replace(_explicit(study, answered.players, **own, parameters=found), answer=answered)
 
 
 def _explicit(
@@ -260,13 +264,6 @@ def _explicit(
     return Plan(
         study, check.integer("players", players, least=2), mechanism, absent_share, failure_probability
     )
-
-
-def _split(found: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a solution as `_explicit` takes them."""
-    given = {name: value for name, value in found.items() if value is not None}
-    own = {name: given.pop(name) for name in ("epsilon", "score_weight", "failure_probability")}
-    return {**own, "parameters": given}
 
 
 def _needed(name: str, value: Any) -> Any:

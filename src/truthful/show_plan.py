@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.comparison import beside_published, published_penalty
+from truthful.comparison import STEEPER, beside_published, published_penalty, steeper
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
 from truthful.planner.infeasible import prior_error
@@ -24,8 +24,8 @@ def plan_view(plan: Plan) -> list[RenderableType]:
         views += [compared_table(plan.answer), reason(plan.answer)]
     views.append(parameters_table(plan))
     if plan.answer is not None:
-        views.append(worth_line(worth(plan.study, plan.answer), plan))
-    return views
+        views += [worth_line(worth(plan.study, plan.answer), plan), steeper_line(plan)]
+    return [view for view in views if view]
 
 
 def beside_table(plan: Plan) -> Table:
@@ -127,11 +127,32 @@ def worth_line(margins: Worth, plan: Plan) -> str:
         word = "saves" if margins.player < 0 else "costs"
         return f"One more player {word} {money(abs(margins.player), currency)}.\n"
     parts = [
-        f"{what} changes the error by {change:+.2g}"
+        f"{what} {'lowers' if change < 0 else 'raises'} the error by {number(abs(change), 2)}"
         for what, change in (
             (f"1 {currency} more", margins.currency_unit),
             ("one more player", margins.player),
         )
         if change is not None
     ]
-    return f"{'; '.join(parts)}.\n" if parts else ""
+    return f"{' and '.join(parts)}.\n" if parts else ""
+
+
+def steeper_line(plan: Plan) -> str:
+    """What a steeper slope would do to lies, measured in answers, and at what price."""
+    other = steeper(plan)
+    if other is None:
+        return ""
+    here, there = plan.guarantees, other.guarantees
+    lies = (here.truthfulness.lie_in_answer, there.truthfulness.lie_in_answer)
+    if lies[0] is None or lies[1] is None:
+        return ""
+    costs_more = other.answer is not None and not minimises_error(other.answer.goals)
+    price = (
+        f"a cost of {money(there.budget.cap or math.inf, plan.study.currency)}"
+        if costs_more
+        else f"an error of {number(there.accuracy.rmse or math.inf)}"
+    )
+    return (
+        f"--least-slope {STEEPER:g} would bring the lie in answers down from about {number(lies[0])} to "
+        f"{number(lies[1])}, at {price}.\n"
+    )

@@ -36,7 +36,8 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol("α", "share of players allowed to misreport", "alpha", "absent_share"),
     Symbol("β", "probability that more misreport", "beta", "failure_probability"),
     Symbol("τ", "privacy cost up to which players are promised truth and gain", "tau", "cost_threshold"),
-    Symbol("η", "most that a lie can gain", "eta", "truth_slack"),
-    Symbol("ξ", "relative tolerance on the eigenvalues of XᵀX", "xi", "spectrum_tolerance"),
+    Symbol("η", "most that a lie can gain", "eta", "slack"),
+    Symbol("–", "largest lie that can pay, as a change of the own prediction", "D", "lie"),
+    Symbol("ξ", "relative tolerance on the eigenvalues of XᵀX", "xi", "xi"),
     Symbol("Σ", "second moments of the features, E[x xᵀ]", "Sigma", "design"),
 )
