@@ -50,6 +50,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("planner.paper",),
     ("planner.players",),
     ("planner.infeasible",),
+    ("planner.frontier",),
     ("planner.planner",),
     ("planner",),
     ("plan",),

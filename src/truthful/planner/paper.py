@@ -25,9 +25,13 @@ def paper_solution(study: Study, goals: Goals, players: int) -> Solution | None:
     """
     if study.design.kind != "unit-ball":
         return None
-    same = replace(
+    return solve_pair(study, replace(paper_goals(goals), players=players), players, PAIR)
+
+
+def paper_goals(goals: Goals) -> Goals:
+    """The same goals, with what the paper's mechanism leaves no choice of. A budget stands before an accuracy."""
+    return replace(
         goals,
-        players=players,
         accuracy=goals.accuracy if goals.budget is None else None,
         estimator=None,
         peer_estimator=None,
@@ -35,4 +39,3 @@ def paper_solution(study: Study, goals: Goals, players: int) -> Solution | None:
         payments="expected",
         pins={"public_share": EVEN_SPLIT},
     )
-    return solve_pair(study, same, players, PAIR)

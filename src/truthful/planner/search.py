@@ -1,43 +1,55 @@
-"""Deterministic search on smooth closed forms: a grid that closes in on its best point, and roots of rising functions.
+"""Deterministic search on closed forms: a grid, pattern search from its best points, and roots along one number.
 
 Everything is evaluated on whole grids at once, which is what makes a plan a matter of milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from truthful.check import Floats
 
-ROUNDS, SHRINK = 9, 0.35
+#: Points of the first grid that are searched from, for how many rounds all of them, and then only the best.
+STARTS, TOGETHER = 4, 6
+ROUNDS = 60
+#: Steps, as a part of an axis, at which the search ends, and with which it begins near a known point.
+FINEST, NEAR = 1e-4, 0.02
 ROOT_STEPS = 40
+#: How often, and in how many steps each time, the lowest place of a row is looked for between its neighbours.
+ZOOMS, ZOOM_STEPS = 3, 7
 #: Roots are aimed at this much below their target, so that they are reached from below.
 AIM = 1e-10
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One number to be chosen, between low and high; by ratios if `log`."""
+    """One number to be chosen, between low and high; by ratios if `log`. A place on it lies between 0 and 1."""
 
     low: float
     high: float
     points: int
     log: bool = True
 
-    def grid(self, centre: float | None, width: float) -> Floats:
-        """Points over the part of the axis that lies around a centre; over all of it if there is none."""
+    @property
+    def places(self) -> Floats:
+        """Those of the first grid."""
+        return np.linspace(0, 1, self.points) if self.high > self.low else np.zeros(1)
+
+    def value(self, place: Floats) -> Floats:
+        """The number at a place: at the ends themselves, not what rounding makes of them."""
         low, high = self._ends
-        if not high > low:
-            return np.array([self.low])
-        if centre is not None:
-            middle, half = float(np.log(centre) if self.log else centre), width * (high - low) / 2
-            low, high = max(low, middle - half), min(high, middle + half)
-        places = np.linspace(low, high, self.points)
-        # The ends themselves, not what rounding makes of them.
-        return np.clip(np.exp(places) if self.log else places, self.low, self.high)
+        between = low + place * (high - low)
+        return np.clip(np.exp(between) if self.log else between, self.low, self.high)
+
+    def place(self, value: float) -> float:
+        """Where a number lies."""
+        low, high = self._ends
+        at = float(np.log(value)) if self.log else value
+        return float(np.clip((at - low) / (high - low), 0, 1)) if high > low else 0.0
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -45,32 +57,80 @@ class Axis:
 
 
 Point = dict[str, float]
+#: For each point by how much it misses what must hold (0: it holds), and what is to be least.
+Objective = Callable[[dict[str, Floats]], tuple[Floats, Floats]]
 
 
-def minimise(
-    objective: Callable[[dict[str, Floats]], Floats], axes: dict[str, Axis]
-) -> tuple[Point | None, float]:
-    """The best point found, and its value; None if the objective is infinite on the whole first grid.
+def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = None) -> Point | None:
+    """The best point found: where what must hold is missed least, and there the least; None if all miss it infinitely.
 
-    Each round lays a grid around the best point so far, a third as wide as the one before. Sound where the objective
-    has one valley, which the first grid only has to hit.
+    Pattern search: of a point and its neighbours in all directions, diagonals too, the best is the next; where a point
+    stays the best, steps are halved. It begins at a few of the best points of a first grid, or near a known point.
     """
-    best: Point | None = None
-    value, width = np.inf, 2.0
-    for _ in range(ROUNDS):
-        grids = [axis.grid(best[name] if best else None, width) for name, axis in axes.items()]
-        mesh = dict(zip(axes, (g.ravel() for g in np.meshgrid(*grids, indexing="ij")), strict=True))
-        values = np.nan_to_num(objective(mesh), nan=np.inf, posinf=np.inf)
-        lowest = int(np.argmin(values))
-        if values[lowest] < value:
-            value, best = (
-                float(values[lowest]),
-                {name: float(column[lowest]) for name, column in mesh.items()},
-            )
-        if best is None:
-            return None, np.inf
-        width *= SHRINK
-    return best, value
+
+    def ranked(places: Floats) -> tuple[Floats, Floats]:
+        short, value = objective(_mesh(axes, places))
+        return np.nan_to_num(short, nan=np.inf), np.nan_to_num(value, nan=np.inf, posinf=np.inf)
+
+    if near is not None:
+        centres = np.array([[axis.place(near[name]) for name, axis in axes.items()]])
+        steps = np.full(1, NEAR)
+        spread = np.ones(len(axes))
+    else:
+        grid = np.array(list(product(*(axis.places for axis in axes.values()))))
+        short, value = ranked(grid)
+        spread = np.array([1 / max(1, len(axis.places) - 1) for axis in axes.values()])
+        centres = _apart(grid[_order(short, value)], spread)
+        steps = np.full(len(centres), 0.5)
+    wide = np.array([float(len(axis.places) > 1) for axis in axes.values()]) * spread
+    around = np.array(list(product(*((0, -1, 1) if wanted else (0,) for wanted in wide)))) * wide
+    for turn in range(ROUNDS):
+        tried = np.clip(centres[:, None] + steps[:, None, None] * around, 0, 1)
+        short, value = (part.reshape(tried.shape[:2]) for part in ranked(tried.reshape(-1, len(axes))))
+        # A tie stays where it is: the first of those around a centre is the centre itself.
+        best = np.lexsort((value, short), axis=1)[:, 0]
+        rows = np.arange(len(centres))
+        centres, steps = tried[rows, best], np.where(best == 0, steps / 2, steps)
+        lead = _order(short[rows, best], value[rows, best])
+        if turn == TOGETHER:
+            lead = lead[:1]
+        centres, steps = centres[lead], steps[lead]
+        if not np.isfinite(short[rows, best][lead[0]]):
+            return None
+        if steps[0] * wide.max() < FINEST:
+            break
+    return {name: float(column[0]) for name, column in _mesh(axes, centres[:1]).items()}
+
+
+def _mesh(axes: dict[str, Axis], places: Floats) -> dict[str, Floats]:
+    return {name: axis.value(places[:, at]) for at, (name, axis) in enumerate(axes.items())}
+
+
+def _order(short: Floats, value: Floats) -> Floats:
+    return np.lexsort((value, short))
+
+
+def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
+    """The first few that are no neighbours of one before them."""
+    found: list[Floats] = []
+    for point in points:
+        if all(np.any(np.abs(point - other) > 1.5 * spread) for other in found):
+            found.append(point)
+        if len(found) == STARTS:
+            break
+    return np.array(found)
+
+
+def with_lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
+    """The grid with one more column: for each row about the place, by ratios, where f is the least."""
+    rows, found = np.arange(len(grid)), grid
+    low, high = grid[:, 0], grid[:, -1]
+    for _ in range(ZOOMS + 1):
+        at = np.argmin(f(found), axis=1)
+        lowest = found[rows, at]
+        low, high = found[rows, np.maximum(at - 1, 0)], found[rows, np.minimum(at + 1, found.shape[1] - 1)]
+        found = np.geomspace(low, high, ZOOM_STEPS, axis=1)
+    return np.sort(np.column_stack([grid, lowest]), axis=1)
 
 
 def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Floats:

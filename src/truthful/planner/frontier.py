@@ -1,0 +1,108 @@
+"""What money buys: the guaranteed error and ε of a study's best plan at each budget, beside the paper's mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+
+import numpy as np
+
+from truthful import check
+from truthful.planner.goals import Goals
+from truthful.planner.infeasible import prior_error
+from truthful.planner.paper import PAIR as PAPER
+from truthful.planner.paper import paper_goals
+from truthful.planner.solve import Solution, solve, solve_pair
+from truthful.study import Study
+
+#: Budgets from a thirtieth of a given one to thirty times it.
+REACH, POINTS = 30.0, 25
+RIVALS = 2
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a budget buys: the guaranteed root mean square error in raw response units, and the ε it takes.
+
+    worth_asking: whether that is better than answering with the prior mean, asking nobody.
+    """
+
+    error: float
+    epsilon: float
+    worth_asking: bool
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """A budget, what our best plan makes of it, and what the paper's mechanism does; None where lies would pay."""
+
+    budget: float
+    ours: Offer | None
+    paper: Offer | None
+
+
+def budgets_around(budget: float) -> tuple[float, ...]:
+    """Budgets at equal ratios, the given one in their middle."""
+    middle = check.positive("budget", budget)
+    return tuple(float(b) for b in np.geomspace(middle / REACH, middle * REACH, POINTS))
+
+
+def frontier(
+    study: Study,
+    goals: Goals,
+    players: int,
+    budgets: Sequence[float],
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> tuple[FrontierPoint, ...]:
+    """The best that each budget buys, for the goals' lie size and failure probability, ε being free.
+
+    pairs: our estimators, by default the two best pairs at the middle budget: what is best changes with the budget, not
+    by much. The paper's mechanism is on the unit ball only.
+    """
+    budgets = sorted(check.positive("budget", budget) for budget in budgets)
+    aim = replace(goals, players=players, accuracy=None, epsilon=None, budget=budgets[len(budgets) // 2])
+    if pairs is None:
+        pairs = [solution.pair for solution in solve(study, aim, players)[:RIVALS]]
+    ours = [_trace(study, aim, players, budgets, pair) for pair in pairs]
+    paper = (
+        _trace(study, paper_goals(aim), players, budgets, PAPER) if study.design.kind == "unit-ball" else []
+    )
+    return tuple(
+        FrontierPoint(budget, _offer(study, found), _offer(study, paper[at : at + 1]))
+        for at, (budget, *found) in enumerate(zip(budgets, *ours, strict=True))
+    )
+
+
+def _trace(
+    study: Study, goals: Goals, players: int, budgets: list[float], pair: tuple[str, str]
+) -> list[Solution | None]:
+    """From the largest budget down: each is solved near the last, and what one cannot buy, no smaller one can."""
+    found: list[Solution] = []
+    for budget in reversed(budgets):
+        at = replace(goals, budget=budget)
+        solution = solve_pair(study, at, players, pair, near=found[-1].point if found else None)
+        if not math.isfinite(solution.error):
+            solution = solve_pair(study, at, players, pair)
+        if not math.isfinite(solution.error):
+            break
+        found.append(solution)
+    none: list[Solution | None] = [None] * (len(budgets) - len(found))
+    # A larger budget buys what a smaller one does, also where the search near the last was a little worse.
+    return [*none, *accumulate(found[::-1], _better)]
+
+
+def _better(one: Solution, other: Solution) -> Solution:
+    return other if other.error < one.error else one
+
+
+def _offer(study: Study, solutions: Sequence[Solution | None]) -> Offer | None:
+    """The best of those that are feasible."""
+    feasible = [solution for solution in solutions if solution is not None]
+    if not feasible:
+        return None
+    best = reduce(_better, feasible)
+    worth_asking = best.error < prior_error(study, best.terms.goals)
+    return Offer(study.response_unit * math.sqrt(best.error), best.epsilon, worth_asking)
