@@ -78,9 +78,18 @@ def test_the_threshold_is_the_least_that_meets_its_definition(
 def test_the_miss_probability_uses_up_the_failure_probability_exactly(
     n: int, alpha: float, beta: float
 ) -> None:
-    miss = miss_probability(n=n, alpha=alpha, beta=beta)
+    miss = float(miss_probability(n=n, alpha=alpha, beta=beta))
     stay = chance_enough_stay(n, math.floor(Fraction(repr(alpha)) * n), Fraction(miss))
     assert float(1 - stay) == pytest.approx(beta, rel=1e-9)
+
+
+def test_miss_probabilities_of_many_panels_are_those_of_each() -> None:
+    n, alpha, beta = np.array([[10.0], [5000.0]]), np.array([0.0, 0.02, 0.5]), 0.01
+    grid = miss_probability(n=n, alpha=alpha, beta=beta)
+    assert grid.shape == (2, 3)
+    for i, size in enumerate(n[:, 0]):
+        for j, share in enumerate(alpha):
+            assert grid[i, j] == float(miss_probability(n=float(size), alpha=float(share), beta=beta))
 
 
 def test_when_nobody_may_be_absent_the_miss_probability_has_its_closed_form() -> None:

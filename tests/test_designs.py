@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from truthful.study.designs import (
     UnitBallDesign,
     sample_uniform,
 )
-from truthful.study.features import AsGiven, Encoding, Levels, Numeric
+from truthful.study.features import AsGiven, Column, Encoding, Levels, Numeric
 
 MIXED = Encoding((Numeric("age", 18, 90), Levels("region", ("n", "s", "e"))), intercept=True, scaled=True)
 
@@ -80,6 +81,62 @@ def test_uniform_samples_fill_their_ranges_and_levels() -> None:
     assert 89.9 < columns["age"].max() <= 90
     # Means of 20,000 values in [-1/4, 1/4]: Hoeffding, off by 0.02 with probability below 1e-13 for each entry.
     np.testing.assert_allclose(X.T @ X / len(X), UniformDesign(MIXED).second_moments, atol=0.02)
+
+
+@given(studies(kind="uniform", centred=False))
+def test_reach_and_leverage_of_a_uniform_design_are_those_of_its_farthest_corner(study: Study) -> None:
+    """‖Σ⁻¹x‖ and xᵀΣ⁻¹x are convex in x, so they are largest at some corner of the ranges and levels."""
+    encoding = study.declared.encoding
+    options = [
+        np.eye(encoding.dimension)[:1] if encoding.intercept else np.zeros((1, encoding.dimension)),
+        *(
+            _codes(feature, place, encoding)
+            for feature, place in zip(encoding.features, encoding.slices, strict=True)
+        ),
+    ]
+    corners = np.array([sum(choice) for choice in itertools.product(*options)]) / np.sqrt(encoding.dimension)
+    inverse = np.linalg.inv(UniformDesign(encoding).second_moments)
+    assert study.design.reach == pytest.approx(np.linalg.norm(corners @ inverse, axis=1).max())
+    assert study.design.leverage == pytest.approx(np.einsum("nd,de,ne->n", corners, inverse, corners).max())
+
+
+def _codes(feature: Column, place: slice, encoding: Encoding) -> np.ndarray[Any, Any]:
+    """The extreme codes of one feature, in the columns of all."""
+    ends = feature.effects if isinstance(feature, Levels) else np.array([[-1.0], [1.0]])
+    rows = np.zeros((len(ends), encoding.dimension))
+    rows[:, place] = ends
+    return rows
+
+
+@pytest.mark.parametrize(
+    "design",
+    [UniformDesign(MIXED), UnitBallDesign(("a", "b", "c"))],
+    ids=["uniform", "ball"],
+)
+def test_no_sample_is_beyond_reach_and_leverage_and_some_come_close(design: Any) -> None:
+    columns = design.sample(np.random.default_rng(8), 20_000)
+    X = MIXED.normalise(columns) if design.kind == "uniform" else np.column_stack(list(columns.values()))
+    inverse = np.linalg.inv(design.second_moments)
+    for seen, stated in (
+        (np.linalg.norm(X @ inverse, axis=1).max(), design.reach),
+        (np.einsum("nd,de,ne->n", X, inverse, X).max(), design.leverage),
+    ):
+        assert 0.97 * stated < seen <= stated * (1 + 1e-12)
+
+
+def test_reach_and_leverage_of_a_covariance_are_those_of_its_least_direction() -> None:
+    design = CovarianceDesign(((0.3, 0.1), (0.1, 0.2)))
+    vectors = np.linalg.eigh(design.second_moments)[1]
+    inverse = np.linalg.inv(design.second_moments)
+    assert design.reach == pytest.approx(np.linalg.norm(inverse @ vectors[:, 0]))
+    assert design.leverage == pytest.approx(vectors[:, 0] @ inverse @ vectors[:, 0])
+    X = np.random.default_rng(9).standard_normal((2000, 2))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    assert np.linalg.norm(X @ inverse, axis=1).max() <= design.reach
+
+
+def test_observed_features_have_no_reach() -> None:
+    assert ObservedDesign(0.1).reach == ObservedDesign(0.1).leverage == np.inf
 
 
 @pytest.mark.parametrize(

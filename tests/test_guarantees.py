@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, planned
 
+from truthful.bounds import proved
+from truthful.bounds.accuracy import EVENTS
 from truthful.files import canonical_json
-from truthful.guarantees import EVENTS, inaccurate_because, untruthful_because
+from truthful.guarantees import inaccurate_because, setting, untruthful_because
 from truthful.plan import Plan, design
 from truthful.regression import private_regression
 from truthful.study import Study
@@ -30,9 +32,9 @@ def test_the_five_stand_in_their_order_with_their_names_and_can_be_written(estim
     fields = {
         "privacy": {"epsilon"},
         "truthfulness": {"lie", "slack", "slope", "lie_in_answer"},
-        "accuracy": {"mean_squared_error", "rmse"},
+        "accuracy": {"mean_squared_error", "rmse", "prediction_rmse"},
         "participation": {"share", "cost_threshold"},
-        "budget": {"expected", "cap"},
+        "budget": {"expected", "cap", "likely"},
     }
     assert list(record) == list(fields)
     for name, group in record.items():
@@ -102,14 +104,11 @@ def test_nobody_absent_needs_costs_with_a_bound() -> None:
     assert bounded.lie == pytest.approx(g + math.sqrt(g**2 + cost / 0.5), rel=1e-6)
 
 
-def test_all_liars_may_be_among_the_others_of_a_truthful_player() -> None:
-    """Where privacy costs nothing beside the score, a lie of 2g no longer pays: g = 2Yα/λ with α = 2 of 49 others."""
+def test_a_player_expects_each_of_the_others_to_lie_with_the_absent_share() -> None:
+    """Where privacy costs nothing beside the score, a lie of 2g no longer pays: g = 2Yα·sup xᵀΣ⁻¹x."""
     study = Study.parse(BOUNDED_COSTS)
     plan = planned(study, 50, absent_share=0.04, score_weight=1e8, payments="expected")
-    assert study.least_eigenvalue is not None
-    assert plan.guarantees.truthfulness.lie == pytest.approx(
-        2 * 2 * (2 / 49) / study.least_eigenvalue, rel=1e-6
-    )
+    assert plan.guarantees.truthfulness.lie == pytest.approx(2 * 2 * 0.04 * study.design.leverage, rel=1e-6)
 
 
 def test_a_score_weight_of_zero_deters_no_lie_and_says_so() -> None:
@@ -147,6 +146,37 @@ def test_payments_that_can_be_negative_have_no_cap_but_an_average() -> None:
     promised = planned(Study.parse(DESIGNED), payments="expected", base_payment=0.1).guarantees.budget
     assert promised.cap is None
     assert promised.expected is not None
+    assert promised.likely is not None
+    assert promised.expected < promised.likely
+
+
+def test_the_likely_bill_lies_between_the_expected_one_and_the_cap() -> None:
+    promised = case("known-design").guarantees.budget
+    assert promised.expected is not None
+    assert promised.likely is not None
+    assert promised.cap is not None
+    assert promised.expected < promised.likely < promised.cap
+
+
+def test_predictions_are_better_on_average_than_for_the_worst_person() -> None:
+    promised = case("known-design").guarantees.accuracy
+    assert promised.rmse is not None
+    assert promised.prediction_rmse is not None
+    assert promised.prediction_rmse < promised.rmse
+
+
+@pytest.mark.parametrize("estimator", CASES)
+def test_the_setting_of_a_plan_holds_the_numbers_of_its_mechanism(estimator: str) -> None:
+    plan = case(estimator)
+    s, m = setting(plan.study, plan.mechanism, 20_000, 0.002, 0.01), plan.mechanism
+    assert (s.n, s.epsilon, s.a, s.b) == (20_000, m.epsilon, m.base_payment, m.score_weight)
+    assert (s.estimator, s.peer_estimator, s.rule, s.payments) == (m.estimator, m.peers, m.rule, m.payments)
+    assert s.epsilon_public == pytest.approx(float(m.epsilon_public))
+    if m.regularization is not None:
+        assert (s.gamma, s.half_gamma) == (m.gamma, m.peer_gamma)
+    assert plan.guarantees.truthfulness.lie == pytest.approx(float(proved.lie_size(s)))
+    assert plan.guarantees.accuracy.mean_squared_error == pytest.approx(float(proved.accuracy(s)))
+    assert plan.guarantees.budget.likely == pytest.approx(float(proved.likely_budget(s)))
 
 
 @pytest.mark.parametrize("rule", ["quadratic", "brier"])
@@ -169,6 +199,8 @@ def test_truthful_people_cost_no_more_than_stated_on_average_and_never_more_than
     assert promised.cap is not None
     assert promised.expected is not None
     assert max(totals) <= promised.cap
+    assert promised.likely is not None
+    assert np.sum(np.array(totals) > promised.likely) <= 8  # Binomial(100, 0.01): more with probability 1e-6
     error = float(np.std(totals) / math.sqrt(runs))
     assert np.mean(totals) - 6 * error <= promised.expected < promised.cap
     assert np.mean(totals) > 0.7 * promised.expected

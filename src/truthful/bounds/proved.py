@@ -100,8 +100,9 @@ def liars(s: Setting) -> Floats:
     if s.estimator == "known-design":
         return 2 * Y * pull(s.model, s.alpha)
     if s.estimator == "noisy-statistics":
-        with np.errstate(divide="ignore"):
-            return np.asarray(2 * Y * s.alpha / np.maximum(least_released(s), 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = 2 * Y * s.alpha / np.maximum(least_released(s), 0.0)
+        return np.where(np.asarray(s.alpha) > 0, moved, 0.0)
     kappa = s.alpha * np.asarray(s.n) / _ridge_divisor(s)
     return np.asarray(2 * Y * np.minimum(kappa, np.sqrt(kappa)))
 

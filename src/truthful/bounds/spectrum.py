@@ -9,27 +9,33 @@ sums of random matrices", 2012, theorem 1.1, with its exponents not rounded to �
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from truthful.bounds.setting import Model, Numbers
 from truthful.check import Floats
 
 #: The chance that a random half is smaller than `least_half` says, and that it is larger than `most_half` says.
 HALF_MISS = 1e-12
+_DEVIATION = math.log(1 / HALF_MISS) / 2
 
 
 def least_half(n: Numbers) -> Floats:
     """The fewest players a player is scored against: of the n−1 others each is in the other half with chance ½.
 
-    Fewer with probability below HALF_MISS; never none, since nothing is settled with an empty half.
+    Fewer with probability below HALF_MISS, by Hoeffding's inequality; never none, since nothing is settled with an
+    empty half.
     """
-    return np.maximum(1.0, stats.binom.ppf(HALF_MISS, np.asarray(n) - 1, 0.5))
+    others = np.asarray(n, dtype=np.float64) - 1
+    return np.maximum(1.0, np.ceil(others / 2 - np.sqrt(others * _DEVIATION)))
 
 
 def most_half(n: Numbers) -> Floats:
     """The most players a player is scored against; more with probability below HALF_MISS."""
-    return np.maximum(1.0, np.asarray(n) - 1 - stats.binom.ppf(HALF_MISS, np.asarray(n) - 1, 0.5))
+    others = np.asarray(n, dtype=np.float64) - 1
+    return np.maximum(1.0, np.minimum(others, np.floor(others / 2 + np.sqrt(others * _DEVIATION))))
 
 
 def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
