@@ -228,6 +228,8 @@ def gaps(where: World, s: Setting, x: Floats, theta: Floats, rng: Rng, runs: int
     """
     m, R, r, d = int(least_half(s.n)), where.beliefs.radius, float(np.linalg.norm(x)), where.dimension
     gamma, estimator = float(s.half_gamma), s.peer_estimator
+    if unmatched := estimator == "ridge-unmatched":  # the paper's: shrunk, and scored against q all the same
+        estimator = "ridge-free"
     X, y = where.people(rng, runs, m, theta)
     w = -np.sign(theta @ x) * influence(estimator, where, X, gamma) @ x
     y = worst_reports(where, X, y, w, math.floor(float(s.alpha) * m + 1e-9))
@@ -240,7 +242,9 @@ def gaps(where: World, s: Setting, x: Floats, theta: Floats, rng: Rng, runs: int
     else:
         u = fitted(estimator, where, X, y, gamma) @ x / r
         scale *= float(np.linalg.norm(where.inverse @ x)) / r if estimator == "known-design" else 1.0
-    truth = theta @ x / r * (shrinkage_factor(m, gamma, d) if estimator == "ridge-free" else 1.0)
+    truth = theta @ x / r
+    if estimator == "ridge-free" and not unmatched:
+        truth *= shrinkage_factor(m, gamma, d)
     if not s.clipped:
         return np.asarray(r * (u - truth))
     curve = Clipped(R, d)
