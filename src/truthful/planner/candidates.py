@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
+import math
+
 from truthful.planner.goals import Goals
 from truthful.planner.search import Axis
-from truthful.planner.terms import MOST_PUBLIC
+from truthful.planner.terms import MOST_PUBLIC, Terms
 from truthful.study import Study
 
 MOST_LIARS = 0.3
 
 
 def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
-    """(public, peer) estimators, the likeliest first.
+    """(public, peer) estimators, the likeliest first: those asked for, or else those that can be best.
 
-    A known design allows all; `ridge-free` peers shrink by a known factor only on the ball; observed features leave
-    the statistics themselves, or a ridge, to be published, and noisy statistics for the peers.
+    Where the design is known, so are the peers best estimated: their predictions are then unbiased, with the least noise.
+    Observed features leave noisy statistics to the peers, and statistics or a ridge to be published. Ridges without a
+    ball never beat those with one.
     """
-    if study.second_moments is None:
-        pairs = [("noisy-statistics", "noisy-statistics"), ("ridge-ball", "noisy-statistics")]
-    else:
-        pairs = [
-            ("known-design", "known-design"),
-            ("noisy-statistics", "noisy-statistics"),
-            ("ridge-ball", "known-design"),
-        ]
-        if study.design.kind == "unit-ball":
-            pairs += [("ridge-ball", "ridge-free"), ("ridge-free", "ridge-free")]
-    wanted = [
-        pair
-        for pair in pairs
-        if goals.estimator in (None, pair[0]) and goals.peer_estimator in (None, pair[1])
-    ]
-    if not wanted and goals.estimator and goals.peer_estimator:
-        wanted = [(goals.estimator, goals.peer_estimator)]
-    return tuple(wanted)
+    known = study.second_moments is not None
+    publics = ("known-design", "noisy-statistics", "ridge-ball") if known else ("noisy-statistics", "ridge-ball")
+    peer = goals.peer_estimator or ("known-design" if known else "noisy-statistics")
+    if (not known and "known-design" in (peer, goals.estimator)) or (
+        peer == "ridge-free" and study.design.kind != "unit-ball"
+    ):
+        return ()
+    return tuple((public, peer) for public in ([goals.estimator] if goals.estimator else publics))
 
 
-def axes(pair: tuple[str, str], goals: Goals, players: int) -> dict[str, Axis]:
+def axes(pair: tuple[str, str], terms: Terms) -> dict[str, Axis]:
     """What is to be chosen for two estimators. What the analyst has fixed is an axis of one point.
 
-    More of ε for the published estimate is always better where the halves' noise enters no bound: then its share is at
-    its upper end, from which `Terms.public_share` takes what a useful slope needs.
+    A share of liars below half a player is none, which a bounded law of costs allows. More of ε for the published
+    estimate is always better where the halves' noise enters no bound: then its share is at its upper end, from which
+    `Terms.public_share` takes what a useful slope needs.
     """
-    found = {
-        "absent_share": Axis(
-            min(1 / players, MOST_LIARS), MOST_LIARS, 25 if set(pair) == {"known-design"} else 9
-        )
-    }
+    goals, n = terms.goals, terms.players
+    bounded = math.isfinite(terms.study.costs.upper_quantile(0.0))
+    fewest = (0.4 if bounded else 1.0) / n
+    found = {"absent_share": Axis(min(fewest, MOST_LIARS), MOST_LIARS, 9)}
     if pair[0].startswith("ridge"):
-        found["regularization"] = Axis(1e-2, 30.0 * players, 7)
+        found["regularization"] = Axis(1e-2, 30.0 * n, 7)
     if pair[1] == "ridge-free":
-        found["peer_regularization"] = Axis(1e-2, 10.0 * players, 7)
+        found["peer_regularization"] = Axis(1e-2, 10.0 * n, 7)
     if "noisy-statistics" in pair:
-        found["gram_share"] = Axis(0.02, 0.98, 4, log=False)
-        found["public_share"] = Axis(0.05, MOST_PUBLIC[goals.payments], 4, log=False)
-    for name, value in goals.pins.items():
-        found[name] = Axis(value, value, 1, log=False)
-    return found
+        found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
+    if pair[1] == "noisy-statistics":
+        found["public_share"] = Axis(0.01, MOST_PUBLIC[goals.payments], 6, log=False)
+    return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}

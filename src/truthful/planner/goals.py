@@ -7,7 +7,8 @@ from typing import Any
 
 from truthful import check
 from truthful.errors import InputError
-from truthful.mechanism import PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
+from truthful.guarantees import model
+from truthful.mechanism import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
 
@@ -48,6 +49,7 @@ class Goals:
         for name in ("budget", "accuracy", "epsilon", "lie"):
             if getattr(self, name) is not None:
                 check.positive(name, getattr(self, name))
+        self._require_usual_epsilon()
         check.choice("accuracy_of", self.accuracy_of, ACCURACIES)
         check.choice("rule", self.rule, tuple(RULES))
         check.choice("payments", self.payments, PAYMENTS)
@@ -58,6 +60,14 @@ class Goals:
         if self.peer_estimator is not None:
             check.choice("peer_estimator", self.peer_estimator, PEER_ESTIMATORS)
         self._require_enough()
+
+    def _require_usual_epsilon(self) -> None:
+        low, high = EPSILON_RANGE
+        if self.epsilon is not None and not low <= self.epsilon <= high:
+            raise InputError(
+                f"epsilon is {self.epsilon:g}; it must lie between {low:g}, where noise drowns everything, and {high:g}, "
+                "where nobody is protected."
+            )
 
     def _require_enough(self) -> None:
         """Players and one more of budget, accuracy, epsilon; or two of those three."""
@@ -76,6 +86,10 @@ class Goals:
     def error(self, study: Study) -> float | None:
         """The accuracy asked for as a mean squared error in normalised units."""
         return None if self.accuracy is None else (self.accuracy / study.response_unit) ** 2
+
+    def prior_error(self, study: Study) -> float:
+        """The mean squared error of answering with the prior mean, asking nobody, in normalised units."""
+        return model(study).prior_square if self.accuracy_of == "coefficients" else model(study).mean_square
 
     def record(self) -> dict[str, Any]:
         """What was asked, as it is written into a plan."""

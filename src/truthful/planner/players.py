@@ -30,10 +30,11 @@ def choose_players(study: Study, goals: Goals) -> int | None:
         found = [least_players(study, goals, pair) for pair in pairs[:1]]
         return min((n for n in found if n is not None), default=None)
 
-    def objective(mesh: dict[str, np.ndarray]) -> np.ndarray:
-        return np.array([_value(study, goals, round(n), pairs[0]) for n in mesh["players"]])
+    def objective(mesh: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        v = np.array([_value(study, goals, round(n), pairs[0]) for n in mesh["players"]])
+        return np.where(np.isfinite(v), 0.0, np.inf), v
 
-    best, _ = minimise(objective, {"players": Axis(LEAST_PLAYERS, 1e8, 7)})
+    best = minimise(objective, {"players": Axis(LEAST_PLAYERS, 1e8, 7)})
     return None if best is None else round(best["players"])
 
 

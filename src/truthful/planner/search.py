@@ -16,8 +16,8 @@ from truthful.check import Floats
 #: Points of the first grid that are searched from, for how many rounds all of them, and then only the best.
 STARTS, TOGETHER = 4, 6
 ROUNDS = 60
-#: Steps, as a part of an axis, at which the search ends, and with which it begins near a known point.
-FINEST, NEAR = 1e-4, 0.02
+#: Steps at which the search ends, as a part of an axis, and with which it begins near a known point, of a first step.
+FINEST, NEAR = 1e-4, 0.1
 ROOT_STEPS = 40
 #: How often, and in how many steps each time, the lowest place of a row is looked for between its neighbours.
 ZOOMS, ZOOM_STEPS = 3, 7
@@ -67,37 +67,32 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
     Pattern search: of a point and its neighbours in all directions, diagonals too, the best is the next; where a point
     stays the best, steps are halved. It begins at a few of the best points of a first grid, or near a known point.
     """
+    wide = np.array([1 / (len(axis.places) - 1) if len(axis.places) > 1 else 0.0 for axis in axes.values()])
+    around = np.array(list(product(*((0, -1, 1) if width else (0,) for width in wide)))) * wide
 
-    def ranked(places: Floats) -> tuple[Floats, Floats]:
-        short, value = objective(_mesh(axes, places))
-        return np.nan_to_num(short, nan=np.inf), np.nan_to_num(value, nan=np.inf, posinf=np.inf)
+    def ranks(places: Floats) -> tuple[Floats, Floats]:
+        mesh = _mesh(axes, places.reshape(-1, len(axes)))
+        short, value = (np.nan_to_num(part, nan=np.inf, posinf=np.inf) for part in objective(mesh))
+        return short.reshape(places.shape[:-1]), value.reshape(places.shape[:-1])
 
-    if near is not None:
+    if near is None:
+        grid = np.array(list(product(*(axis.places for axis in axes.values()))))
+        centres, steps = _apart(grid[_order(*ranks(grid))], wide), np.full(STARTS, 0.5)
+    else:
         centres = np.array([[axis.place(near[name]) for name, axis in axes.items()]])
         steps = np.full(1, NEAR)
-        spread = np.ones(len(axes))
-    else:
-        grid = np.array(list(product(*(axis.places for axis in axes.values()))))
-        short, value = ranked(grid)
-        spread = np.array([1 / max(1, len(axis.places) - 1) for axis in axes.values()])
-        centres = _apart(grid[_order(short, value)], spread)
-        steps = np.full(len(centres), 0.5)
-    wide = np.array([float(len(axis.places) > 1) for axis in axes.values()]) * spread
-    around = np.array(list(product(*((0, -1, 1) if wanted else (0,) for wanted in wide)))) * wide
     for turn in range(ROUNDS):
+        steps = steps[: len(centres)]
         tried = np.clip(centres[:, None] + steps[:, None, None] * around, 0, 1)
-        short, value = (part.reshape(tried.shape[:2]) for part in ranked(tried.reshape(-1, len(axes))))
+        short, value = ranks(tried)
+        rows, best = np.arange(len(centres)), np.lexsort((value, short), axis=1)[:, 0]
         # A tie stays where it is: the first of those around a centre is the centre itself.
-        best = np.lexsort((value, short), axis=1)[:, 0]
-        rows = np.arange(len(centres))
-        centres, steps = tried[rows, best], np.where(best == 0, steps / 2, steps)
-        lead = _order(short[rows, best], value[rows, best])
-        if turn == TOGETHER:
-            lead = lead[:1]
-        centres, steps = centres[lead], steps[lead]
-        if not np.isfinite(short[rows, best][lead[0]]):
+        short, value, steps = short[rows, best], value[rows, best], np.where(best == 0, steps / 2, steps)
+        lead = _order(short, value)[: STARTS if turn < TOGETHER else 1]
+        centres, steps = tried[rows, best][lead], steps[lead]
+        if np.isinf(short[lead[0]]):
             return None
-        if steps[0] * wide.max() < FINEST:
+        if not steps[0] * wide.max() >= FINEST:
             break
     return {name: float(column[0]) for name, column in _mesh(axes, centres[:1]).items()}
 
@@ -121,16 +116,15 @@ def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
     return np.array(found)
 
 
-def with_lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
-    """The grid with one more column: for each row about the place, by ratios, where f is the least."""
-    rows, found = np.arange(len(grid)), grid
-    low, high = grid[:, 0], grid[:, -1]
+def lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
+    """For each row of the grid about the x, by ratios, where f is the least: between the neighbours of the lowest."""
+    rows, found, x = np.arange(len(grid)), grid, grid[:, 0]
     for _ in range(ZOOMS + 1):
         at = np.argmin(f(found), axis=1)
-        lowest = found[rows, at]
+        x = found[rows, at]
         low, high = found[rows, np.maximum(at - 1, 0)], found[rows, np.minimum(at + 1, found.shape[1] - 1)]
         found = np.geomspace(low, high, ZOOM_STEPS, axis=1)
-    return np.sort(np.column_stack([grid, lowest]), axis=1)
+    return x
 
 
 def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Floats:

@@ -13,7 +13,7 @@ from truthful.check import Floats
 from truthful.mechanism import EPSILON_RANGE
 from truthful.planner.candidates import axes, candidates
 from truthful.planner.goals import Goals
-from truthful.planner.search import NEAR_ROUNDS, ROUNDS, Point, last_below, minimise
+from truthful.planner.search import Point, last_below, lowest, minimise
 from truthful.planner.terms import MARGIN, MOST_PUBLIC, Choice, Terms
 from truthful.study import Study
 
@@ -76,8 +76,8 @@ def solve(study: Study, goals: Goals, players: int) -> tuple[Solution, ...]:
 
 
 def objective_value(goals: Goals, solution: Solution) -> float:
-    """What is minimised: the cost where an accuracy (or only ε) is given, else the error."""
-    return solution.error if minimises_error(goals) else solution.cost
+    """What is minimised, of a solution."""
+    return float(_minimised(goals, np.array(solution.cost), np.array(solution.error)))
 
 
 def minimises_error(goals: Goals) -> bool:
@@ -85,48 +85,76 @@ def minimises_error(goals: Goals) -> bool:
     return goals.accuracy is None and goals.budget is not None
 
 
+def _minimised(goals: Goals, cost: Floats, error: Floats) -> Floats:
+    """The error within a budget, or the cost of an accuracy. With neither, the cost of one unit of precision 1/error."""
+    if goals.accuracy is None and goals.budget is None:
+        return cost * error
+    return error if minimises_error(goals) else cost
+
+
 def solve_pair(
     study: Study, goals: Goals, players: int, pair: tuple[str, str], near: Point | None = None
 ) -> Solution:
     """The best numbers for two estimators; near those for almost the same goals, if they are known, which is faster."""
-    terms, space, rounds = Terms(study, goals, players, *pair), axes(pair, goals, players), ROUNDS
-    if near is not None:
-        space, rounds = {name: axis.near(near[name]) for name, axis in space.items()}, NEAR_ROUNDS
+    terms = Terms(study, goals, players, *pair)
 
-    def evaluate(mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
-        choice = _choice(terms, mesh)
-        epsilon = _epsilon(terms, choice)
-        usable = np.isfinite(epsilon)
-        tried = np.where(usable, epsilon, EPSILON_RANGE[0])
-        cost, error = terms.cost(choice, tried), terms.error(choice, tried)
-        fits = usable & (cost <= _limit(goals.budget)) & (error <= _limit(goals.error(study)))
-        return epsilon, np.where(fits, cost, np.inf), np.where(fits, error, np.inf)
+    def objective(mesh: dict[str, Floats]) -> tuple[Floats, Floats]:
+        _, short, cost, error = _evaluate(terms, mesh)
+        return np.where(np.isfinite(cost), short, np.inf), _minimised(goals, cost, error)
 
-    best, _ = minimise(lambda mesh: evaluate(mesh)[2 if minimises_error(goals) else 1], space, rounds)
+    best = minimise(objective, axes(pair, terms), near)
     if best is None:
         return Solution(terms, {}, math.nan, math.inf, math.inf)
-    epsilon, cost, error = (float(v[0]) for v in evaluate({name: np.array([v]) for name, v in best.items()}))
+    at = {name: np.array([value]) for name, value in best.items()}
+    epsilon, short, cost, error = (float(part[0]) for part in _evaluate(terms, at))
+    if short > 0 or not cost <= _limit(goals.budget) or not error <= _limit(goals.error(study)):
+        return Solution(terms, {}, math.nan, math.inf, math.inf)
     return Solution(terms, best, epsilon, cost, error)
 
 
-def _epsilon(terms: Terms, choice: Choice) -> Floats:
-    """ε for each point: given, or the most that the budget affords, or the cheapest that the accuracy allows."""
-    goals, rows = terms.goals, len(choice.alpha)
+def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+    """ε, by how much the budget or the accuracy is missed (a logarithm; 0: it is met), the cost and the error."""
+    goals, choice = terms.goals, _choice(terms, mesh)
     if goals.epsilon is not None:
-        return np.full(rows, goals.epsilon)
-    low = np.broadcast_to(terms.least_epsilon(choice), rows)
-    grid = np.geomspace(low, EPSILON_RANGE[1], GRID, axis=1)
-    each = choice.column()
-    target = goals.error(terms.study)
-    if target is None:
-        budget = _limit(goals.budget) * (1 - MARGIN)
-        return last_below(lambda epsilon: terms.cost(each, epsilon), budget, grid)
+        epsilon = np.full(len(choice.alpha), goals.epsilon)
+    elif minimises_error(goals):
+        epsilon = _most_affordable(terms, choice)
+    else:
+        epsilon = _cheapest(terms, choice)
+    cost, error = terms.cost(choice, epsilon), terms.error(choice, epsilon)
+    ratio = cost / _limit(goals.budget) if minimises_error(goals) else error / terms.largest_error
+    with np.errstate(divide="ignore"):
+        return epsilon, np.maximum(0.0, np.log(ratio)), cost, error
+
+
+def _most_affordable(terms: Terms, choice: Choice) -> Floats:
+    """The largest ε within the budget at each point; where none is, that of the least cost."""
+    grid, each, budget = _grid(terms, choice), choice.column(), _limit(terms.goals.budget) * (1 - MARGIN)
+
+    def cost(epsilon: Floats) -> Floats:
+        return terms.cost(each, epsilon)
+
+    found = last_below(cost, budget, grid)
+    if np.isnan(found).any():
+        # Costs can fall before they rise: with noisy statistics lies are easier to see at a larger ε.
+        least = lowest(cost, grid)
+        found = last_below(cost, budget, np.sort(np.column_stack([grid, least]), axis=1))
+        found = np.where(np.isnan(found), least, found)
+    return found
+
+
+def _cheapest(terms: Terms, choice: Choice) -> Floats:
+    """The ε of the least cost within the accuracy at each point; where none is, the largest."""
+    grid, each, most = _grid(terms, choice), choice.column(), terms.largest_error * (1 - MARGIN)
     # As 1/ε rises, so does the error: the largest 1/ε within the target is the least ε.
-    inverse = last_below(lambda x: terms.error(each, 1 / x), target * (1 - MARGIN), 1 / grid[:, ::-1])
-    # More than the least ε can be cheaper: with noisy statistics lies are then easier to see.
-    epsilon = np.fmax(grid, 1 / inverse[:, None])
-    cheapest = np.argmin(terms.cost(each, epsilon), axis=1)
-    return np.where(np.isnan(inverse), np.nan, epsilon[np.arange(rows), cheapest])
+    inverse = last_below(lambda x: terms.error(each, 1 / x), most, 1 / grid[:, ::-1])
+    least = np.fmin(1 / inverse, EPSILON_RANGE[1])
+    return lowest(lambda epsilon: terms.cost(each, epsilon), np.maximum(grid, least[:, None]))
+
+
+def _grid(terms: Terms, choice: Choice) -> Floats:
+    low = np.minimum(terms.least_epsilon(choice), EPSILON_RANGE[1])
+    return np.geomspace(np.broadcast_to(low, len(choice.alpha)), EPSILON_RANGE[1], GRID, axis=1)
 
 
 def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:

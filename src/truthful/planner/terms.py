@@ -29,6 +29,8 @@ from truthful.study import Study
 MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}
 #: Amounts and sizes are met from below by this relative margin, so that rounding breaks no promise.
 MARGIN = 1e-9
+#: Where no accuracy is asked for, an error must be below that of the prior mean by this part of it.
+WORTH_ASKING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,12 @@ class Terms:
 
         # Near slope 1 the scale tends to 0, near slope 0 to infinity.
         return math.exp(optimize.brentq(excess, math.log(R) - 40, math.log(R) + 40, xtol=1e-12))
+
+    @cached_property
+    def largest_error(self) -> float:
+        """The mean squared error allowed: as asked, or a little less than that of answering with the prior mean."""
+        asked = self.goals.error(self.study)
+        return self.goals.prior_error(self.study) * (1 - WORTH_ASKING) if asked is None else asked
 
     def cost(self, choice: Choice, epsilon: Numbers) -> Floats:
         """What a budget must cover: the cap if payments are never negative, else the expected total."""
