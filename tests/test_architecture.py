@@ -76,6 +76,10 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("settlement.once", "settlement.passes"),
     ("settlement.settlement",),
     ("settlement",),
+    # draw
+    ("charts.house", "charts.labels", "charts.picture"),
+    ("charts.frontier",),
+    ("charts",),
     # show
     ("demo", "progress", "promises", "comparison"),
     ("show",),

@@ -19,7 +19,7 @@ from truthful.planner.solve import Solution, solve, solve_pair
 from truthful.study import Study
 
 #: Budgets from a thirtieth of a given one to thirty times it.
-REACH, POINTS = 30.0, 25
+REACH, POINTS = 30.0, 21
 RIVALS = 2
 
 

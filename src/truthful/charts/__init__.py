@@ -1,0 +1,5 @@
+"""Charts, as SVG or PNG by the file's name. Nothing of matplotlib is loaded before one is drawn."""
+
+from truthful.charts.frontier import draw_frontier
+
+__all__ = ["draw_frontier"]

@@ -1,0 +1,127 @@
+"""How all charts look, and how they are written: the same bytes each time, with words for those who cannot see them."""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truthful.errors import InputError
+from truthful.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png")
+#: In inches; 900 pixels wide in a browser.
+WIDTH, HEIGHT = 9.375, 6.0
+PNG_DPI = 192
+#: Of Okabe and Ito, apart for all kinds of colour vision; they also differ in lightness.
+BLUE, ORANGE = "#0072B2", "#D55E00"
+INK, GREY, FAINT = "#222222", "#666666", "#E6E6E6"
+TITLE, TEXT, SMALL = 13.0, 10.0, 9.0
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": TEXT,
+    "text.color": INK,
+    # Names from a study are words: a dollar sign in them starts no formula.
+    "text.parse_math": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.8,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.solid_capstyle": "round",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "truthful",
+}
+MOST_TICKS = 8
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse what cannot be written, before anything is computed."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"A chart cannot be written to {str(path)!r}: name a file that ends in {' or '.join(SUFFIXES)}."
+        )
+
+
+@contextmanager
+def canvas() -> Iterator[Figure]:
+    """An empty figure in the house style, and nothing of matplotlib's global state changed afterwards."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=100, facecolor="white")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def write(figure: Figure, path: Path, title: str, description: str) -> None:
+    """The figure as a whole file. Its title and description are read out by screen readers (SVG), or found (PNG)."""
+    check_suffix(path)
+    drawn = io.BytesIO()
+    metadata = {"Title": title, "Description": description}
+    if path.suffix.lower() == ".png":
+        figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata={**metadata, "Software": None})
+        content = drawn.getvalue()
+    else:
+        figure.savefig(drawn, format="svg", metadata={**metadata, "Date": None, "Creator": None})
+        content = _described(drawn.getvalue().decode(), title, description).encode()
+    try:
+        write_atomically(path, content)
+    except OSError as problem:
+        raise InputError(
+            f"The chart cannot be written to {str(path)!r}: {problem.strerror}. Name a file in a directory that exists."
+        ) from None
+
+
+def _described(svg: str, title: str, description: str) -> str:
+    """The SVG as one image whose title and description are announced."""
+    words = f'<title id="title">{html.escape(title, quote=False)}</title>'
+    words += f'\n <desc id="description">{html.escape(description, quote=False)}</desc>'
+    start = svg.index("<title>")
+    svg = svg[:start] + words + svg[svg.index("</title>", start) + len("</title>") :]
+    return svg.replace("<svg ", '<svg role="img" aria-labelledby="title description" ', 1)
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers from low to high on a logarithmic axis: 1, 2, 5 of each decade, or less where those are many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found: list[float] = []
+    for steps, every in (((1, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
+        found = [
+            step * 10.0**decade
+            for decade in decades
+            for step in steps
+            if decade % every == 0 and low <= step * 10.0**decade <= high
+        ]
+        if len(found) <= MOST_TICKS:
+            break
+    return found
+
+
+def plain(value: float) -> str:
+    """A round number in plain digits, millions in words."""
+    for unit, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= unit:
+            return f"{value / unit:,g} {word}"
+    decimals = max(0, -math.floor(math.log10(value) + 1e-9))
+    return f"{value:,.{decimals}f}"

@@ -1,0 +1,115 @@
+"""What the chart of a plan's frontier shows, as numbers and as words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from textwrap import shorten
+
+from truthful.plan import Plan
+from truthful.planner import Goals
+from truthful.planner.frontier import RIVALS, FrontierPoint, Offer, budgets_around, frontier
+from truthful.planner.infeasible import prior_error
+from truthful.study import Study
+from truthful.words import money, number
+
+OURS, PAPER, PRIOR = (
+    "truthful, at its best",
+    "the paper's mechanism, at its best",
+    "answering with the prior mean, asking nobody",
+)
+LONGEST_TITLE = 84
+
+Curve = list[tuple[float, Offer]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What the chart shows, errors in raw response units: budget, error and epsilon are the plan's own.
+
+    error: None where none is guaranteed. prior: the error of the prior mean. lie: the largest that may pay.
+    """
+
+    study: Study
+    players: int
+    accuracy_of: str
+    points: tuple[FrontierPoint, ...]
+    prior: float
+    budget: float
+    error: float | None
+    epsilon: float
+    lie: float
+
+    @property
+    def ours(self) -> Curve:
+        """Our best plans: budgets, and what each buys."""
+        return [(point.budget, point.ours) for point in self.points if point.ours is not None]
+
+    @property
+    def paper(self) -> Curve:
+        """The paper's mechanism."""
+        return [(point.budget, point.paper) for point in self.points if point.paper is not None]
+
+
+def picture(plan: Plan) -> Picture:
+    """The plan among what other budgets would buy, for its own goals; if it has none, for its own lie size and cost."""
+    study, promised, solved = plan.study, plan.guarantees, plan.answer
+    cost = promised.budget.cap or promised.budget.expected or 1.0
+    if solved is not None:
+        goals = solved.goals
+        pairs = [solution.pair for solution in (solved.best, *solved.others)][:RIVALS]
+    else:
+        mechanism = plan.mechanism
+        goals = Goals(
+            players=plan.players,
+            budget=cost,
+            lie=promised.truthfulness.lie,
+            rule=mechanism.rule,
+            payments=mechanism.payments,
+            failure_probability=plan.failure_probability,
+        )
+        pairs = [(mechanism.estimator, mechanism.peers)]
+    accuracy = promised.accuracy
+    return Picture(
+        study=study,
+        players=plan.players,
+        accuracy_of=goals.accuracy_of,
+        points=frontier(study, goals, plan.players, budgets_around(cost), pairs),
+        prior=study.response_unit * math.sqrt(prior_error(study, goals)),
+        budget=cost,
+        error=accuracy.rmse if goals.accuracy_of == "coefficients" else accuracy.prediction_rmse,
+        epsilon=plan.mechanism.epsilon,
+        lie=study.response_unit * goals.lie_size(study),
+    )
+
+
+def describe(shown: Picture) -> str:
+    """The chart in words."""
+    currency = shown.study.currency
+    said = [f"The guaranteed error of {shown.accuracy_of} against the budget, both on logarithmic scales."]
+    if shown.error is not None:
+        said.append(f"This plan guarantees {_bought(shown.budget, shown.error, shown.epsilon, currency)}.")
+    for name, curve in ((OURS, shown.ours), (PAPER, shown.paper)):
+        if curve:
+            first, last = (
+                _bought(budget, offer.error, offer.epsilon, currency)
+                for budget, offer in (curve[0], curve[-1])
+            )
+            said.append(f"{_sentence(name)}: from {first} to {last}.")
+    said.append(f"{_sentence(PRIOR)}: {number(shown.prior)}.")
+    return " ".join(said)
+
+
+def _bought(budget: float, error: float, epsilon: float, currency: str) -> str:
+    return f"{number(error)} for {money(budget, currency)} at ε {epsilon:.2g}"
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def title(shown: Picture) -> str:
+    """At the head of the chart."""
+    return shorten(
+        f"What money buys: {shown.study.name}, {shown.players:,} players", LONGEST_TITLE, placeholder=" …"
+    )
