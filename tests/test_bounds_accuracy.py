@@ -114,6 +114,29 @@ def test_least_squares_is_as_accurate_as_stated(name: str) -> None:
     assert mean + SIX * error >= 0.4 * stated
 
 
+@pytest.mark.parametrize(
+    ("estimator", "numbers"),
+    [
+        ("ridge-free", {"gamma": 5000.0, "epsilon": 1e6}),  # mostly bias
+        ("ridge-ball", {"gamma": 5000.0, "epsilon": 1e6}),
+        ("ridge-free", {"gamma": 30.0, "epsilon": 0.3}),  # mostly noise
+        ("ridge-ball", {"gamma": 30.0, "epsilon": 0.3}),
+        ("ridge-free", {"gamma": 0.5, "epsilon": 1e6}),  # mostly sampling
+        ("noisy-statistics", {"gram_share": 0.98, "epsilon": 50.0}),  # mostly noise in Xᵀy
+        ("noisy-statistics", {"gram_share": 0.02, "epsilon": 50.0}),  # mostly noise in XᵀX
+        ("noisy-statistics", {"gram_share": 0.5, "epsilon": 1e4}),  # mostly sampling
+    ],
+)
+def test_each_part_of_an_error_is_nearly_what_is_stated(estimator: str, numbers: dict[str, float]) -> None:
+    """Settings where one part dominates: 2000 runs tell 0.6 of the bound from all of it, and from more."""
+    where = world("covariance")
+    s = setting(where, n=600, beta=0.5, estimator=estimator, **numbers)
+    mean, error = squares(errors(where, s, 0.8 * where.farthest(), np.random.default_rng(10), 2000))
+    assert mean - SIX * error <= float(proved.accuracy(s))
+    assert mean + SIX * error >= 0.75 * float(proved.accuracy(s))
+    assert SIX * error < 0.25 * mean
+
+
 # Ridges
 
 

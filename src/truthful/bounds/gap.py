@@ -103,7 +103,8 @@ def noisy_statistics_gap(s: Setting) -> Floats:
 
     Unclipped, Ĝ⁻¹G − I = −G⁻¹N + (G⁻¹N)² − (G⁻¹N)³ + G⁻¹NĜ⁻¹NG⁻¹NG⁻¹N, and N and −N have one law: along x it moves θ
     by at most R·E‖Nθ'‖²/λ²·(1 + t²/(1−t)), t = ν/λ, θ' a unit vector. On the bad event by at most R + Y/ℓ.
-    Clipped, its whole effect Ĝ⁻¹Nθ counts as the sampling error Ĝ⁻¹Xᵀz/m does, and 2R on the bad event.
+    Clipped, its whole effect x·Ĝ⁻¹Nθ = x·G⁻¹Nθ − x·G⁻¹NĜ⁻¹Nθ counts as the sampling error x·Ĝ⁻¹Xᵀz/m does; between two
+    unit vectors N has a mean square of at most 2/(d+1)·E‖Nθ'‖². And 2R on the bad event.
     The scale of N and the floor fall as 1/m: what is taken at the least half holds at every other, the floor as ℓm/n.
     """
     model, m = s.model, least_half(s.n)
@@ -123,8 +124,9 @@ def noisy_statistics_gap(s: Setting) -> Floats:
         else:
             liars = np.square(s.alpha) + s.alpha / m  # the mean square of k/m
             lies = 2 * Y * np.sqrt(np.minimum(liars, s.alpha * least)) / margin
-            errors = (model.noise_variance * least / m + R**2 * statistics) / margin**2
-            bounds = lies + np.sqrt(errors + bad * (2 * R) ** 2)
+            sampling = model.noise_variance * least / m / margin**2
+            along = R * np.sqrt(statistics) / least * (math.sqrt(2 / (d + 1)) + (least - margin) / margin)
+            bounds = lies + np.sqrt(sampling + along**2 + bad * (2 * R) ** 2)
     return np.asarray(np.where(margin >= floor, bounds, np.inf).min(axis=0))
 
 
