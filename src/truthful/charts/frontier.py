@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthful.charts import house
-from truthful.charts.labels import Labels
+from truthful.charts.labels import AROUND, Labels
 from truthful.charts.picture import OURS, PAPER, PRIOR, Curve, Picture, describe, picture, title
 from truthful.plan import Plan
 from truthful.words import money, number
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EVERY = 4
 ABOVE, BELOW = ((1, 1), (0, 1), (-1, 1)), ((-1, -1), (0, -1), (1, -1))
 DASHES = (0, (5, 2))
+#: The least ratio of the ends of an axis.
+NARROWEST = 4.0
 #: From here on cents are left out.
 WHOLE = 100.0
 
@@ -41,7 +43,7 @@ def draw(shown: Picture, path: Path) -> None:
 
 def _paint(figure: Figure, shown: Picture) -> None:
     """Lines first, so that labels keep off them; then the labels, those that matter most first."""
-    axes = figure.add_axes((0.095, 0.105, 0.875, 0.73))
+    axes = figure.add_axes((0.095, 0.105, 0.86, 0.73))
     _words(figure, axes, shown)
     _scales(axes, shown)
     labels = Labels(axes)
@@ -49,9 +51,9 @@ def _paint(figure: Figure, shown: Picture) -> None:
     labels.avoid(axes.get_xlim(), (shown.prior, shown.prior))
     _line(axes, labels, shown.ours, house.BLUE, "-")
     _line(axes, labels, shown.paper, house.ORANGE, DASHES)
-    _too_little(axes, labels, shown)
     _plan(axes, labels, shown)
     _prior(axes, labels, shown)
+    _too_little(axes, labels, shown)
     _name(labels, shown.ours, OURS, house.BLUE, BELOW)
     _name(labels, shown.paper, PAPER, house.ORANGE, ABOVE)
     _epsilons(axes, labels, shown.ours, house.BLUE)
@@ -70,7 +72,13 @@ def _words(figure: Figure, axes: Axes, shown: Picture) -> None:
         va="center",
     )
     figure.text(0.02, 0.86, f"Guaranteed error of {shown.accuracy_of}, in units of “{response}”", va="center")
-    axes.set_xlabel(f"Budget, {shown.study.currency}", labelpad=8)
+    axes.set_xlabel(f"Budget, {shown.study.currency}{_meaning(shown)}", labelpad=8)
+
+
+def _meaning(shown: Picture) -> str:
+    """What the budget bounds: the paper's payments can be negative, and their total has no bound."""
+    ours = "never exceeded" if shown.capped else "on average"
+    return f": {ours} (the paper's mechanism: on average)" if shown.paper and shown.capped else f": {ours}"
 
 
 def _scales(axes: Axes, shown: Picture) -> None:
@@ -90,14 +98,18 @@ def _scales(axes: Axes, shown: Picture) -> None:
 
 
 def _widened(values: list[float], room: float) -> tuple[float, float]:
+    """A range with some room on both sides, and never so narrow that a hair's breadth looks like a difference."""
     low, high = min(values), max(values)
-    factor = max(high / low, 4.0) ** room
+    spread = math.log(high / low)
+    factor = math.exp(max(room * spread, (math.log(NARROWEST) - spread) / 2))
     return low / factor, high * factor
 
 
 def _line(axes: Axes, labels: Labels, curve: Curve, colour: str, dashes: Any) -> None:
     budgets, errors = [budget for budget, _ in curve], [offer.error for _, offer in curve]
-    axes.plot(budgets, errors, color=colour, linewidth=2.4, linestyle=dashes)
+    # One point alone has no line to show it.
+    marker = "o" if len(curve) == 1 else ""
+    axes.plot(budgets, errors, color=colour, linewidth=2.4, linestyle=dashes, marker=marker, markersize=4.5)
     labels.avoid(budgets, errors)
 
 
@@ -113,7 +125,7 @@ def _too_little(axes: Axes, labels: Labels, shown: Picture) -> None:
     middle = math.sqrt(left * end)
     places = [(middle, low * (high / low) ** part) for part in (0.3, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8)]
     text = "too little money\nto make lies\nunprofitable"
-    labels.put(text, places, around=((0, 0),), color=house.GREY, multialignment="center")
+    labels.put(text, places, around=((0, 0),), color=house.GREY, multialignment="center", bbox=None)
 
 
 def _plan(axes: Axes, labels: Labels, shown: Picture) -> None:
@@ -124,7 +136,7 @@ def _plan(axes: Axes, labels: Labels, shown: Picture) -> None:
     axes.plot(
         *place, "o", color=house.INK, markersize=9, markeredgecolor="white", markeredgewidth=1.5, zorder=5
     )
-    labels.avoid(*((value,) for value in place))
+    labels.avoid_marker(*place)
     text = (
         f"this plan: {money(shown.budget, shown.study.currency, 0 if shown.budget >= WHOLE else None)}\n"
         f"error {number(shown.error)} at ε {shown.epsilon:.2g}"
@@ -136,16 +148,19 @@ def _prior(axes: Axes, labels: Labels, shown: Picture) -> None:
     left, right = axes.get_xlim()
     places = [(left * (right / left) ** part, shown.prior) for part in (0.985, 0.8, 0.65, 0.5)]
     text = f"{PRIOR}: {number(shown.prior)}"
-    labels.put(text, places, distance=3, around=((-1, 1), (-1, -1)), color=house.GREY)
+    for distance in (3, 24, 48):
+        if labels.put(text, places, distance=distance, around=((-1, 1), (-1, -1)), color=house.GREY):
+            return
 
 
 def _name(labels: Labels, curve: Curve, name: str, colour: str, around: Sequence[tuple[int, int]]) -> None:
     """The name of a curve beside it, near its middle if there is room."""
     middle = (len(curve) - 1) / 2
-    places = sorted(
-        ((abs(at - middle), budget, offer.error) for at, (budget, offer) in enumerate(curve)),
-    )
-    labels.put(name, [place[1:] for place in places], around=around, color=colour, fontweight="bold")
+    order = sorted(range(len(curve)), key=lambda at: abs(at - middle))
+    places = [(curve[at][0], curve[at][1].error) for at in order]
+    for side in (around, AROUND):
+        if labels.put(name, places, around=side, color=colour, fontweight="bold"):
+            return
 
 
 def _epsilons(axes: Axes, labels: Labels, curve: Curve, colour: str) -> None:

@@ -51,6 +51,7 @@ STYLE: Any = {
     "svg.hashsalt": "truthful",
 }
 MOST_TICKS = 8
+SMALLEST = 1e-5
 
 
 def check_suffix(path: Path) -> None:
@@ -119,7 +120,9 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def plain(value: float) -> str:
-    """A round number in plain digits, millions in words."""
+    """A round number in plain digits, millions in words, and tiny ones as powers of ten."""
+    if value < SMALLEST:
+        return f"{value:.0e}".replace("e-0", "e-")
     for unit, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if value >= unit:
             return f"{value / unit:,g} {word}"

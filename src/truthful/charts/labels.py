@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
 
-#: Pixels that a label keeps from others, and between the points at which a line is felt.
-GAP, STEP = 3.0, 3.0
+#: Pixels that a label keeps from others, between the points at which a line is felt, and around a marker's centre.
+GAP, STEP, MARKER = 3.0, 3.0, 6.0
 #: Where a label may stand, seen from what it names: (right, up), each −1, 0 or 1.
 AROUND = ((1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
 _CLEAR = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
@@ -35,8 +35,14 @@ class Labels:
         for start, end in pairwise(corners):
             steps = max(2, int(np.hypot(*(end - start)) / STEP))
             self._lines.append(start + np.linspace(0, 1, steps)[:, None] * (end - start))
-        if len(corners) == 1:
-            self._lines.append(corners)
+        self._lines.append(corners)
+
+    def avoid_marker(self, x: float, y: float) -> None:
+        """Keep labels off a marker there."""
+        from matplotlib.transforms import Bbox
+
+        centre = self._axes.transData.transform((x, y))
+        self._taken.append(Bbox([centre - MARKER, centre + MARKER]))
 
     def put(
         self,
@@ -59,8 +65,7 @@ class Labels:
                     ha=("right", "center", "left")[right + 1],
                     va=("top", "center", "bottom")[up + 1],
                     annotation_clip=False,
-                    bbox=_CLEAR,
-                    **style,
+                    **{"bbox": _CLEAR, **style},
                 )
                 box = note.get_window_extent(renderer).padded(GAP)
                 if self._free(box):

@@ -8,7 +8,7 @@ from textwrap import shorten
 
 from truthful.plan import Plan
 from truthful.planner import Goals
-from truthful.planner.frontier import RIVALS, FrontierPoint, Offer, budgets_around, frontier
+from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
 from truthful.planner.infeasible import prior_error
 from truthful.study import Study
 from truthful.words import money, number
@@ -28,6 +28,7 @@ class Picture:
     """What the chart shows, errors in raw response units: budget, error and epsilon are the plan's own.
 
     error: None where none is guaranteed. prior: the error of the prior mean. lie: the largest that may pay.
+    capped: whether our budgets are never exceeded; else they hold on average.
     """
 
     study: Study
@@ -39,6 +40,7 @@ class Picture:
     error: float | None
     epsilon: float
     lie: float
+    capped: bool
 
     @property
     def ours(self) -> Curve:
@@ -57,7 +59,7 @@ def picture(plan: Plan) -> Picture:
     cost = promised.budget.cap or promised.budget.expected or 1.0
     if solved is not None:
         goals = solved.goals
-        pairs = [solution.pair for solution in (solved.best, *solved.others)][:RIVALS]
+        pairs = rivals((solved.best, *solved.others))
     else:
         mechanism = plan.mechanism
         goals = Goals(
@@ -80,6 +82,7 @@ def picture(plan: Plan) -> Picture:
         error=accuracy.rmse if goals.accuracy_of == "coefficients" else accuracy.prediction_rmse,
         epsilon=plan.mechanism.epsilon,
         lie=study.response_unit * goals.lie_size(study),
+        capped=goals.payments == "never-negative",
     )
 
 

@@ -20,7 +20,8 @@ from truthful.study import Study
 
 #: Budgets from a thirtieth of a given one to thirty times it.
 REACH, POINTS = 30.0, 21
-RIVALS = 2
+#: A second pair of estimators may be better at another budget if its mean squared error is at most this much larger.
+RIVAL = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,12 @@ def frontier(
 ) -> tuple[FrontierPoint, ...]:
     """The best that each budget buys, for the goals' lie size and failure probability, ε being free.
 
-    pairs: our estimators, by default the two best pairs at the middle budget: what is best changes with the budget, not
-    by much. The paper's mechanism is on the unit ball only.
+    pairs: our estimators, by default the `rivals` at the middle budget. The paper's mechanism is on the unit ball only.
     """
     budgets = sorted(check.positive("budget", budget) for budget in budgets)
     aim = replace(goals, players=players, accuracy=None, epsilon=None, budget=budgets[len(budgets) // 2])
     if pairs is None:
-        pairs = [solution.pair for solution in solve(study, aim, players)[:RIVALS]]
+        pairs = rivals(solve(study, aim, players))
     ours = [_trace(study, aim, players, budgets, pair) for pair in pairs]
     paper = (
         _trace(study, paper_goals(aim), players, budgets, PAPER) if study.design.kind == "unit-ball" else []
@@ -74,6 +74,12 @@ def frontier(
         FrontierPoint(budget, _offer(study, found), _offer(study, paper[at : at + 1]))
         for at, (budget, *found) in enumerate(zip(budgets, *ours, strict=True))
     )
+
+
+def rivals(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
+    """The best pair of estimators at one budget, and the second if it may be the best at another one."""
+    best, *others = solutions
+    return [best.pair, *(other.pair for other in others[:1] if not other.error > RIVAL * best.error)]
 
 
 def _trace(
