@@ -15,12 +15,14 @@ MOST_LIARS = 0.3
 def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
     """(public, peer) estimators, the likeliest first: those asked for, or else those that can be best.
 
-    Where the design is known, so are the peers best estimated: their predictions are then unbiased, with the least noise.
-    Observed features leave noisy statistics to the peers, and statistics or a ridge to be published. Ridges without a
-    ball never beat those with one.
+    Where the design is known, peers are best estimated by it: their predictions are then unbiased, with the least
+    noise. Observed features leave noisy statistics to the peers, and statistics or a ridge to be published. A ridge
+    without a ball never beats one with it.
     """
     known = study.second_moments is not None
-    publics = ("known-design", "noisy-statistics", "ridge-ball") if known else ("noisy-statistics", "ridge-ball")
+    publics = (
+        ("known-design", "noisy-statistics", "ridge-ball") if known else ("noisy-statistics", "ridge-ball")
+    )
     peer = goals.peer_estimator or ("known-design" if known else "noisy-statistics")
     if (not known and "known-design" in (peer, goals.estimator)) or (
         peer == "ridge-free" and study.design.kind != "unit-ball"

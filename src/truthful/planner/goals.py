@@ -65,8 +65,8 @@ class Goals:
         low, high = EPSILON_RANGE
         if self.epsilon is not None and not low <= self.epsilon <= high:
             raise InputError(
-                f"epsilon is {self.epsilon:g}; it must lie between {low:g}, where noise drowns everything, and {high:g}, "
-                "where nobody is protected."
+                f"epsilon is {self.epsilon:g}; it must lie between {low:g}, where noise drowns everything, "
+                f"and {high:g}, where nobody is protected."
             )
 
     def _require_enough(self) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import partial
 from typing import Any
 
 from truthful.errors import Refused
-from truthful.guarantees import model
 from truthful.planner.candidates import candidates
 from truthful.planner.goals import Goals
-from truthful.planner.players import least_players
-from truthful.planner.solve import minimises_error, solve
+from truthful.planner.players import UNLIMITED, excess, nearest_players
+from truthful.planner.search import Point, crossing
+from truthful.planner.solve import solve
 from truthful.study import Study
 from truthful.words import money, number
 
-LIE_STEPS = 12
+#: How close the lie size that would do is found, and how much of an accuracy is spared.
+LIE_CLOSE, SPARE = 2e-3, 5e-4
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,12 @@ class Remedy:
 class Infeasible(Refused):
     """No plan meets the goals. `remedies` holds what would, the smallest change first: that goal binds."""
 
+    title = "Infeasible"
+
     def __init__(self, reason: str, remedies: tuple[Remedy, ...] = ()) -> None:
         self.reason, self.remedies = reason, remedies
         ways = "; or with ".join(remedy.words for remedy in remedies)
-        super().__init__(f"Infeasible: {reason}" + (f" It would be feasible with {ways}." if ways else ""))
+        super().__init__(reason + (f" It would be feasible with {ways}." if ways else ""))
 
     @property
     def binding(self) -> str | None:
@@ -48,7 +53,7 @@ class Infeasible(Refused):
 
 def prior_error(study: Study, goals: Goals) -> float:
     """The mean squared error of answering with the prior mean, asking nobody."""
-    return model(study).prior_square if goals.accuracy_of == "coefficients" else model(study).mean_square
+    return goals.prior_error(study)
 
 
 def require_worth_asking(study: Study, goals: Goals) -> None:
@@ -82,7 +87,8 @@ def _reason(study: Study, goals: Goals, players: int, error: float) -> str:
 
 
 def _beyond(study: Study, goals: Goals) -> str:
-    return f" beyond {goals.lie_size(study):g} (in units of the own prediction)"
+    lie = goals.lie_size(study)
+    return f" that move a prediction by more than {number(lie * study.response_unit)} ({lie:g} normalised)"
 
 
 def _and_lie(study: Study, goals: Goals) -> str:
@@ -100,7 +106,7 @@ def _remedies(study: Study, goals: Goals, players: int) -> tuple[Remedy, ...]:
         (remedy, remedy.value / before)
         for remedy, before in (
             (_budget(study, aim, players), goals.budget),
-            (_players(study, aim), float(players)),
+            (_players(study, aim, players), float(players)),
             (_lie(study, aim, players), goals.lie_size(study)),
             (_accuracy(study, goals, players), goals.accuracy),
         )
@@ -119,35 +125,43 @@ def _budget(study: Study, goals: Goals, players: int) -> Remedy | None:
     return Remedy("budget", cost, f"a budget of {money(cost, study.currency)}")
 
 
-def _players(study: Study, goals: Goals) -> Remedy | None:
-    found = (least_players(study, goals, pair) for pair in candidates(study, goals)[:1])
-    n = min((n for n in found if n is not None), default=None)
+def _players(study: Study, goals: Goals, players: int) -> Remedy | None:
+    n = nearest_players(study, goals, players)
     return None if n is None else Remedy("players", float(n), f"{n:,} players")
 
 
 def _lie(study: Study, goals: Goals, players: int) -> Remedy | None:
     """The least lie size, up to the whole range 2R of predictions, beyond which nothing would be deterred."""
     low, high = goals.lie_size(study), 2 * study.beliefs.radius
-
-    def feasible(lie: float) -> bool:
-        return math.isfinite(solve(study, replace(goals, lie=lie), players)[0].cost)
-
-    if not high > low or not feasible(high):
+    if not high > low:
         return None
-    for _ in range(LIE_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if feasible(middle) else (middle, high)
-    lie = math.ceil(high * 1e3) / 1e3
-    return Remedy("lie", lie, f"lies of up to {lie:g} let pass")
+
+    def dear(lie: float, near: Point | None, pair: tuple[str, str]) -> tuple[float, Point | None]:
+        return excess(study, replace(goals, lie=lie), players, pair, near)
+
+    found = None
+    for pair in candidates(study, goals):
+        at_most = dear(high * (1 - LIE_CLOSE), None, pair)
+        if at_most[0] <= 0:
+            high *= 1 - LIE_CLOSE
+            found = high = crossing(partial(dear, pair=pair), low, high, LIE_CLOSE, at_most)
+    lie = None if found is None else rounded_up(found)
+    return None if lie is None else Remedy("lie", lie, f"lies of up to {lie:g} let pass")
 
 
 def _accuracy(study: Study, goals: Goals, players: int) -> Remedy | None:
-    """The best accuracy that the budget buys, where an accuracy was asked for."""
-    best_wanted = replace(goals, accuracy=None)
-    if goals.accuracy is None or not minimises_error(best_wanted):
+    """The best accuracy that the budget, or any money, buys, where an accuracy was asked for."""
+    if goals.accuracy is None:
         return None
-    error = solve(study, best_wanted, players)[0].error
+    budget = UNLIMITED if goals.budget is None else goals.budget
+    error = solve(study, replace(goals, accuracy=None, budget=budget), players)[0].error
     if not error < prior_error(study, goals):
         return None
-    accuracy = study.response_unit * math.sqrt(error)
-    return Remedy("accuracy", accuracy, f"an error of {number(accuracy)} allowed")
+    # With a little to spare: what a budget just buys, a search for the least cost just misses.
+    accuracy = rounded_up(study.response_unit * math.sqrt(error) * (1 + SPARE))
+    return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed")
+
+
+def rounded_up(value: float) -> float:
+    """The next number of four digits, so that what is shown is what will do."""
+    return float(f"{Decimal(value).normalize(Context(prec=4, rounding=ROUND_CEILING))}")

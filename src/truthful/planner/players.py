@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from truthful.planner.candidates import candidates
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.search import Axis, minimise
-from truthful.planner.solve import Solution, objective_value, solve_pair
+from truthful.planner.search import Point, crossing
+from truthful.planner.solve import objective_value, solve_pair
 from truthful.study import Study
 
 LEAST_PLAYERS = 4
+#: Numbers of players are tried at these ratios before those in between.
+STRIDE = 32
+#: How close a number of players is to the least that will do.
+CLOSE = 1e-3
+ZOOMS, ZOOM_STEPS = 4, 12
+#: A budget that is none.
+UNLIMITED = 1e30
+
+Pair = tuple[str, str]
 
 
 def choose_players(study: Study, goals: Goals) -> int | None:
@@ -25,43 +33,83 @@ def choose_players(study: Study, goals: Goals) -> int | None:
     """
     if goals.players is not None:
         return goals.players
-    pairs = candidates(study, goals)
-    if goals.epsilon is None:
-        found = [least_players(study, goals, pair) for pair in pairs[:1]]
-        return min((n for n in found if n is not None), default=None)
-
-    def objective(mesh: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        v = np.array([_value(study, goals, round(n), pairs[0]) for n in mesh["players"]])
-        return np.where(np.isfinite(v), 0.0, np.inf), v
-
-    best = minimise(objective, {"players": Axis(LEAST_PLAYERS, 1e8, 7)})
-    return None if best is None else round(best["players"])
+    return _fewest(study, goals) if goals.epsilon is None else _best(study, goals)
 
 
-def least_players(study: Study, goals: Goals, pair: tuple[str, str]) -> int | None:
-    """The fewest players with whom two estimators meet the goals, to three digits; None if a billion are too few."""
-    return _fewest(lambda n: math.isfinite(_value(study, goals, n, pair)))
+def nearest_players(study: Study, goals: Goals, players: int) -> int | None:
+    """Of the numbers of players with whom goals can be met, the nearest to one with whom they cannot."""
+    if goals.budget is None and goals.epsilon is None:
+        goals = replace(goals, budget=UNLIMITED)
+    enough = choose_players(study, replace(goals, players=None))
+    if enough is None or (goals.epsilon is None and enough > players):
+        return enough
+    value, pair = min((_value(study, goals, enough, pair), pair) for pair in candidates(study, goals))
+    if math.isinf(value):
+        return None
+    while abs(enough - players) > max(1, CLOSE * players):
+        middle = _between(players, enough)
+        if math.isfinite(_value(study, goals, middle, pair)):
+            enough = middle
+        else:
+            players = middle
+    return enough
 
 
-def _value(study: Study, goals: Goals, players: int, pair: tuple[str, str]) -> float:
-    return objective_value(goals, _solution(study, goals, players, pair))
+def _fewest(study: Study, goals: Goals) -> int | None:
+    """With each pair of estimators in turn, as far as it does with fewer than those before."""
+    found: int | None = None
+    for pair in candidates(study, goals):
+        most = MOST_PLAYERS if found is None else int(found * (1 - CLOSE))
+        if found is None or excess(study, goals, most, pair)[0] <= 0:
+            found = _fewest_with(study, goals, pair, most) or found
+    return found
 
 
-def _solution(study: Study, goals: Goals, players: int, pair: tuple[str, str]) -> Solution:
-    return solve_pair(study, replace(goals, players=players), players, pair)
-
-
-def _fewest(feasible: Callable[[int], bool]) -> int | None:
-    """The least n that is feasible, all larger ones being so too: fours, then bisection, rounded up to three digits."""
-    high = LEAST_PLAYERS
-    while not feasible(high):
-        if high >= MOST_PLAYERS:
+def _fewest_with(study: Study, goals: Goals, pair: Pair, most: int) -> int | None:
+    """The least n at which an accuracy costs no more than the budget, to four digits, rounded up: cost falls with n."""
+    low = high = LEAST_PLAYERS
+    while (found := excess(study, goals, high, pair))[0] > 0:
+        if high >= most:
             return None
-        high = min(4 * high, MOST_PLAYERS)
-    low = max(LEAST_PLAYERS, high // 4)
-    while high - low > max(1, low // 500):
-        middle = round(math.sqrt(low * high)) if high > 2 * low else (low + high) // 2
-        low, high = (low, middle) if feasible(middle) else (middle, high)
-    unit = 10 ** max(0, len(str(high)) - 3)
-    rounded = -(-high // unit) * unit
-    return rounded if feasible(rounded) else high
+        low, high = high, min(STRIDE * high, most)
+    n = round(crossing(lambda x, near: excess(study, goals, round(x), pair, near), low, high, CLOSE, found))
+    unit = 10 ** max(0, len(str(n)) - 4)
+    rounded = -(-n // unit) * unit
+    return rounded if excess(study, goals, rounded, pair)[0] <= 0 else n
+
+
+def excess(
+    study: Study, goals: Goals, players: int, pair: Pair, near: Point | None = None
+) -> tuple[float, Point | None]:
+    """ln(cost/budget) of meeting the accuracy, above 0 if it is too dear, infinite if it cannot be met; and where."""
+    asked = replace(goals, budget=None, players=players)
+    solution = solve_pair(study, asked, players, pair, near)
+    budget = math.inf if goals.budget is None else math.log(goals.budget)
+    return math.log(solution.cost) - budget, solution.point or None
+
+
+def _best(study: Study, goals: Goals) -> int | None:
+    """The best n at a given ε, by closing in on the best of a few: a budget is not kept to where cost is minimised."""
+    free = goals if goals.accuracy is None else replace(goals, budget=None)
+    tried = np.geomspace(LEAST_PLAYERS, MOST_PLAYERS, 12)
+    pairs, best = candidates(study, goals), None
+    for _ in range(ZOOMS):
+        numbers = sorted({round(n) for n in tried})
+        value, n, pair = min((_value(study, free, n, pair), n, pair) for n in numbers for pair in pairs)
+        if math.isinf(value):
+            return None
+        # From now on with the estimators that did best.
+        pairs, best, at = (pair,), n, numbers.index(n)
+        # Wider than to its neighbours: liars are whole players, which makes the best of each n a jagged line.
+        around = numbers[max(at - 2, 0)], numbers[min(at + 2, len(numbers) - 1)]
+        tried = np.geomspace(*around, ZOOM_STEPS)
+    return best
+
+
+def _between(one: int, other: int) -> int:
+    middle = round(math.sqrt(one * other))
+    return middle if min(one, other) < middle < max(one, other) else (one + other) // 2
+
+
+def _value(study: Study, goals: Goals, players: int, pair: Pair) -> float:
+    return objective_value(goals, solve_pair(study, replace(goals, players=players), players, pair))

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from truthful.check import Floats
 
 #: Points of the first grid that are searched from, for how many rounds all of them, and then only the best.
 STARTS, TOGETHER = 4, 6
 ROUNDS = 60
-#: Steps at which the search ends, as a part of an axis, and with which it begins near a known point, of a first step.
-FINEST, NEAR = 1e-4, 0.1
+#: Steps with which a search begins, and begins again where it ended, as a part of the first grid's; how often it may;
+#: and the step, as a part of an axis, at which it ends.
+FIRST, AGAIN, TIMES, FINEST = 0.5, 0.1, 3, 1e-4
 ROOT_STEPS = 40
 #: How often, and in how many steps each time, the lowest place of a row is looked for between its neighbours.
 ZOOMS, ZOOM_STEPS = 3, 7
-#: Roots are aimed at this much below their target, so that they are reached from below.
-AIM = 1e-10
+#: Roots are aimed at this much below their target, so that they are reached from below, and are found this close to it.
+AIM, CLOSE = 1e-9, 1e-7
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,19 @@ Point = dict[str, float]
 Objective = Callable[[dict[str, Floats]], tuple[Floats, Floats]]
 
 
+#: The same for an array of places of any shape, coordinates last.
+Ranks = Callable[[Floats], tuple[Floats, Floats]]
+#: From x, and a point near which to look, to a value that falls with x, and the point it was found at.
+Falling = Callable[[float, Point | None], tuple[float, Point | None]]
+
+
 def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = None) -> Point | None:
     """The best point found: where what must hold is missed least, and there the least; None if all miss it infinitely.
 
-    Pattern search: of a point and its neighbours in all directions, diagonals too, the best is the next; where a point
-    stays the best, steps are halved. It begins at a few of the best points of a first grid, or near a known point.
+    A pattern search begins at a few of the best points of a first grid, or near a known point, and again where it
+    ended as long as that helps.
     """
     wide = np.array([1 / (len(axis.places) - 1) if len(axis.places) > 1 else 0.0 for axis in axes.values()])
-    around = np.array(list(product(*((0, -1, 1) if width else (0,) for width in wide)))) * wide
 
     def ranks(places: Floats) -> tuple[Floats, Floats]:
         mesh = _mesh(axes, places.reshape(-1, len(axes)))
@@ -77,12 +84,27 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
 
     if near is None:
         grid = np.array(list(product(*(axis.places for axis in axes.values()))))
-        centres, steps = _apart(grid[_order(*ranks(grid))], wide), np.full(STARTS, 0.5)
+        place, rank = _descend(ranks, _apart(grid[_order(*ranks(grid))], wide), wide, FIRST)
     else:
-        centres = np.array([[axis.place(near[name]) for name, axis in axes.items()]])
-        steps = np.full(1, NEAR)
+        place = np.array([axis.place(near[name]) for name, axis in axes.items()])
+        place, rank = _descend(ranks, place[None], wide, FIRST)
+    for _ in range(TIMES if np.isfinite(rank[0]) else 0):
+        next_place, next_rank = _descend(ranks, place[None], wide, AGAIN)
+        if not next_rank < rank:
+            break
+        place, rank = next_place, next_rank
+    return (
+        {name: float(v[0]) for name, v in _mesh(axes, place[None]).items()} if np.isfinite(rank[0]) else None
+    )
+
+
+def _descend(ranks: Ranks, centres: Floats, wide: Floats, step: float) -> tuple[Floats, tuple[float, float]]:
+    """Pattern search: of a place and its neighbours in all directions, diagonals too, the best is the next; where a
+    place stays the best, steps are halved. After some rounds only from the best start.
+    """
+    around = np.array(list(product(*((0, -1, 1) if width else (0,) for width in wide)))) * wide
+    steps, rank = np.full(len(centres), step), (np.inf, np.inf)
     for turn in range(ROUNDS):
-        steps = steps[: len(centres)]
         tried = np.clip(centres[:, None] + steps[:, None, None] * around, 0, 1)
         short, value = ranks(tried)
         rows, best = np.arange(len(centres)), np.lexsort((value, short), axis=1)[:, 0]
@@ -90,18 +112,17 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
         short, value, steps = short[rows, best], value[rows, best], np.where(best == 0, steps / 2, steps)
         lead = _order(short, value)[: STARTS if turn < TOGETHER else 1]
         centres, steps = tried[rows, best][lead], steps[lead]
-        if np.isinf(short[lead[0]]):
-            return None
-        if not steps[0] * wide.max() >= FINEST:
+        rank = float(short[lead[0]]), float(value[lead[0]])
+        if np.isinf(rank[0]) or not steps[0] * wide.max() >= FINEST:
             break
-    return {name: float(column[0]) for name, column in _mesh(axes, centres[:1]).items()}
+    return centres[0], rank
 
 
 def _mesh(axes: dict[str, Axis], places: Floats) -> dict[str, Floats]:
     return {name: axis.value(places[:, at]) for at, (name, axis) in enumerate(axes.items())}
 
 
-def _order(short: Floats, value: Floats) -> Floats:
+def _order(short: Floats, value: Floats) -> npt.NDArray[np.intp]:
     return np.lexsort((value, short))
 
 
@@ -131,7 +152,7 @@ def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Fl
     """For each row of the grid the largest x with f(x) ≤ target, f rising from there on; NaN where no x fits.
 
     The grid brackets the crossing. In logarithms f is nearly straight, so that secants there close in on it from below;
-    a secant that leaves the bracket is replaced by bisection.
+    a secant that leaves the bracket is replaced by bisection, and so is every third.
     """
     values = f(grid)
     fits = values <= target
@@ -140,15 +161,34 @@ def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Fl
     lo, y_lo = grid[rows, last], values[rows, last]
     following = np.minimum(last + 1, grid.shape[1] - 1)
     hi, y_hi = grid[rows, following], values[rows, following]
-    for _ in range(ROOT_STEPS):
+    done = (last == following) | ~fits.any(axis=1)
+    for step in range(ROOT_STEPS):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             slope = np.log(y_hi / y_lo) / np.log(hi / lo)
             guess = lo * (target * (1 - AIM) / y_lo) ** (1 / slope)
-        x = np.where((guess > lo) & (guess < hi), guess, np.sqrt(lo * hi))
+        secant = (guess > lo) & (guess < hi) & (step % 3 < 2)
+        x = np.where(secant, guess, np.sqrt(lo * hi))
         y = f(x[:, None])[:, 0]
         below = y <= target
         lo, y_lo = np.where(below, x, lo), np.where(below, y, y_lo)
         hi, y_hi = np.where(below, hi, x), np.where(below, y_hi, y)
-        if np.all((y_lo >= target * (1 - 4 * AIM)) | (last == following) | (hi <= lo * (1 + 1e-14))):
+        if np.all(done | (y_lo >= target * (1 - CLOSE)) | (hi <= lo * (1 + 1e-14))):
             break
     return np.where(fits.any(axis=1), lo, np.nan)
+
+
+def crossing(f: Falling, low: float, high: float, close: float, at_high: tuple[float, Point | None]) -> float:
+    """About the least x at which f ≤ 0, f falling from f(low) > 0 to f(high) ≤ 0: at most a part `close` above it.
+
+    f is given the point that solved its last x, near which that of the next will be. Each second x is where f would
+    cross if it were straight in ln x, the others halve the bracket.
+    """
+    (y_high, point), y_low, straight = at_high, np.inf, False
+    while high > low * (1 + close):
+        part = y_low / (y_low - y_high) if straight and np.isfinite(y_low - y_high) else 0.5
+        # Not so near to an end that the bracket would hardly shrink.
+        x = low * (high / low) ** min(max(part, 0.02), 0.98)
+        y, found = f(x, point)
+        low, y_low, high, y_high = (x, y, high, y_high) if y > 0 else (low, y_low, x, y)
+        point, straight = found or point, not straight
+    return high

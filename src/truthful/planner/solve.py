@@ -86,7 +86,7 @@ def minimises_error(goals: Goals) -> bool:
 
 
 def _minimised(goals: Goals, cost: Floats, error: Floats) -> Floats:
-    """The error within a budget, or the cost of an accuracy. With neither, the cost of one unit of precision 1/error."""
+    """The error within a budget, or the cost of an accuracy; with neither, what one unit of 1/error costs."""
     if goals.accuracy is None and goals.budget is None:
         return cost * error
     return error if minimises_error(goals) else cost

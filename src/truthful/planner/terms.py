@@ -29,6 +29,8 @@ from truthful.study import Study
 MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}
 #: Amounts and sizes are met from below by this relative margin, so that rounding breaks no promise.
 MARGIN = 1e-9
+#: No plan has a larger base payment or score weight.
+MOST_PAID = 1e9
 #: Where no accuracy is asked for, an error must be below that of the prior mean by this part of it.
 WORTH_ASKING = 1e-3
 
@@ -148,8 +150,8 @@ class Terms:
         """What a budget must cover: the cap if payments are never negative, else the expected total."""
         s = self.setting(choice, epsilon)
         total = proved.budget_cap(s) if s.clipped else proved.budget(s)
-        usable = np.asarray(s.public_share) > 1e-6
-        return np.where(usable & np.isfinite(s.a) & ~np.isnan(total), total, np.inf)
+        usable = (np.asarray(s.public_share) > 1e-6) & (np.maximum(s.a, s.b) <= MOST_PAID)
+        return np.where(usable & ~np.isnan(total), total, np.inf)
 
     def error(self, choice: Choice, epsilon: Numbers) -> Floats:
         """The mean squared error that is guaranteed: of coefficients, or of predictions."""
