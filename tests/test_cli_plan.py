@@ -33,9 +33,9 @@ def test_a_budget_and_a_panel_are_enough_for_a_plan_that_settles(here: Path, run
 
 def test_the_json_of_a_solved_plan_says_what_was_asked_and_compared(here: Path, run: Run) -> None:
     record = json.loads(run(*BIG, "--json").out)
-    assert record["design"]["asked"] == {"players": 20000, "budget": 5000.0}
-    assert record["design"]["minimised"] == "error"
-    assert record["design"]["compared"][0]["estimator"] == record["parameters"]["estimator"]
+    assert record["answer"]["asked"] == {"players": 20000, "budget": 5000.0}
+    assert record["answer"]["minimised"] == "error"
+    assert record["answer"]["compared"][0]["estimator"] == record["parameters"]["estimator"]
     assert record["guarantees"]["budget"]["cap"] <= 5000
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from truthful.errors import InputError, Refused, TruthfulError
     from truthful.mechanism import Mechanism
     from truthful.plan import Plan, design
+    from truthful.planner import Infeasible
     from truthful.regression import private_regression, truthful_regression
     from truthful.release import Receipt, Release, Verdict, verify
     from truthful.scoring import basic_brier, brier, quadratic
@@ -38,6 +39,7 @@ _HOMES = {
     "errors": ("InputError", "Refused", "TruthfulError"),
     "mechanism": ("Mechanism",),
     "plan": ("Plan", "design"),
+    "planner": ("Infeasible",),
     "regression": ("private_regression", "truthful_regression"),
     "release": ("Receipt", "Release", "Verdict", "verify"),
     "scoring": ("basic_brier", "brier", "quadratic"),
@@ -50,6 +52,7 @@ __all__ = [
     "Beliefs",
     "CustomNoise",
     "EmpiricalCosts",
+    "Infeasible",
     "InputError",
     "LognormalCosts",
     "Mechanism",

@@ -49,7 +49,7 @@ def main() -> None:
         try:
             app(prog_name="truthful")
         except TruthfulError as error:
-            _fail("Refused" if error.exit_code == 1 else "Error", str(error), error.exit_code)
+            _fail(error.title, str(error), error.exit_code)
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
             _fail("Error", f"{place}{error.strerror or error}.", 2)

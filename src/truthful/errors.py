@@ -5,8 +5,9 @@ Every message names the value, says what was expected and what to do.
 
 
 class TruthfulError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose. `title` is the word that stands before its message."""
 
+    title = "Error"
     exit_code = 1
 
 
@@ -19,4 +20,5 @@ class InputError(TruthfulError, ValueError):
 class Refused(TruthfulError):
     """The input is well formed, but what it asks for is not done: it would be unsafe or impossible."""
 
+    title = "Refused"
     exit_code = 1

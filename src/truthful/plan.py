@@ -110,7 +110,7 @@ class Plan:
             "sha256": self.sha256,
             **self._promise(),
             "guarantees": self.guarantees.record(),
-            **({} if self.answer is None else {"design": self.answer.record()}),
+            **({} if self.answer is None else {"answer": self.answer.record()}),
             "declaration": self.study.declaration(),
         }
 

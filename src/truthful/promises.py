@@ -50,7 +50,7 @@ def _privacy(promised: Guarantees) -> str:
     epsilon = promised.privacy.epsilon
     return (
         "nobody who sees the result can tell your answer from any other answer with better than "
-        f"{odds(epsilon)} odds (ε = {epsilon:g})"
+        f"{odds(epsilon)} odds (ε = {epsilon:.4g})"
     )
 
 

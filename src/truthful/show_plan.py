@@ -95,10 +95,9 @@ def reason(answered: Answer) -> str:
     study = answered.best.terms.study
     lie = answered.goals.lie_size(study)
     by_default = ", half the largest prediction" if answered.goals.lie is None else ""
-    return (
-        f"Chosen: {_name(answered.best)}, for {what} when no lie may pay that moves a prediction by\n"
-        f"more than {number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it).\n"
-    )
+    moved = f"{number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it)"
+    chosen = f"Chosen: {_name(answered.best)}, for {what}, when no lie may pay that"
+    return f"{chosen}\nmoves a prediction by more than {moved}.\n"
 
 
 def _name(solution: Solution) -> str:

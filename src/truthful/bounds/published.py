@@ -152,17 +152,17 @@ def joining_threshold(s: Setting) -> Numbers:
 
 
 def budget(s: Setting) -> Numbers:
-    """Theorem `budget`: n[a + (gap + B)(b+2bB)], a bound on the *expected* total. E1; E24: payments are unbounded."""
+    """Theorem `budget`: n[a + (gap + B)(b+2bB)], a bound on the *expected* total. E1; E28: payments are unbounded."""
     return s.n * (s.a + _largest_prediction(s) * _slope(s))
 
 
 def budget_cap(s: Setting) -> Numbers:
-    """Infinite: the paper bounds only the expected total, and noise makes payments unbounded (E24)."""
+    """Infinite: the paper bounds only the expected total, and noise makes payments unbounded (E28)."""
     return math.inf
 
 
 def nonprivate_payments(model: Model, n: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """(a, b, budget) of the remark in section 3, for Algorithm 1. E24: the −1 can make every payment negative."""
+    """(a, b, budget) of the remark in section 3, for Algorithm 1. E26: the −1 can make every payment negative."""
     B, M = model.radius**2, model.noise_bound
     b = np.asarray(n, dtype=np.float64)[()] ** -2
     a = b * (B + 2 * B * (B + M) + (B + M) ** 2 - 1)
@@ -206,7 +206,7 @@ def schedule(model: Model, costs: Costs, n: Numbers, *, delta: float, tail: floa
     """Corollary `formal`: all parameters at n players, for costs with F(τ) ≥ 1 − τ^(−p), p = tail > 1.
 
     E17: useless at any n in reach; E18: β as in the statement, not as in the proof; E22: b is too small to matter;
-    E24: a does not pay for the cost of 2ε.
+    E24: a does not pay for the cost of 2ε; E30: nor for the score if B < 1.
     """
     if not np.all(np.asarray(n) > 1):
         raise InputError(f"n is {n!r}; the corollary needs more than one player.")
