@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: ε is written at every so many points of a curve.
-EVERY = 4
+EVERY = 3
 ABOVE, BELOW = ((1, 1), (0, 1), (-1, 1)), ((-1, -1), (0, -1), (1, -1))
 DASHES = (0, (5, 2))
 #: The least ratio of the ends of an axis.

@@ -19,7 +19,7 @@ from truthful.planner.solve import Solution, solve, solve_pair
 from truthful.study import Study
 
 #: Budgets from a thirtieth of a given one to thirty times it.
-REACH, POINTS = 30.0, 21
+REACH, POINTS = 30.0, 15
 #: A second pair of estimators may be better at another budget if its mean squared error is at most this much larger.
 RIVAL = 10.0
 
@@ -60,13 +60,19 @@ def frontier(
 ) -> tuple[FrontierPoint, ...]:
     """The best that each budget buys, for the goals' lie size and failure probability, ε being free.
 
-    pairs: our estimators, by default the `rivals` at the middle budget. The paper's mechanism is on the unit ball only.
+    pairs: our estimators, by default the `rivals` at the middle budget; a second counts if it wins at an end. The
+    paper's mechanism is on the unit ball only.
     """
     budgets = sorted(check.positive("budget", budget) for budget in budgets)
     aim = replace(goals, players=players, accuracy=None, epsilon=None, budget=budgets[len(budgets) // 2])
     if pairs is None:
         pairs = rivals(solve(study, aim, players))
-    ours = [_trace(study, aim, players, budgets, pair) for pair in pairs]
+    ours = [_trace(study, aim, players, budgets, pairs[0])]
+    ours += [
+        _trace(study, aim, players, budgets, pair)
+        for pair in pairs[1:]
+        if _wins(study, ours[0], pair, aim, players)
+    ]
     paper = (
         _trace(study, paper_goals(aim), players, budgets, PAPER) if study.design.kind == "unit-ball" else []
     )
@@ -98,6 +104,17 @@ def _trace(
     none: list[Solution | None] = [None] * (len(budgets) - len(found))
     # A larger budget buys what a smaller one does, also where the search near the last was a little worse.
     return [*none, *accumulate(found[::-1], _better)]
+
+
+def _wins(
+    study: Study, leader: Sequence[Solution | None], pair: tuple[str, str], goals: Goals, players: int
+) -> bool:
+    """Whether a pair of estimators is better than the leader at the largest budget, or at the least that does."""
+    feasible = [solution for solution in leader if solution is not None]
+    ends = [(solution.cost, solution.error) for solution in (feasible[0], feasible[-1])] if feasible else []
+    return not ends or any(
+        solve_pair(study, replace(goals, budget=cost), players, pair).error < error for cost, error in ends
+    )
 
 
 def _better(one: Solution, other: Solution) -> Solution:
