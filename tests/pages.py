@@ -23,12 +23,16 @@ from typing import Any
 import typer.main
 
 from truthful import cli
+from truthful.charts import draw_frontier
 from truthful.errata.page import page as errata_page
+from truthful.plan import Plan, design
+from truthful.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
 COMMANDS = ROOT / "docs" / "commands.md"
 ERRATA = ROOT / "docs" / "errata.md"
+CHART = ROOT / "docs" / "frontier.svg"
 MARKER = "python tests/pages.py`. -->\n"
 WIDTH = "100"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -110,6 +114,12 @@ def reference() -> str:
     return "\n".join([_section("truthful", group), *sections])
 
 
+def charted() -> Plan:
+    """The plan whose frontier the README shows: the paper's own model in two dimensions."""
+    study = Study.load(ROOT / "examples" / "unit-ball" / "study.toml")
+    return design(study, players=20_000, budget=5_000, lie=0.5)
+
+
 def _section(name: str, command: Any) -> str:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     usage = " ".join([name, *map(_placeholder, arguments), "[OPTIONS]"])
@@ -166,11 +176,12 @@ def _words(text: str) -> str:
 
 
 def refresh(page: str, directory: Path) -> str:
-    """The page with what its console blocks really print; outputs shown in part are left as they are."""
+    """The page with what its blocks really print; outputs shown in part are left as they are."""
     text = read(page)
     for shown in play(page, directory):
-        if "...\n" not in shown.shown and f"$ {shown.source}\n{shown.shown}" in text:
-            text = text.replace(f"$ {shown.source}\n{shown.shown}", f"$ {shown.source}\n{shown.output}")
+        for before in (f"$ {shown.source}\n", f"{shown.source}```\n\n```text\n"):
+            if "...\n" not in shown.shown and f"{before}{shown.shown}" in text:
+                text = text.replace(f"{before}{shown.shown}", f"{before}{shown.output}")
     return text
 
 
@@ -179,5 +190,6 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as scratch:
             (ROOT / name).write_text(refresh(name, Path(scratch)), encoding="utf-8")
     ERRATA.write_text(errata_page(), encoding="utf-8")
+    draw_frontier(charted(), CHART)
     head, _, _ = COMMANDS.read_text(encoding="utf-8").partition(MARKER)
     COMMANDS.write_text(f"{head}{MARKER}\n{reference()}", encoding="utf-8")
