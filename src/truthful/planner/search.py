@@ -20,9 +20,9 @@ ROUNDS = 60
 #: Steps with which a search begins, and begins again where it ended, as a part of the first grid's; how often it may;
 #: and the step, as a part of an axis, at which it ends.
 FIRST, AGAIN, TIMES, FINEST = 0.5, 0.1, 3, 1e-4
-ROOT_STEPS = 40
-#: How often, and in how many steps each time, the lowest place of a row is looked for between its neighbours.
-ZOOMS, ZOOM_STEPS = 3, 7
+ROOT_STEPS = 30
+#: How often, and in how many steps each time, the lowest place or a root is looked for between two neighbours.
+ZOOMS, ZOOM_STEPS = 2, 9
 #: Roots are aimed at this much below their target, so that they are reached from below, and are found this close to it.
 AIM, CLOSE = 1e-9, 1e-7
 
@@ -151,30 +151,37 @@ def lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
 def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Floats:
     """For each row of the grid the largest x with f(x) ≤ target, f rising from there on; NaN where no x fits.
 
-    The grid brackets the crossing. In logarithms f is nearly straight, so that secants there close in on it from below;
-    a secant that leaves the bracket is replaced by bisection, and so is every third.
+    The grid brackets the crossing, and finer grids do inside the bracket. In logarithms f is then nearly straight, so
+    that secants close in on it from below; one that leaves the bracket is replaced by bisection, and so is every third.
     """
     values = f(grid)
-    fits = values <= target
-    last = grid.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1)
-    rows = np.arange(len(grid))
-    lo, y_lo = grid[rows, last], values[rows, last]
-    following = np.minimum(last + 1, grid.shape[1] - 1)
-    hi, y_hi = grid[rows, following], values[rows, following]
-    done = (last == following) | ~fits.any(axis=1)
+    none = ~np.any(values <= target, axis=1)
+    for _ in range(ZOOMS):
+        lo, hi, _, _ = _bracket(grid, values, target)
+        grid = np.geomspace(lo, hi, ZOOM_STEPS, axis=1)
+        values = f(grid)
+    lo, hi, y_lo, y_hi = _bracket(grid, values, target)
+    done = none | (hi <= lo)
     for step in range(ROOT_STEPS):
+        if np.all(done | (y_lo >= target * (1 - CLOSE)) | (hi <= lo * (1 + CLOSE))):
+            break
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             slope = np.log(y_hi / y_lo) / np.log(hi / lo)
             guess = lo * (target * (1 - AIM) / y_lo) ** (1 / slope)
-        secant = (guess > lo) & (guess < hi) & (step % 3 < 2)
-        x = np.where(secant, guess, np.sqrt(lo * hi))
+        x = np.where((guess > lo) & (guess < hi) & (step % 3 < 2), guess, np.sqrt(lo * hi))
         y = f(x[:, None])[:, 0]
         below = y <= target
         lo, y_lo = np.where(below, x, lo), np.where(below, y, y_lo)
         hi, y_hi = np.where(below, hi, x), np.where(below, y_hi, y)
-        if np.all(done | (y_lo >= target * (1 - CLOSE)) | (hi <= lo * (1 + 1e-14))):
-            break
-    return np.where(fits.any(axis=1), lo, np.nan)
+    return np.where(none, np.nan, lo)
+
+
+def _bracket(grid: Floats, values: Floats, target: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """The last x of each row that fits, the next one, and the values there. At the end of a row, both are its last."""
+    rows, last = np.arange(len(grid)), grid.shape[1] - 1
+    at = last - np.argmax((values <= target)[:, ::-1], axis=1)
+    following = np.minimum(at + 1, last)
+    return grid[rows, at], grid[rows, following], values[rows, at], values[rows, following]
 
 
 def crossing(f: Falling, low: float, high: float, close: float, at_high: tuple[float, Point | None]) -> float:

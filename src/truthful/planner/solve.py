@@ -18,7 +18,7 @@ from truthful.planner.terms import MARGIN, MOST_PUBLIC, Choice, Terms
 from truthful.study import Study
 
 #: Values of ε that are tried at each point before the root is closed in on.
-GRID = 24
+GRID = 16
 
 
 @dataclass(frozen=True, eq=False)

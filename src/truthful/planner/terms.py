@@ -122,8 +122,12 @@ class Terms:
         half = max(1, self.players // 2)
         sensitivity = scales.sensitivity(self.peer_estimator, model(self.study), half, choice.peer_gamma)
         kept = 1 - choice.gram_share if self.peer_estimator == "noisy-statistics" else 1.0
-        along = sensitivity * stretch(self.study, self.peer_estimator) / kept
+        along = sensitivity * self._stretch / kept
         return np.asarray(along / self._largest_scale)
+
+    @cached_property
+    def _stretch(self) -> float:
+        return stretch(self.study, self.peer_estimator)
 
     @cached_property
     def _largest_scale(self) -> float:
