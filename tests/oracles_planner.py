@@ -54,18 +54,15 @@ def least_paid(q: Question, s: Setting) -> Setting:
         mu = np.asarray(s.n) / 2 * s.model.least_eigenvalue
         D = q.lie * mu / (s.half_gamma + mu)
     saved = proved.truthfulness(s.at(b=0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        b = np.where(2 * g < D, saved / (D * (D - 2 * g)), np.inf)
-        paid = s.at(b=b)
-        least = proved.participation(paid) + 1 / PAYMENT_STEPS
-        return paid.at(a=np.maximum(least, proved.payable(paid)) if s.clipped else least)
+    paid = s.at(b=np.where(2 * g < D, saved / (D * (D - 2 * g)), np.inf))
+    least = proved.participation(paid) + 1 / PAYMENT_STEPS
+    return paid.at(a=np.maximum(least, proved.payable(paid)) if s.clipped else least)
 
 
 def cost_and_error(q: Question, s: Setting) -> tuple[Floats, Floats]:
     """What each setting costs and guarantees; infinite where a constraint fails."""
     paid = least_paid(q, s)
-    with np.errstate(invalid="ignore"):
-        cost = proved.budget_cap(paid) if paid.clipped else proved.budget(paid)
+    cost = proved.budget_cap(paid) if paid.clipped else proved.budget(paid)
     error = proved.accuracy(s) if q.accuracy_of == "coefficients" else proved.prediction_error(s)
     useful = median_slope(q.study, s) >= q.slope if s.clipped else np.ones(np.shape(s.alpha), dtype=bool)
     holds = useful & (cost <= q.budget) & (error <= q.error)
@@ -82,7 +79,7 @@ def setting_at(q: Question, places: Floats) -> Setting:
         n=n,
         alpha=k / n,
         epsilon=np.exp(math.log(1e-5) + places[:, 1] * math.log(1e7)),
-        public_share=np.minimum(1 - np.exp(-5 * places[:, 2]), MOST_PUBLIC[q.payments]),
+        public_share=np.clip(1 - np.exp(-5 * places[:, 2]), 1e-3, MOST_PUBLIC[q.payments]),
         gamma=np.exp(math.log(1e-2) + places[:, 3] * math.log(3e3 * n)),
         peer_gamma=np.exp(math.log(1e-2) + places[:, 4] * math.log(1e3 * n)),
         gram_share=0.01 + 0.98 * places[:, 5],
@@ -101,7 +98,8 @@ def search(q: Question, seed: int = 0) -> tuple[float, dict[str, float]]:
     places, width = rng.random((4 * DRAWS, len(WORDS))), 0.25
     best, values = places[:0], np.empty(0)
     for _ in range(ROUNDS):
-        found = cost_and_error(q, setting_at(q, places))[wanted]
+        with np.errstate(all="ignore"):  # no liars and unbounded costs: an infinite threshold
+            found = np.nan_to_num(cost_and_error(q, setting_at(q, places))[wanted], nan=np.inf, posinf=np.inf)
         places, values = np.vstack([best, places]), np.concatenate([values, found])
         order = np.argsort(values, kind="stable")[:KEPT]
         best, values = places[order], values[order]
