@@ -13,7 +13,7 @@ from rich.text import Text
 from studies import DESIGNED, OBSERVED, people, planned, saved_study
 
 from truthful.demo import demonstrate
-from truthful.plan import Plan
+from truthful.plan import Plan, design
 from truthful.progress import no_progress, rich_progress
 from truthful.promises import promises
 from truthful.release import Verdict, verify
@@ -131,6 +131,7 @@ def test_no_line_is_wider_than_the_terminal(
     demo = demonstrate(tmp_path / "demo", players=100, seed=1, tell=lambda message: None)
     views = [
         *plan_view(planned(Study.parse(OBSERVED))),
+        *plan_view(design(Study.parse(DESIGNED), players=20_000, budget=5_000)),
         *settlement_view(settlement, plan),
         *demo_view(demo),
         symbols_table(),

@@ -21,11 +21,12 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
     views: list[RenderableType] = [guarantees_table(plan, plan.players), beside_table(plan), _note(plan)]
     if plan.answer is not None:
-        views += [compared_table(plan.answer), reason(plan.answer)]
+        views += [compared_table(plan.answer), Text(reason(plan.answer))]
     views.append(parameters_table(plan))
     if plan.answer is not None:
-        views += [worth_line(worth(plan.study, plan.answer), plan), steeper_line(plan)]
-    return [view for view in views if view]
+        told = (worth_line(worth(plan.study, plan.answer), plan), steeper_line(plan))
+        views += [Text(line) for line in told if line]
+    return views
 
 
 def beside_table(plan: Plan) -> Table:
@@ -96,8 +97,8 @@ def reason(answered: Answer) -> str:
     lie = answered.goals.lie_size(study)
     by_default = ", half the largest prediction" if answered.goals.lie is None else ""
     moved = f"{number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it)"
-    chosen = f"Chosen: {_name(answered.best)}, for {what}, when no lie may pay that"
-    return f"{chosen}\nmoves a prediction by more than {moved}.\n"
+    chosen = f"Chosen: {_name(answered.best)}, for {what}, when no lie may pay that moves a prediction"
+    return f"{chosen} by more than {moved}.\n"
 
 
 def _name(solution: Solution) -> str:
