@@ -76,6 +76,12 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("settlement.once", "settlement.passes"),
     ("settlement.settlement",),
     ("settlement",),
+    # attack
+    ("auditor.record", "auditor.product", "auditor.events"),
+    ("auditor.neighbours", "auditor.noise_law", "auditor.black_box", "auditor.wiring"),
+    ("auditor.loss",),
+    ("auditor.audit",),
+    ("auditor",),
     # draw
     ("charts.house", "charts.labels", "charts.picture"),
     ("charts.frontier",),
@@ -83,7 +89,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # show
     ("demo", "progress", "promises", "comparison"),
     ("show",),
-    ("show_plan", "show_errata", "options"),
+    ("show_plan", "show_errata", "show_audit", "options"),
     # the doors
     ("cli", "sklearn"),
 )

@@ -14,6 +14,7 @@ from truthful.version import __version__
 
 if TYPE_CHECKING:
     from truthful import bounds
+    from truthful.auditor import Audit, audit
     from truthful.beliefs import (
         Beliefs,
         CustomNoise,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from truthful.study import Study
 
 _HOMES = {
+    "auditor": ("Audit", "audit"),
     "beliefs": ("Beliefs", "CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
     "costs": ("EmpiricalCosts", "LognormalCosts", "ParetoCosts"),
     "errors": ("InputError", "Refused", "TruthfulError"),
@@ -49,6 +51,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Audit",
     "Beliefs",
     "CustomNoise",
     "EmpiricalCosts",
@@ -70,6 +73,7 @@ __all__ = [
     "UniformNoise",
     "Verdict",
     "__version__",
+    "audit",
     "basic_brier",
     "bounds",
     "brier",

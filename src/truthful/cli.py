@@ -253,6 +253,33 @@ def receipt(
     print(f"Wrote {save}. She can check her payment: truthful verify release.json {save.name}")
 
 
+@app.command(epilog="Example: truthful audit plan.json --samples 2000 --seed 1")
+def audit(
+    plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
+    samples: Annotated[int, typer.Option(help="Releases to draw: more of them see smaller faults.")] = 8_000,
+    seed: Annotated[
+        int | None, typer.Option(help="Repeat an attack exactly. Default: another one every time.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack what a plan promises: worst neighbours, exact privacy loss, noise, wiring."""
+    import secrets
+
+    from truthful.auditor import audit as attack
+    from truthful.plan import Plan
+
+    found = attack(Plan.load(plan), seed=secrets.randbelow(10**6) if seed is None else seed, samples=samples)
+    if as_json:
+        _print_json(found.record())
+    else:
+        from truthful.show import show, terminal
+        from truthful.show_audit import audit_view
+
+        show(terminal(), *audit_view(found))
+    if not found.passed:
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Example: truthful demo my-demo --seed 7")
 def demo(
     directory: Annotated[
