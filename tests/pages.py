@@ -2,7 +2,8 @@
 
 A page's ```python and ```console blocks run in order, in one directory and one namespace. In a console block every
 line that starts with `$ truthful` is run, and the lines after it are its output; a line `...` stands for any lines.
-A ```text block after a ```python block is what that printed.
+A ```text block after a ```python block is what that printed. A ```toml block that begins with a comment
+`# dir/name.toml` is that file, and is written to it. The page of an example shows what its script prints.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import library
 import typer.main
 
 from truthful import cli
@@ -31,11 +34,14 @@ from truthful.study import Study
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
 COMMANDS = ROOT / "docs" / "commands.md"
+LIBRARY = ROOT / "docs" / "reference-library.md"
+EXAMPLES = tuple(sorted(path.parent for path in (ROOT / "examples").glob("*/study.toml")))
 ERRATA = ROOT / "docs" / "errata.md"
 CHART = ROOT / "docs" / "frontier.svg"
 MARKER = "python tests/pages.py`. -->\n"
 WIDTH = "100"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# ([\w/.-]+\.toml)\n")
 COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 
 
@@ -94,6 +100,8 @@ def play(page: str, directory: Path) -> Iterator[Shown]:
                 printed = _execute(block.text, page, namespace)
                 if after.language == "text" or printed:
                     yield Shown(block.text, 0, after.text, printed)
+            elif block.language == "toml" and (named := FILE.match(block.text)):
+                Path(named[1]).write_text(block.text, encoding="utf-8")
             elif block.language in ("console", "sh"):
                 for command, shown in steps(block.text):
                     if command.startswith("truthful "):
@@ -105,6 +113,20 @@ def agrees(shown: str, output: str) -> bool:
     """Whether output is as shown, but for the widths of columns; a shown line `...` stands for any lines."""
     parts = (re.escape(_words(part)) for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE))
     return re.fullmatch(".*".join(parts), _words(output)) is not None
+
+
+def example(directory: Path, scratch: Path) -> Shown:
+    """Run an example's script, on its own, somewhere else."""
+    [(command, shown)] = steps(next(iter(blocks(read(str(directory / "README.md"))))).text)
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    ran = subprocess.run(
+        [sys.executable, str(directory / "run.py")],
+        cwd=scratch,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    return Shown(command, ran.returncode, shown, ran.stdout or ran.stderr)
 
 
 def reference() -> str:
@@ -189,7 +211,13 @@ if __name__ == "__main__":
     for name in PAGES:
         with tempfile.TemporaryDirectory() as scratch:
             (ROOT / name).write_text(refresh(name, Path(scratch)), encoding="utf-8")
+    for directory in EXAMPLES:
+        with tempfile.TemporaryDirectory() as scratch:
+            ran = example(directory, Path(scratch))
+        text = (directory / "README.md").read_text(encoding="utf-8")
+        (directory / "README.md").write_text(text.replace(ran.shown, ran.output), encoding="utf-8")
     ERRATA.write_text(errata_page(), encoding="utf-8")
     draw_frontier(charted(), CHART)
-    head, _, _ = COMMANDS.read_text(encoding="utf-8").partition(MARKER)
-    COMMANDS.write_text(f"{head}{MARKER}\n{reference()}", encoding="utf-8")
+    for path, generated in ((COMMANDS, reference()), (LIBRARY, library.reference())):
+        head, _, _ = path.read_text(encoding="utf-8").partition(MARKER)
+        path.write_text(f"{head}{MARKER}\n{generated}", encoding="utf-8")

@@ -1,0 +1,52 @@
+"""What Fair's 6,366 answers can support: `python examples/affairs/run.py`. Needs statsmodels, for its data."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from statsmodels.datasets import fair
+
+import truthful as tf
+
+LEVELS = (0.1, 1, 3)
+
+survey = fair.load_pandas().data
+players = len(survey)
+answers = (survey["affairs"] > 0).astype(float).to_numpy()
+study = tf.Study.parse(Path(__file__).with_name("study.toml").read_text())  # so no ledger is kept beside it
+names = [feature.name for feature in study.features]
+
+print(f"Can the truth be bought from {players:,} people?")
+for each in (1, 10):
+    try:
+        tf.design(study, players=players, budget=each * players)
+        print(f"  {each} USD each: yes")
+    except tf.Infeasible as problem:
+        needed = {remedy.goal: remedy.value for remedy in problem.remedies}["players"]
+        print(
+            f"  {each} USD each: no. The same sum would do with about {float(f'{needed:.1g}'):,.0f} people."
+        )
+
+# The declaration was chosen with these answers in view, so this shows that it can hold them, not that it was foreseen.
+X = study.normalise({name: survey[name].to_numpy() for name in names}, players)
+y = study.normalise_response(answers, X)
+theta = np.linalg.lstsq(X, y, rcond=None)[0]
+outside = np.mean(np.abs(y - X @ theta) > study.beliefs.noise_bound)
+print(f"\nAnswers that the declared bounds exclude, at the fitted coefficients: {outside:.1%}.")
+
+# A rehearsal: a seed instead of protective noise, and people who answered long ago and were not paid.
+table = {name: survey[name] for name in names}
+reports = pa.table({"player": [f"p-{i:04d}" for i in range(players)], **table, "affair": answers})
+plans = [tf.design(study, players=players, epsilon=epsilon, score_weight=1) for epsilon in LEVELS]
+releases = [tf.settle(plan, reports, seed=1).release for plan in plans]
+plain = np.linalg.lstsq(np.column_stack([np.ones(players), survey[names]]), answers, rcond=None)[0]
+print("\nThe regression at three levels of privacy, one draw of noise each, with 95% intervals")
+print(f"{'effect':<15}{'least squares':>14}" + "".join(f"{f'ε = {level}':>25}" for level in LEVELS))
+for i, value in enumerate(plain):
+    private = [release.coefficients[i] for release in releases]
+    cells = [f"{c.value:.3f} ({c.low:.2f} to {c.high:.2f})" for c in private]
+    print(f"{private[0].name:<15}{value:>14.3f}" + "".join(f"{cell:>25}" for cell in cells))
+print(f"\n{'promised':<29}" + "".join(f"{f'ε = {level}':>25}" for level in LEVELS))
+for what, group, field in (("largest lie that pays", "truthfulness", "lie"), ("error", "accuracy", "rmse")):
+    promises = [getattr(getattr(plan.guarantees, group), field) for plan in plans]
+    print(f"{what:<29}" + "".join(f"{'nothing' if p is None else f'{p:.2f}':>25}" for p in promises))

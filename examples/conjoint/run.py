@@ -1,0 +1,37 @@
+"""A conjoint study on invented athletes: `python examples/conjoint/run.py`."""
+
+from pathlib import Path
+
+import numpy as np
+
+import truthful as tf
+from truthful.people import invent
+
+PLAYERS, BUDGET = 10_000, 5_000
+
+study = tf.Study.parse(Path(__file__).with_name("study.toml").read_text())  # so no ledger is kept beside it
+plan = tf.design(study, players=PLAYERS, budget=BUDGET)
+print(
+    f"{PLAYERS:,} athletes, {BUDGET:,} USD: privacy {plan.mechanism.epsilon:.2g}, by {plan.mechanism.estimator}."
+)
+print(f"Guaranteed error of predictions: {plan.guarantees.accuracy.prediction_rmse:.0f} points.")
+
+# We draw the offers ourselves, so their second moments are known. What 10,000 drawn offers have is close to that.
+athletes = invent(study, PLAYERS, np.random.default_rng(1))
+columns = {feature.name: athletes.reports.column(feature.name).to_numpy() for feature in study.features}
+X = study.normalise(columns, PLAYERS)
+print(
+    f"Drawn and declared second moments differ by at most {np.abs(X.T @ X / PLAYERS - study.second_moments).max():.3f}."
+)
+
+settlement = tf.settle(plan, athletes.reports, seed=1)  # a rehearsal; leave the seed out to protect people
+truth = dict(study.raw_coefficients(athletes.theta))
+print(f"\n{'effect':<18}{'estimate':>9}{'95% from':>9}{'to':>7}{'truth':>8}")
+for effect in settlement.release.coefficients:
+    print(
+        f"{effect.name:<18}{effect.value:>9.2f}{effect.low:>9.2f}{effect.high:>7.2f}{truth[effect.name]:>8.2f}"
+    )
+
+payments = settlement.payments.column("payment").to_numpy()
+print(f"\nPaid {payments.sum():,.2f} USD, from {payments.min():.2f} to {payments.max():.2f} each.")
+assert tf.verify(settlement.release, settlement.receipt("p-00007")).verified
