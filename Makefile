@@ -1,12 +1,13 @@
 # make demo   a whole study on invented people: declare, plan, collect, settle, verify
 # make test   every check: format, lint, types, tests
 # make fast   the tests without the slow statistical proofs
+# make docs   the documentation as a site, in site/
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test fast check clean
+.PHONY: demo test fast check docs clean
 
 demo: $(READY)
 	$(BIN)/truthful demo
@@ -22,6 +23,10 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
+
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truthful needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
@@ -30,4 +35,4 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache

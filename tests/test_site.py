@@ -1,0 +1,65 @@
+"""The documentation as a site: it builds without a warning, fetches nothing from elsewhere, and leaves no name out."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import library
+import pages
+import pytest
+
+import truthful
+
+FETCHED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("material", reason="pip install --group docs")
+    directory = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)],
+        cwd=pages.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    return directory
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_has_every_page(site: Path) -> None:
+    wanted = {path.stem for path in (pages.ROOT / "docs").glob("*.md")}
+    assert {path.stem for path in site.glob("*.html")} >= wanted
+
+
+@pytest.mark.slow
+def test_pages_fetch_nothing_from_other_hosts(site: Path) -> None:
+    for path in site.glob("*.html"):
+        assert not FETCHED.findall(path.read_text(encoding="utf-8")), path.name
+
+
+def test_a_fetch_from_another_host_would_be_noticed() -> None:
+    assert FETCHED.search('<script src="https://example.org/a.js">')
+    assert FETCHED.search('<link rel="stylesheet" href="//example.org/a.css">')
+    assert not FETCHED.search('<a href="https://example.org">there</a><script src="assets/a.js">')
+
+
+def test_the_reference_of_the_library_is_as_the_code_has_it() -> None:
+    generated = pages.read("docs/reference-library.md").partition(pages.MARKER)[2]
+    assert generated.strip() == library.reference().strip(), "Run `python tests/pages.py`."
+
+
+def test_every_public_name_has_a_section_that_says_something() -> None:
+    text = pages.read("docs/reference-library.md")
+    sections = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert list(sections) == truthful.__all__
+    assert all(section.strip() for section in sections.values())
+
+
+def test_signatures_keep_their_defaults() -> None:
+    assert "    rule: str = 'quadratic',\n" in library.reference()
+    assert "quadratic(p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float)" in library.reference()
