@@ -47,6 +47,8 @@ def median_slope(study: Study, s: Setting) -> Floats:
 def least_paid(q: Question, s: Setting) -> Setting:
     """With the least payments: D = g + √(g² + τh/b) at the lie asked, then the base that joining and paying need.
 
+    Payments are rounded down: a step more for the base.
+
     A ridge that shrinks own predictions shrinks what a lie moves: so the size asked for shrinks too.
     """
     D, g = np.full(np.shape(s.alpha), q.lie), proved.gap(s)

@@ -59,7 +59,17 @@ class Goals:
             check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)
         if self.peer_estimator is not None:
             check.choice("peer_estimator", self.peer_estimator, PEER_ESTIMATORS)
+        self._check_pins()
         self._require_enough()
+
+    def _check_pins(self) -> None:
+        for name, value in self.pins.items():
+            if name.endswith("regularization"):
+                check.positive(name, value)
+            elif name != "absent_share":
+                check.share(name, value)
+            elif not 0 <= check.finite(name, value) < 1:
+                raise InputError(f"absent_share is {value!r}; it must be 0 or above, and below 1.")
 
     def _require_usual_epsilon(self) -> None:
         low, high = EPSILON_RANGE

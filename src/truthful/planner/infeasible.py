@@ -18,7 +18,7 @@ from truthful.study import Study
 from truthful.words import money, number
 
 #: How close the lie size that would do is found, and how much of an accuracy is spared.
-LIE_CLOSE, SPARE = 2e-3, 5e-4
+LIE_CLOSE, SPARE = 5e-3, 5e-4
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from truthful.planner.candidates import candidates
 from truthful.planner.goals import Goals
 from truthful.planner.infeasible import Infeasible, infeasible, prior_error, require_worth_asking
 from truthful.planner.players import choose_players
-from truthful.planner.solve import Solution, minimises_error, solve, solve_pair
+from truthful.planner.solve import Solution, minimised, minimises_error, solve, solve_pair
 from truthful.study import Study
 
 #: The relative change from which the worth of one more dollar or player is read off.
@@ -32,7 +32,7 @@ class Answer:
         """What was asked, and what each pair of estimators would have given."""
         return {
             "asked": self.goals.record(),
-            "minimised": "error" if minimises_error(self.goals) else "cost",
+            "minimised": minimised(self.goals),
             "compared": [_summary(solution) for solution in (self.best, *self.others)],
         }
 

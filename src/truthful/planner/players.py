@@ -15,9 +15,9 @@ from truthful.study import Study
 
 LEAST_PLAYERS = 4
 #: Numbers of players are tried at these ratios before those in between.
-STRIDE = 32
+STRIDE = 16
 #: How close a number of players is to the least that will do.
-CLOSE = 1e-3
+CLOSE = 2e-3
 ZOOMS, ZOOM_STEPS = 4, 12
 #: A budget that is none.
 UNLIMITED = 1e30
@@ -66,16 +66,38 @@ def _fewest(study: Study, goals: Goals) -> int | None:
 
 
 def _fewest_with(study: Study, goals: Goals, pair: Pair, most: int) -> int | None:
-    """The least n at which an accuracy costs no more than the budget, to four digits, rounded up: cost falls with n."""
-    low = high = LEAST_PLAYERS
-    while (found := excess(study, goals, high, pair))[0] > 0:
-        if high >= most:
+    """The least n at which an accuracy costs no more than the budget, to four digits, rounded up.
+
+    Cost falls with n until the least payments there are, times n, are what counts.
+    """
+
+    def dear(n: float, near: Point | None = None) -> tuple[float, Point | None]:
+        return excess(study, goals, round(n), pair, near)
+
+    tried = [LEAST_PLAYERS]
+    found = [dear(LEAST_PLAYERS)]
+    while found[-1][0] > 0 and tried[-1] < most and not _rising([ln for ln, _ in found]):
+        tried.append(min(STRIDE * tried[-1], most))
+        found.append(dear(tried[-1]))
+    if found[-1][0] > 0:
+        at = min(range(len(tried)), key=lambda i: found[i][0])
+        if math.isinf(found[at][0]):
             return None
-        low, high = high, min(STRIDE * high, most)
-    n = round(crossing(lambda x, near: excess(study, goals, round(x), pair, near), low, high, CLOSE, found))
+        ends = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
+        tried = [round(n) for n in np.geomspace(*ends, ZOOM_STEPS)]
+        found = [dear(n) for n in tried]
+    first = next((i for i, (ln, _) in enumerate(found) if ln <= 0), None)
+    if first is None:
+        return None
+    n = round(crossing(dear, tried[max(first - 1, 0)], tried[first], CLOSE, found[first]))
     unit = 10 ** max(0, len(str(n)) - 4)
     rounded = -(-n // unit) * unit
-    return rounded if excess(study, goals, rounded, pair)[0] <= 0 else n
+    return rounded if dear(rounded)[0] <= 0 else n
+
+
+def _rising(values: list[float]) -> bool:
+    """Whether the last two steps both went up from something finite."""
+    return len(values) > 2 and math.isfinite(values[-3]) and values[-3] < values[-2] < values[-1]
 
 
 def excess(

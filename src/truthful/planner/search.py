@@ -88,7 +88,8 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
     else:
         place = np.array([axis.place(near[name]) for name, axis in axes.items()])
         place, rank = _descend(ranks, place[None], wide, FIRST)
-    for _ in range(TIMES if np.isfinite(rank[0]) else 0):
+    # Along one axis, or near what is known, once is enough.
+    for _ in range(TIMES if near is None and np.isfinite(rank[0]) and np.count_nonzero(wide) > 1 else 0):
         next_place, next_rank = _descend(ranks, place[None], wide, AGAIN)
         if not next_rank < rank:
             break

@@ -77,7 +77,7 @@ def solve(study: Study, goals: Goals, players: int) -> tuple[Solution, ...]:
 
 def objective_value(goals: Goals, solution: Solution) -> float:
     """What is minimised, of a solution."""
-    return float(_minimised(goals, np.array(solution.cost), np.array(solution.error)))
+    return float(_objective(goals, np.array(solution.cost), np.array(solution.error)))
 
 
 def minimises_error(goals: Goals) -> bool:
@@ -85,11 +85,15 @@ def minimises_error(goals: Goals) -> bool:
     return goals.accuracy is None and goals.budget is not None
 
 
-def _minimised(goals: Goals, cost: Floats, error: Floats) -> Floats:
-    """The error within a budget, or the cost of an accuracy; with neither, what one unit of 1/error costs."""
+def minimised(goals: Goals) -> str:
+    """What is the least: the error within a budget, or the cost of an accuracy; with neither, that of one 1/error."""
     if goals.accuracy is None and goals.budget is None:
-        return cost * error
-    return error if minimises_error(goals) else cost
+        return "cost × squared error"
+    return "error" if minimises_error(goals) else "cost"
+
+
+def _objective(goals: Goals, cost: Floats, error: Floats) -> Floats:
+    return {"error": error, "cost": cost, "cost × squared error": cost * error}[minimised(goals)]
 
 
 def solve_pair(
@@ -100,7 +104,7 @@ def solve_pair(
 
     def objective(mesh: dict[str, Floats]) -> tuple[Floats, Floats]:
         _, short, cost, error = _evaluate(terms, mesh)
-        return np.where(np.isfinite(cost), short, np.inf), _minimised(goals, cost, error)
+        return np.where(np.isfinite(cost), short, np.inf), _objective(goals, cost, error)
 
     best = minimise(objective, axes(pair, terms), near)
     if best is None:

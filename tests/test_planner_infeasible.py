@@ -1,0 +1,250 @@
+"""Infeasible is an answer: what it says would help does, a little less does not, and no plan is worse than no study."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from studies import DESIGNED, OBSERVED, UNIT_BALL
+
+from truthful.plan import Plan, design
+from truthful.planner import Goals, Infeasible
+from truthful.planner.goals import MOST_PLAYERS
+from truthful.planner.solve import solve
+from truthful.study import Study
+
+DESIGN, BALL, SEEN = Study.parse(DESIGNED), Study.parse(UNIT_BALL), Study.parse(OBSERVED)
+
+CASES: list[tuple[Study, dict[str, Any], set[str]]] = [
+    (BALL, {"players": 2000, "budget": 5.0}, {"budget", "players", "lie"}),
+    (BALL, {"players": 20_000, "budget": 50.0, "accuracy": 0.05}, {"budget", "players", "accuracy"}),
+    (BALL, {"players": 20_000, "budget": 5000.0, "epsilon": 1.0}, {"budget"}),
+    (
+        BALL,
+        {"players": 20_000, "budget": 5000.0, "epsilon": 0.12, "accuracy": 0.04},
+        {"budget", "lie", "accuracy"},
+    ),
+    (BALL, {"players": 1000, "accuracy": 1e-4}, {"accuracy"}),
+    (BALL, {"players": 1000, "accuracy": 0.05, "epsilon": 0.1}, {"players", "accuracy"}),
+    (BALL, {"players": 2000, "budget": 2.0, "payments": "expected"}, {"budget", "players", "lie"}),
+    (DESIGN, {"players": 2000, "budget": 50.0}, {"budget", "players", "lie"}),
+    (DESIGN, {"players": 2000, "budget": 50.0, "rule": "brier", "accuracy": 10.0}, {"budget", "players"}),
+    (DESIGN, {"players": 300, "epsilon": 0.01}, {"players"}),
+]
+OBSERVED_CASES = [
+    (SEEN, {"players": 20_000, "budget": 5000.0}, {"budget", "players", "lie"}),
+    (SEEN, {"players": 20_000, "budget": 5000.0, "accuracy": 20.0}, {"budget", "players", "lie"}),
+]
+
+
+def named(part: object) -> str:
+    """What a case is called: its study, its goals, and no set, whose order is nobody's."""
+    return part.name if isinstance(part, Study) else "" if isinstance(part, set) else str(part)
+
+
+def refusal(study: Study, asked: dict[str, Any]) -> Infeasible:
+    with pytest.raises(Infeasible) as caught:
+        design(study, **asked)
+    return caught.value
+
+
+def plan_or_refusal(study: Study, **asked: Any) -> Plan | Infeasible:
+    try:
+        return design(study, **asked)
+    except Infeasible as refused:
+        return refused
+
+
+def rmse(plan: Plan) -> float:
+    assert plan.guarantees.accuracy.rmse is not None
+    return plan.guarantees.accuracy.rmse
+
+
+def prior_rmse(study: Study) -> float:
+    d = study.dimension
+    return study.response_unit * math.sqrt(d * study.beliefs.prior.variance(d))
+
+
+def feasible(study: Study, asked: dict[str, Any]) -> bool:
+    """Whether there is a plan, without asking what else would help."""
+    goals = Goals(**asked)
+    best = solve(study, goals, asked["players"])[0]
+    return math.isfinite(best.cost) and best.error < goals.prior_error(study)
+
+
+def helps_and_less_does_not(study: Study, asked: dict[str, Any], helped: set[str]) -> None:
+    answer = refusal(study, asked)
+    assert {remedy.goal for remedy in answer.remedies} >= helped
+    for remedy in answer.remedies:
+        before = asked.get(remedy.goal, study.beliefs.radius / 2)
+        value = round(remedy.value) if remedy.goal == "players" else remedy.value
+        assert rmse(design(study, **{**asked, remedy.goal: value})) < prior_rmse(study)
+        # Three per cent back to where it was.
+        less: float = value * (0.97 if value > before else 1.03)
+        less = round(less) if remedy.goal == "players" else less
+        assert (less - before) * (value - before) > 0, f"{remedy} is hardly a change"
+        assert not feasible(study, {**asked, remedy.goal: less}), remedy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("study", "asked", "helped"), CASES, ids=named)
+def test_what_would_help_does_and_three_per_cent_less_does_not(
+    study: Study, asked: dict[str, Any], helped: set[str]
+) -> None:
+    helps_and_less_does_not(study, asked, helped)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("study", "asked", "helped"), OBSERVED_CASES, ids=named)
+def test_what_would_help_observed_features_does_and_three_per_cent_less_does_not(
+    study: Study, asked: dict[str, Any], helped: set[str]
+) -> None:
+    helps_and_less_does_not(study, asked, helped)
+
+
+def test_the_goal_that_binds_is_the_one_that_needs_the_least_change() -> None:
+    asked = {"players": 2000, "budget": 5.0}
+    answer = refusal(BALL, asked)
+    before = {"lie": 0.5, "players": 2000.0, "budget": 5.0}
+    changes = [abs(math.log(remedy.value / before[remedy.goal])) for remedy in answer.remedies]
+    assert changes == sorted(changes)
+    assert answer.binding == answer.remedies[0].goal
+    assert answer.record() == {
+        "feasible": False,
+        "reason": answer.reason,
+        "binding": answer.binding,
+        "feasible_with": {remedy.goal: remedy.value for remedy in answer.remedies},
+    }
+
+
+def test_the_words_of_a_refusal_hold_every_number_that_would_help() -> None:
+    answer = refusal(BALL, {"players": 20_000, "budget": 50.0, "accuracy": 0.05})
+    shown = {remedy.goal: remedy.value for remedy in answer.remedies}
+    assert f"an error of {shown['accuracy']:g} allowed" in str(answer)
+    assert f"{shown['players']:,.0f} players" in str(answer)
+    assert f"a budget of {shown['budget']:,.2f} EUR" in str(answer)
+
+
+@pytest.mark.parametrize(("study", "accuracy"), [(BALL, 0.71), (BALL, 5.0), (DESIGN, 49.1)], ids=named)
+def test_an_accuracy_that_the_prior_mean_has_already_is_refused(study: Study, accuracy: float) -> None:
+    answer = refusal(study, {"players": 20_000, "accuracy": accuracy})
+    assert "answering with the prior mean, without asking anybody" in str(answer)
+    assert rmse(design(study, players=20_000, accuracy=prior_rmse(study) * 0.99)) < prior_rmse(study)
+
+
+def test_observed_features_without_a_least_eigenvalue_say_what_to_declare() -> None:
+    silent = Study.parse(OBSERVED.replace("least_eigenvalue = 0.08", ""))
+    answer = refusal(silent, {"players": 100_000, "budget": 50_000.0})
+    assert "Declare design.least_eigenvalue" in str(answer)
+
+
+def test_players_are_not_found_where_a_billion_are_too_few() -> None:
+    answer = refusal(BALL, {"budget": 1e-6, "accuracy": 0.1})
+    assert "no number of players up to a billion" in str(answer)
+
+
+# Extremes
+
+
+@pytest.mark.parametrize("players", [2, 3, 100, 20_000, MOST_PLAYERS])
+@pytest.mark.parametrize("budget", [1e-6, 1.0, 1e15])
+def test_extreme_numbers_of_players_and_dollars_give_a_plan_or_a_refusal(players: int, budget: float) -> None:
+    answer = plan_or_refusal(BALL, players=players, budget=budget)
+    if isinstance(answer, Infeasible):
+        assert all(math.isfinite(remedy.value) and remedy.value > 0 for remedy in answer.remedies)
+        return
+    assert rmse(answer) < prior_rmse(BALL)
+    assert answer.guarantees.budget.cap is not None
+    assert answer.guarantees.budget.cap <= budget
+
+
+def study_of(**parts: Any) -> Study:
+    """A designed study in the units, dimension and laws given."""
+    low, width = parts.get("low", 0.0), parts.get("width", 200.0)
+    features = "".join(
+        f'[[features]]\nname = "x{j}"\nlow = -7\nhigh = -1\n' for j in range(parts.get("features", 2))
+    )
+    beliefs, costs = parts.get("beliefs", ""), parts.get("costs", PARETO)
+    return Study.parse(
+        f'name = "Any"\ncurrency = "USD"\n[response]\nname = "y"\nlow = {low}\nhigh = {low + width}\n{features}'
+        f'[design]\nkind = "uniform"\n[beliefs]\nsignal = {parts.get("signal", 0.6)}\n{beliefs}\n[costs]\n{costs}'
+    )
+
+
+PARETO = 'kind = "pareto"\ntail = 2.0\nscale = 0.05\n'
+COSTS = [
+    PARETO,
+    PARETO + 'privacy = "linear"\n',
+    'kind = "pareto"\ntail = 0.8\nscale = 0.01\n',
+    'kind = "lognormal"\nmedian = 0.05\nsigma = 1.5\n',
+    'kind = "empirical"\nprobabilities = [0, 0.5, 0.99, 1]\nvalues = [0, 0.05, 0.05, 3]\n',
+    'kind = "empirical"\nprobabilities = [0, 1]\nvalues = [0, 0]\n',
+]
+BELIEFS = [
+    "",
+    'noise = "uniform"',
+    'prior = "normal"\nprior_sd = 0.05',
+    "noise_sd = 0.01\n[beliefs.centre]\nx0 = 2.5\nx1 = -1.5",
+]
+
+
+@pytest.mark.parametrize("costs", COSTS)
+@pytest.mark.parametrize("beliefs", BELIEFS)
+def test_every_law_of_costs_and_every_belief_is_planned_for(costs: str, beliefs: str) -> None:
+    study = study_of(costs=costs, beliefs=beliefs)
+    plan = design(study, players=50_000, budget=20_000.0)
+    assert rmse(plan) < prior_rmse(study)
+    assert plan.guarantees.truthfulness.lie is not None
+    assert plan.guarantees.truthfulness.lie <= 0.3
+    assert plan.guarantees.participation.share is not None
+    assert plan.guarantees.participation.share >= 1 - plan.absent_share
+
+
+@pytest.mark.parametrize(("low", "width"), [(-1e9, 3e9), (-3e-9, 2e-9), (-500, 100), (1e6, 1.0)])
+def test_units_of_the_answer_change_nothing_but_the_units_of_the_error(low: float, width: float) -> None:
+    usual, other = study_of(), study_of(low=low, width=width)
+    one, two = (design(study, players=5000, budget=2000.0) for study in (usual, other))
+    assert rmse(two) / width == pytest.approx(rmse(one) / 200, rel=1e-9)
+    assert two.parameters()["score_weight"] == pytest.approx(one.parameters()["score_weight"], rel=1e-9)
+    assert two.absent_share == one.absent_share
+    cheap = design(other, players=5000, accuracy=rmse(two) * 1.5)
+    assert rmse(cheap) == pytest.approx(rmse(two) * 1.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("features", [1, 49])
+def test_studies_of_one_feature_and_of_many_are_planned_for(features: int) -> None:
+    study = study_of(features=features)
+    plan = design(study, players=3_000_000, budget=1_000_000.0)
+    assert plan.study.dimension == features + 1
+    assert rmse(plan) < prior_rmse(study)
+
+
+@settings(max_examples=12)
+@given(
+    players=st.integers(2, 30_000),
+    budget=st.floats(0.01, 1e5),
+    features=st.integers(1, 4),
+    signal=st.floats(0.05, 0.95),
+    costs=st.sampled_from(COSTS),
+    beliefs=st.sampled_from(BELIEFS[:2]),
+    payments=st.sampled_from(["never-negative", "expected"]),
+    accuracy_of=st.sampled_from(["coefficients", "predictions"]),
+)
+def test_no_plan_is_worse_than_answering_with_the_prior_mean(
+    players: int, budget: float, payments: str, accuracy_of: str, **parts: Any
+) -> None:
+    study = study_of(**parts)
+    try:
+        plan = design(study, players=players, budget=budget, payments=payments, accuracy_of=accuracy_of)
+    except Infeasible:
+        return
+    accuracy, prior = plan.guarantees.accuracy, study.beliefs.prior.variance(study.dimension)
+    if accuracy_of == "coefficients":
+        assert rmse(plan) < prior_rmse(study)
+    else:
+        assert accuracy.prediction_rmse is not None
+        assert accuracy.prediction_rmse < study.response_unit * math.sqrt(prior * study.mean_square_norm)
+    assume(payments == "never-negative")
+    assert plan.guarantees.budget.cap is not None
+    assert plan.guarantees.budget.cap <= budget
