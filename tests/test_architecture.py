@@ -54,6 +54,16 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("planner.planner",),
     ("planner",),
     ("plan",),
+    # the laboratory
+    ("agents.game", "agents.response"),
+    ("agents.kinds",),
+    ("agents",),
+    ("simulation.found", "simulation.cast", "simulation.predictors"),
+    ("simulation.run", "simulation.responses"),
+    ("simulation.lies", "simulation.record"),
+    ("simulation.simulation",),
+    ("simulation.rates",),
+    ("simulation",),
     # the paper, corrected
     ("errata.record",),
     ("errata.examples",),
@@ -89,7 +99,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # show
     ("demo", "progress", "promises", "comparison"),
     ("show",),
-    ("show_plan", "show_errata", "show_audit", "options"),
+    ("show_plan", "show_simulation", "show_errata", "show_audit", "options"),
     # the doors
     ("cli", "sklearn"),
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from truthful.release import Receipt, Release, Verdict, verify
     from truthful.scoring import basic_brier, brier, quadratic
     from truthful.settlement import Settlement, settle
+    from truthful.simulation import Simulation, simulate
     from truthful.study import Study
 
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "release": ("Receipt", "Release", "Verdict", "verify"),
     "scoring": ("basic_brier", "brier", "quadratic"),
     "settlement": ("Settlement", "settle"),
+    "simulation": ("Simulation", "simulate"),
     "study": ("Study",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -66,6 +68,7 @@ __all__ = [
     "Refused",
     "Release",
     "Settlement",
+    "Simulation",
     "Study",
     "TruncatedNormal",
     "TruthfulError",
@@ -81,6 +84,7 @@ __all__ = [
     "private_regression",
     "quadratic",
     "settle",
+    "simulate",
     "truthful_regression",
     "verify",
 ]

@@ -1,0 +1,155 @@
+"""The simulated people. Each kind is a name, a paragraph on where it comes from, and one method.
+
+A new kind is a frozen dataclass with those three, and its place in KINDS.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+
+from truthful.agents.game import Game, Players
+from truthful.agents.response import LOOKS, best_reports
+from truthful.beliefs.curves import Curve
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.payments import lengths, noise_along
+
+
+class Agent(ABC):
+    """A way to answer."""
+
+    name: ClassVar[str]
+    looks: ClassVar[int] = 0
+    """How many own predictions a player computes before she answers."""
+
+    @abstractmethod
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        """What each of these players reports, in [−Y, Y]; NaN if she stays out of the study."""
+
+
+@dataclass(frozen=True)
+class Honest(Agent):
+    """Tells the truth. The behaviour that the mechanism is to make best, and that most people show anyhow."""
+
+    name: ClassVar[str] = "honest"
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        return players.y
+
+
+@dataclass(frozen=True)
+class CostThreshold(Agent):
+    """The paper's σ_τ: truth if the privacy cost is at most τ, and any lie above it.
+
+    The equilibrium of its Theorem 3. The lie here is the furthest from her answer that a report can be, ±Y against
+    its sign.
+    """
+
+    name: ClassVar[str] = "cost-threshold"
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        lie = -game.beliefs.response_bound * np.sign(players.y)
+        return np.where(players.costs <= game.threshold, players.y, lie)
+
+
+@dataclass(frozen=True)
+class PrivacySeeker(Agent):
+    """Says what anybody would expect of her: what the prior mean predicts, which is 0 in normalised units.
+
+    The report that reveals nothing, as in surveys where people tick the middle of the scale.
+    """
+
+    name: ClassVar[str] = "privacy-seeker"
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        return np.zeros_like(players.y)
+
+
+@dataclass(frozen=True)
+class Exaggerator(Agent):
+    """Answers `factor` times the truth, as far as the scale goes: boasting, or making a point."""
+
+    factor: float = 2.0
+    name: ClassVar[str] = "exaggerator"
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        Y = game.beliefs.response_bound
+        return np.clip(self.factor * players.y, -Y, Y)
+
+
+@dataclass(frozen=True)
+class Coordinated(Agent):
+    """All push one coefficient up: ±Y by the sign of that feature, whatever the truth is.
+
+    A campaign. Of all lies that do not depend on what others say, it moves that coefficient the furthest.
+    """
+
+    coefficient: int = 0
+    name: ClassVar[str] = "coordinated"
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        return game.beliefs.response_bound * np.sign(players.x[:, self.coefficient])
+
+
+@dataclass(frozen=True)
+class BestResponder(Agent):
+    """Reports whatever maximises her own expected payment, given her features and answer, if her peers are truthful.
+
+    The rational player of the paper's equilibrium. Her privacy cost is that of taking part, the same for every report,
+    so that it does not enter. `peers` is the curve that she expects her peers' predictions to follow; by default the
+    one by which the mechanism scores her. Where the two differ, as in the paper's mechanism, whose peers shrink and
+    which scores as if they did not, she lies.
+    """
+
+    peers: Curve | None = None
+    name: ClassVar[str] = "best-responder"
+    looks: ClassVar[int] = LOOKS
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        x, y = players.x, players.y
+
+        def own(reports: Floats) -> Floats:
+            return game.own_prediction(x, reports)
+
+        return best_reports(own, self._expected(x, y, game), y, game.beliefs.response_bound)
+
+    def _expected(self, x: Floats, y: Floats, game: Game) -> Floats:
+        if self.peers is None:
+            return game.own_prediction(x, y)
+        r = lengths(x)
+        return game.beliefs.prediction(r, y, self.peers, noise_along(game.half, x, r))
+
+
+@dataclass(frozen=True)
+class OptOut(Agent):
+    """Tells the truth, or stays away if taking part does not pay: if a + b(2p̄q − q²) < c·h(ε), with p̄ = q.
+
+    The paper's individual rationality, from the side of those who decide.
+    """
+
+    name: ClassVar[str] = "opt-out"
+    looks: ClassVar[int] = 1
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        return np.where(game.expected_utility(players) >= 0, players.y, np.nan)
+
+
+KINDS: Mapping[str, type[Agent]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (Honest, CostThreshold, PrivacySeeker, Exaggerator, Coordinated, BestResponder, OptOut)
+    }
+)
+
+
+def agent(name: str) -> Agent:
+    """The agent of this name, with its usual parameters."""
+    if name not in KINDS:
+        raise InputError(f"There is no agent {name!r}; the agents are {', '.join(KINDS)}.")
+    return KINDS[name]()

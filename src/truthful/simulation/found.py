@@ -1,0 +1,37 @@
+"""Numbers that simulations find, with their standard errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from truthful.check import Floats
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mean, and its standard error; NaN where too little was seen."""
+
+    value: float
+    error: float
+
+    def times(self, factor: float) -> Found:
+        """The same in other units."""
+        return Found(self.value * factor, self.error * abs(factor))
+
+
+def mean(values: Floats) -> Found:
+    """Of one value a study."""
+    return ratio(values, np.ones(len(values)))
+
+
+def ratio(sums: Floats, counts: Floats) -> Found:
+    """The mean of all that was summed over studies, with the error from how it varies between them."""
+    runs, total = len(counts), float(counts.sum())
+    if not total > 0:
+        return Found(math.nan, math.nan)
+    value = float(sums.sum()) / total
+    spread = math.sqrt(float(np.sum((sums - value * counts) ** 2)) * runs / max(runs - 1, 1)) / total
+    return Found(value, spread if runs > 1 else math.nan)

@@ -1,0 +1,177 @@
+"""Simulate: from a plan and a cast of agents to what whole studies of theirs look like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from truthful import check
+from truthful.agents import Agent, game
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.plan import Plan
+from truthful.simulation.cast import Role, cast
+from truthful.simulation.found import mean, ratio
+from truthful.simulation.lies import best_lie
+from truthful.simulation.predictors import predictors
+from truthful.simulation.record import (
+    Accuracy,
+    Budget,
+    Earnings,
+    Observed,
+    Participation,
+    Simulation,
+    Truthfulness,
+)
+from truthful.simulation.responses import PEOPLE, matched, unmatched
+from truthful.simulation.run import Features, Run, Stage, run_study
+from truthful.study import Study
+
+#: Told as a simulation goes on: the stage, studies done, studies in all.
+Progress = Callable[[str, int, int | None], None]
+
+
+def simulate(
+    plan: Plan,
+    agents: Mapping[str | Agent, float] | None = None,
+    *,
+    runs: int = 500,
+    seed: int = 0,
+    features: Features | Floats | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Run a plan's study many times with simulated people.
+
+    `agents` gives the share of players of each kind, by name or as an Agent; who is left is honest. Coefficients are
+    drawn from the prior, features from the design, costs from their law. Where the study does not say how features are
+    distributed, `features` does: a function of (rng, n), or an array whose rows are drawn from, normalised.
+    Every study has its own random stream, so the first studies of a long simulation are those of a short one.
+    """
+    runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
+    stage = set_up(plan, cast(agents, plan.players), features, runs)
+    done = []
+    for run in _studies(stage, runs, seed):
+        done.append(run)
+        if progress is not None:
+            progress("Simulating studies", len(done), runs)
+    audience = stage.features(np.random.default_rng(seed), PEOPLE)
+    return Simulation(
+        plan,
+        stage.roles,
+        runs,
+        seed,
+        observed=_observed(stage, done),
+        guaranteed_gap=stage.game.gap,
+        earnings=_earnings(stage.roles, done),
+        best_response=matched(plan, stage.game, audience),
+        papers_best_response=unmatched(plan, audience),
+        studies=tuple(done),
+    )
+
+
+def set_up(plan: Plan, roles: tuple[Role, ...], features: Features | Floats | None, runs: int) -> Stage:
+    """What all studies share; tables of own predictions are built here, once."""
+    # Each player's is computed when she weighs taking part and when she is paid, besides those that she asks for.
+    own = predictors(plan, runs * sum(role.count * (2 + role.agent.looks) for role in roles))
+    threshold = plan.guarantees.participation.cost_threshold
+    return Stage(
+        plan,
+        roles,
+        game(plan, own(max(1, plan.players // 2))),
+        own,
+        _features(plan.study, features),
+        cost_threshold=math.inf if threshold is None else threshold,
+    )
+
+
+def _studies(stage: Stage, runs: int, seed: int) -> Iterator[Run]:
+    for stream in np.random.SeedSequence(seed).spawn(runs):
+        yield run_study(stage, np.random.default_rng(stream))
+
+
+def _features(study: Study, given: Any) -> Features:
+    if callable(given):
+        return lambda rng, n: _normalised(study, given(rng, n), n)
+    if given is not None:
+        rows = _normalised(study, given, None)
+        return lambda rng, n: rows[rng.integers(len(rows), size=n)]
+    if study.design.kind not in ("uniform", "unit-ball"):
+        raise InputError(
+            f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
+            "be simulated. Declare design.kind = 'uniform', or in Python give simulate(…, features=X)."
+        )
+    return lambda rng, n: study.normalise(study.sample_features(rng, n), n)
+
+
+def _normalised(study: Study, values: Any, n: int | None) -> Floats:
+    x = check.matrix("features", values, study.dimension)
+    if len(x) == 0 or (n is not None and len(x) != n):
+        raise InputError(f"features has {len(x)} rows; {n or 'at least one'} were expected.")
+    longest = float(np.linalg.norm(x, axis=1).max())
+    if not longest <= 1 + 1e-9:
+        raise InputError(f"features has a row of length {longest:g}; normalised features are at most 1 long.")
+    return x
+
+
+def _column(runs: Sequence[Run], name: str) -> Floats:
+    """One number, or one array, of every study."""
+    return np.array([getattr(run, name) for run in runs], dtype=np.float64)
+
+
+def _observed(stage: Stage, runs: Sequence[Run]) -> Observed:
+    plan, promised = stage.plan, stage.plan.guarantees
+    errors, predictions = _column(runs, "squared_error"), _column(runs, "prediction_error")
+    covered, everybody = _column(runs, "covered"), np.full(len(runs), float(plan.players))
+    totals, likely = _column(runs, "total"), promised.budget.likely
+    unit = plan.study.response_unit
+    return Observed(
+        _truthfulness(stage, runs),
+        Accuracy(
+            mean(errors),
+            rmse=unit * math.sqrt(mean(errors).value),
+            prediction_rmse=unit * math.sqrt(mean(predictions).value),
+        ),
+        Participation(
+            share=ratio(_column(runs, "ahead"), everybody),
+            covered=ratio(_column(runs, "covered_ahead"), covered),
+            covered_paid=ratio(_column(runs, "covered_paid"), _column(runs, "covered_joined")),
+        ),
+        Budget(
+            mean(totals),
+            largest=float(totals.max()),
+            above_likely=None if likely is None else float(np.mean(totals > likely)),
+        ),
+    )
+
+
+def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
+    """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
+    found, b = best_lie(runs), stage.plan.mechanism.score_weight
+    gap, saved = max(found.gap.value, 0.0), stage.game.threshold * stage.game.privacy_cost
+    misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
+    return Truthfulness(
+        gap=found.gap,
+        gain=found.gain.times(b),
+        slack=b * gap**2 + saved,
+        lie=gap + math.sqrt(gap**2 + saved / b) if b > 0 else math.inf,
+        misreports=ratio(misreports, joined),
+        beyond=float(np.mean(misreports > stage.plan.absent_share * joined + 1e-9)),
+    )
+
+
+def _earnings(roles: Sequence[Role], runs: Sequence[Run]) -> tuple[Earnings, ...]:
+    joined, paid, utility, gain = (_column(runs, name) for name in ("joined", "paid", "utility", "gain"))
+    return tuple(
+        Earnings(
+            agent=role.agent.name,
+            players=role.count,
+            joined=mean(joined[:, k]),
+            payment=ratio(paid[:, k], joined[:, k]),
+            utility=ratio(utility[:, k], joined[:, k]),
+            gain=ratio(gain[:, k], joined[:, k]),
+        )
+        for k, role in enumerate(roles)
+    )

@@ -1,0 +1,208 @@
+"""Simulated people: one harness for all kinds, and what each is there for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from studies import UNIT_BALL
+
+from truthful.agents import (
+    KINDS,
+    Agent,
+    BestResponder,
+    Coordinated,
+    CostThreshold,
+    Exaggerator,
+    Game,
+    Honest,
+    OptOut,
+    Players,
+    PrivacySeeker,
+    agent,
+    best_reports,
+    game,
+)
+from truthful.beliefs import IDENTITY, Beliefs, Shrunk, TruncatedNormal, UniformBall
+from truthful.check import Floats
+from truthful.errata import find
+from truthful.errors import InputError
+from truthful.estimators.shrinkage import shrinkage_factor
+from truthful.plan import Plan, design
+from truthful.simulation.predictors import predictors
+from truthful.study import Study
+
+N = 300
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return design(Study.parse(UNIT_BALL), players=2000, epsilon=1.0, score_weight=0.2)
+
+
+@pytest.fixture(scope="module")
+def the_game(plan: Plan) -> Game:
+    return game(plan, predictors(plan, 10**6)(plan.players // 2))
+
+
+@pytest.fixture(scope="module")
+def players(plan: Plan) -> Players:
+    rng, study = np.random.default_rng(3), plan.study
+    x = study.normalise(study.sample_features(rng, N), N)
+    y = x @ study.beliefs.prior.sample(rng, 2, 1)[0] + study.beliefs.noise.sample(rng, N)
+    return Players(x, y, study.costs.sample(rng, N))
+
+
+def reports(who: Agent, players: Players, the_game: Game, seed: int = 0) -> Floats:
+    return who.reports(players, the_game, np.random.default_rng(seed))
+
+
+# All kinds
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_reports_something_possible_for_everybody(
+    name: str, players: Players, the_game: Game
+) -> None:
+    said = reports(agent(name), players, the_game)
+    assert said.shape == (N,)
+    assert said.dtype == np.float64
+    present = said[~np.isnan(said)]
+    assert np.all(np.abs(present) <= the_game.beliefs.response_bound)
+    assert len(present) == N or name == "opt-out"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_repeats_itself_and_leaves_the_truth_as_it_is(
+    name: str, players: Players, the_game: Game
+) -> None:
+    before = players.y.copy()
+    first, again = (reports(agent(name), players, the_game, seed=5) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(players.y, before)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_answers_alone_as_in_company(name: str, players: Players, the_game: Game) -> None:
+    together = reports(agent(name), players, the_game)
+    apart = np.concatenate(
+        [reports(agent(name), players[part], the_game) for part in (slice(0, 1), slice(1, 90), slice(90, N))]
+    )
+    np.testing.assert_array_equal(together, apart)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nobody_at_all_says_nothing(name: str, players: Players, the_game: Game) -> None:
+    assert reports(agent(name), players[slice(0, 0)], the_game).shape == (0,)
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS.items())
+def test_every_kind_has_its_name_and_its_paragraph(name: str, kind: type[Agent]) -> None:
+    assert kind.name == name
+    assert kind.__doc__ is not None
+    assert len(kind.__doc__.split()) > 10
+    assert f"| `{name}` |" in PAGE.read_text(encoding="utf-8")
+
+
+def test_an_unknown_kind_is_named_with_all_there_are() -> None:
+    with pytest.raises(InputError, match=r"no agent 'saint'; the agents are honest, cost-threshold"):
+        agent("saint")
+
+
+# Each kind
+
+
+def test_the_honest_tell_the_truth(players: Players, the_game: Game) -> None:
+    np.testing.assert_array_equal(reports(Honest(), players, the_game), players.y)
+
+
+def test_only_those_above_the_threshold_lie_and_as_far_as_can_be(players: Players, the_game: Game) -> None:
+    costs = np.where(np.arange(N) % 3 == 0, the_game.threshold * 1.01, the_game.threshold)
+    said = reports(CostThreshold(), Players(players.x, players.y, costs), the_game)
+    lied = said != players.y
+    np.testing.assert_array_equal(np.flatnonzero(lied), np.arange(0, N, 3))
+    Y = the_game.beliefs.response_bound
+    np.testing.assert_array_equal(np.abs(said[lied] - players.y[lied]), Y + np.abs(players.y[lied]))
+
+
+def test_privacy_seekers_say_nothing_of_themselves(players: Players, the_game: Game) -> None:
+    assert not reports(PrivacySeeker(), players, the_game).any()
+
+
+def test_exaggerators_overstate_as_far_as_the_scale_goes(players: Players, the_game: Game) -> None:
+    said, Y = reports(Exaggerator(factor=3.0), players, the_game), the_game.beliefs.response_bound
+    inside = np.abs(3 * players.y) <= Y
+    np.testing.assert_allclose(said[inside], 3 * players.y[inside])
+    np.testing.assert_array_equal(said[~inside], Y * np.sign(players.y[~inside]))
+    assert 0 < inside.sum() < N
+
+
+def test_no_other_reports_push_a_coefficient_further_than_the_coordinated(
+    players: Players, the_game: Game
+) -> None:
+    said, Y = reports(Coordinated(coefficient=1), players, the_game), the_game.beliefs.response_bound
+    assert players.x[:, 1] @ said == pytest.approx(Y * np.abs(players.x[:, 1]).sum())
+    assert set(np.abs(said)) == {Y}
+
+
+def test_people_stay_away_exactly_when_taking_part_does_not_pay(players: Players, the_game: Game) -> None:
+    worth = the_game.expected_utility(Players(players.x, players.y, np.zeros(N)))
+    q = the_game.own_prediction(players.x, players.y)
+    mechanism = the_game.mechanism
+    np.testing.assert_allclose(worth, mechanism.base_payment + mechanism.score_weight * q**2)
+    side = np.where(np.arange(N) % 2 == 0, 1 - 1e-9, 1 + 1e-9)
+    costs = worth / the_game.privacy_cost * side
+    said = reports(OptOut(), Players(players.x, players.y, costs), the_game)
+    np.testing.assert_array_equal(np.isnan(said), side > 1)
+    np.testing.assert_array_equal(said[side < 1], players.y[side < 1])
+
+
+# The best response
+
+
+def test_the_best_response_to_truthful_peers_is_the_truth_exactly(players: Players, the_game: Game) -> None:
+    np.testing.assert_array_equal(reports(BestResponder(), players, the_game), players.y)
+
+
+def test_no_report_pays_more_than_the_best_response(players: Players, the_game: Game) -> None:
+    """Against every report on a fine grid, for a player who expects her peers to shrink, in money."""
+    few, peers = players[slice(0, 20)], Shrunk(0.4)
+    said = reports(BestResponder(peers), few, the_game)
+    expected = the_game.beliefs.prediction(np.linalg.norm(few.x, axis=1), few.y, peers)
+    best = the_game.expected_payment(expected, the_game.own_prediction(few.x, said))
+    Y = the_game.beliefs.response_bound
+    for report in np.linspace(-Y, Y, 801):
+        other = the_game.own_prediction(few.x, np.full(20, report))
+        assert np.all(the_game.expected_payment(expected, other) <= best + 1e-12)
+    assert np.abs(said - few.y).max() > 0.3
+
+
+def test_under_the_papers_ridge_the_best_report_is_far_from_the_truth() -> None:
+    """E21 by search: its root by bisection, and the number that the errata print."""
+    n, beliefs = 1000, Beliefs(2, UniformBall(1.0), TruncatedNormal(1.0, 0.5))
+    kept = shrinkage_factor(n // 2, n ** (7 / 8), 2)
+
+    def own(said: Floats) -> Floats:
+        return beliefs.prediction(1.0, said, IDENTITY)
+
+    truth = np.array([1.0])
+    found = best_reports(own, kept * own(truth), truth, beliefs.response_bound)
+    root = brentq(lambda y: float(own(np.array(y)) - kept * own(truth)[0]), -1, 1)
+    assert found[0] == pytest.approx(root, abs=1e-7)
+    assert found[0] == pytest.approx(find("E21").published, abs=1e-6)
+    assert found[0] < 0.2
+
+
+def test_where_lies_are_free_the_truth_is_told() -> None:
+    """With a flat own prediction every report pays the same, and nobody bothers to lie."""
+    truth = np.array([-0.3, 0.0, 0.7])
+    np.testing.assert_array_equal(best_reports(np.zeros_like, np.ones(3), truth, 2.0), truth)
+
+
+def test_the_search_leaves_a_lower_peak_for_a_higher_one() -> None:
+    """An own prediction that is not monotone: the best report is across the valley."""
+    found = best_reports(lambda y: np.sin(4 * y), np.array([1.0]), np.array([1.5]), 2.0)
+    assert np.sin(4 * found[0]) == pytest.approx(1.0, abs=1e-12)

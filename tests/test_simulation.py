@@ -1,0 +1,340 @@
+"""Whole simulated studies: they are the mechanism's, they repeat, they find what is there and keep what is promised."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from studies import DESIGNED, OBSERVED, UNIT_BALL
+
+from truthful.agents import Agent, Coordinated, Exaggerator
+from truthful.errors import InputError, Refused
+from truthful.mechanism import peer_curve
+from truthful.plan import Plan, design
+from truthful.show_simulation import simulation_view
+from truthful.simulation import Simulation, read_agents, simulate
+from truthful.simulation.cast import cast
+from truthful.simulation.predictors import predictors
+from truthful.study import Study
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
+WHOLE = ("guaranteed", "agents[].parameters")
+NAMES = re.compile(r"`([^`]+)`").findall
+
+
+def plan_of(text: str = UNIT_BALL, players: int = 400, **parameters: Any) -> Plan:
+    chosen = {"epsilon": 2.0, "score_weight": 0.2, "public_share": 0.7, **parameters}
+    return design(Study.parse(text), players=players, **chosen)
+
+
+@pytest.fixture(scope="module")
+def honest() -> Simulation:
+    return simulate(plan_of(), runs=200, seed=1)
+
+
+# Who takes part
+
+
+def test_shares_become_players_and_who_is_left_is_honest() -> None:
+    roles = cast({"exaggerator": 0.1, Coordinated(1): 0.05}, 1000)
+    assert [(role.agent.name, role.count) for role in roles] == [
+        ("exaggerator", 100),
+        ("coordinated", 50),
+        ("honest", 850),
+    ]
+    assert cast(None, 7)[0].count == 7
+
+
+@pytest.mark.parametrize("players", [2, 3, 10, 997])
+def test_every_player_has_exactly_one_role(players: int) -> None:
+    roles = cast({"exaggerator": 1 / 3, "opt-out": 1 / 3, "coordinated": 1 / 3}, players)
+    places = [i for role in roles for i in range(role.players.start, role.players.stop)]
+    assert places == list(range(players))
+
+
+@pytest.mark.parametrize(
+    ("agents", "message"),
+    [
+        ({"exaggerator": 0.7, "opt-out": 0.4}, "add up to 1.1"),
+        ({"exaggerator": -0.1}, "share of 'exaggerator' is -0.1"),
+        ({"exaggerator": float("nan")}, "share of 'exaggerator' is nan"),
+        ({"saint": 0.1}, "no agent 'saint'"),
+    ],
+)
+def test_impossible_shares_are_refused(agents: dict[str | Agent, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cast(agents, 10)
+
+
+def test_shares_are_read_as_people_write_them() -> None:
+    assert read_agents("exaggerator=0.1, coordinated=0.2") == {Exaggerator(): 0.1, Coordinated(): 0.2}
+    for text in ("exaggerator", "exaggerator=many"):
+        with pytest.raises(InputError, match=r"write, say, exaggerator=0\.1"):
+            read_agents(text)
+
+
+# The tables
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        (UNIT_BALL, {}),
+        (UNIT_BALL, {"estimator": "ridge-free", "regularization": 40.0, "payments": "expected"}),
+        pytest.param(UNIT_BALL, {"estimator": "ridge-free", "regularization": 40.0}, marks=pytest.mark.slow),
+        pytest.param(DESIGNED, {"estimator": "noisy-statistics"}, marks=pytest.mark.slow),
+    ],
+)
+def test_own_predictions_are_those_of_direct_quadrature(text: str, parameters: dict[str, Any]) -> None:
+    """At every size of the other half, also where so many stayed away that no table was built for it."""
+    plan, rng = plan_of(text, **parameters), np.random.default_rng(0)
+    own, beliefs = predictors(plan, 10**6), plan.study.beliefs
+    r, y = rng.random(60), rng.uniform(-1.5, 1.5, 60)
+    for m in (40, 200, 237):
+        scale = plan.mechanism.half_estimator(beliefs).noise_scale(m, plan.mechanism.epsilon_peer) * np.ones(
+            60
+        )
+        wanted = beliefs.prediction(r, y, peer_curve(plan.mechanism, beliefs, m), scale)
+        np.testing.assert_allclose(own(m)(r, y, scale), wanted, rtol=0, atol=2e-9)
+
+
+# Repeating
+
+
+def test_a_simulation_repeats_and_a_short_one_is_the_beginning_of_a_long_one(honest: Simulation) -> None:
+    again = simulate(honest.plan, runs=5, seed=1)
+    for short, long in zip(again.studies, honest.studies[:5], strict=True):
+        assert short.squared_error == long.squared_error
+        np.testing.assert_array_equal(short.cell_surplus, long.cell_surplus)
+    other = simulate(honest.plan, runs=1, seed=2)
+    assert other.studies[0].squared_error != honest.studies[0].squared_error
+
+
+def test_progress_is_told_after_every_study() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    simulate(plan_of(), runs=3, progress=lambda *step: told.append(step))
+    assert told == [("Simulating studies", done, 3) for done in (1, 2, 3)]
+
+
+# What honest people see
+
+
+def test_the_error_of_honest_studies_is_just_below_what_is_guaranteed_without_liars() -> None:
+    """θ comes from the prior, the bound is for the worst θ: a little below it. Five standard errors: 3e-7."""
+    plan = plan_of(absent_share=0.0)
+    found = simulate(plan, runs=300, seed=4).observed.accuracy.mean_squared_error
+    bound = plan.guarantees.accuracy.mean_squared_error
+    assert bound is not None
+    assert 0.5 * bound < found.value <= bound + 5 * found.error
+
+
+def test_errors_average_over_the_noise_to_what_its_law_says(honest: Simulation) -> None:
+    """Two means of the same errors, with the noise drawn and with it averaged out. Five standard errors: 6e-7."""
+    drawn, averaged = (
+        np.array([getattr(run, name) for run in honest.studies])
+        for name in ("squared_error", "mean_squared_error")
+    )
+    difference = drawn - averaged
+    assert abs(difference.mean()) < 5 * difference.std() / np.sqrt(len(difference))
+    assert averaged.std() < drawn.std()
+
+
+def test_predictions_are_off_by_what_the_design_makes_of_errors(honest: Simulation) -> None:
+    """On the ball E[(x·e)²] = ‖e‖²/(d+2): root mean squares differ by a factor 2 in the plane. Five per cent: 1e-6."""
+    accuracy, unit = honest.observed.accuracy, honest.plan.study.response_unit
+    assert accuracy.rmse == pytest.approx(unit * accuracy.mean_squared_error.value**0.5)
+    assert accuracy.prediction_rmse * 2 == pytest.approx(accuracy.rmse, rel=0.05)
+
+
+def test_among_honest_people_no_lie_is_found_that_pays(honest: Simulation) -> None:
+    """The gap is below its bound and the gain not above 0, to five standard errors: false alarm 6e-7."""
+    seen = honest.observed.truthfulness
+    assert abs(seen.gap.value) <= honest.guaranteed_gap + 5 * seen.gap.error
+    assert seen.gain.value <= 5 * seen.gain.error
+    assert seen.misreports.value == seen.beyond == 0
+    assert seen.gap.error < 0.1 * honest.plan.study.beliefs.radius
+
+
+def test_taking_part_pays_for_all_who_are_promised_it(honest: Simulation) -> None:
+    """For certain: a truthful player expects a + bq² at least. The share: five standard errors, 3e-7."""
+    seen, promised = honest.observed.participation, honest.plan.guarantees.participation
+    assert seen.covered.value == 1.0
+    assert promised.share is not None
+    assert seen.share.value >= promised.share - 5 * max(seen.share.error, 1e-4)
+    assert 0.9 < seen.covered_paid.value <= 1.0
+
+
+def test_studies_cost_what_is_expected_and_never_more_than_the_cap(honest: Simulation) -> None:
+    """The average to five standard errors: 3e-7. The cap for certain."""
+    seen, promised, plan = honest.observed.budget, honest.plan.guarantees.budget, honest.plan
+    assert promised.expected is not None
+    assert promised.cap is not None
+    assert plan.players * plan.mechanism.base_payment < seen.total.value
+    assert seen.total.value <= promised.expected + 5 * seen.total.error
+    assert seen.total.value < seen.largest <= promised.cap
+    assert seen.above_likely == 0.0
+
+
+def test_no_report_beats_the_truth_here_and_many_do_in_the_papers_mechanism(honest: Simulation) -> None:
+    assert honest.best_response.move == honest.best_response.gain == honest.best_response.lie == 0.0
+    assert honest.papers_best_response.move > 0.2 * honest.plan.study.beliefs.radius
+    assert honest.papers_best_response.gain > 0
+
+
+# What liars do
+
+
+def test_liars_are_found_and_lying_costs_them() -> None:
+    """A campaign of a fifth shifts peers by far more than chance, so that some lie pays; its own does not.
+
+    Five standard errors on each of four: false alarm 2e-6.
+    """
+    seen = simulate(plan_of(), {"coordinated": 0.2}, runs=200, seed=2)
+    truthfulness = seen.observed.truthfulness
+    assert truthfulness.gap.value > 5 * truthfulness.gap.error
+    assert truthfulness.gain.value > 0
+    assert truthfulness.misreports.value == pytest.approx(0.2)
+    assert truthfulness.beyond == 1.0
+    liars, rest = seen.earnings
+    assert (liars.agent, liars.players, rest.players) == ("coordinated", 80, 320)
+    assert liars.gain.value < -5 * liars.gain.error
+    assert rest.gain.value == 0.0
+    assert liars.payment.value < rest.payment.value
+
+
+def test_as_many_liars_as_are_allowed_leave_every_guarantee_as_it_is() -> None:
+    """Coordinated, at just the absent share. Five standard errors on each number: false alarm 1e-6."""
+    plan = plan_of(absent_share=0.02)
+    seen, promised = simulate(plan, {"coordinated": 0.02}, runs=200, seed=3), plan.guarantees
+    assert seen.observed.truthfulness.beyond == 0.0
+    gap, error = seen.observed.truthfulness.gap, seen.observed.accuracy.mean_squared_error
+    assert gap.value <= seen.guaranteed_gap + 5 * gap.error
+    assert error.value <= (promised.accuracy.mean_squared_error or 0.0) + 5 * error.error
+    assert seen.observed.budget.total.value <= (promised.budget.expected or 0.0)
+    assert seen.observed.participation.covered.value == 1.0
+
+
+@pytest.mark.parametrize("rule", ["quadratic", "brier"])
+def test_whatever_people_say_no_total_exceeds_the_cap(rule: str) -> None:
+    plan = plan_of(players=60, rule=rule)
+    for agents in ({"coordinated": 1.0}, {"cost-threshold": 0.5, "exaggerator": 0.5}):
+        seen = simulate(plan, agents, runs=8)  # type: ignore[arg-type]
+        assert 0 <= seen.observed.budget.largest <= (plan.guarantees.budget.cap or 0.0)
+
+
+def test_those_whom_it_does_not_pay_stay_away_and_are_not_paid() -> None:
+    """ε = 2.5 is worth more than its pay to many. Who comes expects a gain: five standard errors, 3e-7."""
+    plan = plan_of(epsilon=2.5)
+    seen = simulate(plan, {"opt-out": 1.0}, runs=50)
+    (own,) = seen.earnings
+    assert own.joined.value < 0.9 * own.players
+    assert own.joined.value == pytest.approx(seen.observed.participation.share.value * plan.players)
+    assert own.utility.value > -5 * own.utility.error
+    assert seen.observed.budget.total.value == pytest.approx(own.payment.value * own.joined.value)
+
+
+def test_a_study_to_which_nobody_comes_is_refused() -> None:
+    with pytest.raises(Refused, match="let fewer of them opt out"):
+        simulate(plan_of(players=20, epsilon=100.0), {"opt-out": 1.0}, runs=20)
+
+
+def test_best_responders_earn_what_honest_people_do() -> None:
+    seen = simulate(plan_of(players=100), {"best-responder": 0.5}, runs=2)
+    assert seen.observed.truthfulness.misreports.value == 0.0
+
+
+# Designs
+
+
+@pytest.mark.parametrize("estimator", ["noisy-statistics", "known-design", "ridge-ball"])
+def test_all_estimators_are_simulated(estimator: str) -> None:
+    text = DESIGNED if estimator == "noisy-statistics" else UNIT_BALL
+    gamma = 30.0 if estimator == "ridge-ball" else None
+    seen = simulate(plan_of(text, estimator=estimator, regularization=gamma), {"exaggerator": 0.1}, runs=6)
+    assert seen.observed.accuracy.mean_squared_error.value > 0
+    assert seen.earnings[0].payment.value > 0
+
+
+def test_observed_features_must_be_brought() -> None:
+    plan = plan_of(OBSERVED, players=300)
+    with pytest.raises(InputError, match=r"design.kind is 'observed'.*features=X"):
+        simulate(plan, runs=2)
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (50, plan.study.dimension))
+    brought = simulate(plan, runs=4, features=rows)
+    drawn = simulate(plan, runs=4, features=lambda rng, n: rows[rng.integers(50, size=n)])
+    assert brought.record() == drawn.record()
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((5, 7)), "7 columns; 2"),
+        (np.ones((5, 2)), "a row of length 1.41"),
+        (np.zeros((0, 2)), "0 rows"),
+        (lambda rng, n: np.zeros((n - 1, 2)), "399 rows; 400"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(features: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        simulate(plan_of(), runs=1, features=features)
+
+
+@pytest.mark.parametrize(("name", "value"), [("runs", 0), ("seed", -1), ("runs", 2.5)])
+def test_impossible_numbers_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name} is {value}"):
+        simulate(plan_of(), **{name: value})
+
+
+# The record
+
+
+def fields_of(record: Any, path: str = "") -> set[str]:
+    """The paths of the record's fields. Found numbers, guarantees and an agent's own parameters are documented once."""
+    if isinstance(record, list):
+        return set().union(*(fields_of(one, f"{path}[]") for one in record))
+    if not isinstance(record, dict) or set(record) == {"value", "error"} or path in WHOLE:
+        return {path}
+    return set().union(*(fields_of(value, f"{path}.{key}".lstrip(".")) for key, value in record.items()))
+
+
+def test_every_field_of_the_record_is_documented_and_no_other(honest: Simulation) -> None:
+    section = PAGE.read_text(encoding="utf-8").split("## The record")[1].split("\n## ")[0]
+    documented = {name for row in re.findall(r"^\| (.*?) \|", section, re.MULTILINE) for name in NAMES(row)}
+    assert documented == fields_of(honest.record())
+
+
+def test_a_simulation_is_shown_with_its_five_rows_and_its_people() -> None:
+    seen = simulate(plan_of(players=100), {"exaggerator": 0.25}, runs=4)
+    console = Console(width=120, record=True, file=io.StringIO())
+    for view in simulation_view(seen):
+        console.print(view)
+    text = console.export_text()
+    names = ("privacy", "truthfulness", "accuracy", "participation", "budget")
+    places = [text.index(f"\n {name} ") for name in names]
+    assert places == sorted(places)
+    assert re.search(r"exaggerator +25 +25 ", text)
+    assert "In 100% of the studies more people lied than the plan allows for (0.2%)" in text
+    assert "no report was found that pays more than the truth" in text
+
+
+def test_a_record_holds_all_that_makes_the_same_simulation_again() -> None:
+    plan = plan_of(players=100)
+    record = simulate(plan, {Exaggerator(factor=1.5): 0.25}, runs=2, seed=9).record()
+    json.dumps(record, allow_nan=False)
+    assert record["plan"] == {"study": "Ball", "sha256": plan.sha256, "players": 100}
+    assert (record["runs"], record["seed"]) == (2, 9)
+    assert record["agents"][0] == {
+        "agent": "exaggerator",
+        "share": 0.25,
+        "players": 25,
+        "parameters": {"factor": 1.5},
+    }
+    assert record["guaranteed"] == plan.guarantees.record()
+    # Two studies are too few to seek a lie in one part and try it in another.
+    assert record["observed"]["truthfulness"]["gap"] == {"value": None, "error": None}
