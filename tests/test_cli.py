@@ -450,7 +450,18 @@ def test_every_command_argument_and_option_has_help(name: str) -> None:
 
 
 def test_help_is_shown_for_everything(run: Run) -> None:
-    assert set(commands()) == {"new", "plan", "settle", "verify", "receipt", "audit", "demo", "errata", "symbols"}
+    assert set(commands()) == {
+        "new",
+        "plan",
+        "simulate",
+        "settle",
+        "verify",
+        "receipt",
+        "audit",
+        "demo",
+        "errata",
+        "symbols",
+    }
     for name in commands():
         shown = run(name, "--help")
         assert shown.code == 0

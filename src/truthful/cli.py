@@ -162,6 +162,37 @@ def plan(
     print(f"  truthful settle {save} reports.csv --out settlement")
 
 
+@app.command(epilog="Example: truthful simulate plan.json --runs 50 --agents exaggerator=0.1 --seed 1")
+def simulate(
+    plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
+    runs: Annotated[int, typer.Option(help="How many studies.")] = 500,
+    agents: Annotated[
+        str,
+        typer.Option(
+            help="Shares of people, as in opt-out=0.9,exaggerator=0.1; who is left is honest. Others: cost-threshold, "
+            "privacy-seeker, coordinated, best-responder."
+        ),
+    ] = "honest=1",
+    seed: Annotated[int, typer.Option(help="Repeat a simulation exactly.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run the study many times with simulated people: observed next to guaranteed."""
+    from truthful.plan import Plan
+    from truthful.simulation import read_agents
+    from truthful.simulation import simulate as simulate_studies
+
+    planned, people = Plan.load(plan), read_agents(agents)
+    with _progress(not as_json) as progress:
+        simulation = simulate_studies(planned, people, runs=runs, seed=seed, progress=progress)
+    if as_json:
+        _print_json(simulation.record())
+        return
+    from truthful.show import show, terminal
+    from truthful.show_simulation import simulation_view
+
+    show(terminal(), *simulation_view(simulation))
+
+
 @app.command(epilog="Example: truthful settle plan.json reports.parquet --out settlement")
 def settle(
     plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
