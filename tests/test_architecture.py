@@ -81,6 +81,23 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("release.coefficients",),
     ("release.publication", "release.receipts", "release.verdict"),
     ("release",),
+    # draw
+    ("charts.house", "charts.labels", "charts.picture"),
+    (
+        "charts.chart",
+        "charts.forest",
+        "charts.frontier",
+        "charts.lies",
+        "charts.odds",
+        "charts.payments",
+    ),
+    ("charts",),
+    # report
+    ("promises", "report.effects", "report.markup", "report.predicted"),
+    ("report.assumed", "report.shown"),
+    ("report.page",),
+    ("report.notice",),
+    ("report",),
     # settle
     ("settlement.books", "settlement.draw", "settlement.ledger"),
     ("settlement.once", "settlement.passes"),
@@ -92,12 +109,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("auditor.loss",),
     ("auditor.audit",),
     ("auditor",),
-    # draw
-    ("charts.house", "charts.labels", "charts.picture"),
-    ("charts.frontier",),
-    ("charts",),
     # show
-    ("demo", "progress", "promises", "comparison"),
+    ("demo", "progress", "comparison"),
     ("show",),
     ("show_plan", "show_simulation", "show_errata", "show_audit", "options"),
     # the doors

@@ -455,6 +455,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "plan",
         "simulate",
         "settle",
+        "report",
         "verify",
         "receipt",
         "audit",

@@ -238,6 +238,26 @@ def settle(
     show(terminal(), *settlement_view(settlement, planned))
 
 
+@app.command(epilog="Example: truthful report settlement/release.json plan.json --out settlement/report.html")
+def report(
+    release: Annotated[Path, typer.Argument(help="The public release.json.")],
+    plan: Annotated[Path, typer.Argument(help="The plan that was settled.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the public page of a settlement again, from its release and plan alone."""
+    from truthful.files import write_atomically
+    from truthful.plan import Plan
+    from truthful.release import Release
+    from truthful.report import report as make_report
+
+    write_atomically(out, make_report(Release.load(release), Plan.load(plan)))
+    if as_json:
+        _print_json({"report": str(out)})
+        return
+    print(f"Wrote {out}.")
+
+
 @app.command(epilog="Example: truthful verify settlement/release.json receipt.json")
 def verify(
     release: Annotated[Path, typer.Argument(help="The public release.json.")],

@@ -1,5 +1,21 @@
 """Charts, as SVG or PNG by the file's name. Nothing of matplotlib is loaded before one is drawn."""
 
+from truthful.charts.chart import Chart, draw_chart, inline
+from truthful.charts.forest import Effect, Forest
 from truthful.charts.frontier import draw_frontier
+from truthful.charts.lies import Lie, Lies
+from truthful.charts.odds import Odds
+from truthful.charts.payments import Payments
 
-__all__ = ["draw_frontier"]
+__all__ = [
+    "Chart",
+    "Effect",
+    "Forest",
+    "Lie",
+    "Lies",
+    "Odds",
+    "Payments",
+    "draw_chart",
+    "draw_frontier",
+    "inline",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from truthful.errors import InputError
 from truthful.files import write_atomically
+from truthful.words import to_within
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png")
@@ -63,14 +66,16 @@ def check_suffix(path: Path) -> None:
 
 
 @contextmanager
-def canvas() -> Iterator[Figure]:
+def canvas(width: float = WIDTH, height: float = HEIGHT) -> Iterator[Figure]:
     """An empty figure in the house style, and nothing of matplotlib's global state changed afterwards."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=100, facecolor="white")
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # Letters that this font does not have are drawn by whoever shows the chart; only their width is a guess.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
         FigureCanvasAgg(figure)
         yield figure
 
@@ -78,14 +83,12 @@ def canvas() -> Iterator[Figure]:
 def write(figure: Figure, path: Path, title: str, description: str) -> None:
     """The figure as a whole file. Its title and description are read out by screen readers (SVG), or found (PNG)."""
     check_suffix(path)
-    drawn = io.BytesIO()
-    metadata = {"Title": title, "Description": description}
     if path.suffix.lower() == ".png":
-        figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata={**metadata, "Software": None})
+        drawn, metadata = io.BytesIO(), {"Title": title, "Description": description, "Software": None}
+        figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata=metadata)
         content = drawn.getvalue()
     else:
-        figure.savefig(drawn, format="svg", metadata={**metadata, "Date": None, "Creator": None})
-        content = _described(drawn.getvalue().decode(), title, description).encode()
+        content = svg(figure, title, description).encode()
     try:
         write_atomically(path, content)
     except OSError as problem:
@@ -94,13 +97,21 @@ def write(figure: Figure, path: Path, title: str, description: str) -> None:
         ) from None
 
 
-def _described(svg: str, title: str, description: str) -> str:
+def svg(figure: Figure, title: str, description: str) -> str:
+    """The figure as the text of an SVG file."""
+    drawn = io.BytesIO()
+    metadata = {"Title": title, "Description": description, "Date": None, "Creator": None}
+    figure.savefig(drawn, format="svg", metadata=metadata)
+    return _described(drawn.getvalue().decode(), title, description)
+
+
+def _described(drawn: str, title: str, description: str) -> str:
     """The SVG as one image whose title and description are announced."""
     words = f'<title id="title">{html.escape(title, quote=False)}</title>'
     words += f'\n <desc id="description">{html.escape(description, quote=False)}</desc>'
-    start = svg.index("<title>")
-    svg = svg[:start] + words + svg[svg.index("</title>", start) + len("</title>") :]
-    return svg.replace("<svg ", '<svg role="img" aria-labelledby="title description" ', 1)
+    start = drawn.index("<title>")
+    drawn = drawn[:start] + words + drawn[drawn.index("</title>", start) + len("</title>") :]
+    return drawn.replace("<svg ", '<svg role="img" aria-labelledby="title description" ', 1)
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -119,6 +130,11 @@ def ticks(low: float, high: float) -> list[float]:
     return found
 
 
+def label(axis: Axis, width: float) -> None:
+    """Plain digits at the ticks, as many as a range of this width needs, never an offset or a power of ten."""
+    axis.set_major_formatter(lambda value, place: to_within(value, width).replace("-", "−"))
+
+
 def plain(value: float) -> str:
     """A round number in plain digits, millions in words, and tiny ones as powers of ten."""
     if value < SMALLEST:
@@ -128,3 +144,9 @@ def plain(value: float) -> str:
             return f"{value / unit:,g} {word}"
     decimals = max(0, -math.floor(math.log10(value) + 1e-9))
     return f"{value:,.{decimals}f}"
+
+
+def fitted(text: str, most: int) -> str:
+    """A name in one line of at most so many letters, also if it is one long word."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GAP, STEP, MARKER = 3.0, 3.0, 6.0
 #: Where a label may stand, seen from what it names: (right, up), each −1, 0 or 1.
 AROUND = ((1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
-_CLEAR = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+CLEAR = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
 
 class Labels:
@@ -65,7 +65,7 @@ class Labels:
                     ha=("right", "center", "left")[right + 1],
                     va=("top", "center", "bottom")[up + 1],
                     annotation_clip=False,
-                    **{"bbox": _CLEAR, **style},
+                    **{"bbox": CLEAR, **style},
                 )
                 box = note.get_window_extent(renderer).padded(GAP)
                 if self._free(box):

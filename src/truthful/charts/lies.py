@@ -1,0 +1,110 @@
+"""What lying earns: the expected payment of one person against how far her answer is from the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from truthful.charts import house
+from truthful.words import money, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Lie:
+    """A lie in raw units: how far the answer is off, how far that moves the own prediction, what is paid on average."""
+
+    size: float
+    moved: float
+    payment: float
+
+
+@dataclass(frozen=True)
+class Lies:
+    """Lies of one person from the truth (of size 0) on, the larger the later, and the size from which none pays.
+
+    D: in units of predictions; None if no size is promised. threshold: the size of her lie that moves her prediction
+    so far; None if none of hers does.
+    """
+
+    curve: tuple[Lie, ...]
+    D: float | None
+    threshold: float | None
+    response: str
+    currency: str
+
+    @property
+    def truth(self) -> float:
+        """What the truth earns."""
+        return self.curve[0].payment
+
+    def at(self, size: float) -> Lie:
+        """A lie of this size, between two of the curve."""
+        sizes = [lie.size for lie in self.curve]
+        moved, payment = (
+            float(np.interp(size, sizes, values))
+            for values in ([lie.moved for lie in self.curve], [lie.payment for lie in self.curve])
+        )
+        return Lie(size, moved, payment)
+
+    @property
+    def title(self) -> str:
+        return "What a lie would have earned"
+
+    @property
+    def height(self) -> float:
+        return 3.5
+
+    def describe(self) -> str:
+        """The chart in words."""
+        worst = self.curve[-1]
+        said = (
+            f"The truth earns {money(self.truth, self.currency)} on average; an answer that is off by "
+            f"{number(worst.size)} earns {money(worst.payment, self.currency)}, and the curve falls in between."
+        )
+        if self.threshold is None:
+            return said
+        return f"{said} From {number(self.threshold)} on, marked D, no lie pays."
+
+    def paint(self, figure: Figure) -> None:
+        """The curve, the truth's payment as a level, and a shade over the lies that are too small to be promised."""
+        axes = figure.add_axes((0.165, 0.15, 0.8, 0.76))
+        sizes, payments = [lie.size for lie in self.curve], [lie.payment for lie in self.curve]
+        least, room = min(payments), (self.truth - min(payments)) or max(abs(self.truth), 1e-6)
+        axes.set_xlim(0, sizes[-1])
+        axes.set_ylim(least - 0.08 * room, self.truth + 0.22 * room)
+        axes.axhline(self.truth, color=house.GREY, linewidth=1.2, linestyle=(0, (1, 2)))
+        axes.plot(sizes, payments, color=house.BLUE, linewidth=2.4)
+        axes.annotate(
+            f"the truth earns {money(self.truth, self.currency)}",
+            (0, self.truth),
+            xytext=(5, 5),
+            textcoords="offset points",
+        )
+        if self.threshold is not None:
+            self._mark(axes, self.threshold)
+        axes.locator_params(nbins=5)
+        house.label(axes.xaxis, sizes[-1])
+        house.label(axes.yaxis, room)
+        axes.tick_params(length=0, pad=5)
+        axes.set_xlabel(f"How far the answer “{house.fitted(self.response, 24)}” is from the truth")
+        axes.set_title(f"Expected payment, {self.currency}", loc="left", fontsize=house.TEXT, pad=8)
+
+    def _mark(self, axes: Axes, threshold: float) -> None:
+        axes.axvspan(0, threshold, color=house.FAINT, linewidth=0, alpha=0.6)
+        axes.axvline(threshold, color=house.ORANGE, linewidth=2)
+        far = threshold > self.curve[-1].size / 2
+        axes.annotate(
+            "D: no lie\nlarger pays" if far else "D: no larger lie pays",
+            (threshold, 0.06),
+            xycoords=("data", "axes fraction"),
+            xytext=(-6 if far else 6, 0),
+            textcoords="offset points",
+            ha="right" if far else "left",
+            fontweight="bold",
+        )

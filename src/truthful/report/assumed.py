@@ -1,0 +1,115 @@
+"""What was asked, what was assumed, and of which release a report is: declarations as sentences."""
+
+from __future__ import annotations
+
+import hashlib
+
+from truthful.files import pretty_json
+from truthful.release import Release
+from truthful.report.markup import command, facts, paragraph, section, text
+from truthful.study import Study
+from truthful.study.declaration import Feature
+
+DESIGNS = {
+    "observed": "Features are as they come; nothing is assumed of how they are distributed.",
+    "uniform": "Features are independent, uniform on their ranges and levels.",
+    "covariance": "The second moments of the features are known.",
+    "unit-ball": "Features are uniform on the unit ball.",
+}
+
+
+def question(study: Study, players: int) -> str:
+    """What people were asked, and what else is known of them."""
+    asked, response = study.response.question, study.response
+    quoted = [] if asked is None else [f"<blockquote><p>{text(asked)}</p></blockquote>"]
+    known = [(feature.name, _values(feature)) for feature in study.features]
+    return section(
+        "The question",
+        *quoted,
+        facts(
+            [
+                ("Answer", f"{response.name}, from {response.low:,g} to {response.high:,g}"),
+                *known,
+                ("People", f"{players:,}"),
+            ]
+        ),
+    )
+
+
+def _values(feature: Feature) -> str:
+    if feature.levels is not None:
+        return ", ".join(feature.levels)
+    if feature.low is None or feature.high is None:
+        return "a number, of a vector in the unit ball"
+    return f"from {feature.low:,g} to {feature.high:,g}"
+
+
+def assumed(study: Study, assumptions: list[str]) -> str:
+    """The numbered assumptions of the guarantees, and the declared beliefs that they name."""
+    numbered = "\n".join(f"<li>{text(words[0].upper() + words[1:])}.</li>" for words in assumptions)
+    return section(
+        "What was assumed",
+        f"<ol>\n{numbered}\n</ol>" if numbered else paragraph("Nothing."),
+        paragraph("Declared before anybody was asked, and the same for everybody:"),
+        facts(
+            [
+                ("Design", DESIGNS[study.design.kind]),
+                ("Prior", _prior(study)),
+                ("Noise", _noise(study)),
+                ("Privacy costs", _costs(study)),
+            ]
+        ),
+    )
+
+
+def _prior(study: Study) -> str:
+    section = study.declared.beliefs
+    about = "about 0" if section.centre is None else "about the declared centre"
+    law = (
+        "all equally likely"
+        if section.prior_sd is None
+        else f"normal, standard deviation {section.prior_sd:g}"
+    )
+    return f"Normalised coefficients lie in the ball of radius R = {study.beliefs.radius:g} {about}; {law}."
+
+
+def _noise(study: Study) -> str:
+    section, M = study.declared.beliefs, study.beliefs.noise_bound
+    law = (
+        "uniform"
+        if section.noise == "uniform"
+        else f"normal, standard deviation {section.noise_sd or M / 2:g}"
+    )
+    return f"What features do not explain is at most M = {M:g}, normalised; {law}."
+
+
+def _costs(study: Study) -> str:
+    costs = study.declared.costs.model_dump(mode="json", exclude_none=True)
+    kind, unit = costs.pop("kind"), {"quadratic": "ε²", "linear": "ε"}[costs.pop("privacy")]
+    if kind == "empirical":
+        return f"The declared quantiles, {study.currency} per {unit}."
+    numbers = ", ".join(f"{name} {value:g}" for name, value in costs.items())
+    return f"{kind.capitalize()} ({numbers}), {study.currency} per {unit}."
+
+
+def identity(release: Release) -> str:
+    """By what this release is told from any other."""
+    file = hashlib.sha256(pretty_json(release.model_dump(mode="json")).encode()).hexdigest()
+    return section(
+        "Which release this is",
+        facts(
+            [
+                ("Release", release.sha256),
+                ("Plan", release.plan_sha256),
+                ("Study", release.study.sha256),
+                ("Estimators", f"{release.estimator.public}; halves: {release.estimator.peer}"),
+                (
+                    "ε",
+                    f"{release.epsilon.total:.6g} ({release.epsilon.public:.6g} + {release.epsilon.peer:.6g})",
+                ),
+                ("Program", f"truthful {release.version}"),
+            ]
+        ),
+        paragraph("The file release.json is unchanged if this prints the line below it:"),
+        command(f"sha256sum release.json\n{file}  release.json"),
+    )

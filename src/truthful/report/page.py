@@ -1,0 +1,96 @@
+"""The public report of a settlement: one page, made from the release and the plan alone.
+
+It holds nothing of people's answers but what the release holds: every number in it is public or follows from the
+private estimates. So it is the same page whenever it is made again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import resources
+from string import Template
+
+from truthful.errors import InputError
+from truthful.plan import Plan
+from truthful.promises import Promise, promises
+from truthful.release import Release
+from truthful.report import shown
+from truthful.report.assumed import assumed, identity, question
+from truthful.report.markup import command, paragraph, section, text
+
+REHEARSAL = (
+    "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
+)
+VERIFY = "truthful verify release.json receipt.json"
+
+
+def report(release: Release, plan: Plan) -> str:
+    """The report as an HTML page."""
+    if release.plan_sha256 != plan.sha256:
+        raise InputError(
+            f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…. Give "
+            "the plan that was settled."
+        )
+    promised = _promised(release, plan)
+    assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
+    return page(
+        f"{release.study.name}: report",
+        _top(release),
+        question(plan.study, release.players),
+        shown.found(release, plan),
+        _guarantees(promised, assumptions),
+        shown.privacy(release),
+        shown.lying(release, plan),
+        shown.payments(release, plan),
+        assumed(plan.study, assumptions),
+        _checking(),
+        identity(release),
+    )
+
+
+def page(title: str, *parts: str) -> str:
+    """A whole page of these parts, its style inside."""
+    files = resources.files("truthful.report")
+    template, style = (files.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
+    return Template(template).substitute(title=text(title), style=style.strip(), body="\n".join(parts))
+
+
+def _promised(release: Release, plan: Plan) -> tuple[Promise, ...]:
+    """The plan's promises for those who took part. What privacy assumes is the release's to say."""
+    privacy, *others = promises(plan, release.players)
+    return replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"])), *others
+
+
+def _top(release: Release) -> str:
+    banner = f'\n<p class="banner"><strong>{text(REHEARSAL)}</strong></p>' if release.rehearsal else ""
+    return f'<header>\n<p class="over">Report</p>\n<h1>{text(release.study.name)}</h1>{banner}\n</header>'
+
+
+def _guarantees(promised: tuple[Promise, ...], assumptions: list[str]) -> str:
+    """The five, in their order, in the words of `truthful plan`."""
+    parts = []
+    for promise in promised:
+        numbers = ", ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
+        given = promise.given.format(f"assumptions {numbers}").replace("\n", "; ") if numbers else "nothing"
+        surely = f"Probability: {promise.probability}. Assuming: {given}." if promise.probability else ""
+        words = promise.words[0].upper() + promise.words[1:]
+        parts.append(
+            f'<div class="guarantee">\n<h3>{text(promise.name.capitalize())}</h3>\n{paragraph(f"{words}.")}\n'
+            + (f"{paragraph(surely, 'note')}\n" if surely else "")
+            + "</div>"
+        )
+    return section("What is guaranteed", *parts)
+
+
+def _checking() -> str:
+    return section(
+        "How to check a payment",
+        paragraph(
+            "Whoever took part has a receipt of her own. With it and the release she can recompute her payment:"
+        ),
+        command(VERIFY),
+        paragraph(
+            "The release is the file release.json beside this page. It is the same for everybody and enough for one's "
+            "own payment; nobody can recompute anybody else's without her record."
+        ),
+    )

@@ -1,0 +1,163 @@
+"""The parts of a report that have charts, each with its numbers in a table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from truthful.charts import Forest, Odds, Payments
+from truthful.charts.odds import BEFORE
+from truthful.payments import PAYMENT_STEPS
+from truthful.plan import Plan
+from truthful.release import Release
+from truthful.report.effects import effects
+from truthful.report.markup import figure, paragraph, section, table
+from truthful.report.predicted import lies, predicted_payments
+from truthful.words import money, number, odds, to_within
+
+#: Sizes of lies in the table, as shares of the response's range.
+LIES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4)
+SCORED = (
+    "A payment depends on how well a person's answer foretells what others' answers predict. The truth foretells it "
+    "best: on average no lie earns more, and the further it moves the prediction made from an answer, the less it is "
+    "worth."
+)
+UNSCORED = "Payments do not depend on answers in this study: a lie earns what the truth earns."
+
+
+def found(release: Release, plan: Plan) -> str:
+    """The coefficients: comparable in the chart, as published in the table."""
+    level = f"{release.interval_level:.0%}"
+    rows = [
+        (row.name, *(to_within(value, row.high - row.low) for value in (row.value, row.low, row.high)))
+        for row in release.coefficients
+    ]
+    found, charts = effects(release, plan.study), []
+    if found:
+        caption = (
+            f"What each feature does to “{plan.study.response.name}”: numbers over their whole range, levels against "
+            f"the mean of all levels. Bars are {level} intervals; a filled marker means that the whole interval is on "
+            "one side of zero."
+        )
+        charts = [figure(Forest(found, plan.study.response.name, release.interval_level), "forest", caption)]
+    return section(
+        "What was found",
+        *charts,
+        table(
+            "Coefficients, per unit of each feature",
+            ("Coefficient", "Estimate", f"{level} from", f"{level} to"),
+            rows,
+        ),
+        paragraph(
+            f"Each interval holds the true coefficient with {level} probability if answers are truthful and the "
+            "declared beliefs hold. It counts both the chance of who was asked and the noise that protects them.",
+            "note",
+        ),
+    )
+
+
+def privacy(release: Release) -> str:
+    shown = Odds(release.epsilon.total)
+    rows = [(f"{before:.0%}", *shown.told(before)) for before in BEFORE]
+    return section(
+        "How private it is",
+        paragraph(
+            "Whoever suspected something of a person's answer may become a little surer by seeing this page, or a "
+            f"little less sure. With ε = {release.epsilon.total:.4g} the bounds below hold for everybody, whatever she "
+            f"knows already and whatever the answers were: even odds become {odds(release.epsilon.total)} at most."
+        ),
+        figure(
+            shown,
+            "odds",
+            "How sure anybody can become of one person's answer. The nearer to the diagonal, the safer.",
+        ),
+        table("How sure anybody can be of an answer", ("Before", "After, at least", "After, at most"), rows),
+    )
+
+
+def lying(release: Release, plan: Plan) -> str:
+    promised, study = plan.guarantees_for(release.players).truthfulness, plan.study
+    shown = lies(plan, release.players, promised)
+    width = study.response.high - study.response.low
+    told = [
+        shown.curve[0],
+        *(shown.at(share * width) for share in LIES if share * width <= shown.curve[-1].size),
+    ]
+    rows = []
+    for lie in told:
+        pays = "no promise" if shown.D is None else "no" if lie.moved > shown.D else "for some"
+        rows.append(
+            (
+                number(lie.size) if lie.size else "0, the truth",
+                number(lie.moved),
+                to_within(lie.payment, shown.truth - shown.curve[-1].payment),
+                "" if not lie.size else pays,
+            )
+        )
+    caption = (
+        "The expected payment of a typical person, for whom the true answer is just what was expected of her, against "
+        "how far she strays from it. Computed from the declared beliefs, with others telling the truth; not from "
+        "anybody's answers."
+    )
+    if shown.D is not None and shown.threshold is not None:
+        caption += (
+            f" D is where her lie moves her prediction by {number(shown.D)}: beyond it no lie pays. The shaded lies "
+            "are so small that some people may gain a little from them."
+        )
+    return section(
+        "What lying would have earned",
+        paragraph(SCORED if plan.mechanism.score_weight > 0 else UNSCORED),
+        figure(shown, "lies", caption),
+        table(
+            "Lies of a typical person",
+            (
+                "Answer off by",
+                "Moves her prediction by",
+                f"Expected payment, {study.currency}",
+                "Can it pay?",
+            ),
+            rows,
+        ),
+        *([] if promised.slack is None else [paragraph(_gain(promised.slack, study.currency), "note")]),
+    )
+
+
+def _gain(slack: float, currency: str) -> str:
+    return f"Nobody of those to whom truthfulness is promised gains more than {money(slack, currency)} by any lie."
+
+
+def payments(release: Release, plan: Plan) -> str:
+    """Predicted, never the payments themselves: those are functions of raw answers."""
+    mechanism, currency, R = plan.mechanism, plan.study.currency, plan.study.beliefs.radius
+    a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
+    least, most = (
+        math.floor(paid * PAYMENT_STEPS) / PAYMENT_STEPS
+        for paid in (a - b * rule.loss(R), a + b * rule.gain(R))
+    )
+    bounds = (
+        f"No payment is below {money(max(0.0, least), currency)} or above {money(most, currency)}, whatever anybody "
+        "does."
+        if mechanism.payments == "never-negative"
+        else "Payments can be negative: this is a rehearsal of a mechanism for research."
+    )
+    predicted = predicted_payments(release, plan)
+    if predicted is None:
+        more = [
+            paragraph(
+                "The study does not declare how features are distributed, so no more can be said of them here."
+            )
+        ]
+    else:
+        shown = Payments(predicted, currency, "Payments, as predicted")
+        width = float(np.ptp(predicted))
+        rows = [(f"{share:.0%}", f"{to_within(paid, width)} {currency}") for share, paid in shown.quantiles]
+        caption = (
+            "Predicted, from the declared beliefs and the published estimates, for invented people. The payments that "
+            "were made are not shown: they depend on raw answers, which this page must not reveal."
+        )
+        more = [
+            figure(shown, "payments", caption),
+            table("Payments, as predicted", ("Share of people", "Get at most"), rows),
+        ]
+    return section("What people could expect to be paid", paragraph(bounds), *more)

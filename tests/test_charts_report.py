@@ -1,0 +1,190 @@
+"""The charts of a report: numbers in, the same numbers in words and in lines, in a file or in a page."""
+
+import math
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from studies import CASES, DESIGNED, UNIT_BALL, planned
+
+from truthful.charts import Chart, Effect, Forest, Lie, Lies, Odds, Payments, draw_chart, inline
+from truthful.charts.forest import MOST_ROWS
+from truthful.charts.house import BLUE, canvas, fitted
+from truthful.check import Floats
+from truthful.mechanism import peer_curve
+from truthful.report.predicted import lies
+from truthful.slope import stretch
+from truthful.study import Study
+
+SVG = "{http://www.w3.org/2000/svg}"
+FOREST = Forest(
+    (Effect("age, from 18 to 90", 12.0, 4.0, 20.0), Effect("region: north", -1.0, -6.0, 4.0)), "spend", 0.95
+)
+CURVE = tuple(Lie(float(k), 0.8 * k, 2 - 0.01 * k**2) for k in range(11))
+LIES = Lies(CURVE, 4.0, 5.0, "spend", "USD")
+PAYMENTS = Payments(np.linspace(0.1, 0.3, 101), "USD", "Payments, as predicted")
+CHARTS: dict[str, Chart] = {"forest": FOREST, "lies": LIES, "odds": Odds(0.5), "payments": PAYMENTS}
+
+
+def words(chart: Chart) -> list[str]:
+    """All texts of a chart, as they stand in a page."""
+    root = ElementTree.fromstring(inline(chart, "c"))
+    return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
+
+
+def lines(chart: Chart) -> list[Floats]:
+    """The corners of all lines of a chart, in the units of its axes."""
+    with canvas() as figure:
+        chart.paint(figure)
+        return [np.asarray(line.get_xydata()) for line in figure.axes[0].lines]
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_is_a_file_with_its_words_in_it(tmp_path: Path, name: str) -> None:
+    chart = CHARTS[name]
+    for file in ("one.svg", "two.svg", "one.png"):
+        draw_chart(chart, tmp_path / file)
+    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert drawn == (tmp_path / "two.svg").read_text(encoding="utf-8")
+    root = ElementTree.fromstring(drawn)
+    assert root.findtext(f"{SVG}title") == chart.title
+    assert root.findtext(f"{SVG}desc") == chart.describe()
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_in_a_page_has_ids_colours_and_style_of_the_page(name: str) -> None:
+    drawn = inline(CHARTS[name], name)
+    root = ElementTree.fromstring(drawn)
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    assert all(str(own).startswith(f"{name}-") for own in ids)
+    assert len(ids) == len(set(ids))
+    assert "viewBox" in root.attrib
+    assert not {"width", "height"} & set(root.attrib)
+    assert not [element for element in root.iter() if element.tag in (f"{SVG}style", f"{SVG}metadata")]
+    assert BLUE.lower() not in drawn
+    assert "var(--blue)" in drawn
+
+
+def test_names_that_look_like_colours_or_ids_are_left_alone() -> None:
+    effect = Effect(f'id="x" {BLUE.lower()} url(#x)', 1.0, 0.5, 1.5)
+    assert effect.label in words(Forest((effect,), "spend", 0.95))
+
+
+def test_letters_that_no_xml_may_hold_are_replaced() -> None:
+    assert "a\ufffdb" in words(Forest((Effect("a\x01b", 1.0, 0.5, 1.5),), "spend", 0.95))
+
+
+def test_a_forest_has_a_row_for_every_effect_with_its_interval() -> None:
+    texts, drawn = words(FOREST), lines(FOREST)
+    assert {"age, from 18 to 90", "region: north", "Change of “spend”"} <= set(texts)
+    intervals = [tuple(line[:, 0]) for line in drawn if len(line) == 2 and line[0, 1] == line[1, 1]]
+    assert intervals == [(4.0, 20.0), (-6.0, 4.0)]
+    assert [line[0, 0] for line in drawn if len(line) == 1] == [12.0, -1.0]
+    assert FOREST.describe().startswith("age, from 18 to 90: 12.0, from 4.0 to 20.0; region: north: -1.0")
+
+
+def test_only_intervals_on_one_side_of_zero_are_filled() -> None:
+    assert [effect.sure for effect in FOREST.effects] == [True, False]
+    assert Effect("down", -2.0, -3.0, -1.0).sure
+    with canvas() as figure:
+        FOREST.paint(figure)
+        markers = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+        assert [marker.get_markerfacecolor() for marker in markers] == [BLUE, "white"]
+
+
+def test_of_too_many_effects_the_largest_are_drawn_in_their_order() -> None:
+    effects = tuple(Effect(f"x{k}", float(k % 70), -1.0, 70.0) for k in range(100))
+    shown = Forest(effects, "spend", 0.95).shown
+    assert len(shown) == MOST_ROWS
+    assert [effects.index(effect) for effect in shown] == sorted(effects.index(effect) for effect in shown)
+    assert min(abs(e.value) for e in shown) >= max(abs(e.value) for e in effects if e not in shown)
+
+
+@given(epsilon=st.floats(1e-6, 100), before=st.floats(1e-6, 1 - 1e-6))
+def test_odds_move_by_no_more_than_epsilon_and_words_are_rounded_outwards(
+    epsilon: float, before: float
+) -> None:
+    """Bayes: afterwards the odds are those of before, times a likelihood ratio between e^−ε and e^ε."""
+    least, most = Odds(epsilon).after(before)
+    prior = math.log(before / (1 - before))
+    assert least == pytest.approx(1 / (1 + math.exp(-(prior - epsilon))), rel=1e-9)
+    assert most == pytest.approx(1 / (1 + math.exp(-(prior + epsilon))), rel=1e-9)
+    low, high = (float(word.rstrip("%")) / 100 for word in Odds(epsilon).told(before))
+    assert 0 <= low <= least + 1e-11
+    assert most - 1e-11 <= high <= 1
+
+
+def test_a_curve_of_lies_marks_where_they_stop_paying_only_if_there_is_such_a_lie() -> None:
+    assert "D: no larger lie pays" in words(LIES)
+    assert 5.0 in [line[0, 0] for line in lines(LIES) if line[0, 0] == line[-1, 0]]
+    for unmarked in (Lies(CURVE, None, None, "spend", "USD"), Lies(CURVE, 9.0, None, "spend", "USD")):
+        assert not [text for text in words(unmarked) if text.startswith("D:")]
+        assert "marked D" not in unmarked.describe()
+
+
+def test_a_lie_between_two_of_the_curve_is_between_them() -> None:
+    lie = LIES.at(2.5)
+    assert lie.moved == pytest.approx(2.0)
+    assert lie.payment == pytest.approx((CURVE[2].payment + CURVE[3].payment) / 2)
+
+
+@pytest.mark.parametrize("estimator", CASES)
+@pytest.mark.parametrize("rule", ["quadratic", "brier"])
+def test_a_lie_costs_the_weight_times_the_square_of_what_it_moves(estimator: str, rule: str) -> None:
+    """Both rules are proper: E[rule(p, q′)] = E[rule(p, q)] − b(q′ − q)² if E[p] = q. So the truth earns most."""
+    text, parameters = CASES[estimator]
+    plan = planned(Study.parse(text), 2000, estimator, rule=rule, **parameters)
+    shown = lies(plan, 2000, plan.guarantees.truthfulness)
+    unit, b = plan.study.response_unit, plan.mechanism.score_weight
+    for lie in shown.curve:
+        assert shown.truth - lie.payment == pytest.approx(b * (lie.moved / unit) ** 2, abs=1e-12)
+    assert all(after.payment <= before.payment for before, after in pairwise(shown.curve))
+
+
+def test_the_mark_is_at_the_lie_that_moves_the_prediction_so_far() -> None:
+    plan = planned(Study.parse(DESIGNED), 20_000, score_weight=50.0, epsilon=1.0)
+    study, mechanism, promised = plan.study, plan.mechanism, plan.guarantees.truthfulness
+    shown = lies(plan, 20_000, promised)
+    assert promised.lie is not None
+    assert shown.threshold is not None
+    beliefs, r = study.beliefs, math.sqrt(study.mean_square_norm)
+    scale = mechanism.half_estimator(beliefs).noise_scale(10_000, mechanism.epsilon_peer)
+    y = shown.threshold / study.response_unit
+    curve = peer_curve(mechanism, beliefs, 10_000)
+    q = beliefs.prediction(r, y, curve, scale * stretch(study, mechanism.peers))
+    assert float(q) == pytest.approx(promised.lie, rel=1e-3)
+
+
+def test_no_mark_where_no_lie_of_hers_is_so_large() -> None:
+    plan = planned(Study.parse(UNIT_BALL), 200)
+    shown = lies(plan, 200, plan.guarantees.truthfulness)
+    assert shown.threshold is None
+    assert shown.D is None or shown.curve[-1].moved <= shown.D
+
+
+def test_payments_are_bars_of_all_people_with_their_median() -> None:
+    with canvas() as figure:
+        PAYMENTS.paint(figure)
+        bars = [patch.get_height() for patch in figure.axes[0].patches]  # type: ignore[attr-defined]
+    assert sum(bars) == pytest.approx(1)
+    assert "half get 0.200 USD or less" in words(PAYMENTS)
+    assert "5% get 0.110 USD or less" in PAYMENTS.describe()
+
+
+def test_payments_that_are_all_the_same_are_one_bar() -> None:
+    with canvas() as figure:
+        Payments(np.full(50, 0.25), "USD", "Flat").paint(figure)
+        bars = [patch.get_height() for patch in figure.axes[0].patches]  # type: ignore[attr-defined]
+    assert sorted(bars)[-1] == 1
+    assert sum(bars) == 1
+
+
+def test_a_name_is_cut_to_its_line_also_if_it_is_one_long_word() -> None:
+    assert fitted("a b\n c", 10) == "a b c"
+    assert fitted("x" * 99, 10) == "x" * 9 + "…"
+    assert len(fitted("two words here", 10)) <= 10
