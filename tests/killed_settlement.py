@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from truthful.charts.house import canvas, svg
 from truthful.plan import Plan
 from truthful.settlement import settle
 
@@ -57,6 +58,8 @@ def forked(directory: Path, k: int, when: str) -> int:
 
 
 if __name__ == "__main__":
+    with canvas() as figure:
+        svg(figure, "none", "none")  # so that matplotlib is loaded here, once, and not in every life
     for name in sys.argv[1:]:
         directory = Path(name)
         k, when = directory.name.split("-")

@@ -23,7 +23,14 @@ WRITTEN = {
     ".ledger.lock",
     "settlement",
 }
-SETTLED = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}
+SETTLED = {
+    "release.json",
+    "report.html",
+    "payments.parquet",
+    "payments.csv",
+    "receipts.parquet",
+    "settlement.json",
+}
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,14 @@ DRIVER = Path(__file__).with_name("killed_settlement.py")
 FIVE_DIMENSIONAL = UNIT_BALL.replace(
     "[design]", "".join(f'[[features]]\nname = "x{j}"\n' for j in (3, 4, 5)) + "[design]"
 )
-FILES = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}
+FILES = {
+    "release.json",
+    "report.html",
+    "payments.parquet",
+    "payments.csv",
+    "receipts.parquet",
+    "settlement.json",
+}
 
 
 def prepared(directory: Path) -> Path:
@@ -61,7 +68,9 @@ def is_whole(directory: Path) -> bool:
     names = {path.name for path in (directory / "out").iterdir()}
     receipt = read_receipt(directory / "out" / "receipts.parquet", "p-07")
     release = Release.load(directory / "out" / "release.json")
-    return names - {"draw.json"} == FILES and verify(release, receipt).verified
+    report = (directory / "out" / "report.html").read_text(encoding="utf-8")
+    readable = release.sha256 in report and report.endswith("</html>\n")
+    return names - {"draw.json"} == FILES and readable and verify(release, receipt).verified
 
 
 def check_once(directory: Path) -> None:

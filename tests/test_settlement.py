@@ -19,7 +19,14 @@ from truthful.settlement import settle
 from truthful.settlement.ledger import read_ledger
 from truthful.study import Study
 
-FILES = {"release.json", "payments.parquet", "payments.csv", "receipts.parquet", "settlement.json"}
+FILES = {
+    "release.json",
+    "report.html",
+    "payments.parquet",
+    "payments.csv",
+    "receipts.parquet",
+    "settlement.json",
+}
 
 
 def no_trace(directory: Path) -> set[str]:

@@ -168,6 +168,7 @@ def intake_line(settlement: Settlement) -> str:
 def _files(directory: Path) -> Table:
     grid = table(f"Written to {directory}", "file", "for whom", "what")
     grid.add_row("release.json", "everybody", "coefficients, guarantees, all that checks a payment")
+    grid.add_row("report.html", "everybody", "the release as a page to read and print")
     grid.add_row("payments.csv, .parquet", "whoever pays", "player, group, payment")
     grid.add_row("receipts.parquet", "each her own row", "her record as used, her group, her payment")
     grid.add_row("settlement.json", "you alone", "group key, unprotected counts and totals")

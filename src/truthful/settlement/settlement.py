@@ -26,6 +26,7 @@ from truthful.mechanism import Answer, Estimates, peer_curve, private_estimates
 from truthful.payments import paymaster
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt, publish
+from truthful.report import report_or_notice
 from truthful.settlement.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing, replay
 from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
@@ -121,6 +122,7 @@ def settle(
             account.enter(draw, "memory")
             return Settlement(release, summary, memory=memory)
         release.save(target.unfinished / "release.json")
+        write_atomically(target.unfinished / "report.html", report_or_notice(release, plan))
         write_atomically(target.unfinished / "settlement.json", pretty_json(summary))
         target.tidy()
         account.enter(draw, target.final.name)
