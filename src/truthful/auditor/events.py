@@ -90,7 +90,7 @@ def _best_event(one: Floats, other: Floats) -> Event:
 def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
     """Likelihood ratios of noise that falls off with its length, centres and scales learned from the draws.
 
-    Of all estimates together, and of every one alone.
+    Of all estimates together, and of every one alone; and the length of each, for noise whose scale gives data away.
     """
     centres, others = np.median(one, axis=0), np.median(other, axis=0)
     scales = np.maximum(np.linalg.norm(one - centres, axis=2).mean(axis=0), np.finfo(np.float64).tiny)
@@ -102,10 +102,15 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
     yield lambda draws: np.asarray(each(draws).sum(axis=1))
     for place in range(one.shape[1]):
         yield partial(_column, each, place)
+        yield partial(_length, place)
 
 
 def _column(features: Feature, place: int, draws: Floats) -> Floats:
     return np.asarray(features(draws)[:, place])
+
+
+def _length(place: int, draws: Floats) -> Floats:
+    return np.asarray(np.linalg.norm(draws[:, place], axis=1))
 
 
 def _off_grid(one: Floats) -> Iterator[Feature]:

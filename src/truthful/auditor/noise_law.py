@@ -2,7 +2,8 @@
 
 In units of its scale, noise on so fine a lattice follows the L2-Laplace law: its norm is Gamma(d), its direction is
 uniform and independent of it, and its lowest bits are fair. Every test has a p-value; all tests of a finding together
-raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it).
+raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it). The test of the scale is
+exact; the others take the limit laws of their statistics, which are sums of bounded numbers, ranks or counts.
 """
 
 from __future__ import annotations
