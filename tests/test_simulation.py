@@ -73,7 +73,8 @@ def test_impossible_shares_are_refused(agents: dict[str | Agent, float], message
 
 
 def test_shares_are_read_as_people_write_them() -> None:
-    assert read_agents("exaggerator=0.1, coordinated=0.2") == {Exaggerator(): 0.1, Coordinated(): 0.2}
+    assert read_agents("exaggerator=0.1, coordinated=0.2,") == {Exaggerator(): 0.1, Coordinated(): 0.2}
+    assert read_agents("exaggerator=0.25,exaggerator=0.5") == {Exaggerator(): 0.75}
     for text in ("exaggerator", "exaggerator=many"):
         with pytest.raises(InputError, match=r"write, say, exaggerator=0\.1"):
             read_agents(text)

@@ -59,8 +59,9 @@ def read_agents(text: str) -> dict[str | Agent, float]:
     shares: dict[str | Agent, float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, share = (piece.strip() for piece in part.partition("="))
+        who = agent(name)
         try:
-            shares[agent(name)] = float(share)
+            shares[who] = shares.get(who, 0.0) + float(share)
         except ValueError:
             raise InputError(f"{part!r} is not an agent and its share; write, say, {name}=0.1.") from None
     return shares

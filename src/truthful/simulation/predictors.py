@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from truthful.agents.game import foreseen_half
-from truthful.beliefs.beliefs import MANY_PLAYERS, WIDEST_RANGE, Beliefs, Predictor
+from truthful.beliefs.beliefs import WIDEST_RANGE, Beliefs, Predictor
 from truthful.beliefs.curves import Clipped, Curve, Shrunk
 from truthful.beliefs.polynomials import chebyshev_nodes
 from truthful.beliefs.table import prediction_table
@@ -27,6 +27,8 @@ from truthful.payments import noise_range
 from truthful.plan import Plan
 
 NODES = 6
+#: So many own predictions are sooner computed one by one than a table is built, which further simulations could use.
+FEW = 40_000
 #: How far beyond the noise that is foreseen the tables reach, for halves of other sizes; and for released matrices.
 REACH, WIDE_REACH = (0.8, 1.6), (0.5, 4.0)
 
@@ -43,7 +45,7 @@ def predictors(plan: Plan, count: int) -> Predictors:
     low, high = noise_range(foreseen_half(plan))
     below, above = WIDE_REACH if mechanism.peers == "noisy-statistics" else REACH
     scales = below * low, min(above * high, WIDEST_RANGE * below * low)
-    if count <= MANY_PLAYERS:
+    if count <= FEW:
         return lambda m: _direct(beliefs, peer_curve(mechanism, beliefs, m))
     if mechanism.peers == "ridge-free":
         return _Shrinking.between(plan, scales)
