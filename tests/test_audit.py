@@ -92,6 +92,10 @@ def test_a_plan_whose_payments_may_be_negative_can_be_audited() -> None:
     assert audit(plan, seed=1, samples=1_000).passed
 
 
+def test_a_plan_for_two_can_be_audited() -> None:
+    assert audit(planned(Study.parse(DESIGNED), 2), seed=1, samples=1_000).passed
+
+
 def test_the_search_attains_the_sensitivity_of_sums() -> None:
     plan = plan_of("noisy-statistics")
     estimator = plan.mechanism.public_estimator(plan.study.beliefs)

@@ -25,7 +25,8 @@ from truthful.settlement.once import open_target
 from truthful.study import Study
 from truthful.study.designs import sample_uniform
 
-MOST_PLAYERS = 2_000
+# Of fewer players a random half may be empty, which a settlement refuses; more of them show nothing new.
+FEWEST_PLAYERS, MOST_PLAYERS = 64, 2_000
 
 
 class Interrupted(Exception):
@@ -120,12 +121,14 @@ def _place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
         if mechanism.payments == "expected":  # which no real settlement accepts; its noise is the same
             least = mechanism.score_weight * mechanism.scoring.loss(study.beliefs.radius)
             mechanism = replace(mechanism, payments="never-negative", base_payment=least)
-        yield replace(plan, study=study, mechanism=mechanism), Path(directory) / "out"
+        players = max(plan.players, FEWEST_PLAYERS)
+        yield replace(plan, study=study, players=players, mechanism=mechanism), Path(directory) / "out"
 
 
 def _reports(plan: Plan, seed: int) -> Any:
-    """Invented reports within the declared ranges, for at most MOST_PLAYERS of the plan's players."""
-    rng, study, n = np.random.default_rng(seed), plan.study, min(plan.players, MOST_PLAYERS)
+    """Invented reports within the declared ranges."""
+    rng, study = np.random.default_rng(seed), plan.study
+    n = min(max(plan.players, FEWEST_PLAYERS), MOST_PLAYERS)
     names = [f"p-{i}" for i in range(n)]
     answers = rng.uniform(study.response.low, study.response.high, n)
     return pa.table({"player": names, **_features(study, rng, n), study.response.name: answers})
