@@ -10,19 +10,20 @@ from truthful.people import invent
 PLAYERS, BUDGET = 10_000, 5_000
 
 study = tf.Study.parse(Path(__file__).with_name("study.toml").read_text())  # so no ledger is kept beside it
-plan = tf.design(study, players=PLAYERS, budget=BUDGET)
-print(
-    f"{PLAYERS:,} athletes, {BUDGET:,} USD: privacy {plan.mechanism.epsilon:.2g}, by {plan.mechanism.estimator}."
+best = tf.design(study, players=PLAYERS, budget=BUDGET).mechanism
+# Round numbers are easier to tell people. Both given, nothing else is solved for.
+plan = tf.design(
+    study, players=PLAYERS, epsilon=round(best.epsilon, 2), score_weight=round(best.score_weight, 3)
 )
+print(f"{PLAYERS:,} athletes, at most {plan.guarantees.budget.cap:,.0f} USD, ε = {plan.mechanism.epsilon}.")
 print(f"Guaranteed error of predictions: {plan.guarantees.accuracy.prediction_rmse:.0f} points.")
 
 # We draw the offers ourselves, so their second moments are known. What 10,000 drawn offers have is close to that.
 athletes = invent(study, PLAYERS, np.random.default_rng(1))
 columns = {feature.name: athletes.reports.column(feature.name).to_numpy() for feature in study.features}
 X = study.normalise(columns, PLAYERS)
-print(
-    f"Drawn and declared second moments differ by at most {np.abs(X.T @ X / PLAYERS - study.second_moments).max():.3f}."
-)
+apart = np.abs(X.T @ X / PLAYERS - study.second_moments).max()
+print(f"Drawn and declared second moments differ by at most {apart:.3f}.")
 
 settlement = tf.settle(plan, athletes.reports, seed=1)  # a rehearsal; leave the seed out to protect people
 truth = dict(study.raw_coefficients(athletes.theta))

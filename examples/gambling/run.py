@@ -8,7 +8,7 @@ study = tf.Study.load(Path(__file__).with_name("study.toml"))
 try:
     tf.design(study, players=20_000, budget=5_000)
 except tf.TruthfulError as problem:
-    print(f"{type(problem).__name__}: {problem}")
+    print(f"{type(problem).__name__}: {str(problem).partition('.')[0]}.")
 
 plan = tf.design(study, players=20_000, epsilon=0.5, score_weight=0.1)
 promised = plan.guarantees
