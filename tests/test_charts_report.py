@@ -25,7 +25,7 @@ FOREST = Forest(
     (Effect("age, from 18 to 90", 12.0, 4.0, 20.0), Effect("region: north", -1.0, -6.0, 4.0)), "spend", 0.95
 )
 CURVE = tuple(Lie(float(k), 0.8 * k, 2 - 0.01 * k**2) for k in range(11))
-LIES = Lies(CURVE, 4.0, 5.0, "spend", "USD")
+LIES = Lies(CURVE, 4.0, 5.0, "USD")
 PAYMENTS = Payments(np.linspace(0.1, 0.3, 101), "USD", "Payments, as predicted")
 CHARTS: dict[str, Chart] = {"forest": FOREST, "lies": LIES, "odds": Odds(0.5), "payments": PAYMENTS}
 
@@ -119,10 +119,16 @@ def test_odds_move_by_no_more_than_epsilon_and_words_are_rounded_outwards(
     assert most - 1e-11 <= high <= 1
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.5, 1.5, 2.0, 2.5, 3.0, 5.0, 20.0, 100.0])
+def test_the_odds_are_written_beside_the_band_however_wide_it_is(epsilon: float) -> None:
+    told = Odds(epsilon).told(0.5)[1]
+    assert [text for text in words(Odds(epsilon)) if text in (f"to {told} at most", f"≤ {told}")]
+
+
 def test_a_curve_of_lies_marks_where_they_stop_paying_only_if_there_is_such_a_lie() -> None:
     assert "D: no larger lie pays" in words(LIES)
     assert 5.0 in [line[0, 0] for line in lines(LIES) if line[0, 0] == line[-1, 0]]
-    for unmarked in (Lies(CURVE, None, None, "spend", "USD"), Lies(CURVE, 9.0, None, "spend", "USD")):
+    for unmarked in (Lies(CURVE, None, None, "USD"), Lies(CURVE, 9.0, None, "USD")):
         assert not [text for text in words(unmarked) if text.startswith("D:")]
         assert "marked D" not in unmarked.describe()
 

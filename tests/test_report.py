@@ -244,6 +244,20 @@ def test_a_report_can_be_made_of_every_plan(parameters: dict[str, Any]) -> None:
     assert not re.search(r"\bnan\b|\binf\b", Page(source).one("main").text)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "promised"), [({"score_weight": 50.0}, True), ({"epsilon": 50.0}, False)]
+)
+def test_lies_are_said_not_to_pay_only_where_that_is_promised(
+    parameters: dict[str, Any], promised: bool
+) -> None:
+    """At an ε that large the only lies that surely cost are larger than any lie."""
+    plan, release = rehearsed(players=5000, **parameters)
+    assert promises(plan, 5000)[1].words.startswith("nothing is promised") != promised
+    text = Page(report(release, plan)).one("body").text
+    assert ("Nobody of those to whom truthfulness is promised" in text) == promised
+    assert ("no promise" in text) != promised
+
+
 def test_a_settlement_is_finished_even_if_its_report_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

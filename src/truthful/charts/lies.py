@@ -35,7 +35,6 @@ class Lies:
     curve: tuple[Lie, ...]
     D: float | None
     threshold: float | None
-    response: str
     currency: str
 
     @property
@@ -92,7 +91,7 @@ class Lies:
         house.label(axes.xaxis, sizes[-1])
         house.label(axes.yaxis, room)
         axes.tick_params(length=0, pad=5)
-        axes.set_xlabel(f"How far the answer “{house.fitted(self.response, 24)}” is from the truth")
+        axes.set_xlabel("How far the answer is from the truth")
         axes.set_title(f"Expected payment, {self.currency}", loc="left", fontsize=house.TEXT, pad=8)
 
     def _mark(self, axes: Axes, threshold: float) -> None:

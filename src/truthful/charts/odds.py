@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truthful.charts import house
+from truthful.charts.labels import Labels
 from truthful.words import odds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS = 201
+#: Where the words may stand.
+PLACES = ((0.24, 0.9), (0.26, 0.8), (0.26, 0.7), (0.24, 0.6), (0.76, 0.3), (0.76, 0.2), (0.76, 0.1))
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
@@ -63,8 +66,6 @@ class Odds:
         even = self.after(0.5)
         axes.plot([0.5, 0.5], even, color=house.INK, linewidth=1.2)
         axes.plot([0.5, 0.5], even, "o", color=house.INK, markersize=5)
-        axes.annotate(f"from 50%\nto {self.told(0.5)[1]} at most", (0.04, 0.95), va="top", fontweight="bold")
-        axes.annotate("dotted: nothing is learned", (0.97, 0.04), ha="right", color=house.GREY)
         places = [0, 0.25, 0.5, 0.75, 1]
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_ticks(places, [f"{place:.0%}" for place in places])
@@ -73,3 +74,10 @@ class Odds:
         axes.tick_params(length=0, pad=5)
         axes.set_xlabel("How sure somebody was of an answer before")
         axes.set_ylabel("How sure after seeing the release")
+        labels = Labels(axes)
+        for edge in (least, most, before):
+            labels.avoid(before.tolist(), edge.tolist())
+        # In the corner above the band, or inside where it is wide, or in short beside the point itself.
+        most_sure, style = self.told(0.5)[1], dict[str, Any](fontweight="bold", bbox=None)
+        if not labels.put(f"from 50%\nto {most_sure} at most", PLACES, around=((0, 0),), **style):
+            labels.put(f"≤ {most_sure}", [(0.5, even[1])], distance=6, around=((1, -1),), **style)

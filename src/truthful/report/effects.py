@@ -27,7 +27,7 @@ def effects(release: Release, study: Study) -> tuple[Effect, ...]:
         if row.name in steps:
             low, high = steps[row.name]
             step = 1.0 if low is None or high is None else high - low
-            ends = "by 1" if low is None or high is None else f"from {low:,g} to {high:,g}"
+            ends = "1 more" if low is None or high is None else f"from {low:,g} to {high:,g}"
             label = f"{row.name}, {ends}"
         elif row.name not in levels:
             continue

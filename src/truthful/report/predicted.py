@@ -34,7 +34,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, POINTS)
     q = beliefs.prediction(r, y, peer_curve(mechanism, beliefs, m), along)
     paid = mechanism.scoring(q[0], q, a=mechanism.base_payment, b=mechanism.score_weight)
-    moved, D = np.abs(q - q[0]), promised.lie
+    moved, D = np.abs(q - q[0]), _promised_lie(promised, beliefs.radius)
     crossed = D is not None and moved[-1] > D
     return Lies(
         curve=tuple(
@@ -43,9 +43,15 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
         ),
         D=None if D is None else unit * D,
         threshold=float(unit * np.interp(D or 0.0, moved, y)) if crossed else None,
-        response=study.response.name,
         currency=study.currency,
     )
+
+
+def _promised_lie(promised: Truthfulness, radius: float) -> float | None:
+    """D, if it promises anything: predictions differ by 2R at most."""
+    if promised.lie is None or promised.slack is None or not promised.lie < 2 * radius:
+        return None
+    return promised.lie
 
 
 def predicted_payments(release: Release, plan: Plan) -> Floats | None:

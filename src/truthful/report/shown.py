@@ -70,7 +70,8 @@ def privacy(release: Release) -> str:
         figure(
             shown,
             "odds",
-            "How sure anybody can become of one person's answer. The nearer to the diagonal, the safer.",
+            "How sure anybody can become of one person's answer. On the dotted line nothing is learned: the nearer "
+            "to it, the safer.",
         ),
         table("How sure anybody can be of an answer", ("Before", "After, at least", "After, at most"), rows),
     )
@@ -119,7 +120,7 @@ def lying(release: Release, plan: Plan) -> str:
             ),
             rows,
         ),
-        *([] if promised.slack is None else [paragraph(_gain(promised.slack, study.currency), "note")]),
+        *([] if shown.D is None else [paragraph(_gain(promised.slack or 0.0, study.currency), "note")]),
     )
 
 
