@@ -17,10 +17,13 @@ from truthful.agents import Agent, Coordinated, Exaggerator
 from truthful.errors import InputError, Refused
 from truthful.mechanism import peer_curve
 from truthful.plan import Plan, design
+from truthful.regression import private_regression
 from truthful.show_simulation import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
 from truthful.simulation.cast import cast
 from truthful.simulation.predictors import predictors
+from truthful.simulation.run import run_study
+from truthful.simulation.simulation import set_up
 from truthful.study import Study
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
@@ -103,6 +106,37 @@ def test_own_predictions_are_those_of_direct_quadrature(text: str, parameters: d
         )
         wanted = beliefs.prediction(r, y, peer_curve(plan.mechanism, beliefs, m), scale)
         np.testing.assert_allclose(own(m)(r, y, scale), wanted, rtol=0, atol=2e-9)
+
+
+# One study
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        (UNIT_BALL, {}),
+        (UNIT_BALL, {"estimator": "ridge-ball", "regularization": 20.0}),
+        (DESIGNED, {"estimator": "noisy-statistics", "rule": "brier"}),
+    ],
+)
+def test_a_simulated_study_is_the_one_that_private_regression_makes(
+    text: str, parameters: dict[str, Any]
+) -> None:
+    """The same draws through both, to the last payment but for its rounding."""
+    plan = plan_of(text, players=90, **parameters)
+    run = run_study(set_up(plan, cast(None, 90), None, runs=1), np.random.default_rng(5))
+    rng, study, beliefs = np.random.default_rng(5), plan.study, plan.study.beliefs
+    theta = beliefs.prior.sample(rng, study.dimension, 1)[0]
+    X = study.normalise(study.sample_features(rng, 90), 90)
+    y = X @ theta + beliefs.noise.sample(rng, 90)
+    costs = study.costs.sample(rng, 90)
+    twin = private_regression(X, y, beliefs, plan.mechanism, rng=rng)
+    assert run.squared_error == pytest.approx(float(np.sum((twin.theta - theta) ** 2)), rel=1e-12)
+    assert run.prediction_error == pytest.approx(np.mean((X @ (twin.theta - theta)) ** 2), rel=1e-12)
+    assert run.total == pytest.approx(twin.payments.sum(), abs=90e-6)
+    borne = costs.sum() * study.privacy_cost(plan.mechanism.epsilon)
+    assert run.utility.sum() == pytest.approx(twin.payments.sum() - borne, abs=90e-6)
+    assert len(set(np.bincount(twin.groups))) == 2, "halves of one size would not tell which is whose"
 
 
 # Repeating
