@@ -108,7 +108,7 @@ def plan(
     base_payment: options.BasePayment = None,
     rule: options.Rule = "quadratic",
     payments: options.Payments = "never-negative",
-    least_slope: options.LeastSlope = 0.5,
+    least_slope: options.LeastSlope = 0.8,
     estimator: options.Estimator = None,
     peer_estimator: options.PeerEstimator = None,
     regularization: options.Regularization = None,
@@ -123,8 +123,7 @@ def plan(
 ) -> None:
     """Solve for the best study, and state its five guarantees.
 
-    Give two of --players, --budget, --accuracy and --epsilon; the rest is solved for. If that cannot be done, you learn
-    why, and what would make it possible.
+    Give two of --players, --budget, --accuracy and --epsilon. The rest is solved for, or you learn what would help.
     """
     goals = {
         name: value for name, value in locals().items() if name not in ("study", "save", "chart", "as_json")

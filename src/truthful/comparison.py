@@ -14,7 +14,7 @@ from truthful.plan import Plan, solved
 from truthful.planner import Infeasible
 from truthful.words import money, number, percent
 
-STEEPER = 0.8
+STEEPER = 0.9
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from truthful.words import money
 PLAYERS = 20_000
 LEAST_PLAYERS = 100  # fewer could leave a random half empty, or nothing to see
 BUDGET_EACH = 0.25  # USD
-# Steeper than a plan has to be: predictions that follow answers closely make lies in answers small.
-LEAST_SLOPE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +51,7 @@ def demonstrate(
     tell(f"Declared {study.name!r}: {study.dimension} coefficients, features assigned at random.")
     # A plan says how many may take part; fewer may.
     panel = max(players, PLAYERS)
-    plan = design(study, players=panel, budget=BUDGET_EACH * panel, least_slope=LEAST_SLOPE)
+    plan = design(study, players=panel, budget=BUDGET_EACH * panel)
     plan.save(directory / "plan.json")
     tell(
         f"Planned for up to {panel:,} players and {money(BUDGET_EACH * panel, study.currency)}: privacy "

@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from truthful import check
 from truthful.bounds import Model, Setting, proved
 from truthful.bounds.accuracy import EVENTS
 from truthful.check import Floats
+from truthful.errors import InputError
 from truthful.mechanism import Mechanism
 from truthful.payments import PAYMENT_STEPS
-from truthful.slope import central_slope
+from truthful.slope import central_slope, share_beyond
 from truthful.study import Study
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
 FEATURES = "features are drawn independently from the declared design"
+LEAST_FAILURE = 1e-12
 COSTS = "privacy costs follow the declared law, whatever the coefficients are"
 
 
@@ -41,12 +44,14 @@ class Truthfulness:
     """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`.
 
     So it is for all players whose privacy cost is at most a threshold: all but the absent share, with this probability.
-    `slope` is the least ∂q/∂y over the central 90 % of reports at features of typical length, and `lie_in_answer` what
-    `lie` is there in raw units of the answer; None where the slope is 0, and lies in the answer are free.
+    `share` is that of people, at features of typical length, who could tell a lie beyond `lie` at all. `slope` is the
+    least ∂q/∂y over the central 90 % of reports there, and `lie_in_answer` what `lie` is there in raw units of the
+    answer; None where the slope is 0, and lies in the answer are free.
     """
 
     lie: float | None
     slack: float | None
+    share: float
     slope: float
     lie_in_answer: float | None
     probability: float
@@ -115,13 +120,13 @@ def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, b
     s = setting(study, mechanism, players, alpha, beta)
     lie, error = float(proved.lie_size(s)), float(proved.accuracy(s))
     slope = central_slope(study, mechanism, players)
-    # A payment is rounded down, by less than one step.
-    threshold = float(proved.joining_threshold(s.at(a=mechanism.base_payment - 1 / PAYMENT_STEPS)))
+    threshold = float(proved.joining_threshold(s))
     return Guarantees(
         Privacy(mechanism.epsilon),
         Truthfulness(
             lie=_finite(lie),
             slack=_finite(float(proved.truthfulness(s))),
+            share=share_beyond(study, mechanism, players, lie),
             slope=slope,
             lie_in_answer=_finite(lie / slope * study.response_unit) if slope > 0 else None,
             probability=1 - beta,
@@ -161,7 +166,17 @@ def setting(study: Study, mechanism: Mechanism, players: int, alpha: float, beta
         rule=mechanism.rule,
         payments=mechanism.payments,
         privacy=study.declared.costs.privacy,
+        rounding=1 / PAYMENT_STEPS,
     )
+
+
+def require_failure_probability(beta: float) -> None:
+    """Refuse a failure probability that numbers cannot carry, or that promises nothing."""
+    if not LEAST_FAILURE <= check.share("failure_probability", beta) < 0.5:
+        raise InputError(
+            f"failure_probability is {beta:g}; it must lie between {LEAST_FAILURE:g}, as small as can be computed "
+            "with, and 0.5, where promises are worth nothing."
+        )
 
 
 def untruthful_because(study: Study, mechanism: Mechanism, alpha: float) -> str:

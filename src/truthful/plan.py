@@ -13,7 +13,7 @@ from typing import Any
 from truthful import check
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.guarantees import Guarantees, guarantees
+from truthful.guarantees import Guarantees, guarantees, require_failure_probability
 from truthful.mechanism import EPSILON_RANGE, Mechanism
 from truthful.planner import Answer, Goals, answer
 from truthful.planner.goals import LEAST_SLOPE, PINS
@@ -62,7 +62,7 @@ class Plan:
         check.integer("players", self.players, least=2)
         if not 0 <= check.finite("absent_share", self.absent_share) < 1:
             raise InputError(f"absent_share is {self.absent_share!r}; it must be 0 or above, and below 1.")
-        check.share("failure_probability", self.failure_probability)
+        require_failure_probability(self.failure_probability)
         low, high = EPSILON_RANGE
         if not low <= self.mechanism.epsilon <= high:
             raise InputError(

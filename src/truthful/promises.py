@@ -60,17 +60,16 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
     study = plan.study
     if lie is None or slack is None:
         return f"{NOTHING}: {untruthful_because(study, plan.mechanism, plan.absent_share)}"
-    moved, range_ = number(lie * study.response_unit), 2 * study.beliefs.radius
-    if not lie < range_:
+    moved = number(lie * study.response_unit)
+    if not promised.truthfulness.share > 0:
         return (
-            f"{NOTHING}: only lies that move a prediction by more than {moved} would cost, and predictions "
-            f"differ by {number(range_ * study.response_unit)} at most. A smaller epsilon or absent_share, a larger "
-            "score_weight or more players would help"
+            f"{NOTHING}: only lies that move a prediction by more than {moved} would cost, and no answer does. A "
+            "smaller epsilon or absent_share, a larger score_weight or more players would help"
         )
     return (
         f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
         f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
-        f"{_in_answers(promised, plan)}"
+        f"{_in_answers(promised, plan)}; {percent(promised.truthfulness.share, 0)} of people could tell one as large"
     )
 
 
@@ -92,13 +91,13 @@ def _accuracy(promised: Guarantees, plan: Plan) -> str:
     guess = study.response_unit * math.sqrt(model(study).prior_square)
     if not rmse < guess:
         return (
-            f"{NOTHING}: the bound on the error of coefficients is {number(rmse)}, and answering with the prior mean, "
+            f"{NOTHING}: the bound on the error of predictions is {number(rmse)}, and answering with the prior mean, "
             f"without asking anybody, is off by {number(guess)}. More players or a larger epsilon would help"
         )
     typical = number(promised.accuracy.prediction_rmse or rmse)
     return (
-        f"coefficients (and so any prediction) are off by at most {number(rmse)} (of {_width(plan)}), root mean "
-        f"square; predictions of people like these by {typical}"
+        f"any prediction (and the coefficients, in normalised units) is off by at most {number(rmse)} "
+        f"(of {_width(plan)}), root mean square; predictions of people like these by {typical}"
     )
 
 
@@ -118,7 +117,7 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
     expected, likely, cap = promised.budget.expected, promised.budget.likely, promised.budget.cap
     currency = plan.study.currency
     parts = []
-    if likely is not None and (cap is None or likely < cap):
+    if likely is not None and (cap is None or likely < cap) and plan.failure_probability < 0.5:
         surely = percent(1 - 2 * plan.failure_probability)
         parts.append(f"with {surely} probability at most {money(likely, currency)}")
     if expected not in (None, cap):

@@ -20,9 +20,9 @@ def errata_view(errata: Sequence[Erratum]) -> list[RenderableType]:
         "",
         "about",
         "measured",
-        "claimed",
-        "true",
-        right=("claimed", "true"),
+        "the paper",
+        "in fact",
+        right=("the paper", "true"),
     )
     for erratum in errata:
         grid.add_row(Text(erratum.number, "bold"), erratum.title, erratum.meaning, *erratum.numbers())
@@ -45,8 +45,8 @@ def erratum_view(erratum: Erratum) -> list[RenderableType]:
         ("because", erratum.because),
         ("example", erratum.example),
         ("measured", erratum.meaning),
-        ("claimed", claimed),
-        ("true", true),
+        ("the paper", claimed),
+        ("in fact", true),
         ("shown by", erratum.test),
     ):
         rows.add_row(name, words)

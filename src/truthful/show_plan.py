@@ -12,7 +12,7 @@ from truthful.comparison import STEEPER, beside_published, published_penalty, st
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
 from truthful.planner.infeasible import prior_error
-from truthful.planner.solve import Solution, minimises_error
+from truthful.planner.solve import Solution, minimised, minimises_error
 from truthful.show import guarantees_table, table
 from truthful.words import money, number
 
@@ -92,7 +92,9 @@ def compared_table(answered: Answer) -> Table:
 
 def reason(answered: Answer) -> str:
     """Why the first was chosen."""
-    what = "the least guaranteed error for the money" if minimises_error(answered.goals) else "the least cost"
+    what = {"error": "the least guaranteed error for the money", "cost": "the least cost"}.get(
+        minimised(answered.goals), "the least product of cost and squared error"
+    )
     study = answered.best.terms.study
     lie = answered.goals.lie_size(study)
     by_default = ", half the largest prediction" if answered.goals.lie is None else ""
@@ -144,7 +146,8 @@ def steeper_line(plan: Plan) -> str:
         return ""
     here, there = plan.guarantees, other.guarantees
     lies = (here.truthfulness.lie_in_answer, there.truthfulness.lie_in_answer)
-    if lies[0] is None or lies[1] is None:
+    width = plan.study.response.high - plan.study.response.low
+    if lies[0] is None or lies[1] is None or not lies[1] < min(width, 0.95 * lies[0]):
         return ""
     costs_more = other.answer is not None and not minimises_error(other.answer.goals)
     price = (

@@ -14,7 +14,7 @@ from truthful.mechanism import Mechanism, peer_curve
 from truthful.study import Study
 
 CENTRAL = 0.9
-DRAWS, POINTS = 20_000, 41
+DRAWS, POINTS, PEOPLE = 20_000, 41, 2_000
 
 
 def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
@@ -32,6 +32,22 @@ def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
     y = np.linspace(-edge, edge, POINTS)
     curve = peer_curve(mechanism, beliefs, m)
     return float(beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
+
+
+def share_beyond(study: Study, mechanism: Mechanism, players: int, lie: float) -> float:
+    """The share of people, at features of typical length, who have any report that moves q by more than `lie`.
+
+    q rises with the report, so that the furthest are the two extreme reports, ±(Rr + M).
+    """
+    beliefs, m = study.beliefs, max(1, players // 2)
+    r, curve = math.sqrt(study.mean_square_norm), peer_curve(mechanism, beliefs, m)
+    scale = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer) * stretch(
+        study, mechanism.peers
+    )
+    edge = beliefs.radius * r + beliefs.noise_bound
+    y = np.append(_reports(study, r)[:PEOPLE], edge)
+    q = beliefs.prediction(np.full(len(y), r), y, curve, np.full(len(y), scale))
+    return float(np.mean(np.abs(q[:-1]) + q[-1] > lie))
 
 
 def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -120,14 +120,14 @@ def gap(s: Setting) -> Floats:
 
 
 def truthfulness(s: Setting) -> Floats:
-    """η = b·g² + τ·h(ε): the most any lie can gain, whoever tells it among costs ≤ τ."""
+    """η = b·g² + τ·h(ε): the most any lie can gain, whoever tells it among costs ≤ τ; a step more by rounding."""
     return times(s.b, gap(s) ** 2) + _saved(s)
 
 
 def lie_size(s: Setting) -> Floats:
     """D = g + √(g² + τ·h(ε)/b): no lie that moves the own prediction by more than D can pay.
 
-    A lie that moves q by Δ gains at most b(2Δg − Δ²) in payment and τ·h(ε) in privacy.
+    A lie that moves q by Δ gains at most b(2Δg − Δ²) in payment, τ·h(ε) in privacy and one step of rounding.
     """
     g = gap(s)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -147,7 +147,7 @@ def payable(s: Setting) -> Floats:
 
 def joining_threshold(s: Setting) -> Floats:
     """The largest cost for which taking part pays in expectation, at the base payment a: inverts `participation`."""
-    left = s.a - times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4)
+    left = s.a - s.rounding - times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4)
     return np.where(left > 0, left / s.privacy_cost, 0.0)
 
 
@@ -260,8 +260,8 @@ def covariance(d: int) -> Floats:
 
 
 def _saved(s: Setting) -> Floats:
-    """τ·h(ε): the most that a lie can save in privacy."""
-    return np.asarray(threshold(s) * s.privacy_cost)
+    """τ·h(ε), the most that a lie can save in privacy, and what rounding can give or take."""
+    return np.asarray(threshold(s) * s.privacy_cost + s.rounding)
 
 
 def _ridge_divisor(s: Setting) -> Floats:

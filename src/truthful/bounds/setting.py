@@ -98,8 +98,8 @@ class Setting:
 
     epsilon is the total joint privacy level: the paper's ε is half of it. alpha is the share of players who may
     misreport, beta the probability that an event a bound needs fails. gamma is the ridge penalty of the public
-    estimate, peer_gamma (by default the same) that of the halves. xi is the paper's spectral tolerance ξ, which
-    `proved` mostly chooses itself.
+    estimate, peer_gamma (by default the same) that of the halves. Payments are rounded down by less than
+    `rounding`, in currency. xi is the paper's spectral tolerance ξ, which `proved` mostly chooses itself.
     """
 
     model: Model
@@ -119,6 +119,7 @@ class Setting:
     rule: str = "quadratic"
     payments: str = "never-negative"
     privacy: str = "quadratic"
+    rounding: float = 0.0
     xi: float = 0.5
 
     def __post_init__(self) -> None:

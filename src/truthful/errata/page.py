@@ -43,7 +43,8 @@ def _row(erratum: Erratum) -> str:
 
 def _section(erratum: Erratum) -> str:
     published, correct = erratum.numbers()
-    meaning = erratum.meaning[0].upper() + erratum.meaning[1:]
+    first = erratum.meaning[0]
+    meaning = (first.upper() if first.isascii() else first) + erratum.meaning[1:]
     return f"""
 ## {erratum.number}. {erratum.title}
 

@@ -82,8 +82,8 @@ def _sensitivity() -> Erratum:
         number="E3",
         title="Sensitivity of ridge regression",
         where="Lemma 6 (sensitivity), in the proof of Theorem 2",
-        claim='The gradient of one player\'s loss is at most 4(2B+M) "for an arbitrary θ", so one record '
-        "moves the ridge estimate by at most (4B+2M)/γ.",
+        claim='The gradient of the change in loss when one record is replaced is at most 4(2B+M) "for an arbitrary '
+        'θ", so one record moves the ridge estimate by at most (4B+2M)/γ.',
         fact=f"It can move {change / claimed:.1f} times as far here, and the ratio grows like √(n/γ). With "
         "minimisation over ‖θ‖ ≤ √B instead, (3√B+2M)/γ holds.",
         because="|θ·x| ≤ √B is used of the θ that minimises, but nothing keeps that one in the ball: its "

@@ -59,8 +59,8 @@ def _useless() -> Erratum:
         "10⁶. The answer θ̂ = 0, without any data, errs by ‖θ‖² ≤ 1.",
         because="The noise has variance d(d+1)(4B+2M)²·n^(−δ), which falls very slowly from a large "
         "constant.",
-        example="d = 2, B = M = 1, δ = ¼, n = 10⁶, ‖θ‖ = 1, all truthful. Published: what no data give.",
-        meaning="mean squared error E‖θ̂ − θ‖²",
+        example="d = 2, B = M = 1, δ = ¼, n = 10⁶, ‖θ‖ = 1, all truthful.",
+        meaning="mean squared error E‖θ̂ − θ‖² (left: of θ̂ = 0, without any data)",
         published=1.0,
         correct=errors[sizes.index(n)],
         test="test_e17_at_a_million_players_the_schedule_is_worse_than_no_data",

@@ -28,7 +28,17 @@ def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
         peer == "ridge-free" and study.design.kind != "unit-ball"
     ):
         return ()
-    return tuple((public, peer) for public in ([goals.estimator] if goals.estimator else publics))
+    pairs = ((public, peer) for public in ([goals.estimator] if goals.estimator else publics))
+    return tuple(pair for pair in pairs if all(_uses(pair, name) for name in goals.pins))
+
+
+def _uses(pair: tuple[str, str], parameter: str) -> bool:
+    """Whether a parameter that the analyst has fixed means anything to two estimators."""
+    if parameter == "gram_share":
+        return "noisy-statistics" in pair
+    if parameter == "peer_regularization":
+        return pair[1] == "ridge-free"
+    return parameter != "regularization" or any(name.startswith("ridge") for name in pair)
 
 
 def axes(pair: tuple[str, str], terms: Terms) -> dict[str, Axis]:

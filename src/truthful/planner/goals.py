@@ -7,7 +7,7 @@ from typing import Any
 
 from truthful import check
 from truthful.errors import InputError
-from truthful.guarantees import model
+from truthful.guarantees import model, require_failure_probability
 from truthful.mechanism import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
@@ -15,7 +15,7 @@ from truthful.study import Study
 ACCURACIES = ("coefficients", "predictions")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
 PINS = ("absent_share", "public_share", "gram_share", "regularization", "peer_regularization")
-LEAST_SLOPE = 0.5
+LEAST_SLOPE = 0.8
 MOST_PLAYERS = 1_000_000_000
 
 
@@ -53,7 +53,7 @@ class Goals:
         check.choice("accuracy_of", self.accuracy_of, ACCURACIES)
         check.choice("rule", self.rule, tuple(RULES))
         check.choice("payments", self.payments, PAYMENTS)
-        check.share("failure_probability", self.failure_probability)
+        require_failure_probability(self.failure_probability)
         check.share("least_slope", self.least_slope)
         if self.estimator is not None:
             check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)

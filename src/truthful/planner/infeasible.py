@@ -83,7 +83,8 @@ def _reason(study: Study, goals: Goals, players: int, error: float) -> str:
             f"{who} the error that could be guaranteed is {number(unit * math.sqrt(error))}, and answering with the "
             f"prior mean, without asking anybody, is off by {number(unit * math.sqrt(prior))}."
         )
-    return f"{who} no payments make lies{_beyond(study, goals)} unprofitable."
+    fixed = f" if absent_share is {goals.pins['absent_share']:g}" if "absent_share" in goals.pins else ""
+    return f"{who} no payments make lies{_beyond(study, goals)} unprofitable{fixed}."
 
 
 def _beyond(study: Study, goals: Goals) -> str:
@@ -131,8 +132,8 @@ def _players(study: Study, goals: Goals, players: int) -> Remedy | None:
 
 
 def _lie(study: Study, goals: Goals, players: int) -> Remedy | None:
-    """The least lie size, up to the whole range 2R of predictions, beyond which nothing would be deterred."""
-    low, high = goals.lie_size(study), 2 * study.beliefs.radius
+    """The least lie size, up to R: hardly anybody could tell a larger lie, so that nothing would be deterred."""
+    low, high = goals.lie_size(study), study.beliefs.radius
     if not high > low:
         return None
 

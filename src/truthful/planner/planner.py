@@ -9,7 +9,7 @@ from typing import Any
 from truthful.errors import InputError
 from truthful.guarantees import model
 from truthful.planner.candidates import candidates
-from truthful.planner.goals import Goals
+from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.infeasible import Infeasible, infeasible, prior_error, require_worth_asking
 from truthful.planner.players import choose_players
 from truthful.planner.solve import Solution, minimised, minimises_error, solve, solve_pair
@@ -51,12 +51,15 @@ def answer(study: Study, goals: Goals) -> Answer:
     if not candidates(study, goals):
         raise InputError(
             f"No estimator fits: estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r} for a "
-            f"design of kind {study.design.kind!r}. Leave them out to have them chosen."
+            f"design of kind {study.design.kind!r}, with {', '.join(goals.pins) or 'nothing else'} fixed. Leave some "
+            "of them out to have them chosen."
         )
     if not model(study).least_eigenvalue > 0:
         raise Infeasible(
             "the study does not say how spread out its features are. Declare design.least_eigenvalue, the least "
-            "eigenvalue of E[x xᵀ], or a design of another kind; or give epsilon and score_weight yourself."
+            f"eigenvalue of E[x xᵀ] that you can vouch for. {study.even_eigenvalue:.3g} is that of numbers spread "
+            "evenly over their ranges and levels equally frequent; people mostly differ less. Or give epsilon and "
+            "score_weight yourself."
         )
     require_worth_asking(study, goals)
     players = choose_players(study, goals)
@@ -75,12 +78,12 @@ def worth(study: Study, answered: Answer) -> Worth:
     """By how much a twentieth more money, or players, changes what is minimised, for each unit of it."""
     goals, n, best = answered.goals, answered.players, answered.best
     pair = (best.terms.estimator, best.terms.peer_estimator)
-    more = round(n * (1 + STEP))
-    with_players = solve_pair(study, replace(goals, players=more), more, pair)
+    more = round(n * (1 + STEP)) if n * (1 + STEP) <= MOST_PLAYERS else round(n * (1 - STEP))
+    with_players = solve_pair(study, replace(goals, players=more), more, pair, best.point)
     if not minimises_error(goals):
         return Worth("cost", None, _per(with_players.cost - best.cost, more - n))
     budget = goals.budget or 0.0
-    with_money = solve_pair(study, replace(goals, budget=budget * (1 + STEP)), n, pair)
+    with_money = solve_pair(study, replace(goals, budget=budget * (1 + STEP)), n, pair, best.point)
     unit, before = study.response_unit, math.sqrt(best.error)
     return Worth(
         "error",
@@ -90,7 +93,7 @@ def worth(study: Study, answered: Answer) -> Worth:
 
 
 def _per(change: float, units: float) -> float | None:
-    return change / units if math.isfinite(change) and units > 0 else None
+    return change / units if math.isfinite(change) and units != 0 else None
 
 
 def _summary(solution: Solution) -> dict[str, Any]:

@@ -63,18 +63,18 @@ class Terms:
     def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
         """The setting at this ε: with the least payments that deter lies and make joining pay.
 
-        b ≥ τ·h(ε)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs, and `payable` if clipped. A
-        payment is rounded down, by less than one step: that much is added to a, and b is never less.
+        b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs, and `payable` if
+        clipped.
         """
         s = self._unpaid(choice, epsilon)
         D = self.goals.lie_size(self.study) * self._shrinkage(s) * (1 - MARGIN)
         g = proved.gap(s)
         room = D**2 - 2 * D * g
-        saved, step = proved.threshold(s) * s.privacy_cost, 1 / PAYMENT_STEPS
+        saved = proved.threshold(s) * s.privacy_cost + s.rounding
         with np.errstate(divide="ignore", invalid="ignore"):
-            b = np.where(room > 0, np.maximum(saved / room, step), np.inf)
+            b = np.where(room > 0, saved / room, np.inf)
             paid = s.at(b=b)
-            least = b * (g**2 + _linear(s) / 4) + saved + step
+            least = b * (g**2 + _linear(s) / 4) + saved
             a = np.maximum(least, proved.payable(paid)) if s.clipped else least
         return paid.at(a=np.where(np.isfinite(b), a, np.inf) * (1 + MARGIN))
 
@@ -95,6 +95,7 @@ class Terms:
             rule=self.goals.rule,
             payments=self.goals.payments,
             privacy=self.study.declared.costs.privacy,
+            rounding=1 / PAYMENT_STEPS,
         )
 
     def _shrinkage(self, s: Setting) -> Numbers:

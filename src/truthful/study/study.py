@@ -282,6 +282,11 @@ class Study:
         return self.design.least_eigenvalue
 
     @property
+    def even_eigenvalue(self) -> float:
+        """λ_min(Σ) if numbers were spread evenly over their ranges and levels were equally frequent."""
+        return UniformDesign(self.declared.encoding).least_eigenvalue
+
+    @property
     def mean_square_norm(self) -> float:
         """E‖x‖², or its bound 1 if features are observed."""
         return 1.0 if self.second_moments is None else float(np.trace(self.second_moments))
