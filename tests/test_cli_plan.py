@@ -23,7 +23,7 @@ def test_a_budget_and_a_panel_are_enough_for_a_plan_that_settles(here: Path, run
             "Chosen: known-design",
             "How",
             "1 USD more lowers the error by",
-            "--least-slope 0.8 would bring",
+            "--least-slope 0.9 would bring",
             "Saved solved.json",
         )
     ]

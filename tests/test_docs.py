@@ -114,6 +114,16 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
         )
 
 
+def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -> None:
+    readme = pages.read("README.md")
+    against = re.search(r"better than ([\d.]+):([\d.]+)\s+odds", readme)
+    each = re.search(r"at most [\d,.]+ USD \(([\d.]+) USD each\)", readme)
+    assert against
+    assert each
+    assert f"better than {against[1]} to {against[2]} odds" in readme
+    assert f"from\n0 to {each[1]} USD" in readme
+
+
 def test_output_is_compared_and_not_only_run() -> None:
     assert pages.agrees("a  1\n───\n", "a 1\n─────")
     assert pages.agrees("a 1\n...\nc 3\n", "a 1\nb 2\nc 3\n")

@@ -31,7 +31,7 @@ def test_the_five_stand_in_their_order_with_their_names_and_can_be_written(estim
     record = case(estimator).guarantees.record()
     fields = {
         "privacy": {"epsilon"},
-        "truthfulness": {"lie", "slack", "slope", "lie_in_answer"},
+        "truthfulness": {"lie", "slack", "share", "slope", "lie_in_answer"},
         "accuracy": {"mean_squared_error", "rmse", "prediction_rmse"},
         "participation": {"share", "cost_threshold"},
         "budget": {"expected", "cap", "likely"},
