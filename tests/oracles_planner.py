@@ -10,6 +10,7 @@ from truthful.check import Floats
 from truthful.guarantees import model
 from truthful.noise import L2Laplace
 from truthful.payments import PAYMENT_STEPS
+from truthful.planner.goals import LEAST_SLOPE
 from truthful.slope import stretch
 from truthful.study import Study
 
@@ -31,7 +32,7 @@ class Question:
     payments: str = "never-negative"
     rule: str = "quadratic"
     beta: float = 0.01
-    slope: float = 0.5
+    slope: float = LEAST_SLOPE
     accuracy_of: str = "coefficients"
 
 
@@ -47,8 +48,6 @@ def median_slope(study: Study, s: Setting) -> Floats:
 def least_paid(q: Question, s: Setting) -> Setting:
     """With the least payments: D = g + √(g² + τh/b) at the lie asked, then the base that joining and paying need.
 
-    Payments are rounded down: a step more for the base.
-
     A ridge that shrinks own predictions shrinks what a lie moves: so the size asked for shrinks too.
     """
     D, g = np.full(np.shape(s.alpha), q.lie), proved.gap(s)
@@ -57,7 +56,7 @@ def least_paid(q: Question, s: Setting) -> Setting:
         D = q.lie * mu / (s.half_gamma + mu)
     saved = proved.truthfulness(s.at(b=0.0))
     paid = s.at(b=np.where(2 * g < D, saved / (D * (D - 2 * g)), np.inf))
-    least = proved.participation(paid) + 1 / PAYMENT_STEPS
+    least = proved.participation(paid)
     return paid.at(a=np.maximum(least, proved.payable(paid)) if s.clipped else least)
 
 
@@ -91,6 +90,7 @@ def setting_at(q: Question, places: Floats) -> Setting:
         rule=q.rule,
         payments=q.payments,
         privacy=q.study.declared.costs.privacy,
+        rounding=1 / PAYMENT_STEPS,
     )
 
 

@@ -18,6 +18,7 @@ from truthful.errors import InputError, Refused
 from truthful.guarantees import setting
 from truthful.plan import LARGEST_PAYMENT, Plan, design
 from truthful.planner import Answer, Infeasible
+from truthful.planner.goals import LEAST_SLOPE
 from truthful.planner.terms import MOST_PAID, MOST_PUBLIC
 from truthful.settlement import settle
 from truthful.study import Study
@@ -41,7 +42,7 @@ CASES: list[tuple[Study, dict[str, Any]]] = [
     (BALL, {"players": 20_000, "budget": 5000, "estimator": "ridge-free", "peer_estimator": "ridge-free"}),
     (BALL, {"players": 20_000, "budget": 5000, "estimator": "ridge-ball", "payments": "expected"}),
     (BALL, {"players": 20_000, "budget": 5000, "estimator": "noisy-statistics", "payments": "expected"}),
-    (DESIGN, {"players": 20_000, "budget": 5000, "least_slope": 0.8}),
+    (DESIGN, {"players": 20_000, "budget": 5000, "least_slope": 0.4}),
     (DESIGN, {"players": 20_000, "accuracy": 20.0, "payments": "expected", "rule": "brier"}),
     (DESIGN, {"budget": 5000, "accuracy": 9.0, "accuracy_of": "predictions"}),
     (DESIGN, {"players": 3000, "budget": 2000, "failure_probability": 0.05}),
@@ -89,7 +90,7 @@ def test_a_plan_keeps_all_that_was_asked_as_the_bounds_on_its_own_numbers_say(
     assert s.public_share <= MOST_PUBLIC[s.payments] + 1e-12
     if s.clipped:
         assert proved.payable(s) <= s.a
-        assert median_slope(study, s) >= asked.get("least_slope", 0.5) * (1 - 1e-9)
+        assert median_slope(study, s) >= asked.get("least_slope", LEAST_SLOPE) * (1 - 1e-9)
     for name in ("estimator", "peer_estimator", "rule", "payments"):
         assert plan.parameters()[name] == asked.get(name, plan.parameters()[name])
 
@@ -273,7 +274,9 @@ def test_a_plan_tells_what_was_asked_and_what_it_was_chosen_from() -> None:
     assert errors == sorted(errors)
     assert errors[0] == pytest.approx(error(plan), rel=1e-9)
     assert design(DESIGN, players=20_000, accuracy=20.0).record()["answer"]["minimised"] == "cost"
-    assert design(DESIGN, players=20_000, epsilon=0.1).record()["answer"]["minimised"] == "cost × squared error"
+    assert (
+        design(DESIGN, players=20_000, epsilon=0.1).record()["answer"]["minimised"] == "cost × squared error"
+    )
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def solve_pair(
 
     def objective(mesh: dict[str, Floats]) -> tuple[Floats, Floats]:
         _, short, cost, error = _evaluate(terms, mesh)
-        return np.where(np.isfinite(cost), short, np.inf), _objective(goals, cost, error)
+        return np.where(np.isfinite(cost) & np.isfinite(error), short, np.inf), _objective(goals, cost, error)
 
     best = minimise(objective, axes(pair, terms), near)
     if best is None:
