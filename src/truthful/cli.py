@@ -92,7 +92,7 @@ def new(
         _print_json({"study": str(path)})
         return
     print(f"Wrote {path}. Edit it, then see what it can promise:")
-    print(f"  truthful plan {path} --players 20000 --budget 5000")
+    print(f"  truthful plan {path} --players 1000000 --budget 100000")
 
 
 @app.command(epilog="Example: truthful plan study.toml --players 20000 --budget 5000 --save plan.json")
