@@ -38,6 +38,7 @@ PANELS = {
 }
 
 
+@pytest.mark.slow
 def test_the_first_table_is_that_of_this_version_and_reaches_what_is_required(benchmark: ModuleType) -> None:
     rows = {(row[0].strip("`"), int(row[1])): [mean(cell) for cell in row[2:]] for row in table("asked")}
     assert rows.keys() == benchmark.REQUIRED.keys()
@@ -59,6 +60,7 @@ def test_the_first_table_is_that_of_this_version_and_reaches_what_is_required(be
         assert ratios == sorted(ratios)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("players", "d"), [(2000, 5), (20_000, 20), (2_000_000, 2)])
 def test_panels_are_those_of_this_version(benchmark: ModuleType, players: int, d: int) -> None:
     for payments, shown in zip(("expected", "never-negative"), PANELS[players, d][:2], strict=True):
@@ -84,6 +86,7 @@ def test_the_paper_needs_far_larger_panels_to_beat_the_prior_mean() -> None:
         assert theirs >= 10 * ours
 
 
+@pytest.mark.slow
 def test_observed_features_need_panels_many_times_larger(benchmark: ModuleType) -> None:
     seen = {(int(row[0].replace(",", "")), int(row[1])): mean(row[3]) for row in table("noisy")}
     for (players, d), error in seen.items():

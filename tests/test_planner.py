@@ -151,6 +151,7 @@ def test_five_thousand_dollars_and_twenty_thousand_players_reach_what_is_require
 # More never hurts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", [BALL, DESIGN], ids=["ball", "levels"])
 @pytest.mark.parametrize(
     "changes",
@@ -171,6 +172,7 @@ def test_more_money_more_players_and_larger_lies_never_worsen_accuracy(
     assert all(after <= before for before, after in pairwise(errors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payments", ["never-negative", "expected"])
 @pytest.mark.parametrize("study", [BALL, DESIGN, SEEN], ids=["ball", "levels", "observed"])
 def test_the_least_cost_of_the_accuracy_that_a_budget_bought_is_that_budget(
@@ -182,6 +184,7 @@ def test_the_least_cost_of_the_accuracy_that_a_budget_bought_is_that_budget(
     assert cost(again) == pytest.approx(budget, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "asked"),
     [
@@ -199,6 +202,7 @@ def test_players_solved_from_a_budget_and_an_accuracy_are_the_fewest(
         design(study, players=int(plan.players * 0.99), **asked)
 
 
+@pytest.mark.slow
 def test_players_at_a_given_epsilon_are_about_the_best_number() -> None:
     """Within two per cent of the error, and of the cost: that liars are whole people makes the best number jump."""
     accurate, cheap = design(BALL, budget=5000, epsilon=0.1), design(BALL, accuracy=0.1, epsilon=0.1)
@@ -243,6 +247,7 @@ def test_parameters_that_are_given_are_kept(pins: dict[str, Any]) -> None:
     assert error(free) <= error(plan)
 
 
+@pytest.mark.slow
 def test_no_plan_is_made_for_payments_that_a_plan_refuses() -> None:
     assert MOST_PAID == LARGEST_PAYMENT
     plan = design(BALL, players=200, budget=1e15)

@@ -103,6 +103,7 @@ def test_what_would_help_observed_features_does_and_three_per_cent_less_does_not
     helps_and_less_does_not(study, asked, helped)
 
 
+@pytest.mark.slow
 def test_the_goal_that_binds_is_the_one_that_needs_the_least_change() -> None:
     asked = {"players": 2000, "budget": 100.0}
     answer = refusal(BALL, asked)
@@ -118,6 +119,7 @@ def test_the_goal_that_binds_is_the_one_that_needs_the_least_change() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_words_of_a_refusal_hold_every_number_that_would_help() -> None:
     answer = refusal(BALL, {"players": 20_000, "budget": 50.0, "accuracy": 0.05})
     shown = {remedy.goal: remedy.value for remedy in answer.remedies}
@@ -139,6 +141,7 @@ def test_observed_features_without_a_least_eigenvalue_say_what_to_declare() -> N
     assert "Declare design.least_eigenvalue" in str(answer)
 
 
+@pytest.mark.slow
 def test_players_are_not_found_where_a_billion_are_too_few() -> None:
     answer = refusal(BALL, {"budget": 1e-6, "accuracy": 0.1})
     assert "no number of players up to a billion" in str(answer)
@@ -147,6 +150,7 @@ def test_players_are_not_found_where_a_billion_are_too_few() -> None:
 # Extremes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("players", [2, 3, 100, 20_000, MOST_PLAYERS])
 @pytest.mark.parametrize("budget", [1e-6, 1.0, 1e15])
 def test_extreme_numbers_of_players_and_dollars_give_a_plan_or_a_refusal(players: int, budget: float) -> None:
@@ -189,6 +193,7 @@ BELIEFS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", COSTS)
 @pytest.mark.parametrize("beliefs", BELIEFS)
 def test_every_law_of_costs_and_every_belief_is_planned_for(costs: str, beliefs: str) -> None:
@@ -220,6 +225,7 @@ def test_studies_of_one_feature_and_of_many_are_planned_for(features: int) -> No
     assert rmse(plan) < prior_rmse(study)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     players=st.integers(2, 30_000),

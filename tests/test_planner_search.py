@@ -128,6 +128,7 @@ def test_bounded_costs_are_planned_for_without_any_liars_where_that_is_best(want
     assert solution.parameters()["absent_share"] == 0
 
 
+@pytest.mark.slow
 def test_pairs_of_estimators_that_a_plan_does_not_try_are_never_better_than_those_it_does() -> None:
     """On known designs peers are estimated by it. Others, tried by the twin at a few places, do not win."""
     for name, n in (("disc", 20_000), ("levels", 20_000)):
@@ -177,6 +178,7 @@ def test_numbers_that_are_not_to_be_chosen_stay_as_they_are() -> None:
     assert best["x"] == pytest.approx(0.3, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_search_near_a_known_point_ends_where_one_of_the_whole_space_does() -> None:
     study, n = STUDIES["observed"], 2_000_000
     goals = Goals(players=n, budget=500_000.0)

@@ -81,7 +81,8 @@ def _fewest_with(study: Study, goals: Goals, pair: Pair, most: int) -> int | Non
         found.append(dear(tried[-1]))
     if found[-1][0] > 0:
         at = min(range(len(tried)), key=lambda i: found[i][0])
-        if math.isinf(found[at][0]):
+        # Between two strides costs fall no faster than players come.
+        if found[at][0] > math.log(STRIDE):
             return None
         ends = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
         tried = [round(n) for n in np.geomspace(*ends, ZOOM_STEPS)]
