@@ -162,6 +162,7 @@ class Release(Record):
             peer_estimator=estimator.peer,
             regularization=estimator.regularization,
             peer_regularization=estimator.peer_regularization,
+            gram_share=0.5 if estimator.gram_share is None else estimator.gram_share,
             rule=self.payment.rule,
             payments=self.payment.payments,
             design=study.second_moments,
