@@ -107,7 +107,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("auditor.record", "auditor.product", "auditor.events"),
     ("auditor.neighbours", "auditor.noise_law", "auditor.black_box", "auditor.wiring"),
     ("auditor.loss",),
-    ("auditor.audit",),
+    ("auditor.checks",),
     ("auditor",),
     # show
     ("demo", "progress", "comparison"),

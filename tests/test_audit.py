@@ -16,7 +16,7 @@ from studies import CASES, DESIGNED, planned
 
 from truthful import cli
 from truthful.auditor import Audit, Finding, Truthful, audit
-from truthful.auditor.audit import SAMPLES
+from truthful.auditor.checks import SAMPLES
 from truthful.auditor.events import attack, lower_bound
 from truthful.auditor.loss import exact_loss, spent
 from truthful.auditor.neighbours import search, square_distance

@@ -17,7 +17,7 @@ import pytest
 from studies import CASES, DESIGNED, UNIT_BALL, planned
 
 from truthful.auditor import Truthful, audit
-from truthful.auditor.audit import SAMPLES as SAMPLES_BY_DEFAULT
+from truthful.auditor.checks import SAMPLES as SAMPLES_BY_DEFAULT
 from truthful.auditor.noise_law import draw_noise, law_finding
 from truthful.auditor.product import Halves, overhear, times
 from truthful.beliefs import Beliefs
