@@ -35,10 +35,12 @@ def test_each_point_is_the_plan_that_its_budget_alone_would_give(
         best = solve(study, replace(goals, budget=point.budget), players)[0]
         assert (point.ours is None) == math.isinf(best.error)
         if point.ours is not None:
-            # Both are searches, from different starts: near the least budget that does, either may be the better.
+            worth_asking = best.error < prior_error(study, goals)
+            assert point.ours.worth_asking == worth_asking
+            # Both are searches, from different starts: near the least budget that does, either may be the better. Where
+            # the prior mean is better no plan is made, and no second pair of estimators is looked for.
             alone = study.response_unit * math.sqrt(best.error)
-            assert point.ours.error == pytest.approx(alone, rel=1e-2)
-            assert point.ours.worth_asking == (best.error < prior_error(study, goals))
+            assert point.ours.error == pytest.approx(alone, rel=1e-2 if worth_asking else 0.1)
 
 
 def test_the_paper_s_curve_is_its_best_mechanism_at_each_budget() -> None:
