@@ -9,6 +9,7 @@ from studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, planned
 
 from truthful.bounds import proved
 from truthful.bounds.accuracy import EVENTS
+from truthful.errors import InputError
 from truthful.files import canonical_json
 from truthful.guarantees import inaccurate_because, setting, untruthful_because
 from truthful.plan import Plan, design
@@ -204,3 +205,23 @@ def test_truthful_people_cost_no_more_than_stated_on_average_and_never_more_than
     error = float(np.std(totals) / math.sqrt(runs))
     assert np.mean(totals) - 6 * error <= promised.expected < promised.cap
     assert np.mean(totals) > 0.7 * promised.expected
+
+
+def test_payments_rounded_to_steps_let_lies_up_to_a_step_dearer_pay() -> None:
+    """η and D count one step of rounding as they do what privacy is worth."""
+    plan = case("known-design")
+    s = setting(plan.study, plan.mechanism, plan.players, plan.absent_share, plan.failure_probability)
+    exact = s.at(rounding=0.0)
+    assert s.rounding == 1e-6
+    assert float(proved.truthfulness(s) - proved.truthfulness(exact)) == pytest.approx(1e-6, rel=1e-6)
+    tiny = {"b": 1e-6}
+    D, g = float(proved.lie_size(s.at(**tiny))), float(proved.gap(s))
+    saved = float(proved.threshold(s)) * float(np.asarray(s.privacy_cost)) + 1e-6
+    assert 1e-6 * (2 * D * g - D**2) + saved == pytest.approx(0, abs=1e-9)
+    assert float(proved.lie_size(exact.at(**tiny))) < D
+
+
+@pytest.mark.parametrize("beta", [1e-300, 0.5, 0.9])
+def test_a_failure_probability_that_cannot_be_kept_or_means_nothing_is_refused(beta: float) -> None:
+    with pytest.raises(InputError, match=f"failure_probability is {beta:g}; it must lie between"):
+        planned(Study.parse(DESIGNED), failure_probability=beta)

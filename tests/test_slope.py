@@ -1,11 +1,16 @@
 """A plan says how steeply predictions follow answers, and when lies are free."""
 
+import math
+
 import numpy as np
 import pytest
 from studies import DESIGNED, UNIT_BALL, planned
 
+from truthful import slope
 from truthful.beliefs.curves import Clipped
-from truthful.slope import central_slope
+from truthful.check import Floats
+from truthful.mechanism import peer_curve
+from truthful.slope import central_slope, stretch
 from truthful.study import Study
 
 
@@ -52,3 +57,29 @@ def test_a_lie_in_answers_is_the_lie_in_predictions_by_the_slope() -> None:
     promised = planned(study, 20_000, epsilon=0.1).guarantees.truthfulness
     assert promised.lie is not None
     assert promised.lie_in_answer == pytest.approx(promised.lie / promised.slope * study.response_unit)
+
+
+@pytest.mark.parametrize("lie", [0.05, 0.3, 0.5, 0.6, 2.0])
+def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far_off(lie: float) -> None:
+    """Every report on a fine grid is tried for each of the same people: what `share_beyond` says of two extremes."""
+    plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.2)
+    study, m = plan.study, 10_000
+    r = math.sqrt(study.mean_square_norm)
+    noise = plan.mechanism.half_estimator(study.beliefs).noise_scale(m, plan.mechanism.epsilon_peer)
+    scale, curve = noise * stretch(study, "known-design"), peer_curve(plan.mechanism, study.beliefs, m)
+
+    def own(y: Floats) -> Floats:
+        return study.beliefs.prediction(np.full(len(y), r), y, curve, np.full(len(y), scale))
+
+    edge = study.beliefs.radius * r + study.beliefs.noise_bound
+    reports = own(np.linspace(-edge, edge, 301))
+    truth = own(slope._reports(study, r)[: slope.PEOPLE])
+    furthest = np.abs(reports[None, :] - truth[:, None]).max(axis=1)
+    stated = slope.share_beyond(study, plan.mechanism, 20_000, lie)
+    assert stated == pytest.approx(float(np.mean(furthest > lie)), abs=2e-3)
+
+
+def test_a_lie_that_nobody_could_tell_promises_nothing() -> None:
+    plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.2)
+    assert slope.share_beyond(plan.study, plan.mechanism, 20_000, 2 * plan.study.beliefs.radius) == 0.0
+    assert slope.share_beyond(plan.study, plan.mechanism, 20_000, 0.0) == 1.0

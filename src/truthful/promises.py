@@ -69,7 +69,8 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
     return (
         f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
         f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
-        f"{_in_answers(promised, plan)}; {percent(promised.truthfulness.share, 0)} of people could tell one as large"
+        f"{_in_answers(promised, plan)}; of those with typical features "
+        f"{percent(promised.truthfulness.share, 0)} could tell one as large"
     )
 
 

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from truthful.beliefs.curves import Curve
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.study import Study
 
@@ -23,15 +24,10 @@ def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
     Typical: ‖x‖² and the peer noise along x at their means over the design (for observed features, ‖x‖ = 1 and the
     noise of features equally spread in all directions).
     """
-    beliefs, m = study.beliefs, max(1, players // 2)
-    r = math.sqrt(study.mean_square_norm)
-    scale = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer) * stretch(
-        study, mechanism.peers
-    )
+    r, scale, curve = _typical(study, mechanism, players)
     edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
     y = np.linspace(-edge, edge, POINTS)
-    curve = peer_curve(mechanism, beliefs, m)
-    return float(beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
+    return float(study.beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
 
 
 def share_beyond(study: Study, mechanism: Mechanism, players: int, lie: float) -> float:
@@ -39,15 +35,18 @@ def share_beyond(study: Study, mechanism: Mechanism, players: int, lie: float) -
 
     q rises with the report, so that the furthest are the two extreme reports, ±(Rr + M).
     """
-    beliefs, m = study.beliefs, max(1, players // 2)
-    r, curve = math.sqrt(study.mean_square_norm), peer_curve(mechanism, beliefs, m)
-    scale = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer) * stretch(
-        study, mechanism.peers
-    )
-    edge = beliefs.radius * r + beliefs.noise_bound
-    y = np.append(_reports(study, r)[:PEOPLE], edge)
+    beliefs, (r, scale, curve) = study.beliefs, _typical(study, mechanism, players)
+    y = np.append(_reports(study, r)[:PEOPLE], beliefs.radius * r + beliefs.noise_bound)
     q = beliefs.prediction(np.full(len(y), r), y, curve, np.full(len(y), scale))
     return float(np.mean(np.abs(q[:-1]) + q[-1] > lie))
+
+
+def _typical(study: Study, mechanism: Mechanism, players: int) -> tuple[float, float, Curve]:
+    """‖x‖, the scale of the peer noise along x and the peer curve, for features of typical length."""
+    beliefs, m = study.beliefs, max(1, players // 2)
+    noise = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)
+    scale = noise * stretch(study, mechanism.peers)
+    return math.sqrt(study.mean_square_norm), scale, peer_curve(mechanism, beliefs, m)
 
 
 def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
