@@ -58,7 +58,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("agents.game", "agents.response"),
     ("agents.kinds",),
     ("agents",),
-    ("simulation.found", "simulation.cast", "simulation.predictors"),
+    ("simulation.found", "simulation.cast", "simulation.features", "simulation.predictors"),
     ("simulation.run", "simulation.responses"),
     ("simulation.lies", "simulation.record"),
     ("simulation.simulation",),
@@ -75,6 +75,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("intake.disk", "intake.frames", "intake.duplicates"),
     ("intake.stream", "intake.rules"),
     ("intake.intake",),
+    ("intake.features",),
     ("intake",),
     # publish
     ("release.intervals", "release.records"),

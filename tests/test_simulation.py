@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from studies import DESIGNED, OBSERVED, UNIT_BALL
+from studies import DESIGNED, UNIT_BALL
 
 from truthful.agents import Agent, Coordinated, Exaggerator
 from truthful.errors import InputError, Refused
@@ -21,6 +21,7 @@ from truthful.regression import private_regression
 from truthful.show_simulation import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
 from truthful.simulation.cast import cast
+from truthful.simulation.features import features_of
 from truthful.simulation.predictors import predictors
 from truthful.simulation.run import run_study
 from truthful.simulation.simulation import set_up
@@ -124,7 +125,9 @@ def test_a_simulated_study_is_the_one_that_private_regression_makes(
 ) -> None:
     """The same draws through both, to the last payment but for its rounding."""
     plan = plan_of(text, players=90, **parameters)
-    run = run_study(set_up(plan, cast(None, 90), None, runs=1), np.random.default_rng(5))
+    run = run_study(
+        set_up(plan, cast(None, 90), features_of(plan.study, None)[0], runs=1), np.random.default_rng(5)
+    )
     rng, study, beliefs = np.random.default_rng(5), plan.study, plan.study.beliefs
     theta = beliefs.prior.sample(rng, study.dimension, 1)[0]
     X = study.normalise(study.sample_features(rng, 90), 90)
@@ -294,30 +297,6 @@ def test_all_estimators_are_simulated(estimator: str) -> None:
     seen = simulate(plan_of(text, estimator=estimator, regularization=gamma), {"exaggerator": 0.1}, runs=6)
     assert seen.observed.accuracy.mean_squared_error.value > 0
     assert seen.earnings[0].payment.value > 0
-
-
-def test_observed_features_must_be_brought() -> None:
-    plan = plan_of(OBSERVED, players=300)
-    with pytest.raises(InputError, match=r"design.kind is 'observed'.*features=X"):
-        simulate(plan, runs=2)
-    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (50, plan.study.dimension))
-    brought = simulate(plan, runs=4, features=rows)
-    drawn = simulate(plan, runs=4, features=lambda rng, n: rows[rng.integers(50, size=n)])
-    assert brought.record() == drawn.record()
-
-
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (np.zeros((5, 7)), "7 columns; 2"),
-        (np.ones((5, 2)), "a row of length 1.41"),
-        (np.zeros((0, 2)), "0 rows"),
-        (lambda rng, n: np.zeros((n - 1, 2)), "399 rows; 400"),
-    ],
-)
-def test_features_that_do_not_fit_are_refused(features: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        simulate(plan_of(), runs=1, features=features)
 
 
 @pytest.mark.parametrize(("name", "value"), [("runs", 0), ("seed", -1), ("runs", 2.5)])

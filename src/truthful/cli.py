@@ -36,6 +36,12 @@ Seed = Annotated[
     int | None,
     typer.Option(help="Repeat a run exactly. The result is marked a rehearsal: it protects nobody."),
 ]
+OnBad = Annotated[
+    str,
+    typer.Option(
+        help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
+    ),
+]
 
 
 def main() -> None:
@@ -172,17 +178,27 @@ def simulate(
             "privacy-seeker, coordinated, best-responder."
         ),
     ] = "honest=1",
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of people's features to draw from, as in reports; other columns are ignored. Needed where the "
+            "study does not say how features are distributed."
+        ),
+    ] = None,
+    on_bad: OnBad = "error",
     seed: Annotated[int, typer.Option(help="Repeat a simulation exactly.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run the study many times with simulated people: observed next to guaranteed."""
+    from truthful.intake import read_features
     from truthful.plan import Plan
     from truthful.simulation import read_agents
     from truthful.simulation import simulate as simulate_studies
 
     planned, people = Plan.load(plan), read_agents(agents)
+    rows = None if features is None else read_features(planned.study, features, on_bad)
     with _progress(not as_json) as progress:
-        simulation = simulate_studies(planned, people, runs=runs, seed=seed, progress=progress)
+        simulation = simulate_studies(planned, people, runs=runs, seed=seed, features=rows, progress=progress)
     if as_json:
         _print_json(simulation.record())
         return
@@ -199,12 +215,7 @@ def settle(
         Path, typer.Argument(help="The reports: .csv, .csv.gz, .parquet or a directory of Parquet parts.")
     ],
     out: Annotated[Path, typer.Option(help="A directory that does not exist yet.")],
-    on_bad: Annotated[
-        str,
-        typer.Option(
-            help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
-        ),
-    ] = "error",
+    on_bad: OnBad = "error",
     spend_again: Annotated[
         bool,
         typer.Option(

@@ -74,7 +74,13 @@ class Intake:
     """One pass of checks. `repeats` are the duplicates that an earlier pass found."""
 
     def __init__(
-        self, study: Study, on_bad: str = "error", *, limit: int = 20, repeats: Repeats = NO_REPEATS
+        self,
+        study: Study,
+        on_bad: str = "error",
+        *,
+        limit: int = 20,
+        repeats: Repeats = NO_REPEATS,
+        where: str = "the reports",
     ) -> None:
         self.on_bad = check.choice("on_bad", on_bad, ON_BAD)
         self._study = study
@@ -82,7 +88,7 @@ class Intake:
         self._repeats = repeats
         self._bad = BadRecords(limit)
         self._clipped = 0
-        self._where = "the reports"
+        self._where = where
         self._ignored: tuple[str, ...] = ()
 
     def batches(self, reports: Reports) -> Iterator[Checked]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from truthful.plan import Plan
 from truthful.simulation.cast import Role
+from truthful.simulation.features import Brought
 from truthful.simulation.found import Found
 from truthful.simulation.responses import BestResponse
 from truthful.simulation.run import Run
@@ -88,12 +89,14 @@ class Earnings:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Whole studies with simulated people. Plan, agents, runs, seed and version make the same one again."""
+    """Whole studies with simulated people. Plan, agents, runs, seed, version and the features that were
+    brought make the same one again."""
 
     plan: Plan
     roles: tuple[Role, ...]
     runs: int
     seed: int
+    features: Brought
     observed: Observed
     guaranteed_gap: float
     """g, the plan's bound on the gap, from which its η and D follow."""
@@ -113,6 +116,7 @@ class Simulation:
             "agents": [role.record() for role in self.roles],
             "runs": self.runs,
             "seed": self.seed,
+            "features": asdict(self.features),
             "observed": asdict(self.observed),
             "guaranteed": plan.guarantees.record(),
             "guaranteed_gap": self.guaranteed_gap,

@@ -14,8 +14,11 @@ from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.payments import lengths
 from truthful.plan import Plan
 from truthful.simulation.predictors import own_predictor
+from truthful.slope import typical
 
 PEOPLE, ANSWERS = 6, 11
+#: Answers of the typical person.
+STEPS = 41
 # Corollary 1 at δ = ¼: γ = n^(1−δ/2).
 PAPERS_PENALTY = 7 / 8
 
@@ -44,15 +47,61 @@ def matched(plan: Plan, game: Game, features: Floats) -> BestResponse:
 
 def unmatched(plan: Plan, features: Floats) -> BestResponse:
     """Under the paper's: peers are a ridge that shrinks by 1 − γκ, and she is scored against E[θ·x | x, ŷ] (E21)."""
-    n, beliefs = plan.players, plan.study.beliefs
     x, y = _audience(plan, features)
-    r, table = lengths(x), own_predictor(beliefs, IDENTITY, 0.0, 0.0)
-    kept = shrinkage_factor(n // 2, n**PAPERS_PENALTY, beliefs.dimension)
+    r, table = lengths(x), own_predictor(plan.study.beliefs, IDENTITY, 0.0, 0.0)
 
     def own(reports: Floats) -> Floats:
         return table(r, reports, np.zeros(len(r)))
 
-    return _searched(plan, own, kept * own(y), y)
+    return _searched(plan, own, _kept(plan) * own(y), y)
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """What pays a person most to report for every answer that she can have, if the others are truthful: raw units.
+
+    Her features are of typical length, and the middle of the range is expected of her. within: the least and the most
+    that she can report without moving her prediction by more than the guaranteed D; None if everything is.
+    """
+
+    truth: Floats
+    ours: Floats
+    papers: Floats
+    within: tuple[Floats, Floats] | None
+
+
+def typical_reports(plan: Plan) -> Reports:
+    """The best reports of a typical person, under this plan and under the paper's mechanism."""
+    study, beliefs = plan.study, plan.study.beliefs
+    r, scale, curve = typical(study, plan.mechanism, plan.players)
+    edge = beliefs.radius * r + beliefs.noise_bound
+    y = np.linspace(-edge, edge, STEPS)
+
+    def ours(reports: Floats) -> Floats:
+        return beliefs.prediction(r, reports, curve, scale)
+
+    def papers(reports: Floats) -> Floats:
+        return beliefs.prediction(r, reports)
+
+    def raw(values: Floats) -> Floats:
+        return np.asarray((study.response.low + study.response.high) / 2 + study.response_unit * values)
+
+    q, D = ours(y), plan.guarantees.truthfulness.lie
+    within = None
+    if D is not None and D < q[-1] - q[0]:
+        within = raw(np.interp(q - D, q, y)), raw(np.interp(q + D, q, y))
+    return Reports(
+        truth=raw(y),
+        ours=raw(best_reports(ours, q, y, beliefs.response_bound)),
+        papers=raw(best_reports(papers, _kept(plan) * papers(y), y, beliefs.response_bound)),
+        within=within,
+    )
+
+
+def _kept(plan: Plan) -> float:
+    """1 − γκ: what the paper's ridge leaves of a truthful half's predictions."""
+    n = plan.players
+    return float(shrinkage_factor(n // 2, n**PAPERS_PENALTY, plan.study.dimension))
 
 
 def _audience(plan: Plan, features: Floats) -> tuple[Floats, Floats]:

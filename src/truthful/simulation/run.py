@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +20,9 @@ from truthful.payments import Groups, Paymaster, lengths, noise_along, payable
 from truthful.plan import Plan
 from truthful.regression import fast_answer
 from truthful.simulation.cast import Role
+from truthful.simulation.features import Features
 from truthful.simulation.predictors import Predictors
 
-#: Draws the normalised features of so many people.
-Features = Callable[[np.random.Generator, int], Floats]
 Indices = npt.NDArray[np.int64]
 
 

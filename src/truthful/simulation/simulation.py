@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from truthful import check
 from truthful.agents import Agent, game
 from truthful.check import Floats
-from truthful.errors import InputError
 from truthful.plan import Plan
 from truthful.simulation.cast import Role, cast
+from truthful.simulation.features import Features, features_of
 from truthful.simulation.found import mean, ratio
 from truthful.simulation.lies import best_lie
 from truthful.simulation.predictors import predictors
@@ -27,8 +26,7 @@ from truthful.simulation.record import (
     Truthfulness,
 )
 from truthful.simulation.responses import PEOPLE, matched, unmatched
-from truthful.simulation.run import Features, Run, Stage, run_study
-from truthful.study import Study
+from truthful.simulation.run import Run, Stage, run_study
 
 #: Told as a simulation goes on: the stage, studies done, studies in all.
 Progress = Callable[[str, int, int | None], None]
@@ -51,7 +49,8 @@ def simulate(
     Every study has its own random stream, so the first studies of a long simulation are those of a short one.
     """
     runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
-    stage = set_up(plan, cast(agents, plan.players), features, runs)
+    draw, brought = features_of(plan.study, features)
+    stage = set_up(plan, cast(agents, plan.players), draw, runs)
     done = []
     for run in _studies(stage, runs, seed):
         done.append(run)
@@ -63,6 +62,7 @@ def simulate(
         stage.roles,
         runs,
         seed,
+        brought,
         observed=_observed(stage, done),
         guaranteed_gap=stage.game.gap,
         earnings=_earnings(stage.roles, done),
@@ -72,7 +72,7 @@ def simulate(
     )
 
 
-def set_up(plan: Plan, roles: tuple[Role, ...], features: Features | Floats | None, runs: int) -> Stage:
+def set_up(plan: Plan, roles: tuple[Role, ...], features: Features, runs: int) -> Stage:
     """What all studies share; tables of own predictions are built here, once."""
     # Each player's is computed when she weighs taking part and when she is paid, besides those that she asks for.
     own = predictors(plan, runs * sum(role.count * (2 + role.agent.looks) for role in roles))
@@ -82,7 +82,7 @@ def set_up(plan: Plan, roles: tuple[Role, ...], features: Features | Floats | No
         roles,
         game(plan, own(max(1, plan.players // 2))),
         own,
-        _features(plan.study, features),
+        features,
         cost_threshold=math.inf if threshold is None else threshold,
     )
 
@@ -90,30 +90,6 @@ def set_up(plan: Plan, roles: tuple[Role, ...], features: Features | Floats | No
 def _studies(stage: Stage, runs: int, seed: int) -> Iterator[Run]:
     for stream in np.random.SeedSequence(seed).spawn(runs):
         yield run_study(stage, np.random.default_rng(stream))
-
-
-def _features(study: Study, given: Any) -> Features:
-    if callable(given):
-        return lambda rng, n: _normalised(study, given(rng, n), n)
-    if given is not None:
-        rows = _normalised(study, given, None)
-        return lambda rng, n: rows[rng.integers(len(rows), size=n)]
-    if study.design.kind not in ("uniform", "unit-ball"):
-        raise InputError(
-            f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
-            "be simulated. Declare design.kind = 'uniform', or in Python give simulate(…, features=X)."
-        )
-    return lambda rng, n: study.normalise(study.sample_features(rng, n), n)
-
-
-def _normalised(study: Study, values: Any, n: int | None) -> Floats:
-    x = check.matrix("features", values, study.dimension)
-    if len(x) == 0 or (n is not None and len(x) != n):
-        raise InputError(f"features has {len(x)} rows; {n or 'at least one'} were expected.")
-    longest = float(np.linalg.norm(x, axis=1).max())
-    if not longest <= 1 + 1e-9:
-        raise InputError(f"features has a row of length {longest:g}; normalised features are at most 1 long.")
-    return x
 
 
 def _column(runs: Sequence[Run], name: str) -> Floats:
