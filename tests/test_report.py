@@ -18,10 +18,10 @@ from truthful import cli
 from truthful.charts.house import BLUE, ORANGE
 from truthful.errors import InputError
 from truthful.plan import Plan
-from truthful.promises import promises
+from truthful.promises import REHEARSAL, promises
 from truthful.release import Release
 from truthful.report import report
-from truthful.report.page import REHEARSAL, VERIFY
+from truthful.report.page import VERIFY
 from truthful.settlement import settle
 from truthful.study import Study
 from truthful.words import to_within

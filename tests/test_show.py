@@ -15,7 +15,7 @@ from studies import DESIGNED, OBSERVED, people, planned, saved_study
 from truthful.demo import demonstrate
 from truthful.plan import Plan, design
 from truthful.progress import no_progress, rich_progress
-from truthful.promises import promises
+from truthful.promises import REHEARSAL, promises
 from truthful.release import Verdict, verify
 from truthful.settlement import Settlement, settle
 from truthful.show import (
@@ -24,6 +24,7 @@ from truthful.show import (
     demo_view,
     guarantees_table,
     payments_chart,
+    rehearsal_notice,
     settlement_view,
     show,
     symbols_table,
@@ -206,6 +207,10 @@ def test_a_settlement_shows_coefficients_guarantees_payments_files_and_the_next_
     assert f"Paid {settlement.summary['total_paid']:,.2f} USD to 500 players" in text
     assert "truthful verify" in text
     assert "Of " not in text.split("Paid")[1].split("Written")[0]
+
+
+def test_a_rehearsal_is_told_in_the_words_of_the_report() -> None:
+    assert REHEARSAL in printed(rehearsal_notice(), width=120)
 
 
 def test_what_was_done_to_bad_records_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The five guarantees in words: always these, in this order."""
+"""The five guarantees in words: always these, in this order; and what must be said of a rehearsal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from truthful.plan import Plan
 from truthful.words import money, number, odds, percent
 
 NOTHING = "nothing is promised"
+#: What a seeded run must say wherever it is seen.
+REHEARSAL = (
+    "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
+)
 
 
 @dataclass(frozen=True)

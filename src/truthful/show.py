@@ -15,7 +15,7 @@ from rich.text import Text
 from truthful.check import Floats
 from truthful.demo import Demonstration
 from truthful.plan import Plan
-from truthful.promises import promises
+from truthful.promises import REHEARSAL, promises
 from truthful.release import Payment, Release, Verdict
 from truthful.settlement import Settlement
 from truthful.symbols import SYMBOLS
@@ -126,11 +126,7 @@ def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
 
 def rehearsal_notice() -> RenderableType:
     """What a seeded run must always say."""
-    return Panel(
-        "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers.",
-        border_style="yellow",
-        expand=False,
-    )
+    return Panel(REHEARSAL, border_style="yellow", expand=False)
 
 
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:

@@ -12,15 +12,12 @@ from string import Template
 
 from truthful.errors import InputError
 from truthful.plan import Plan
-from truthful.promises import Promise, promises
+from truthful.promises import REHEARSAL, Promise, promises
 from truthful.release import Release
 from truthful.report import shown
 from truthful.report.assumed import assumed, identity, question
 from truthful.report.markup import command, paragraph, section, text
 
-REHEARSAL = (
-    "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
-)
 VERIFY = "truthful verify release.json receipt.json"
 
 
