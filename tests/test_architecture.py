@@ -85,12 +85,14 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # draw
     ("charts.house", "charts.labels", "charts.picture"),
     (
+        "charts.best_reports",
         "charts.chart",
         "charts.forest",
         "charts.frontier",
         "charts.lies",
         "charts.odds",
         "charts.payments",
+        "charts.rates",
     ),
     ("charts",),
     # report

@@ -24,7 +24,7 @@ def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
     Typical: ‖x‖² and the peer noise along x at their means over the design (for observed features, ‖x‖ = 1 and the
     noise of features equally spread in all directions).
     """
-    r, scale, curve = _typical(study, mechanism, players)
+    r, scale, curve = typical(study, mechanism, players)
     edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
     y = np.linspace(-edge, edge, POINTS)
     return float(study.beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
@@ -35,13 +35,13 @@ def share_beyond(study: Study, mechanism: Mechanism, players: int, lie: float) -
 
     q rises with the report, so that the furthest are the two extreme reports, ±(Rr + M).
     """
-    beliefs, (r, scale, curve) = study.beliefs, _typical(study, mechanism, players)
+    beliefs, (r, scale, curve) = study.beliefs, typical(study, mechanism, players)
     y = np.append(_reports(study, r)[:PEOPLE], beliefs.radius * r + beliefs.noise_bound)
     q = beliefs.prediction(np.full(len(y), r), y, curve, np.full(len(y), scale))
     return float(np.mean(np.abs(q[:-1]) + q[-1] > lie))
 
 
-def _typical(study: Study, mechanism: Mechanism, players: int) -> tuple[float, float, Curve]:
+def typical(study: Study, mechanism: Mechanism, players: int) -> tuple[float, float, Curve]:
     """‖x‖, the scale of the peer noise along x and the peer curve, for features of typical length."""
     beliefs, m = study.beliefs, max(1, players // 2)
     noise = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)

@@ -1,13 +1,16 @@
 """Charts, as SVG or PNG by the file's name. Nothing of matplotlib is loaded before one is drawn."""
 
+from truthful.charts.best_reports import BestReports
 from truthful.charts.chart import Chart, draw_chart, inline
 from truthful.charts.forest import Effect, Forest
 from truthful.charts.frontier import draw_frontier
 from truthful.charts.lies import Lie, Lies
 from truthful.charts.odds import Odds
 from truthful.charts.payments import Payments
+from truthful.charts.rates import Rates
 
 __all__ = [
+    "BestReports",
     "Chart",
     "Effect",
     "Forest",
@@ -15,6 +18,7 @@ __all__ = [
     "Lies",
     "Odds",
     "Payments",
+    "Rates",
     "draw_chart",
     "draw_frontier",
     "inline",
