@@ -22,6 +22,7 @@ from studies import people, saved_study
 from truthful import cli
 from truthful.mechanism import Mechanism
 from truthful.plan import ABSENT_SHARE, design
+from truthful.promises import REHEARSAL
 from truthful.version import __version__
 
 PROGRAM = str(Path(sys.executable).with_name("truthful"))
@@ -155,6 +156,9 @@ def test_a_seed_marks_the_rehearsal_wherever_it_is_seen(here: Path, run: Run) ->
     assert done.code == 0
     assert "REHEARSAL" in done.out
     assert json.loads(Path("rehearsal/release.json").read_text())["rehearsal"] is True
+    check = ("verify", "rehearsal/release.json", "rehearsal/receipts.parquet", "--player", "p-001")
+    assert REHEARSAL in run(*check).out.splitlines()
+    assert json.loads(run(*check, "--json").out)["rehearsal"] is True
     demo = run("demo", "demo", "--players", "200", "--seed", "3")
     assert "REHEARSAL" in demo.out
     assert "REHEARSAL" not in run("demo", "real", "--players", "200").out

@@ -254,6 +254,16 @@ def test_a_verdict_shows_arithmetic_that_can_be_done_by_hand(settled: tuple[Plan
     assert payment.a + payment.b * (2 * p * q - q * q) == pytest.approx(verdict.paid, abs=5e-6)
 
 
+def test_the_verdict_on_a_rehearsal_says_that_it_is_one(settled: tuple[Plan, Settlement]) -> None:
+    payment = settled[1].release.payment
+    for verified in (True, False):
+        real, seeded = (
+            Verdict(verified, "p-1", 1.0, 0.5, 0.1, 0.2, rehearsal) for rehearsal in (False, True)
+        )
+        assert REHEARSAL in printed(*verdict_view(seeded, payment)).splitlines()
+        assert "REHEARSAL" not in printed(*verdict_view(real, payment))
+
+
 def test_a_payment_that_is_wrong_says_what_to_do(settled: tuple[Plan, Settlement]) -> None:
     verdict = Verdict(False, "p-1", 1.0, 0.5, 0.1, 0.2, False)
     text = printed(*verdict_view(verdict, settled[1].release.payment))

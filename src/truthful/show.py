@@ -105,6 +105,19 @@ def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
 
 
 def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
+    """One payment, recomputed, and what must be said of it besides."""
+    views: list[RenderableType] = [verdict_panel(verdict, payment)]
+    if verdict.rehearsal:
+        views.append(REHEARSAL)
+    if not verdict.verified:
+        views.append(
+            "The amount does not follow from this release and this record. Check that the two belong together;\n"
+            "if they do, the payment is wrong: ask whoever paid it."
+        )
+    return views
+
+
+def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
     """One payment, recomputed, with the arithmetic."""
     colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
     rows = Table.grid(padding=(0, 2))
@@ -114,14 +127,7 @@ def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
     rows.add_row("p", f"{verdict.peer_prediction:.6f}, what the other half's answers predict here")
     rows.add_row("q", f"{verdict.own_prediction:.6f}, what this answer says they will predict")
     title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
-    panel = Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
-    if verdict.verified:
-        return [panel]
-    return [
-        panel,
-        "The amount does not follow from this release and this record. Check that the two belong together;\n"
-        "if they do, the payment is wrong: ask whoever paid it.",
-    ]
+    return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
 
 
 def rehearsal_notice() -> RenderableType:
@@ -182,7 +188,7 @@ def demo_view(shown: Demonstration) -> list[RenderableType]:
         coverage(settlement.release, shown.truth),
         payments_chart(paid, study.currency),
         paid_line(settlement, study.currency),
-        *verdict_view(shown.verdict, settlement.release.payment),
+        verdict_panel(shown.verdict, settlement.release.payment),
         f"Everything is in {directory}. To check that payment yourself:",
         f"  truthful verify {directory}/settlement/release.json {directory}/receipt.json",
     ]
