@@ -96,7 +96,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ),
     ("charts",),
     # report
-    ("promises", "report.effects", "report.markup", "report.predicted"),
+    ("observations", "promises", "report.effects", "report.markup", "report.predicted"),
     ("report.assumed", "report.shown"),
     ("report.page",),
     ("report.notice",),

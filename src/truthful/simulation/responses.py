@@ -88,7 +88,7 @@ def typical_reports(plan: Plan) -> Reports:
 
     q, D = ours(y), plan.guarantees.truthfulness.lie
     within = None
-    if D is not None and D < q[-1] - q[0]:
+    if D is not None and q[-1] - q[0] > D:
         within = raw(np.interp(q - D, q, y)), raw(np.interp(q + D, q, y))
     return Reports(
         truth=raw(y),

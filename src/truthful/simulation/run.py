@@ -24,6 +24,8 @@ from truthful.simulation.features import Features
 from truthful.simulation.predictors import Predictors
 
 Indices = npt.NDArray[np.int64]
+#: So finely is the distribution of payments kept.
+SHARES = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,8 @@ class Run:
     gain: Floats
     cell_players: Floats
     cell_surplus: Floats
+    payments: Floats
+    """Quantiles of what people were paid, at the middles of SHARES equal shares of them."""
 
     @property
     def total(self) -> float:
@@ -102,6 +106,7 @@ def run_study(stage: Stage, rng: np.random.Generator) -> Run:
         **_participation(stage, everybody, came, utility),
         **_by_role(stage, came, paid=paid, utility=utility, gain=gain, joined=np.ones(len(came))),
         **_by_cell(stage, x[came], y[came], surplus),
+        payments=np.quantile(paid, (np.arange(SHARES) + 0.5) / SHARES),
     )
 
 

@@ -1,0 +1,177 @@
+"""What a simulation saw, in words: observed next to guaranteed, who earned what, what would have paid most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from truthful.simulation import Simulation
+from truthful.simulation.found import Found
+from truthful.words import money, number, percent
+
+#: Not known, or not guaranteed.
+NOT_KNOWN = "–"
+EARNINGS = ("agent", "players", "joined", "paid each", "after privacy", "over the truth")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A number of one of the five guarantees: as it was seen, and as it is guaranteed; empty where nothing is."""
+
+    guarantee: str
+    words: str
+    observed: str
+    guaranteed: str
+
+
+def observations(simulation: Simulation) -> tuple[Observation, ...]:
+    """Observed next to guaranteed, in the guarantees' order."""
+    return (
+        *_privacy(simulation),
+        *_truthfulness(simulation),
+        *_accuracy(simulation),
+        *_participation(simulation),
+        *_budget(simulation),
+    )
+
+
+def beyond(simulation: Simulation) -> str:
+    """Where more lied than the plan allows for, its guarantees are silent."""
+    seen, allowed = simulation.observed.truthfulness, simulation.plan.absent_share
+    if not seen.beyond:
+        return ""
+    return (
+        f"In {percent(seen.beyond)} of the studies more people lied than the plan allows for ({percent(allowed)}): of "
+        "those nothing is guaranteed about truthfulness, accuracy and average cost."
+    )
+
+
+def earned(simulation: Simulation) -> list[tuple[str, ...]]:
+    """What people of each kind were paid, what privacy left of it, and what lying earned them: columns of EARNINGS."""
+    return [
+        (
+            one.agent,
+            f"{one.players:,}",
+            f"{one.joined.value:,.0f}",
+            *(_number(found) for found in (one.payment, one.utility, one.gain)),
+        )
+        for one in simulation.earnings
+    ]
+
+
+def best_reports(simulation: Simulation) -> tuple[str, str]:
+    """Best reports under this plan and under the paper's rule, a sentence each."""
+    plan, ours, papers = simulation.plan, simulation.best_response, simulation.papers_best_response
+    unit, width = plan.study.response_unit, f"{plan.study.response.high - plan.study.response.low:,g}"
+    told = (
+        "no report was found that pays more than the truth"
+        if ours.gain == 0
+        else f"the best report moves a prediction by {number(ours.move * unit)}"
+    )
+    return (
+        f"If the others are truthful, {told}.",
+        f"Under the paper's ridge at this size the best report is up to {number(papers.lie)} (of {width}) off the "
+        f"truth, and moves a prediction by up to {number(papers.move * unit)} (truthful errata E21).",
+    )
+
+
+def _privacy(simulation: Simulation) -> list[Observation]:
+    epsilon = f"{simulation.plan.guarantees.privacy.epsilon:.4g}"
+    return [Observation("privacy", "total ε", "as claimed", epsilon)]
+
+
+def _truthfulness(simulation: Simulation) -> list[Observation]:
+    seen, promised = simulation.observed.truthfulness, simulation.plan.guarantees.truthfulness
+    unit, currency, name = simulation.plan.study.response_unit, simulation.plan.study.currency, "truthfulness"
+    return [
+        Observation(
+            name,
+            "peers' predictions off own ones by",
+            _number(seen.gap.times(unit)),
+            _maybe(simulation.guaranteed_gap * unit),
+        ),
+        Observation(name, "payment that the best lie found adds", f"{_number(seen.gain)} {currency}", ""),
+        Observation(
+            name, "any lie gains at most", _money(seen.slack, currency), _money(promised.slack, currency)
+        ),
+        Observation(
+            name,
+            "a lie pays up to a change in prediction of",
+            _maybe(seen.lie * unit),
+            _maybe(None if promised.lie is None else promised.lie * unit),
+        ),
+    ]
+
+
+def _accuracy(simulation: Simulation) -> list[Observation]:
+    seen, promised = simulation.observed.accuracy, simulation.plan.guarantees.accuracy
+    name = "accuracy"
+    return [
+        Observation(
+            name,
+            "mean squared error, normalised",
+            _number(seen.mean_squared_error),
+            _maybe(promised.mean_squared_error),
+        ),
+        Observation(name, "error of coefficients", number(seen.rmse), _maybe(promised.rmse)),
+        Observation(
+            name,
+            "error of predictions, on average",
+            number(seen.prediction_rmse),
+            _maybe(promised.prediction_rmse),
+        ),
+    ]
+
+
+def _participation(simulation: Simulation) -> list[Observation]:
+    seen, promised = simulation.observed.participation, simulation.plan.guarantees.participation
+    name, share = "participation", promised.share
+    return [
+        Observation(
+            name,
+            "taking part pays for",
+            percent(seen.share.value),
+            NOT_KNOWN if share is None else percent(share),
+        ),
+        Observation(
+            name, "of those who are promised it", _percent(seen.covered), "100%" if share else NOT_KNOWN
+        ),
+        Observation(name, "and in the end it paid for", _percent(seen.covered_paid), ""),
+    ]
+
+
+def _budget(simulation: Simulation) -> list[Observation]:
+    seen, promised = simulation.observed.budget, simulation.plan.guarantees.budget
+    currency, name = simulation.plan.study.currency, "budget"
+    surely = percent(1 - 2 * simulation.plan.failure_probability)
+    likely = NOT_KNOWN if seen.above_likely is None else percent(1 - seen.above_likely)
+    return [
+        Observation(
+            name,
+            "total, on average",
+            money(seen.total.value, currency),
+            _money(promised.expected, currency),
+        ),
+        Observation(name, "largest total", money(seen.largest, currency), _money(promised.cap, currency)),
+        Observation(name, f"totals within {_money(promised.likely, currency)}", likely, surely),
+    ]
+
+
+def _number(found: Found) -> str:
+    """A mean, with its standard error."""
+    if not math.isfinite(found.value):
+        return NOT_KNOWN
+    error = f" ± {number(found.error, 2)}" if found.error > 0 else ""
+    return f"{number(found.value)}{error}"
+
+
+def _percent(found: Found) -> str:
+    return percent(found.value) if math.isfinite(found.value) else NOT_KNOWN
+
+
+def _maybe(value: float | None) -> str:
+    return number(value) if value is not None and math.isfinite(value) else NOT_KNOWN
+
+
+def _money(value: float | None, currency: str) -> str:
+    return money(value, currency) if value is not None and math.isfinite(value) else NOT_KNOWN
