@@ -156,7 +156,9 @@ def test_an_empty_promise_says_so_and_has_no_probability() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_cap_assumes_nothing_and_the_average_does(width: int) -> None:
     plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
-    lines = [line.rstrip() for line in printed(guarantees_table(plan, 20_000), width=width).splitlines()]
+    lines = [
+        line.rstrip() for line in printed(guarantees_table(promises(plan, 20_000)), width=width).splitlines()
+    ]
     (first,) = [i for i, line in enumerate(lines) if line.startswith(" budget")]
     assert lines[first].endswith("cap: nothing")
     assert lines[first + 1].endswith("others: 1 2 3 4")
@@ -224,6 +226,18 @@ def test_what_was_done_to_bad_records_is_told(tmp_path: Path) -> None:
     dropped = settle(plan, {**columns, "spend": spend}, seed=1, on_bad="drop")
     assert "Of 500 records: 3 values were moved into their range." in printed(*settlement_view(clipped, plan))
     assert "Of 500 records: 3 records were left out." in printed(*settlement_view(dropped, plan))
+
+
+def test_what_privacy_assumes_is_what_the_release_says_it_assumes(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, reports = planned(study), people(study).reports
+    for on_bad, assumed in (("drop", "1"), ("error", "nothing")):
+        settlement = settle(plan, reports, seed=1, on_bad=on_bad)
+        text = printed(*settlement_view(settlement, plan), width=400)
+        privacy = next(line for line in text.splitlines() if line.startswith(" privacy"))
+        assert privacy.split()[-2:] == ["certain", assumed]
+        for words in settlement.release.guarantees["privacy"]["assumptions"]:
+            assert f" 1 {words}" in text
 
 
 def test_the_truth_is_shown_inside_or_outside_as_it_is(settled: tuple[Plan, Settlement]) -> None:

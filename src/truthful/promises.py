@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from truthful.guarantees import Guarantees, inaccurate_because, model, untruthful_because
 from truthful.plan import Plan
+from truthful.release import Release
 from truthful.words import money, number, odds, percent
 
 NOTHING = "nothing is promised"
@@ -40,6 +41,12 @@ def promises(plan: Plan, players: int) -> tuple[Promise, ...]:
         _promise("participation", promised, _participation(promised, plan)),
         _budget(promised, plan, players),
     )
+
+
+def released(release: Release, plan: Plan) -> tuple[Promise, ...]:
+    """The plan's promises for those who took part. What privacy assumes is the release's to say."""
+    privacy, *others = promises(plan, release.players)
+    return replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"])), *others
 
 
 def _promise(name: str, promised: Guarantees, words: str) -> Promise:

@@ -15,7 +15,7 @@ from rich.text import Text
 from truthful.check import Floats
 from truthful.demo import Demonstration
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, promises
+from truthful.promises import REHEARSAL, Promise, released
 from truthful.release import Payment, Release, Verdict
 from truthful.settlement import Settlement
 from truthful.symbols import SYMBOLS
@@ -49,9 +49,8 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     return grid
 
 
-def guarantees_table(plan: Plan, players: int) -> Group:
+def guarantees_table(promised: Sequence[Promise]) -> Group:
     """The five guarantees, always in this order: what, how surely, assuming what."""
-    promised = promises(plan, players)
     assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
     grid = table("What is guaranteed", "", "guarantee", "probability", "assuming")
     for promise in promised:
@@ -139,7 +138,7 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
     release, currency = settlement.release, plan.study.currency
     views: list[RenderableType] = [rehearsal_notice()] if release.rehearsal else []
-    views += [coefficients_table(release), guarantees_table(plan, release.players)]
+    views += [coefficients_table(release), guarantees_table(released(release, plan))]
     views.append(paid_line(settlement, currency) + intake_line(settlement))
     if settlement.directory is not None:
         directory = settlement.directory
@@ -183,7 +182,7 @@ def demo_view(shown: Demonstration) -> list[RenderableType]:
     paid = settlement.payments.column("payment").to_numpy()
     return [
         *([rehearsal_notice()] if settlement.release.rehearsal else []),
-        guarantees_table(shown.plan, settlement.release.players),
+        guarantees_table(released(settlement.release, shown.plan)),
         coefficients_table(settlement.release, shown.truth),
         coverage(settlement.release, shown.truth),
         payments_chart(paid, study.currency),

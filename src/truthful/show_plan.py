@@ -13,13 +13,18 @@ from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
 from truthful.planner.infeasible import prior_error
 from truthful.planner.solve import Solution, minimised, minimises_error
+from truthful.promises import promises
 from truthful.show import guarantees_table, table
 from truthful.words import money, number
 
 
 def plan_view(plan: Plan) -> list[RenderableType]:
     """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
-    views: list[RenderableType] = [guarantees_table(plan, plan.players), beside_table(plan), _note(plan)]
+    views: list[RenderableType] = [
+        guarantees_table(promises(plan, plan.players)),
+        beside_table(plan),
+        _note(plan),
+    ]
     if plan.answer is not None:
         views += [compared_table(plan.answer), Text(reason(plan.answer))]
     views.append(parameters_table(plan))

@@ -6,13 +6,12 @@ private estimates. So it is the same page whenever it is made again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import resources
 from string import Template
 
 from truthful.errors import InputError
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, Promise, promises
+from truthful.promises import REHEARSAL, Promise, released
 from truthful.release import Release
 from truthful.report import shown
 from truthful.report.assumed import assumed, identity, question
@@ -28,7 +27,7 @@ def report(release: Release, plan: Plan) -> str:
             f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…. Give "
             "the plan that was settled."
         )
-    promised = _promised(release, plan)
+    promised = released(release, plan)
     assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
     return page(
         f"{release.study.name}: report",
@@ -50,12 +49,6 @@ def page(title: str, *parts: str) -> str:
     files = resources.files("truthful.report")
     template, style = (files.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
     return Template(template).substitute(title=text(title), style=style.strip(), body="\n".join(parts))
-
-
-def _promised(release: Release, plan: Plan) -> tuple[Promise, ...]:
-    """The plan's promises for those who took part. What privacy assumes is the release's to say."""
-    privacy, *others = promises(plan, release.players)
-    return replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"])), *others
 
 
 def _top(release: Release) -> str:
