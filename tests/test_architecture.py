@@ -84,9 +84,12 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("release",),
     # draw
     ("charts.house", "charts.labels", "charts.picture"),
+    ("charts.bars",),
     (
         "charts.best_reports",
         "charts.chart",
+        "charts.earnings",
+        "charts.errors",
         "charts.forest",
         "charts.frontier",
         "charts.lies",

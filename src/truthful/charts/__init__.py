@@ -2,6 +2,8 @@
 
 from truthful.charts.best_reports import BestReports
 from truthful.charts.chart import Chart, draw_chart, inline
+from truthful.charts.earnings import Earned, Earnings
+from truthful.charts.errors import Errors
 from truthful.charts.forest import Effect, Forest
 from truthful.charts.frontier import draw_frontier
 from truthful.charts.lies import Lie, Lies
@@ -12,7 +14,10 @@ from truthful.charts.rates import Rates
 __all__ = [
     "BestReports",
     "Chart",
+    "Earned",
+    "Earnings",
     "Effect",
+    "Errors",
     "Forest",
     "Lie",
     "Lies",

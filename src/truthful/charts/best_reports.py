@@ -74,12 +74,4 @@ class BestReports:
         name = house.fitted(self.response, 30)
         axes.set_xlabel(f"True answer, “{name}”")
         axes.set_ylabel("Report")
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(-0.01, 1.01),
-            frameon=False,
-            borderaxespad=0,
-            labelspacing=0.3,
-            handlelength=2.8,
-            reverse=True,
-        )
+        house.legend(axes, reverse=True)

@@ -16,6 +16,7 @@ from truthful.files import write_atomically
 from truthful.words import to_within
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
@@ -133,6 +134,19 @@ def ticks(low: float, high: float) -> list[float]:
 def label(axis: Axis, width: float) -> None:
     """Plain digits at the ticks, as many as a range of this width needs, never an offset or a power of ten."""
     axis.set_major_formatter(lambda value, place: to_within(value, width).replace("-", "−"))
+
+
+def legend(axes: Axes, reverse: bool = False) -> None:
+    """The names of all that is drawn, in lines above the axes, where they cover nothing."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+        frameon=False,
+        borderaxespad=0.2,
+        labelspacing=0.3,
+        handlelength=2.8,
+        reverse=reverse,
+    )
 
 
 def plain(value: float) -> str:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truthful.charts import house
+from truthful.charts.bars import across, bars
 from truthful.check import Floats
 from truthful.words import money
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BINS = 20
 #: The shares of people of whom the table tells what they get at most.
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -46,39 +46,7 @@ class Payments:
     def paint(self, figure: Figure) -> None:
         """Bars of the share of people, and the median."""
         axes = figure.add_axes((0.13, 0.165, 0.84, 0.72))
-        low, high = float(self.payments.min()), float(self.payments.max())
-        if not high > low:  # all the same: one bar in the middle
-            low, high = low - 0.01 * max(low, 0.01), high + 0.01 * max(high, 0.01)
-        counts, edges = np.histogram(self.payments, BINS, (low, high))
-        shares = counts / len(self.payments)
-        axes.bar(
-            edges[:-1],
-            shares,
-            np.diff(edges),
-            align="edge",
-            color=house.BLUE,
-            edgecolor="white",
-            linewidth=0.8,
-        )
-        median = dict(self.quantiles)[0.5]
-        axes.axvline(median, color=house.ORANGE, linewidth=2)
-        axes.set_ylim(0, 1.2 * shares.max())
-        right = median > (low + high) / 2
-        axes.annotate(
-            f"half get {money(median, self.currency)} or less",
-            (median, 0.98),
-            xycoords=("data", "axes fraction"),
-            xytext=(-6 if right else 6, 0),
-            textcoords="offset points",
-            ha="right" if right else "left",
-            va="top",
-            fontweight="bold",
-        )
-        axes.locator_params(axis="x", nbins=7)
-        axes.locator_params(axis="y", nbins=5)
-        house.label(axes.xaxis, high - low)
-        axes.yaxis.set_major_formatter(lambda share, place: f"{100 * share:g}%")
-        axes.tick_params(length=0, pad=5)
-        axes.grid(False, axis="x")
+        ends, median = bars(axes, self.payments), dict(self.quantiles)[0.5]
+        across(axes, median, f"half get {money(median, self.currency)} or less", ends)
         axes.set_xlabel(f"Payment, {self.currency}")
         axes.set_title("Share of people", loc="left", fontsize=house.TEXT, pad=8)

@@ -89,20 +89,12 @@ class Rates:
             axis.set_ticks(places, [house.plain(place) for place in places])
             axis.set_ticks([], minor=True)
         axes.tick_params(length=0, pad=5)
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(-0.01, 0.98),
-            frameon=False,
-            fontsize=house.SMALL,
-            borderaxespad=0,
-            labelspacing=0.25,
-            handlelength=2.6,
-        )
+        house.legend(axes)
         axes.annotate(
             words,
             (0, 1),
             xycoords="axes fraction",
-            xytext=(0, 35),
+            xytext=(0, 38),
             textcoords="offset points",
             fontweight="bold",
         )
