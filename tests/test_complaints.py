@@ -59,6 +59,18 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             "study: beliefs.prior_sd is 1e-07, below 0.001 of its bound R = 0.6, too narrow",
         ),
         (
+            {"response__name": "sp\0end"},
+            r"study: response.name: 'sp\x00end' holds a NUL character, which",
+        ),
+        (
+            {"features": [AGE, {**AGE, "name": "\0"}]},
+            r"study: features[1].name: '\x00' holds a NUL character, which",
+        ),
+        (
+            {"features": [{"name": "region", "levels": ["north", "south\0"]}]},
+            r"study: features[0].levels[1]: 'south\x00' holds a NUL character, which",
+        ),
+        (
             {"features": [{**AGE, "low": 90, "high": 18}]},
             "study: features[0].low is 90, not below high = 18. Feature 'age'",
         ),

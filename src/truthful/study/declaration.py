@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from truthful.check import Floats
 from truthful.costs import EmpiricalCosts
@@ -21,15 +29,28 @@ Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
+
+def _without_nul(word: str) -> str:
+    if "\0" in word:
+        raise InputError(
+            f"{word!r} holds a NUL character, which files and arrays do not keep, so no record could match. "
+            "Leave it out."
+        )
+    return word
+
+
+#: What is looked for in people's files: the name of a column, a level.
+Word = Annotated[Text, AfterValidator(_without_nul)]
+
 # Ends of a declared range at most this large and its width at least its inverse: squares of either stay numbers.
 LARGEST = 1e50
 # Standard deviations from this share of their bound on: own predictions then keep nine digits wherever a report lies.
 NARROWEST = 1e-3
 
 PLAYER = "player"
+"""The column of a file of reports that identifies people."""
 # Other columns of receipts and coefficients: no feature may have their names.
 RESERVED = (PLAYER, INTERCEPT, "group", "payment")
-"""The column of a file of reports that identifies people."""
 
 
 class Section(BaseModel):
@@ -41,7 +62,7 @@ class Section(BaseModel):
 class Response(Section):
     """The sensitive, self-reported number. Its range is public."""
 
-    name: Text
+    name: Word
     low: Number
     high: Number
     question: Text | None = None
@@ -55,10 +76,10 @@ class Response(Section):
 class Feature(Section):
     """A verified fact about a player: a number in a public range, or one of several levels."""
 
-    name: Text
+    name: Word
     low: Number | None = None
     high: Number | None = None
-    levels: tuple[Text, ...] | None = None
+    levels: tuple[Word, ...] | None = None
 
     @field_validator("levels", mode="before")
     @classmethod
