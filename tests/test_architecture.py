@@ -100,9 +100,9 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("charts",),
     # report
     ("observations", "promises", "report.effects", "report.markup", "report.predicted"),
-    ("report.assumed", "report.shown"),
+    ("report.assumed", "report.shown", "report.simulated"),
     ("report.page",),
-    ("report.notice",),
+    ("report.notice", "report.simulation_page"),
     ("report",),
     # settle
     ("settlement.books", "settlement.draw", "settlement.ledger"),

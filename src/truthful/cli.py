@@ -187,6 +187,9 @@ def simulate(
     ] = None,
     on_bad: OnBad = "error",
     seed: Annotated[int, typer.Option(help="Repeat a simulation exactly.")] = 0,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write it as a page, with charts, to this .html file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the study many times with simulated people: observed next to guaranteed."""
@@ -199,6 +202,11 @@ def simulate(
     rows = None if features is None else read_features(planned.study, features, on_bad)
     with _progress(not as_json) as progress:
         simulation = simulate_studies(planned, people, runs=runs, seed=seed, features=rows, progress=progress)
+    if report is not None:
+        from truthful.files import write_atomically
+        from truthful.report import simulation_report
+
+        write_atomically(report, simulation_report(simulation))
     if as_json:
         _print_json(simulation.record())
         return
@@ -206,6 +214,8 @@ def simulate(
     from truthful.show_simulation import simulation_view
 
     show(terminal(), *simulation_view(simulation))
+    if report is not None:
+        print(f"Wrote {report}.")
 
 
 @app.command(epilog="Example: truthful settle plan.json reports.parquet --out settlement")

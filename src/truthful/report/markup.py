@@ -25,14 +25,30 @@ def paragraph(words: str, kind: str = "") -> str:
 
 def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column names its rows."""
+    return _table(caption, head, f"<tbody>\n{_rows(rows)}\n</tbody>")
+
+
+def grouped_table(
+    caption: str, head: Sequence[str], groups: Sequence[tuple[str, Sequence[Sequence[str]]]]
+) -> str:
+    """A table in parts, each under a name of its own."""
+    parts = (
+        f'<tbody>\n<tr><th scope="rowgroup" colspan="{len(head)}">{text(name)}</th></tr>\n{_rows(rows)}\n</tbody>'
+        for name, rows in groups
+    )
+    return _table(caption, head, "\n".join(parts))
+
+
+def _table(caption: str, head: Sequence[str], body: str) -> str:
     top = "".join(f'<th scope="col">{text(cell)}</th>' for cell in head)
-    lines = (
+    return f"<table>\n<caption>{text(caption)}</caption>\n<thead><tr>{top}</tr></thead>\n{body}\n</table>"
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(
         f'<tr><th scope="row">{text(first)}</th>{"".join(f"<td>{text(cell)}</td>" for cell in rest)}</tr>'
         for first, *rest in rows
     )
-    body = "\n".join(lines)
-    head_and_body = f"<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-    return f"<table>\n<caption>{text(caption)}</caption>\n{head_and_body}\n</table>"
 
 
 def figure(chart: Chart, name: str, caption: str) -> str:

@@ -1,0 +1,133 @@
+"""The parts of a simulation's report that have numbers, each chart with its own in a table."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import groupby
+
+import numpy as np
+
+from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
+from truthful.observations import EARNINGS, best_reports, beyond, earned, observations
+from truthful.report.markup import facts, figure, grouped_table, paragraph, section, table
+from truthful.simulation import Simulation
+from truthful.simulation.cast import Role
+from truthful.simulation.responses import typical_reports
+from truthful.words import number, percent, to_within
+
+#: Of the answers in the chart of best reports, every so many stands in its table.
+EVERY = 5
+
+
+def people(simulation: Simulation) -> str:
+    """The kinds of people, and how each answers."""
+    return section(
+        "Who took part",
+        paragraph(f"Invented people, {simulation.plan.players:,} in each of {simulation.runs:,} studies:"),
+        facts([(role.agent.name, _told(role)) for role in simulation.roles]),
+    )
+
+
+def _told(role: Role) -> str:
+    parameters = ", ".join(f"{name} {value}" for name, value in role.record()["parameters"].items())
+    answers = (inspect.getdoc(role.agent) or "").split("\n")[0].replace("`", "")
+    return f"{role.count:,} ({percent(role.share)}). {answers}" + (f" ({parameters})" if parameters else "")
+
+
+def observed(simulation: Simulation) -> str:
+    """The five guarantees, each with what was seen."""
+    groups = [
+        (name.capitalize(), [(row.words.capitalize(), row.observed, row.guaranteed) for row in rows])
+        for name, rows in groupby(observations(simulation), key=lambda row: row.guarantee)
+    ]
+    warned, unit = beyond(simulation), simulation.plan.study.response.name
+    return section(
+        "Observed, and guaranteed",
+        *([paragraph(warned, "banner")] if warned else []),
+        grouped_table("The five guarantees", ("Number", "Observed", "Guaranteed"), groups),
+        paragraph(
+            f"Errors and predictions are in units of “{unit}”. After ± stands the standard error of what was observed: "
+            "chance alone moves it by about twice as much. Privacy cannot be seen in answers and payments; "
+            "truthful audit attacks it.",
+            "note",
+        ),
+    )
+
+
+def errors(simulation: Simulation) -> str:
+    """How far the published coefficients were off, study by study."""
+    study, promised = simulation.plan.study, simulation.plan.guarantees.accuracy.rmse
+    off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
+    shown = Errors(off, promised, study.response.name)
+    return section(
+        "How far studies were off",
+        figure(
+            shown,
+            "errors",
+            "How far the published coefficients of each study were from the true ones, all coefficients together. The "
+            "guarantee is about the root of the mean square, not about every single study.",
+        ),
+        table(
+            "Errors of the coefficients",
+            ("Share of studies", "Off by at most"),
+            [(f"{share:.0%}", number(error)) for share, error in shown.quantiles],
+        ),
+    )
+
+
+def payments(simulation: Simulation) -> str:
+    """How payments spread over people, all studies together."""
+    currency = simulation.plan.study.currency
+    paid = np.concatenate([run.payments for run in simulation.studies])
+    shown, width = Payments(paid, currency, "What people were paid"), float(np.ptp(paid))
+    return section(
+        "What people were paid",
+        figure(shown, "payments", "Payments of everybody in all studies, honest or not."),
+        table(
+            "Payments",
+            ("Share of people", "Get at most"),
+            [(f"{share:.0%}", f"{to_within(most, width)} {currency}") for share, most in shown.quantiles],
+        ),
+    )
+
+
+def earnings(simulation: Simulation) -> str:
+    """What honest people and liars earned."""
+    currency = simulation.plan.study.currency
+    shown = Earnings([Earned(one.agent, one.payment, one.gain) for one in simulation.earnings], currency)
+    return section(
+        "What honest people and liars earned",
+        figure(
+            shown,
+            "earnings",
+            "Means over all studies, with 95% intervals. On the right is what lies added to payments: each liar's "
+            "payment less what she alone would have been paid for the truth. On the left of the line lies cost.",
+        ),
+        table(f"Earnings, {currency} a person", [name.capitalize() for name in EARNINGS], earned(simulation)),
+    )
+
+
+def responses(simulation: Simulation) -> str:
+    """The report that pays a typical person most, here and under the paper's rule."""
+    study, found = simulation.plan.study, typical_reports(simulation.plan)
+    width = float(np.ptp(found.truth))
+    columns = (found.truth, found.ours, found.papers)
+    caption = (
+        "A typical person, of whom the middle of the range is expected, and the report that pays her most on average, "
+        "for every true answer. Computed from the declared beliefs, with others telling the truth."
+    )
+    if found.within is not None:
+        caption += " The band is the guarantee: it allows for liars among the others, and for privacy that a lie saves."
+    return section(
+        "The report that pays most",
+        *(paragraph(sentence) for sentence in best_reports(simulation)),
+        figure(BestReports(found, study.response.name), "best", caption),
+        table(
+            "Best reports of a typical person",
+            ("True answer", "Pays most here", "Under the paper's rule"),
+            [
+                tuple(to_within(float(value), width) for value in row)
+                for row in zip(*(column[::EVERY] for column in columns), strict=True)
+            ],
+        ),
+    )
