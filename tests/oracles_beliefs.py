@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 
 import mpmath as mp
 import numpy as np
+from flint import arb, ctx
 from scipy import special
 
 from truthful.beliefs import Beliefs
@@ -18,44 +20,58 @@ from truthful.check import Floats
 mp.mp.dps = 30
 
 
-def prior_density(beliefs: Beliefs, u: mp.mpf) -> mp.mpf:
+def prior_density(beliefs: Beliefs, u: arb) -> arb:
     """f(u), as the specification of each prior writes it."""
-    R, d, prior = mp.mpf(beliefs.radius), beliefs.dimension, beliefs.prior
+    R, d, prior = arb(beliefs.radius), beliefs.dimension, beliefs.prior
     if not isinstance(prior, NormalBall):
-        return (R**2 - u**2) ** (mp.mpf(d - 1) / 2)
-    s = mp.mpf(prior.sd)
-    inside = mp.gammainc(mp.mpf(d - 1) / 2, 0, (R**2 - u**2) / (2 * s**2), regularized=True) if d > 1 else 1
-    return mp.exp(-(u**2) / (2 * s**2)) * inside
+        return (R**2 - u**2) ** (arb(d - 1) / 2)
+    s = arb(prior.sd)
+    inside = ((R**2 - u**2) / (2 * s**2)).gamma_lower(arb(d - 1) / 2, regularized=1) if d > 1 else 1
+    return (-(u**2) / (2 * s**2)).exp() * inside
 
 
-def noise_density(beliefs: Beliefs, z: mp.mpf) -> mp.mpf:
+def noise_density(beliefs: Beliefs, z: arb) -> arb:
     """g(z) up to a constant, for the two named laws."""
     if isinstance(beliefs.noise, TruncatedNormal):
-        return mp.exp(-((z / mp.mpf(beliefs.noise.sd)) ** 2) / 2)
-    return mp.mpf(1)
+        return (-((z / arb(beliefs.noise.sd)) ** 2) / 2).exp()
+    return arb(1)
 
 
 def own_prediction(beliefs: Beliefs, r: float, y: float) -> float:
-    """q = r ∫ u f(u) g(y - ru) du / ∫ f(u) g(y - ru) du for ψ(u) = u and y not below the lower edge."""
-    R, M, r_, y_ = mp.mpf(beliefs.radius), mp.mpf(beliefs.noise_bound), mp.mpf(r), mp.mpf(y)
-    if y_ >= R * r_ + M:  # the edge, or beyond it by a rounding
-        return float(r_ * R)
-    low, high = (mp.asin(end / R) for end in (max(-R, (y_ - M) / r_), min(R, (y_ + M) / r_)))
+    """q = r ∫ u f(u) g(y - ru) du / ∫ f(u) g(y - ru) du for ψ(u) = u and y not below the lower edge.
 
-    def weight(angle: mp.mpf) -> mp.mpf:
-        u = R * mp.sin(angle)
-        return prior_density(beliefs, u) * noise_density(beliefs, y_ - r_ * u) * mp.cos(angle)
+    In ball arithmetic of 256 bits, so that no rounding goes unseen, on panels that shrink towards the peak.
+    """
+    with ctx.workprec(256):
+        R, M, r_, y_ = arb(beliefs.radius), arb(beliefs.noise_bound), arb(r), arb(y)
+        if y_ >= R * r_ + M:  # the edge, or beyond it by a rounding
+            return float(r_ * R)
+        quarter, low, high = arb.pi() / 2, (y_ - M) / (r_ * R), (y_ + M) / (r_ * R)
+        low, high = low.asin() if low > -1 else -quarter, high.asin() if high < 1 else quarter
 
-    peak = _peak(weight, low, high)
-    top = weight(peak)  # mp.quad stops at an absolute error, so the weight is brought to the size of 1 first
-    cuts = [peak - (peak - low) / 3**k for k in range(9)] + [
-        peak + (high - peak) / 3**k for k in range(8, -1, -1)
-    ]
-    mass, moment = (
-        mp.quad(lambda angle, power=power: (R * mp.sin(angle)) ** power * weight(angle) / top, cuts)
-        for power in (0, 1)
-    )
-    return float(r_ * moment / mass)
+        def weight(angle: arb) -> arb:
+            u = R * angle.sin()
+            return prior_density(beliefs, u) * noise_density(beliefs, y_ - r_ * u) * angle.cos()
+
+        peak = _peak(weight, low, high)
+        cuts = [peak - (peak - low) / 3**k for k in range(9)] + [
+            peak + (high - peak) / 3**k for k in range(8, -1, -1)
+        ]
+        mass = moment = arb(0)
+        for start, end in itertools.pairwise(cuts):
+            for node, share in _gauss_rule():
+                angle = start + (end - start) * (1 + node) / 2
+                part = (end - start) * share * weight(angle)
+                mass, moment = mass + part, moment + part * R * angle.sin()
+        q = r_ * moment / mass
+        assert q.rad() < 1e-20
+        return float(q)
+
+
+@cache
+def _gauss_rule() -> list[tuple[arb, arb]]:
+    """Nodes and weights on [-1, 1], to the precision in force."""
+    return [arb.legendre_p_root(50, k, weight=True) for k in range(50)]
 
 
 def one_dimensional_prediction(beliefs: Beliefs, r: float, y: float) -> float:
@@ -89,7 +105,7 @@ def _tail_excess(start: mp.mpf, length: mp.mpf) -> mp.mpf:
     return moment / mass / start
 
 
-def _peak(weight: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf) -> mp.mpf:
+def _peak(weight: Callable[[arb], arb], low: arb, high: arb) -> arb:
     """Where a weight with a single peak is largest, by thirds, to 2^-17 of the support."""
     left, right = low, high
     while right - left > (high - low) / 2**17:
