@@ -14,6 +14,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("errors", "symbols", "version", "words", "files"),
     ("check",),
     # mathematics: arrays in, arrays out, randomness passed in
+    ("kernels",),
     ("moments", "groups", "noise", "lattice", "scoring", "costs"),
     ("estimators.solve", "estimators.sensitivity", "estimators.shrinkage", "estimators.least_squares"),
     ("estimators.private",),

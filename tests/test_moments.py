@@ -19,6 +19,7 @@ from truthful.errors import InputError
 from truthful.moments import (
     GRID,
     Moments,
+    Tally,
     grid_features,
     grid_responses,
     group_moments,
@@ -160,13 +161,19 @@ def test_order_splits_and_chunks_never_change_a_bit(seed: int, n: int, data: st.
     assert moments(kx[:cut], ky[:cut]) + moments(kx[cut:], ky[cut:]) == whole
 
 
-def test_chunk_length_does_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    kx, ky = records(np.random.default_rng(3), 1000, 4)
+@pytest.mark.parametrize("Y", [1.0, 256.0])
+def test_neither_panels_nor_blocks_nor_batches_change_the_sums(
+    Y: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kx, ky = records(np.random.default_rng(3), 1000, 4, Y)
     groups = np.random.default_rng(4).integers(0, 2, 1000).astype(np.uint8)
     whole = group_moments(kx, ky, groups)
-    short = [[slice(a, min(a + 7, 1000)) for a in range(b, min(b + 70, 1000), 7)] for b in range(0, 1000, 70)]
-    monkeypatch.setattr(module, "_blocks", lambda kx, ky: iter(short))
-    assert group_moments(kx, ky, groups) == whole
+    monkeypatch.setattr(module, "_exact_rows", lambda ky: (7, 70))
+    tally = Tally(4)
+    for start in range(0, 1000, 130):
+        rows = slice(start, start + 130)
+        tally.add(kx[rows], ky[rows], groups[rows])
+    assert tally.halves == whole == group_moments(kx, ky, groups)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300))

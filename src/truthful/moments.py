@@ -2,15 +2,14 @@
 
 Records are first truncated toward zero to multiples of 2⁻²⁰. Truncation keeps ‖x‖ ≤ 1 and |y| ≤ Y exactly
 true, so it costs no sensitivity, and it turns every record into integers k = 2²⁰·x. Products of such
-integers are summed by BLAS in float64 without rounding as long as every partial sum stays within 2⁵³,
-whatever the order of summation, the blocking or the number of threads; chunks are made short enough for that
-and are then added as integers.
+integers are summed in float64 without rounding as long as every partial sum stays within 2⁵³, whatever the
+order of summation; panels of rows are made short enough for that and are then added as integers.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truthful import check
+from truthful import check, kernels
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -26,8 +25,9 @@ GRID = 2**20
 PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST_DIMENSION = 4000
 LARGEST_RESPONSE_BOUND = 256
+LONGEST_PANEL = 256  # rows: with ten features a panel fits the nearest cache
 
-Integers = npt.NDArray[np.int64]
+Groups = npt.NDArray[np.uint8]
 PythonIntegers = npt.NDArray[Any]  # object arrays of Python integers: no overflow, ever
 
 
@@ -41,10 +41,18 @@ def grid_features(X: Any) -> Floats:
     X = check.matrix("features", X)
     if X.shape[1] > LARGEST_DIMENSION:
         raise InputError(f"There are {X.shape[1]} features; at most {LARGEST_DIMENSION} are possible.")
-    with np.errstate(over="ignore"):  # an infinite product is out of the ball, as it should be
-        k: Floats = np.trunc(X * GRID)
-        outside = np.flatnonzero(_square_norms(k) > PRODUCT)
-    if len(outside):
+    return on_grid(X)
+
+
+def on_grid(X: Floats) -> Floats:
+    """What `grid_features` gives, for features that are known to be numbers. Columns are contiguous."""
+    k = np.empty(X.shape, order="F")
+    for j in range(X.shape[1]):
+        kernels.truncated(np.ascontiguousarray(X[:, j]), GRID, math.inf, k[:, j])
+    squares = np.empty(len(k))
+    kernels.square_norms(k.T, squares)
+    if not kernels.within(squares, 0.0, PRODUCT):
+        outside = np.flatnonzero(squares > PRODUCT)
         k[outside] = np.trunc(_directions(X[outside]) * GRID)
     return k
 
@@ -59,17 +67,12 @@ def _directions(X: Floats) -> Floats:
     return directions
 
 
-def _square_norms(k: Floats) -> Floats:
-    """Σk² by row; sums of integers up to 2⁵³ are exact in any order, so comparing with 2⁴⁰ is exact too."""
-    squares: Floats = np.einsum("ij,ij->i", k, k)
-    return squares
-
-
 def grid_responses(y: Any, response_bound: float) -> Floats:
     """Integers k with |k| ≤ floor(2²⁰·Y) exactly: 2²⁰·y, y clipped to [−Y, Y], truncated toward zero."""
-    limit = response_limit(response_bound)
-    with np.errstate(over="ignore"):
-        return np.clip(np.trunc(check.vector("responses", y) * GRID), -limit, limit)
+    y = np.ascontiguousarray(check.vector("responses", y))
+    k = np.empty(len(y))
+    kernels.truncated(y, GRID, float(response_limit(response_bound)), k)
+    return k
 
 
 def response_limit(response_bound: float) -> int:
@@ -153,68 +156,72 @@ class Moments:
 
 def moments(kx: Floats, ky: Floats) -> Moments:
     """Exact moments of records on the grid, as `grid_features` and `grid_responses` give them."""
-    total = Moments.zero(kx.shape[1])
-    for block in _blocks(kx, ky):
-        sums = sum(_packed(kx[rows], ky[rows]) for rows in block)
-        total += _unpacked(block[-1].stop - block[0].start, np.asarray(sums).astype(object))
-    return total
+    return group_moments(kx, ky, np.zeros(len(kx), dtype=np.uint8))[0]
 
 
-def group_moments(kx: Floats, ky: Floats, groups: npt.NDArray[np.uint8]) -> tuple[Moments, Moments]:
-    """Exact moments of group 0 and of group 1, in one pass.
+def group_moments(kx: Floats, ky: Floats, groups: Groups) -> tuple[Moments, Moments]:
+    """Exact moments of group 0 and of group 1, in one pass."""
+    tally = Tally(kx.shape[1])
+    tally.add(kx, ky, groups)
+    return tally.halves
 
-    Sums are exact, so group 0 is everybody less group 1, and only one group's rows are ever copied.
+
+class Tally:
+    """Adds up the moments of group 0 and of group 1 as players come."""
+
+    def __init__(self, dimension: int) -> None:
+        self._halves = (Moments.zero(dimension), Moments.zero(dimension))
+        self._sums = np.zeros((2, dimension + 1, dimension + 1), dtype=np.int64)
+        self._counts = np.zeros(2, dtype=np.int64)
+        self._room = 1.0  # how much of int64's range is left, whatever the numbers were
+
+    @property
+    def halves(self) -> tuple[Moments, Moments]:
+        """The moments so far."""
+        more = [_unpacked(int(n), s.astype(object)) for n, s in zip(self._counts, self._sums, strict=True)]
+        return self._halves[0] + more[0], self._halves[1] + more[1]
+
+    def add(self, kx: Floats, ky: Floats, groups: Groups) -> None:
+        """Take in records on the grid, each with its group."""
+        for name, values in (("responses", ky), ("groups", groups)):
+            if len(values) != len(kx):
+                raise InputError(
+                    f"{name} has {len(values)} entries; {len(kx)} were expected, one per player."
+                )
+        columns = np.ascontiguousarray(kx.T)
+        if not kernels.whole(columns, GRID):
+            raise InputError("The features are not on the grid; pass them through grid_features first.")
+        panel, block = _exact_rows(ky)
+        for start in range(0, len(ky), block):
+            rows = slice(start, min(start + block, len(ky)))
+            self._make_room((rows.stop - start) / block)
+            kernels.add_products(columns[:, rows], ky[rows], groups[rows], panel, self._sums)
+            ones = np.count_nonzero(groups[rows])
+            self._counts += (rows.stop - start - ones, ones)
+
+    def _make_room(self, share: float) -> None:
+        if share > self._room:
+            self._halves, self._room = self.halves, 1.0
+            self._sums[:], self._counts[:] = 0, 0
+        self._room -= share
+
+
+def _exact_rows(ky: Floats) -> tuple[int, int]:
+    """How many rows are summed exactly: by float64 in a panel, by int64 in a block.
+
+    With |k| ≤ L (at least 2²⁰), sums of k_x k_x and k_x k_y over 2⁵³/(2²⁰·L) rows stay within 2⁵³, and sums of k_y², at
+    most L² each, over 2⁶²/L² rows within 2⁶².
     """
-    if len(groups) != len(kx):
-        raise InputError(f"groups has {len(groups)} entries; {len(kx)} were expected, one per player.")
-    in_ones = groups.astype(np.bool_)
-    everybody = ones = Moments.zero(kx.shape[1])
-    for block in _blocks(kx, ky):
-        whole = slice(block[0].start, block[-1].stop)
-        both = np.zeros((2, kx.shape[1] + 1, kx.shape[1] + 1), dtype=np.int64)
-        for rows in block:
-            both[0] += _packed(kx[rows], ky[rows])
-            both[1] += _packed(kx[rows].compress(in_ones[rows], axis=0), ky[rows].compress(in_ones[rows]))
-        everybody += _unpacked(whole.stop - whole.start, both[0].astype(object))
-        ones += _unpacked(int(np.count_nonzero(in_ones[whole])), both[1].astype(object))
-    return everybody - ones, ones
-
-
-def _blocks(kx: Floats, ky: Floats) -> Iterator[list[slice]]:
-    """Blocks of chunks of rows: BLAS is exact on a chunk, and int64 on a block.
-
-    With |k| ≤ L (at least 2²⁰), a chunk holds at most 2⁵³/(2²⁰·L) rows, so that sums of k_x k_x and k_x k_y
-    stay within 2⁵³; a block is short enough that sums of k_y², at most L² each, stay within 2⁶².
-    """
-    if len(ky) != len(kx):
-        raise InputError(f"responses has {len(ky)} entries; {len(kx)} were expected, one per player.")
-    largest = max(GRID, int(np.abs(ky).max(initial=0)))
+    largest = max(GRID, int(max(ky.max(initial=0), -ky.min(initial=0))))
     if largest > LARGEST_RESPONSE_BOUND * GRID:
         raise InputError(f"A response is {largest} grid steps; pass responses through grid_responses first.")
-    rows = 2**53 // (GRID * largest)
-    chunks = [slice(start, min(start + rows, len(kx))) for start in range(0, len(kx), rows)]
-    length = 2**62 // (rows * largest**2)
-    for start in range(0, len(chunks), length):
-        yield chunks[start : start + length]
-
-
-def _packed(kx: Floats, ky: Floats) -> Integers:
-    """Exact XᵀX, Xᵀy and yᵀy of one chunk: upper left, last column and last entry of one matrix."""
-    d = kx.shape[1]
-    sums = np.empty((d + 1, d + 1))
-    sums[:d, :d] = kx.T @ kx
-    sums[:d, d] = sums[d, :d] = kx.T @ ky
-    sums[d, d] = 0
-    if not (np.trace(sums) <= len(kx) * PRODUCT and np.array_equal(sums, np.trunc(sums))):
-        raise InputError("The features are not on the grid; pass them through grid_features first.")
-    packed = sums.astype(np.int64)
-    whole = ky.astype(np.int64)
-    packed[d, d] = whole @ whole
-    return packed
+    return min(LONGEST_PANEL, 2**53 // (GRID * largest)), 2**62 // largest**2
 
 
 def _unpacked(count: int, sums: PythonIntegers) -> Moments:
-    return Moments(count, sums[:-1, :-1], sums[:-1, -1], sums[-1, -1])
+    """Moments from the upper triangle of XᵀX, Xᵀy in the last column and yᵀy in the last entry."""
+    gram = np.triu(sums[:-1, :-1]) + np.triu(sums[:-1, :-1], 1).T
+    return Moments(count, gram, sums[:-1, -1], sums[-1, -1])
 
 
 def _rounded(integers: PythonIntegers) -> Floats:

@@ -1,7 +1,8 @@
 """Step 4 of Algorithm 2: what each player is paid, given the three private estimates.
 
 Every sum runs over the features in their order, one player at a time: a matrix product would round a player's
-payment by the size of the batch she comes in.
+payment by the size of the batch she comes in. The grid's step is a power of two, so that records may stay in grid steps
+until the end.
 """
 
 from __future__ import annotations
@@ -9,18 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from truthful import kernels
 from truthful.beliefs.beliefs import Beliefs, Predictor
 from truthful.check import Floats
 from truthful.estimators import Estimate
 from truthful.mechanism import Estimates, Mechanism, peer_curve
 from truthful.moments import GRID
+from truthful.moments import Groups as Groups
 
 # A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
 PAYMENT_STEPS = 1_000_000
-
-Groups = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,25 @@ class Paymaster:
 
     def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """(p, q): what each player's peers predict of her, and what her own report says they will."""
-        p, q = np.empty(len(ky)), np.empty(len(ky))
-        for group, own_prediction in enumerate(self.predictors):
-            mine = np.flatnonzero(groups == group)
-            x, y, peer = kx[mine] / GRID, ky[mine] / GRID, self.estimates.peers[1 - group]
-            r = lengths(x)
-            p[mine] = peer_prediction(self.mechanism, self.beliefs, peer, x, r)
-            q[mine] = own_prediction(r, y, noise_along(peer, x, r))
+        r, y, in_ones = lengths(kx) / GRID, ky / GRID, groups.astype(np.bool_)
+        p, scale = (
+            np.where(in_ones, *values)
+            for values in zip(*(self._against(peer, kx, r) for peer in self.estimates.peers), strict=True)
+        )
+        own, others = self.predictors
+        if own is others:
+            return p, own(r, y, scale)
+        q = np.empty(len(ky))
+        for predictor, mine in ((own, ~in_ones), (others, in_ones)):
+            q[mine] = predictor(r[mine], y[mine], scale[mine])
         return p, q
+
+    def _against(self, peer: Estimate, kx: Floats, r: Floats) -> tuple[Floats, Floats]:
+        """What this half predicts of everybody, and the scale of its noise along everybody."""
+        predicted = _along(kx, peer.theta) / GRID
+        if self.mechanism.payments == "never-negative":
+            predicted = _in_reach(predicted, self.beliefs, r)
+        return predicted, noise_along(peer, kx, GRID * r)
 
     def payments(self, kx: Floats, ky: Floats, groups: Groups) -> Floats:
         """The payments, in currency."""
@@ -57,7 +68,10 @@ def paymaster(
     """Everything needed to pay groups of so many players: the estimates and both groups' own predictions."""
     curves = [peer_curve(mechanism, beliefs, counts[1 - group]) for group in (0, 1)]
     ranges = [noise_range(estimates.peers[1 - group]) for group in (0, 1)]
-    if curves[0] == curves[1]:  # one predictor serves both groups
+    isotropic = all(low == high for low, high in ranges)
+    if curves[0] == curves[1] and (
+        ranges[0] == ranges[1] or not isotropic
+    ):  # one predictor serves both groups
         both = min(low for low, _ in ranges), max(high for _, high in ranges)
         own = beliefs.predictor(curves[0], both, sum(counts))
         return Paymaster(mechanism, beliefs, estimates, (own, own))
@@ -79,39 +93,45 @@ def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Flo
 def peer_prediction(mechanism: Mechanism, beliefs: Beliefs, peer: Estimate, x: Floats, r: Floats) -> Floats:
     """p = x·θ̂ of the other half; inside ±R‖x‖, where the truth lies, if payments are never negative."""
     p = _along(x, peer.theta)
-    if mechanism.payments == "expected":
-        return p
+    return p if mechanism.payments == "expected" else _in_reach(p, beliefs, r)
+
+
+def _in_reach(p: Floats, beliefs: Beliefs, r: Floats) -> Floats:
     limit = beliefs.radius * r
     clipped: Floats = np.clip(p, -limit, limit)
     return clipped
 
 
 def noise_along(peer: Estimate, x: Floats, r: Floats) -> Floats:
-    """The scale of a peer estimate's noise along each x: s·‖A x‖/‖x‖, where the noise in θ̂ is A v."""
-    stretched = np.sqrt(sum(_along(x, column) ** 2 for column in peer.spread.T))
+    """The scale of a peer estimate's noise along each x: s·‖xᵀA‖/‖x‖, where the noise in θ̂ is A v."""
     least, most = noise_range(peer)
+    if least == most:
+        return np.full(len(r), most)
+    stretched = np.empty(len(x))
+    kernels.stretched(_columns(x), np.ascontiguousarray(peer.spread), stretched)
     along: Floats = np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
     return along
 
 
 def noise_range(peer: Estimate) -> tuple[float, float]:
     """The least and largest that noise_along can be, over all directions."""
-    stretches = np.linalg.svd(peer.spread, compute_uv=False)
-    return float(peer.scale * stretches[-1]), float(peer.scale * stretches[0])
+    least, most = peer.stretch
+    return peer.scale * least, peer.scale * most
 
 
 def lengths(x: Floats) -> Floats:
     """‖x‖ of every row."""
-    squares = np.zeros(len(x))
-    for column in x.T:
-        squares += column * column
-    return np.sqrt(squares)
+    r = np.empty(len(x))
+    kernels.lengths(_columns(x), r)
+    return r
 
 
 def _along(x: Floats, direction: Floats) -> Floats:
     """x·direction of every row."""
-    total = np.zeros(len(x))
-    for column, weight in zip(x.T, direction, strict=True):
-        if weight != 0:
-            total += column * weight
+    total = np.empty(len(x))
+    kernels.along(_columns(x), np.ascontiguousarray(direction), total)
     return total
+
+
+def _columns(x: Floats) -> Floats:
+    return np.ascontiguousarray(x.T)

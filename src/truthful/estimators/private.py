@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 from typing import ClassVar, Protocol
 
@@ -64,6 +65,12 @@ class Estimate:
     lattice: float = 0.0
     gram_scale: float | None = None
     gram_lattice: float | None = None
+
+    @cached_property
+    def stretch(self) -> tuple[float, float]:
+        """The least and the largest factor by which `spread` changes a length."""
+        factors = np.linalg.svd(self.spread, compute_uv=False)
+        return float(factors[-1]), float(factors[0])
 
 
 class Estimator(Protocol):

@@ -27,12 +27,13 @@ from truthful.intake.records import Bad, BadRecords, Fault
 from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
 from truthful.intake.sources import listed
 from truthful.intake.stream import Reports
-from truthful.moments import grid_features, grid_responses
+from truthful.moments import grid_responses, on_grid
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
+TILE = 16_384  # rows: with ten features 1.3 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +41,42 @@ class Checked:
     """The good records of one batch.
 
     `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
-    `players`, `records`, `kx` and `ky` have one row for each good record. `records` holds the features and the
-    response in raw units, numbers as float64 and levels as text, as they are used; `kx` and `ky` are normalised
-    and on the grid of step 2⁻²⁰. `clipped` counts the numbers moved to an end of their range.
+    `players`, `records` and `values` have one row for each good record. `records` holds the features and the response
+    in raw units, numbers as float64 and levels as text, as they are used; `values` has the places of levels instead of
+    their text. `clipped` counts the numbers moved to an end of their range.
     """
 
+    study: Study
     first_row: int
     everyone: Any
     players: Any
     records: Any
-    kx: Floats
-    ky: Floats
+    values: Values
     clipped: int
+
+    @property
+    def kx(self) -> Floats:
+        """Features, normalised and on the grid of step 2⁻²⁰, one row for each good record."""
+        return self.on_grid(slice(None))[0]
+
+    @property
+    def ky(self) -> Floats:
+        """Responses, normalised and on the grid."""
+        return self.on_grid(slice(None))[1]
+
+    def tiles(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Rows with their (kx, ky), so few at a time that what is made of them stays in the processor's cache."""
+        for start in range(0, len(self.players), TILE):
+            rows = slice(start, min(start + TILE, len(self.players)))
+            yield rows, *self.on_grid(rows)
+
+    def on_grid(self, rows: slice) -> tuple[Floats, Floats]:
+        """(kx, ky) of some rows."""
+        values = {name: column[rows] for name, column in self.values.items()}
+        response = values.pop(self.study.response.name)
+        X = self.study.normalise(values, len(response))
+        y = self.study.normalise_response(response, X)
+        return on_grid(X), grid_responses(y, self.study.beliefs.response_bound)
 
 
 @dataclass(frozen=True)
@@ -121,7 +146,7 @@ class Intake:
         if bad.any():
             ids = ids.filter(pa.array(~bad))
             values = {name: column[~bad] for name, column in values.items()}
-        return Checked(first_row, everyone, ids, self._raw(values), *self._on_grid(values), clipped)
+        return Checked(self._study, first_row, everyone, ids, self._raw(values), values, clipped)
 
     def finish(self) -> Counts:
         """The account of the pass, or BadReports if there are faults that were not to be dropped."""
@@ -150,11 +175,3 @@ class Intake:
     def _raw(self, values: Values) -> Any:
         arrays = [rule.raw(values[rule.name]) for rule in self._rules]
         return pa.RecordBatch.from_arrays(arrays, names=[rule.name for rule in self._rules])
-
-    def _on_grid(self, values: Values) -> tuple[Floats, Floats]:
-        response = values[self._study.response.name]
-        X = self._study.normalise(
-            {name: values[name] for name in values if name != self._study.response.name}, len(response)
-        )
-        y = self._study.normalise_response(response, X)
-        return grid_features(X), grid_responses(y, self._study.beliefs.response_bound)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from truthful import kernels
 from truthful.check import Floats
 from truthful.intake.columns import level_places, level_text, missing_number, missing_text, numbers
 from truthful.intake.duplicates import Repeats
@@ -36,9 +37,11 @@ class NumberRule:
 
     def read(self, column: Any) -> tuple[Floats, list[Fault]]:
         """The values, NaN where there is none, and the faults."""
-        values = numbers(column)
+        values = np.ascontiguousarray(numbers(column))
+        if kernels.within(values, self.low, self.high):
+            return values, []
         inside = (values >= self.low) & (values <= self.high)  # neither NaN nor infinity is inside
-        return values, [] if inside.all() else self._faults(column, values, inside)
+        return values, self._faults(column, values, inside)
 
     def clip(self, values: Floats) -> Floats:
         """The values moved into the range."""
@@ -123,6 +126,8 @@ class BallRule:
 
     def faults(self, values: Values) -> list[Fault]:
         """Records out of the ball. A norm is NaN, and not told, where a feature is missing or no number."""
+        if kernels.in_unit_ball(np.stack([values[name] for name in self.names])):
+            return []
         norms = self._norms(values)
         outside = norms > 1 + NORM_SLACK
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from truthful import kernels
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -52,10 +53,9 @@ class Numeric:
         """What a unit of the code's coefficient adds to the raw intercept."""
         return np.array([-(self.low + self.high) / (self.high - self.low)])
 
-    def encode(self, values: Any) -> Floats:
-        v = np.asarray(values, dtype=np.float64)
-        # In this order the ends of the range are coded as exactly -1 and 1.
-        return np.asarray(((2.0 * v - self.low - self.high) / (self.high - self.low))[:, None])
+    def encode(self, values: Any, scale: float, out: Floats) -> None:
+        """The code of every value, over the scale, into the row of `out`."""
+        kernels.coded(np.ascontiguousarray(values, dtype=np.float64), self.low, self.high, scale, out[0])
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
         """The code's coefficient, and the constant that goes with it, for a raw coefficient."""
@@ -83,8 +83,8 @@ class AsGiven:
     def shift(self) -> Floats:
         return np.zeros(1)
 
-    def encode(self, values: Any) -> Floats:
-        return np.asarray(values, dtype=np.float64)[:, None]
+    def encode(self, values: Any, scale: float, out: Floats) -> None:
+        np.divide(np.asarray(values, dtype=np.float64), scale, out=out[0])
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
         return effects, 0.0
@@ -114,8 +114,10 @@ class Levels:
     def shift(self) -> Floats:
         return np.zeros(self.columns)
 
-    def encode(self, values: Any) -> Floats:
-        return np.asarray(self.effects[self.positions(values)])
+    def encode(self, values: Any, scale: float, out: Floats) -> None:
+        places = self.positions(values)
+        for codes, row in zip(self.effects.T / scale, out, strict=True):
+            np.take(codes, places, out=row, mode="clip")  # places are checked; clipping is numpy's fast way
 
     def positions(self, values: Any) -> np.ndarray[Any, Any]:
         """The place of each value in the list of levels: integers are places already, text is looked up."""
@@ -185,11 +187,11 @@ class Encoding:
             raise InputError(
                 f"The column {missing[0]!r} is missing; there are {', '.join(columns) or 'none'}."
             )
-        X = np.empty((_rows(columns, rows), self.dimension))
+        X = np.empty((_rows(columns, rows), self.dimension), order="F")
         if self.intercept:
             X[:, 0] = 1.0 / self.scale
         for feature, place in zip(self.features, self.slices, strict=True):
-            X[:, place] = feature.encode(columns[feature.name]) / self.scale
+            feature.encode(columns[feature.name], self.scale, X[:, place].T)
         return X
 
     @cached_property

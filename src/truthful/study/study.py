@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from truthful import check
+from truthful import check, kernels
 from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
@@ -204,9 +204,11 @@ class Study:
 
     def normalise_response(self, raw: npt.ArrayLike, X: Floats) -> Floats:
         """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
-        low, high = self.response.low, self.response.high
-        y: Floats = (2.0 * np.asarray(raw, dtype=np.float64) - low - high) / (high - low) * self.half_range
-        return y - self._centre_prediction(X)
+        values = np.ascontiguousarray(raw, dtype=np.float64)
+        y = np.empty(len(values))
+        kernels.coded(values, self.response.low, self.response.high, 1.0, y)
+        y *= self.half_range
+        return y - self._centre_prediction(X) if self.centre.any() else y
 
     def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
         """Raw responses for y: the inverse of `normalise_response`."""
