@@ -161,7 +161,8 @@ def _number(found: Found) -> str:
     """A mean, with its standard error."""
     if not math.isfinite(found.value):
         return NOT_KNOWN
-    error = f" ± {number(found.error, 2)}" if found.error > 0 else ""
+    # A spread of rounding errors is none.
+    error = f" ± {number(found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
     return f"{number(found.value)}{error}"
 
 

@@ -128,9 +128,10 @@ class BestResponder(Agent):
 
 @dataclass(frozen=True)
 class OptOut(Agent):
-    """Tells the truth, or stays away if taking part does not pay: if a + b(2p̄q − q²) < c·h(ε), with p̄ = q.
+    """Tells the truth, or stays away if taking part does not pay.
 
-    The paper's individual rationality, from the side of those who decide.
+    It does not if a + b(2p̄q − q²) < c·h(ε), with p̄ = q. The paper's individual rationality, from the side of those
+    who decide.
     """
 
     name: ClassVar[str] = "opt-out"

@@ -92,5 +92,6 @@ class Earnings:
 
 
 def _told(found: Found) -> str:
-    off = f" ± {number(SURELY * found.error, 2)}" if found.error > 0 else ""
+    # A spread of rounding errors is none.
+    off = f" ± {number(SURELY * found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
     return f"{number(found.value)}{off}"

@@ -17,6 +17,8 @@ from truthful.words import number, percent, to_within
 
 #: Of the answers in the chart of best reports, every so many stands in its table.
 EVERY = 5
+#: Of the earnings, what has no other place on the page: who, paid each, after privacy, over the truth.
+COLUMNS = (0, 3, 4, 5)
 
 
 def people(simulation: Simulation) -> str:
@@ -24,20 +26,33 @@ def people(simulation: Simulation) -> str:
     return section(
         "Who took part",
         paragraph(f"Invented people, {simulation.plan.players:,} in each of {simulation.runs:,} studies:"),
-        facts([(role.agent.name, _told(role)) for role in simulation.roles]),
+        facts(
+            [
+                (role.agent.name, _told(role, one.joined.value))
+                for role, one in zip(simulation.roles, simulation.earnings, strict=True)
+            ]
+        ),
     )
 
 
-def _told(role: Role) -> str:
+def _told(role: Role, joined: float) -> str:
+    """How many, how they answer by the first sentence of their kind's docstring, and with which parameters."""
     parameters = ", ".join(f"{name} {value}" for name, value in role.record()["parameters"].items())
-    answers = (inspect.getdoc(role.agent) or "").split("\n")[0].replace("`", "")
-    return f"{role.count:,} ({percent(role.share)}). {answers}" + (f" ({parameters})" if parameters else "")
+    answers = (inspect.getdoc(role.agent) or "").split("\n")[0].split(". ")[0].replace("`", "").rstrip(".")
+    came = "" if joined == role.count else f", of whom {joined:,.1f} joined on average"
+    return (
+        f"{role.count:,} ({percent(role.share)}){came}. {answers}{f' ({parameters})' if parameters else ''}."
+    )
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def observed(simulation: Simulation) -> str:
     """The five guarantees, each with what was seen."""
     groups = [
-        (name.capitalize(), [(row.words.capitalize(), row.observed, row.guaranteed) for row in rows])
+        (name.capitalize(), [(_sentence(row.words), row.observed, row.guaranteed) for row in rows])
         for name, rows in groupby(observations(simulation), key=lambda row: row.guarantee)
     ]
     warned, unit = beyond(simulation), simulation.plan.study.response.name
@@ -103,7 +118,11 @@ def earnings(simulation: Simulation) -> str:
             "Means over all studies, with 95% intervals. On the right is what lies added to payments: each liar's "
             "payment less what she alone would have been paid for the truth. On the left of the line lies cost.",
         ),
-        table(f"Earnings, {currency} a person", [name.capitalize() for name in EARNINGS], earned(simulation)),
+        table(
+            f"Earnings, {currency} a person",
+            [_sentence(EARNINGS[column]) for column in COLUMNS],
+            [[row[column] for column in COLUMNS] for row in earned(simulation)],
+        ),
     )
 
 

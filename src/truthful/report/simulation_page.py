@@ -46,7 +46,7 @@ def _again(simulation: Simulation) -> str:
     brought = simulation.features
     features = "drawn anew in every study"
     if brought.rows is not None:
-        features = f"drawn from {brought.rows:,} rows with SHA-256 {brought.sha256}, normalised"
+        features = f"drawn from {brought.rows:,} rows (features.csv), normalised of SHA-256 {brought.sha256}"
     return section(
         "How to make it again",
         paragraph(
