@@ -26,9 +26,11 @@ import library
 import typer.main
 
 from truthful import cli
-from truthful.charts import draw_frontier
+from truthful.charts import BestReports, Rates, draw_chart, draw_frontier
 from truthful.errata.page import page as errata_page
 from truthful.plan import Plan, design
+from truthful.simulation import rates
+from truthful.simulation.responses import typical_reports
 from truthful.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +40,8 @@ LIBRARY = ROOT / "docs" / "reference-library.md"
 EXAMPLES = tuple(sorted(path.parent for path in (ROOT / "examples").glob("*/study.toml")))
 ERRATA = ROOT / "docs" / "errata.md"
 CHART = ROOT / "docs" / "frontier.svg"
+RATES = ROOT / "docs" / "rates.svg"
+BEST_RESPONSE = ROOT / "docs" / "best-response.svg"
 MARKER = "python tests/pages.py`. -->\n"
 WIDTH = "100"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -142,6 +146,17 @@ def charted() -> Plan:
     return design(study, players=20_000, budget=5_000, lie=0.5)
 
 
+def best_response() -> BestReports:
+    """The reports that pay most under that plan."""
+    plan = charted()
+    return BestReports(typical_reports(plan), plan.study.response.name)
+
+
+def followed() -> Rates:
+    """The schedules of the paper's corollary on the same study; of fewer runs than usual, to be drawn in seconds."""
+    return Rates(rates(charted().study, runs=20))
+
+
 def _section(name: str, command: Any) -> str:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     usage = " ".join([name, *map(_placeholder, arguments), "[OPTIONS]"])
@@ -218,6 +233,8 @@ if __name__ == "__main__":
         (directory / "README.md").write_text(text.replace(ran.shown, ran.output), encoding="utf-8")
     ERRATA.write_text(errata_page(), encoding="utf-8")
     draw_frontier(charted(), CHART)
+    draw_chart(best_response(), BEST_RESPONSE)
+    draw_chart(followed(), RATES)
     for path, generated in ((COMMANDS, reference()), (LIBRARY, library.reference())):
         head, _, _ = path.read_text(encoding="utf-8").partition(MARKER)
         path.write_text(f"{head}{MARKER}\n{generated}", encoding="utf-8")
