@@ -146,6 +146,12 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors, target
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/security.md", "docs/index.md"])
+def test_whoever_asks_whether_it_holds_is_led_to_the_auditor_and_the_laboratory(page: str) -> None:
+    for target in ("auditing.md", "laboratory.md"):
+        assert re.search(rf"\]\((docs/)?{target}\)", pages.read(page)), target
+
+
 def test_the_table_of_notation_is_the_one_of_the_code() -> None:
     wanted = [[s.paper, s.meaning, f"`{s.formula}`", f"`{s.door}`"] for s in SYMBOLS]
     assert rows("docs/theory.md", "Notation") == wanted
