@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from truthful.check import Floats
 from truthful.noise import normal_mixture
@@ -36,12 +36,13 @@ class ErrorLaw:
     def half_width(self, level: float) -> float:
         """The h with P(|error| ≤ h) ≥ level; equality when there is no bias."""
         variances, weights = self._variance_law()
-        largest = float(np.sqrt(variances.max()))
+        deviations = np.sqrt(variances)
+        largest = float(deviations.max())
         if largest == 0.0:
             return self.bias_bound
 
         def excess(h: float) -> float:
-            return float(weights @ stats.norm.sf(h / np.sqrt(variances))) - (1.0 - level) / 2
+            return float(weights @ special.ndtr(-h / deviations)) - (1.0 - level) / 2
 
         return float(optimize.brentq(excess, 0.0, 40.0 * largest, xtol=1e-12 * largest)) + self.bias_bound
 
