@@ -92,7 +92,8 @@ def take_in(
 
 
 def one_pass(reports: Any, intake: Intake) -> tuple[list[Checked], Intake]:
-    return list(intake.batches(reports)), intake
+    intake.open(reports)
+    return [batch for piece in reports.pieces() for batch in intake.batches(piece)], intake
 
 
 def _repeats(reports: Any, batches: list[Checked]) -> Repeats:

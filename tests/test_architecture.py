@@ -73,7 +73,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("errata", "errata.page"),
     # collect
     ("intake.sources", "intake.columns", "intake.records"),
-    ("intake.disk", "intake.frames", "intake.duplicates"),
+    ("intake.pieces", "intake.frames", "intake.duplicates"),
+    ("intake.disk",),
     ("intake.stream", "intake.rules"),
     ("intake.intake",),
     ("intake.features",),
@@ -106,7 +107,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("report.notice", "report.simulation_page"),
     ("report",),
     # settle
-    ("settlement.books", "settlement.draw", "settlement.ledger"),
+    ("settlement.books", "settlement.draw", "settlement.ledger", "settlement.engines", "settlement.tasks"),
     ("settlement.once", "settlement.passes"),
     ("settlement.settlement",),
     ("settlement",),

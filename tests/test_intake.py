@@ -240,8 +240,9 @@ from truthful.intake import Intake, report_columns
 from truthful.intake.stream import open_reports
 with open_reports(sys.argv[2], report_columns(GAMBLING)) as reports, Duplicates(in_memory=500_000) as duplicates:
     intake = Intake(GAMBLING)
-    for checked in intake.batches(reports):
-        duplicates.add(player_hashes(checked.everyone, KEY))
+    for piece in reports.pieces():
+        for checked in intake.batches(piece):
+            duplicates.add(player_hashes(checked.everyone, KEY))
     assert len(duplicates.repeated()) == 0
     assert intake.finish().kept == reports.rows
 # Not getrusage: its peak is inherited from the process that started this one.

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from commands import Run
 from studies import DESIGNED, OBSERVED, UNIT_BALL, people, planned, saved_study
-from test_cli import Run, run
 
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -23,7 +23,6 @@ from truthful.plan import Plan
 from truthful.simulation import simulate
 from truthful.study import Study
 
-__all__ = ["run"]
 ONLY_MEAN = OBSERVED.replace(
     OBSERVED[OBSERVED.index("[[features]]") : OBSERVED.index("[design]")], ""
 ).replace("least_eigenvalue = 0.08", "least_eigenvalue = 1.0")
@@ -97,7 +96,9 @@ def test_the_record_names_the_features_that_were_used() -> None:
 def settled_features(study: Study, table: Any) -> Floats:
     """The features that a settlement of these reports computes with."""
     with open_reports(table, report_columns(study)) as opened:
-        return np.concatenate([batch.kx for batch in Intake(study).batches(opened)]) / GRID
+        return (
+            np.concatenate([b.kx for piece in opened.pieces() for b in Intake(study).batches(piece)]) / GRID
+        )
 
 
 @pytest.mark.parametrize("text", [OBSERVED, DESIGNED, UNIT_BALL])

@@ -164,3 +164,14 @@ def _add_panel(held: Floats, rows: int, sums: Integers) -> None:
                 sums[second, b] += np.int64(s10)
                 if last > b:
                     sums[second, last] += np.int64(s11)
+
+
+@_each
+def total_steps(payments: Floats, steps: float) -> tuple[np.int64, np.int64]:
+    """The total in whole steps, as (high, low) with total = high·2³² + low."""
+    high = low = np.int64(0)
+    for i in range(len(payments)):
+        paid = np.int64(np.rint(payments[i] * steps))
+        high += paid >> 32
+        low += paid & 0xFFFFFFFF
+    return high, low

@@ -48,10 +48,10 @@ def on_grid(X: Floats) -> Floats:
     """What `grid_features` gives, for features that are known to be numbers. Columns are contiguous."""
     k = np.empty(X.shape, order="F")
     for j in range(X.shape[1]):
-        kernels.truncated(np.ascontiguousarray(X[:, j]), GRID, math.inf, k[:, j])
+        kernels.truncated(np.ascontiguousarray(X[:, j]), float(GRID), math.inf, k[:, j])
     squares = np.empty(len(k))
     kernels.square_norms(k.T, squares)
-    if not kernels.within(squares, 0.0, PRODUCT):
+    if not kernels.within(squares, 0.0, float(PRODUCT)):
         outside = np.flatnonzero(squares > PRODUCT)
         k[outside] = np.trunc(_directions(X[outside]) * GRID)
     return k
@@ -71,7 +71,7 @@ def grid_responses(y: Any, response_bound: float) -> Floats:
     """Integers k with |k| ≤ floor(2²⁰·Y) exactly: 2²⁰·y, y clipped to [−Y, Y], truncated toward zero."""
     y = np.ascontiguousarray(check.vector("responses", y))
     k = np.empty(len(y))
-    kernels.truncated(y, GRID, float(response_limit(response_bound)), k)
+    kernels.truncated(y, float(GRID), float(response_limit(response_bound)), k)
     return k
 
 
@@ -189,7 +189,7 @@ class Tally:
                     f"{name} has {len(values)} entries; {len(kx)} were expected, one per player."
                 )
         columns = np.ascontiguousarray(kx.T)
-        if not kernels.whole(columns, GRID):
+        if not kernels.whole(columns, float(GRID)):
             raise InputError("The features are not on the grid; pass them through grid_features first.")
         panel, block = _exact_rows(ky)
         for start in range(0, len(ky), block):

@@ -13,12 +13,10 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from truthful.errors import InputError
+from truthful.intake.pieces import RowGroups, open_parquet, split
 from truthful.intake.sources import BATCH_ROWS, CSV_BLOCK, extra_columns, file_fingerprint, listed, readable
-
-PARQUET_BUFFER = 1 << 20  # bytes buffered per column, so that a huge row group is never held whole
 
 
 @dataclass(frozen=True)
@@ -97,26 +95,43 @@ class ParquetFiles:
 
     path: Path
     columns: tuple[str, ...]
-    rows: int = field(init=False)
+    files: dict[Path, Any] = field(init=False)  # with what their footers say
     extra: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        rows, extra = 0, dict[str, None]()
+        files, extra = {}, dict[str, None]()
         for path in self._paths():
-            with _parquet(path) as file:
+            with open_parquet(str(path), path.name) as file:
                 extra.update(dict.fromkeys(extra_columns(file.schema_arrow.names, self.columns, path.name)))
-                rows += file.metadata.num_rows
-        object.__setattr__(self, "rows", rows)
+                files[path] = file.metadata
+        object.__setattr__(self, "files", files)
         object.__setattr__(self, "extra", tuple(extra))
 
     @property
     def where(self) -> str:
         return self.path.name
 
+    @property
+    def rows(self) -> int:
+        return sum(metadata.num_rows for metadata in self.files.values())
+
+    @property
+    def schemas(self) -> Iterator[tuple[int, Any]]:
+        first_row = 1
+        for metadata in self.files.values():
+            yield first_row, metadata.schema.to_arrow_schema()
+            first_row += metadata.num_rows
+
+    def contents(self, rows: int) -> Iterator[tuple[int, RowGroups]]:
+        for path, metadata in self.files.items():
+            sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+            for groups in split(sizes, rows):
+                content = RowGroups(str(path), groups, self.columns, path.name, metadata)
+                yield sum(sizes[i] for i in groups), content
+
     def batches(self) -> Iterator[Any]:
-        for path in self._paths():
-            with _parquet(path) as file:
-                yield from file.iter_batches(batch_size=BATCH_ROWS, columns=list(self.columns))
+        for _, content in self.contents(BATCH_ROWS):
+            yield from content.batches()
 
     def fingerprint(self) -> object:
         return [file_fingerprint(path) for path in self._paths()]
@@ -139,14 +154,3 @@ def _parts(directory: Path) -> list[Path]:
     if not paths:
         raise InputError(f"Directory {directory.name} holds no .parquet file.")
     return paths
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
-    with (
-        readable(path.name, "Parquet"),
-        pyarrow.parquet.ParquetFile(
-            str(path), pre_buffer=False, memory_map=False, buffer_size=PARQUET_BUFFER
-        ) as file,
-    ):
-        yield file

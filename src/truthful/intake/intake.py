@@ -23,6 +23,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake.columns import missing_text, player_ids
 from truthful.intake.duplicates import NO_REPEATS, Repeats
+from truthful.intake.pieces import Piece
 from truthful.intake.records import Bad, BadRecords, Fault
 from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
 from truthful.intake.sources import listed
@@ -96,7 +97,10 @@ def report_columns(study: Study) -> tuple[str, ...]:
 
 
 class Intake:
-    """One pass of checks. `repeats` are the duplicates that an earlier pass found."""
+    """One pass of checks, or the part of it that is made on one piece of the reports.
+
+    `repeats` are the duplicates that an earlier pass found; `account` is what was found so far.
+    """
 
     def __init__(
         self,
@@ -111,21 +115,23 @@ class Intake:
         self._study = study
         self._rules, self._ball_rules = rules_of(study), ball_rules_of(study)
         self._repeats = repeats
-        self._bad = BadRecords(limit)
-        self._clipped = 0
+        self.account = BadRecords(limit)
         self._where = where
         self._ignored: tuple[str, ...] = ()
 
-    def batches(self, reports: Reports) -> Iterator[Checked]:
-        """One pass over the reports. Call `finish` after it."""
+    def open(self, reports: Reports) -> None:
+        """Begin a pass over the reports. Call `finish` after it."""
         self._where, self._ignored = reports.where, reports.extra
         if reports.extra and self.on_bad == "error":
             raise InputError(
                 f"In {reports.where} there are columns the study does not have: {listed(reports.extra)}. "
                 "Leave them out, or choose on_bad='drop' or 'clip', which ignore them."
             )
-        first_row = 1
-        for batch in reports.batches():
+
+    def batches(self, piece: Piece) -> Iterator[Checked]:
+        """The good records of a piece."""
+        first_row = piece.first_row
+        for batch in piece.batches():
             yield self.check(batch, first_row)
             first_row += batch.num_rows
 
@@ -138,10 +144,10 @@ class Intake:
         if self.on_bad == "clip":
             values = self._clip(values)
             faults, clipped = without(faults, CLIPPED)
-        bad = self._bad.note(
+        bad = self.account.note(
             [*player_faults(PLAYER, missing, first_row, self._repeats), *faults], ids, first_row
         )
-        self._clipped += clipped
+        self.account.clipped += clipped
         everyone = ids.filter(pa.array(~missing)) if missing.any() else ids
         if bad.any():
             ids = ids.filter(pa.array(~bad))
@@ -150,12 +156,12 @@ class Intake:
 
     def finish(self) -> Counts:
         """The account of the pass, or BadReports if there are faults that were not to be dropped."""
-        found = self._bad
+        found = self.account
         kept = found.all_records - found.bad_records
         if (found.bad_records and self.on_bad != "drop") or not kept:
             raise found.error(self._where, self._study.path)
         bad = {str(kind): number for kind, number in found.counts.items() if number}
-        return Counts(found.all_records, kept, self._clipped, bad, self._ignored)
+        return Counts(found.all_records, kept, found.clipped, bad, self._ignored)
 
     def _read(self, batch: Any) -> tuple[Values, list[Fault]]:
         values: Values = {}

@@ -68,7 +68,10 @@ class BadRecord:
 
 
 class BadRecords:
-    """Counts every bad value and keeps the first ones, in the order of the source."""
+    """Counts every bad value and keeps the first ones, in the order of the source.
+
+    `clipped` counts the values that were moved into their range, and are bad no more.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = check.integer("limit", limit)
@@ -76,6 +79,7 @@ class BadRecords:
         self.counts: Counter[Bad] = Counter()
         self.all_records = 0
         self.bad_records = 0
+        self.clipped = 0
 
     def note(self, faults: Sequence[Fault], ids: Any, first_row: int) -> Mask:
         """Take in the faults of one batch; gives which of its records are bad."""
@@ -92,6 +96,14 @@ class BadRecords:
             places.sort(key=lambda place: place[0])
             self.first += [_told(fault, i, ids, first_row) for i, fault in places[:room]]
         return bad
+
+    def extend(self, later: BadRecords) -> None:
+        """Take in what was found in the records that follow."""
+        self.first += later.first[: self._limit - len(self.first)]
+        self.counts += later.counts
+        self.all_records += later.all_records
+        self.bad_records += later.bad_records
+        self.clipped += later.clipped
 
     def error(self, where: str, study: Path | None) -> BadReports:
         """All of it as one error; `study` is the file in which ranges are declared."""

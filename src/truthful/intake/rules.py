@@ -38,7 +38,7 @@ class NumberRule:
     def read(self, column: Any) -> tuple[Floats, list[Fault]]:
         """The values, NaN where there is none, and the faults."""
         values = np.ascontiguousarray(numbers(column))
-        if kernels.within(values, self.low, self.high):
+        if kernels.within(values, float(self.low), float(self.high)):
             return values, []
         inside = (values >= self.low) & (values <= self.high)  # neither NaN nor infinity is inside
         return values, self._faults(column, values, inside)

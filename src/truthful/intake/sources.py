@@ -19,7 +19,11 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas saves its row labels
 
 
 class Source(Protocol):
-    """Record batches that can be read again and again."""
+    """Record batches that can be read again and again.
+
+    A source that can be read at several places at once also has `contents(rows)`, pieces of about so many rows with
+    their sizes, and `schemas`, the first row and the types of each of its parts.
+    """
 
     @property
     def where(self) -> str: ...  # how messages call it
@@ -75,6 +79,8 @@ def _plain_array(array: Any, name: str, where: str) -> Any:
 def column_kind(arrow_type: Any) -> str:
     """What a column holds, as far as reports go: text, numbers, nothing at all, or something else."""
     types = pa.types
+    if types.is_dictionary(arrow_type):
+        return column_kind(arrow_type.value_type)
     if types.is_null(arrow_type):
         return "nothing"
     if types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_string_view(arrow_type):

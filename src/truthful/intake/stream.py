@@ -15,8 +15,10 @@ from typing import Any
 from truthful.errors import InputError
 from truthful.intake.disk import CsvFile, ParquetFiles
 from truthful.intake.frames import Spool, Tables, is_table
-from truthful.intake.sources import BATCH_ROWS, Source, column_kind, plain
+from truthful.intake.pieces import Content, Held, Piece
+from truthful.intake.sources import Source, column_kind
 
+PIECE_ROWS = 1 << 18
 ACCEPTED = (
     "a path to a .csv, .csv.gz or .parquet file, a directory of .parquet parts, an Arrow, pandas or polars "
     "table, a dict of arrays, or an iterator of such tables"
@@ -50,6 +52,9 @@ class Reports:
         self._source = source
         self._kinds: dict[str, str] = {}
         self._fingerprint = source.fingerprint()
+        if isinstance(source, ParquetFiles):
+            for first_row, schema in source.schemas:
+                self._check_kinds(schema, first_row - 1)
         if source.rows == 0 or not any(batch.num_rows for batch in source.batches()):
             raise InputError(f"In {self.where} there are no reports. There must be one row for each player.")
 
@@ -65,15 +70,37 @@ class Reports:
     def batches(self) -> Iterator[Any]:
         """One pass over the reports."""
         rows = 0
+        for piece in self.pieces():
+            for batch in piece.batches():
+                yield batch
+                rows += batch.num_rows
+        self.read_whole(rows)
+
+    def pieces(self, rows: int = PIECE_ROWS) -> Iterator[Piece]:
+        """The reports of one pass in pieces of about so many rows; say `read_whole` at the end of it.
+
+        What a source holds in memory or gives only in its order is read here, batch by batch, as pieces are taken.
+        """
         self._check_unchanged()
-        for batch in self._source.batches():
-            table = plain(batch, self.columns, self.where)
-            self._check_kinds(table.schema, rows)
-            for start in range(0, table.num_rows, BATCH_ROWS):
-                yield table.slice(start, BATCH_ROWS)
-            rows += table.num_rows
+        first_row = 1
+        for number, (size, content) in enumerate(self._contents(rows)):
+            yield Piece(number, first_row, content, self.columns, self.where)
+            first_row += size
+
+    def read_whole(self, rows: int) -> None:
+        """Make sure that a pass that read so many rows has seen all of an unchanged source."""
         self._check_unchanged()
         self._check_rows(rows)
+
+    def _contents(self, rows: int) -> Iterator[tuple[int, Content]]:
+        if isinstance(self._source, ParquetFiles):
+            yield from self._source.contents(rows)
+            return
+        done = 0
+        for batch in self._source.batches():
+            self._check_kinds(batch.schema, done)
+            yield batch.num_rows, Held(batch)
+            done += batch.num_rows
 
     def close(self) -> None:
         self._source.close()
@@ -88,8 +115,10 @@ class Reports:
 
     def _check_kinds(self, schema: Any, row: int) -> None:
         """The string "7" and the number 7 are different players, so one column never holds both."""
-        for name, arrow_type in zip(schema.names, schema.types, strict=True):
-            kind = column_kind(arrow_type)
+        for name in self.columns:
+            kind = column_kind(schema.field(name).type)
+            if kind == "other":
+                continue  # told when it is read
             known = kind if kind == "nothing" else self._kinds.setdefault(name, kind)
             if kind != known:
                 raise InputError(

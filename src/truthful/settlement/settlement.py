@@ -29,8 +29,10 @@ from truthful.release import Receipt, Release, find_receipt, publish
 from truthful.report import report_or_notice
 from truthful.settlement.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing, replay
+from truthful.settlement.engines import Threads
 from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
-from truthful.settlement.passes import Paid, RowsDone, Statistics, gather, pay
+from truthful.settlement.passes import RowsDone, Statistics, gather, pay
+from truthful.settlement.tasks import Paid
 
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
@@ -93,7 +95,7 @@ def settle(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
             "Plan with never-negative payments, or give a seed to rehearse."
         )
-    target = None if out is None else open_target(Path(out))
+    target, engine = None if out is None else open_target(Path(out)), Threads()
     with (
         open_account(plan, seed is not None) as account,
         nullcontext() if target is None else target.claimed(),
@@ -103,7 +105,7 @@ def settle(
         bits = SystemBits() if seed is None else SeededBits(seed)
         key = bits.bits(128).to_bytes(16, "little") if pending is None else bytes.fromhex(pending.key)
         with open_reports(reports, report_columns(plan.study)) as source:
-            statistics = gather(source, plan.study, key, on_bad, _stage(progress, "statistics"))
+            statistics = gather(source, plan.study, key, on_bad, engine, _stage(progress, "statistics"))
             _require_settleable(plan, statistics)
             if pending is None:
                 draw, estimates = _draw(plan, statistics, bits, seed)
@@ -115,7 +117,9 @@ def settle(
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
             with memory if target is None else FileBooks(target.unfinished) as books:
-                paid = pay(source, plan.study, statistics, master, books, _stage(progress, "payments"))
+                paid = pay(
+                    source, plan.study, statistics, master, books, engine, _stage(progress, "payments")
+                )
         release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
         summary = _summary(draw, statistics, paid, time.perf_counter() - started)
         if target is None:

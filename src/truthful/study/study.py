@@ -206,7 +206,7 @@ class Study:
         """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
         values = np.ascontiguousarray(raw, dtype=np.float64)
         y = np.empty(len(values))
-        kernels.coded(values, self.response.low, self.response.high, 1.0, y)
+        kernels.coded(values, float(self.response.low), float(self.response.high), 1.0, y)
         y *= self.half_range
         return y - self._centre_prediction(X) if self.centre.any() else y
 
