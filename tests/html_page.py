@@ -1,7 +1,9 @@
 """A page of HTML as what it says, for tests: its tags in order, every one of them closed."""
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import pairwise
 
 #: Tags that have no end. Those of SVG end with a slash, and are told apart by it.
 VOID = {"meta", "link", "img", "br", "hr", "input", "base", "embed", "source", "wbr"}
@@ -64,3 +66,44 @@ class Page(HTMLParser):
         """The element of this tag outside all charts, of which there is one."""
         (found,) = (element for element in self.all(tag) if "svg" not in element.parents)
         return found
+
+
+def check_needs_nothing(source: str) -> None:
+    """No address but the name of SVG, no script, nothing loaded; all links lead to something on the page."""
+    page = Page(source)
+    assert set(re.findall(r"\w+://[^\s\"'<]*", source)) == {"http://www.w3.org/2000/svg"}
+    assert "url(" not in re.sub(r"url\(#[\w-]+\)", "", source)
+    assert "@import" not in source
+    assert not page.all("script", "link", "img", "iframe", "object", "embed", "base", "form", "image")
+    ids = {element.attributes["id"] for element in page.elements if "id" in element.attributes}
+    for element in page.elements:
+        assert not [name for name in element.attributes if name.startswith("on") or name in ("src", "srcset")]
+        if "href" in element.attributes:
+            assert element.attributes["href"].removeprefix("#") in ids
+    for name in re.findall(r"url\(#([\w-]+)\)", source):
+        assert name in ids
+
+
+def check_reads_aloud(source: str, title: str) -> None:
+    """Language, one title and one main heading, headings that skip no level, heads of tables, charts with words."""
+    page = Page(source)
+    assert source.startswith("<!DOCTYPE html>\n")
+    assert page.one("html").attributes["lang"] == "en"
+    assert page.one("title").text == title
+    levels = [int(heading.tag[1]) for heading in page.all("h1", "h2", "h3", "h4")]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    ids = [element.attributes["id"] for element in page.elements if "id" in element.attributes]
+    assert len(ids) == len(set(ids))
+    assert all(cell.attributes["scope"] in ("row", "col", "rowgroup") for cell in page.all("th"))
+    assert all(cell.text for cell in page.all("th"))
+    assert len(page.all("caption")) == len(page.all("table"))
+    charts = page.all("svg")
+    assert len(charts) == len(page.all("figcaption"))
+    for chart in charts:
+        assert chart.attributes["role"] == "img"
+        named = chart.attributes["aria-labelledby"].split()
+        words = {element.attributes.get("id"): element.text for element in page.all("title", "desc")}
+        assert all(words[name] for name in named)
+        assert len(named) == 2
