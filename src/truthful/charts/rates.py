@@ -64,7 +64,7 @@ class Rates:
         """A panel each, one above the other, so that the players' scale is the same."""
         for row, (name, words, _) in enumerate(PANELS):
             top = self.height - row * (PANEL + WORDS) - WORDS
-            axes = figure.add_axes((0.13, (top - PANEL) / self.height, 0.84, PANEL / self.height))
+            axes = figure.add_axes((0.13, (top - PANEL) / self.height, 0.82, PANEL / self.height))
             self._panel(axes, name, words)
             axes.tick_params(axis="x", labelbottom=row == len(PANELS) - 1)
         axes.set_xlabel("Players", labelpad=4)
