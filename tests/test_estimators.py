@@ -92,7 +92,7 @@ def climb(estimator: Estimator, start: Floats, copies: int, Y: float, steps: int
 
     best, found = start, share(start)
     for step in range(steps):
-        size = 0.3 * 0.98**step * np.abs(best[:, :d]).max(axis=1, keepdims=True)
+        size = 0.3 * 0.003 ** (step / steps) * np.abs(best[:, :d]).max(axis=1, keepdims=True)
         trial = best + rng.normal(size=start.shape) * (rng.random(start.shape) < 0.5) * size
         value = share(trial)
         if value > found:
@@ -369,7 +369,10 @@ def test_impossible_estimators_are_refused_from_public_numbers(
 @pytest.mark.parametrize("d", [1, 2, 3])
 @every_estimator
 def test_a_long_directed_search_never_exceeds_the_sensitivity(name: str, d: int) -> None:
-    rng = np.random.default_rng(100 + d)
+    """From where the proof says to start; and from anywhere, if few others hold the estimate in its place."""
+    rng, estimator = np.random.default_rng(100 + d), ESTIMATORS[name](d, 1.0)
     for copies in (1, 50, 3000, 10**6):
-        for start in (rng.normal(size=(3, d + 1)), near_the_worst(name, d, copies)):
-            assert climb(ESTIMATORS[name](d, 1.0), start, copies, 1.0, steps=300, seed=copies) <= 1
+        start = near_the_worst(name, d, copies)
+        assert 0.4 < climb(estimator, start, copies, 1.0, steps=150, seed=copies) <= 1
+    for copies in (1, 50):
+        assert climb(estimator, rng.normal(size=(3, d + 1)), copies, 1.0, steps=150, seed=copies) <= 1

@@ -7,6 +7,7 @@ Two data sets are neighbours if they have as many players and differ in one play
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 
 from truthful.moments import GRID, PRODUCT, response_limit
@@ -20,6 +21,7 @@ def cross_sensitivity(response_bound: float) -> Fraction:
     return Fraction(2 * GRID * response_limit(response_bound))
 
 
+@lru_cache(maxsize=1024)  # every query of a ridge asks for it, and its numbers are public
 def minimiser_distance(radius: float | Fraction, response_bound: float, gamma: float) -> Fraction:
     """An upper bound on the distance of two ridge minimisers over ‖θ‖ ≤ R whose data differ in one record.
 
@@ -58,6 +60,7 @@ def _sqrt_below(x: Fraction) -> Fraction:
     return Fraction(isqrt((x.numerator << 400) // x.denominator), 2**200)
 
 
+@lru_cache(maxsize=1024)
 def sqrt_above(x: Fraction) -> Fraction:
     """√x rounded up, by at most 2⁻²⁰⁰."""
     return _sqrt_below(x) + Fraction(1, 2**200)
