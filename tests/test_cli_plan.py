@@ -4,9 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from test_cli import Run, here, run
-
-__all__ = ["here", "run"]
+from commands import Run
 
 BIG = ["plan", "study.toml", "--players", "20000", "--budget", "5000"]
 

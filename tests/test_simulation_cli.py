@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli import Run, here, run
+from commands import Run
 
 from truthful.plan import Plan
 from truthful.simulation import simulate
-
-__all__ = ["here", "run"]
 
 
 def test_the_same_command_shows_the_same_studies(here: Path, run: Run) -> None:

@@ -1,0 +1,89 @@
+"""Every command explains itself, and does what its help says."""
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from commands import Ran, Run
+
+from truthful import cli
+from truthful.mechanism import Mechanism
+from truthful.plan import ABSENT_SHARE, design
+from truthful.version import __version__
+
+
+def commands() -> dict[str, Any]:
+    group = typer.main.get_command(cli.app)
+    return dict(group.commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_argument_and_option_has_help(name: str) -> None:
+    command = commands()[name]
+    assert command.help
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_help_is_shown_for_everything(run: Run) -> None:
+    assert set(commands()) == {
+        "new",
+        "plan",
+        "simulate",
+        "settle",
+        "report",
+        "verify",
+        "receipt",
+        "audit",
+        "demo",
+        "errata",
+        "symbols",
+    }
+    for name in commands():
+        shown = run(name, "--help")
+        assert shown.code == 0
+        assert f"Usage: truthful {name}" in shown.out
+        assert f"Example: truthful {name}" in re.sub(r"\s+", " ", shown.out)
+        assert run(name, "-h").out == shown.out
+
+
+def test_every_command_prints_json() -> None:
+    for command in commands().values():
+        assert "--json" in {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_example_of_every_command_runs(name: str, settled: Path, run: Run) -> None:
+    example = commands()[name].epilog.removeprefix("Example: ")
+    program, *arguments = shlex.split(example)
+    assert program == "truthful"
+    if name == "settle":
+        (settled / "settlement").rename(settled / "earlier")
+        (settled / "ledger.json").unlink()
+    assert run(*arguments).code == 0
+
+
+def test_the_defaults_of_the_command_are_those_of_the_library() -> None:
+    shown, library = inspect.signature(cli.plan).parameters, inspect.signature(design).parameters
+    assert [
+        name for name, option in shown.items() if name in library and option.default != library[name].default
+    ] == []
+    fields = Mechanism.__dataclass_fields__
+    for name in ("rule", "payments"):
+        assert shown[name].default == fields[name].default
+    for name in ("public_share", "gram_share"):
+        assert f"with --score-weight, {fields[name].default}." in option_help(name)
+    assert f"with --score-weight, {ABSENT_SHARE}." in option_help("absent_share")
+
+
+def option_help(name: str) -> str:
+    (option,) = [parameter for parameter in commands()["plan"].params if parameter.name == name]
+    return str(option.help)
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    assert run("--version") == Ran(0, f"truthful {__version__}\n", "")

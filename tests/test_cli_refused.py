@@ -1,0 +1,180 @@
+"""What commands refuse: in one message, with the right exit code, and nothing written."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import PLAN, Run
+
+from truthful.plan import design
+
+GOOD = "p-{i},3.0,north,50.0"
+BAD_ROWS = {
+    "no player": (",3.0,north,50.0", "The player id is missing"),
+    "duplicate": ("p-1,3.0,north,50.0", "p-1"),
+    "missing feature": ("p-x,,north,50.0", "price"),
+    "missing level": ("p-x,3.0,,50.0", "region"),
+    "missing response": ("p-x,3.0,north,", "spend"),
+    "text for a number": ("p-x,cheap,north,50.0", "'cheap'"),
+    "text for the response": ("p-x,3.0,north,lots", "'lots'"),
+    "not a number": ("p-x,nan,north,50.0", "price"),
+    "infinite": ("p-x,3.0,north,inf", "spend"),
+    "feature out of range": ("p-x,9.5,north,50.0", "9.5"),
+    "response out of range": ("p-x,3.0,north,-1", "-1"),
+    "unknown level": ("p-x,3.0,west,50.0", "'west'"),
+}
+
+
+def csv(*rows: str, header: str = "player,price,region,spend") -> str:
+    good = [GOOD.format(i=i) for i in range(100)]
+    return "\n".join([header, *good, *rows]) + "\n"
+
+
+@pytest.mark.parametrize("kind", BAD_ROWS)
+def test_a_bad_record_is_told_with_its_row_and_nothing_is_released(here: Path, run: Run, kind: str) -> None:
+    row, shown = BAD_ROWS[kind]
+    Path("bad.csv").write_text(csv(row))
+    told = run("settle", "plan.json", "bad.csv", "--out", "o")
+    assert told.code == 2
+    assert told.err.startswith("Error: In bad.csv, row 101: ")
+    assert shown in told.err
+    assert not Path("o").exists()
+    assert not Path("ledger.json").exists()
+
+
+def test_all_bad_records_are_told_in_one_report_with_the_option_that_helps(here: Path, run: Run) -> None:
+    rows = [row.replace("p-x", f"p-x{place}") for place, (row, _) in enumerate(BAD_ROWS.values())]
+    Path("bad.csv").write_text(csv(*rows))
+    told = run("settle", "plan.json", "bad.csv", "--out", "o")
+    assert told.code == 2
+    for _, shown in BAD_ROWS.values():
+        assert shown in told.err
+    assert "there are 12 bad values, in 12 of 112 records" in told.err
+    assert "--on-bad drop" in told.err
+    assert "on_bad=" not in told.err
+    assert not Path("o").exists()
+    assert run("settle", "plan.json", "bad.csv", "--out", "o", "--on-bad", "drop").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "empty.csv is empty"),
+        ("header.csv", b"player,price,region,spend\n", "there are no reports"),
+        ("columns.csv", b"player,price,spend\np-1,3.0,50.0\n", "region"),
+        ("extra.csv", b"player,price,region,spend,age\np-1,3.0,north,50,9\n", "age"),
+        ("ragged.csv", b"player,price,region,spend\np-1,3.0\n", "ragged.csv"),
+        ("binary.csv", bytes(range(256)), "binary.csv"),
+        ("broken.parquet", b"PAR1 and then nothing", "broken.parquet"),
+        ("reports.txt", b"player", "of no kind that can be read"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else "",
+)
+def test_a_file_that_holds_no_reports_is_told(
+    here: Path, run: Run, name: str, content: bytes, message: str
+) -> None:
+    Path(name).write_bytes(content)
+    told = run("settle", "plan.json", name, "--out", "o")
+    assert told.code == 2
+    assert told.err.startswith("Error: ")
+    assert message in told.err
+    assert not Path("o").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["settle", "nope.json", "reports.csv", "--out", "o"], 2, "There is no plan at 'nope.json'"),
+        (["settle", ".", "reports.csv", "--out", "o"], 2, "Is a directory"),
+        (["settle", "study.toml", "reports.csv", "--out", "o"], 2, "study.toml is not a plan"),
+        (["settle", "plan.json", "nope.csv", "--out", "o"], 2, "There is no file 'nope.csv'"),
+        (["settle", "plan.json", "reports.csv", "--out", "no/o"], 2, "does not exist"),
+        (["settle", "plan.json", "reports.csv", "--out", "."], 1, "exists already"),
+        (["settle", "plan.json", "reports.csv", "--out", "o", "--on-bad", "pray"], 2, "on_bad is 'pray'"),
+        (["settle", "plan.json", "reports.csv", "--out", "o", "--seed", "-1"], 2, "seed is -1"),
+        (["settle", "plan.json", "reports.csv", "--out", "o", "--seed", "x"], 2, "--seed"),
+        (["settle", "plan.json", "reports.csv"], 2, "Missing option '--out'"),
+        (["plan", "nope.toml", *PLAN], 2, "There is no study file 'nope.toml'"),
+        (["plan", ".", *PLAN], 2, "Is a directory"),
+        (["plan", "reports.parquet", *PLAN], 2, "is not UTF-8"),
+        (["plan", "study.toml"], 2, "A plan cannot be solved for from nothing. Give two of players, budget"),
+        (["plan", "study.toml", "--players", "500"], 2, "from players alone"),
+        (["plan", "study.toml", "--players", "500", "--score-weight", "1"], 2, "epsilon is missing"),
+        (["plan", "study.toml", *PLAN, "--budget", "5"], 2, "budget and score_weight are both given"),
+        (["plan", "study.toml", "--players", "500", "--budget", "1"], 1, "Infeasible: with 500 players"),
+        (["plan", "study.toml", "--players", "500", "--accuracy", "500"], 1, "answering with the prior mean"),
+        (["plan", "study.toml", "--players", "500", "--budget", "-1"], 2, "budget is -1"),
+        (["plan", "study.toml", *PLAN, "--chart", "frontier.pdf"], 2, "frontier.pdf"),
+        (["errata", "E99"], 2, "There is no erratum 'E99'"),
+        (["plan", "study.toml", *PLAN, "--players", "many"], 2, "--players"),
+        (["plan", "study.toml", *PLAN, "--players", "1"], 2, "players is 1"),
+        (["plan", "study.toml", *PLAN, "--epsilon", "nan"], 2, "epsilon is nan"),
+        (["plan", "study.toml", *PLAN, "--epsilon", "1e-300"], 2, "epsilon is 1e-300"),
+        (["plan", "study.toml", *PLAN, "--estimator", "magic"], 2, "choose one of known-design"),
+        (["plan", "study.toml", *PLAN, "--estimator", "ridge-ball"], 2, "needs a regularization"),
+        (["plan", "study.toml", *PLAN, "--estimator", "ridge-ball", "--regularization", "9"], 1, "unit ball"),
+        (["plan", "study.toml", *PLAN, "--base-payment", "0"], 2, "Raise base_payment to at least"),
+        (["plan", "study.toml", *PLAN, "--absent-share", "1"], 2, "absent_share is 1.0"),
+        (["plan", "study.toml", *PLAN, "--save", "no/plan.json"], 2, "cannot be written"),
+        (["plan", "study.toml", *PLAN, "--colour", "red"], 2, "No such option"),
+        (["demo", "."], 1, "exists already"),
+        (["demo", "d", "--players", "5"], 2, "players is 5; it must be at least 100"),
+        (["new", "study.toml"], 2, "cannot be made"),
+        (["dance"], 2, "No such command 'dance'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_wrong_is_told_with_the_right_exit_code(
+    here: Path, run: Run, arguments: list[str], code: int, message: str
+) -> None:
+    before = set(here.iterdir())
+    told = run(*arguments)
+    assert told.code == code
+    assert message in re.sub(r"\s+", " ", told.err)
+    assert told.out == ""
+    assert set(here.iterdir()) - before <= {here / ".ledger.lock"}
+
+
+def test_more_reports_than_planned_are_refused(here: Path, run: Run) -> None:
+    assert run("plan", "study.toml", *PLAN, "--players", "499", "--save", "small.json").code == 0
+    told = run("settle", "small.json", "reports.csv", "--out", "o")
+    assert (told.code, Path("o").exists()) == (1, False)
+    assert "There are 500 reports, but the plan is for 499 players" in told.err
+
+
+def test_a_changed_study_or_an_edited_plan_is_not_settled(here: Path, run: Run) -> None:
+    plan = json.loads(Path("plan.json").read_text())
+    plan["parameters"]["epsilon"] = 9.0
+    Path("edited.json").write_text(json.dumps(plan))
+    edited = run("settle", "edited.json", "reports.csv", "--out", "o")
+    assert (edited.code, "changed by hand" in edited.err) == (2, True)
+    Path("study.toml").write_text(Path("study.toml").read_text().replace("high = 200", "high = 201"))
+    changed = run("settle", "plan.json", "reports.csv", "--out", "o")
+    assert (changed.code, "was changed after" in changed.err) == (1, True)
+
+
+def test_a_file_without_permission_is_one_message(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied", "reports.csv")
+
+    monkeypatch.setattr("truthful.settlement.settlement.open_reports", denied)
+    told = run("settle", "plan.json", "reports.csv", "--out", "o")
+    assert (told.code, told.err) == (2, "Error: 'reports.csv': Permission denied.\n")
+
+
+def test_warnings_of_libraries_are_not_shown(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import warnings
+
+    def noisy(*arguments: Any, **options: Any) -> Any:
+        warnings.warn("something deep inside", RuntimeWarning, stacklevel=1)
+        return design(*arguments, **options)
+
+    monkeypatch.setattr("truthful.plan.design", noisy)
+    monkeypatch.setattr(sys, "warnoptions", [])
+    told = run("plan", "study.toml", *PLAN)
+    assert (told.code, told.err) == (0, "")

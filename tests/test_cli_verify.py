@@ -1,0 +1,77 @@
+"""`truthful verify` through its real entry point: what is not verified, and what cannot be."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("payment", 9.0), ("report", 1.0), ("group", None), ("features", {"price": 1.0, "region": "east"})],
+)
+def test_a_changed_receipt_is_not_verified(settled: Path, run: Run, field: str, value: Any) -> None:
+    receipt = json.loads(Path("receipt.json").read_text())
+    receipt[field] = 1 - receipt["group"] if field == "group" else value
+    Path("receipt.json").write_text(json.dumps(receipt))
+    told = run("verify", "settlement/release.json", "receipt.json")
+    assert told.code == 1
+    assert "NOT verified" in told.out
+    assert run("verify", "settlement/release.json", "receipt.json", "--json").code == 1
+
+
+def test_a_changed_release_is_an_input_error(settled: Path, run: Run) -> None:
+    release = json.loads(Path("settlement/release.json").read_text())
+    release["response"]["high"] = 300
+    Path("changed.json").write_text(json.dumps(release))
+    told = run("verify", "changed.json", "receipt.json")
+    assert told.code == 2
+    assert "it was changed" in told.err
+
+
+@pytest.mark.parametrize(
+    ("receipt", "message"),
+    [
+        (["nope.json"], "no receipt at 'nope.json'"),
+        (["."], "'.': Is a directory"),
+        (["plan.json"], "plan.json is not a receipt"),
+        (["study.toml"], "study.toml is not a receipt"),
+        (["settlement/receipts.parquet"], "Say whose with --player"),
+        (["settlement/receipts.parquet", "--player", "nobody"], "no receipt of player 'nobody' among 500"),
+        (["nope.parquet", "--player", "p-001"], "no file 'nope.parquet'"),
+        (["broken.parquet", "--player", "p-001"], "broken.parquet cannot be read as Parquet"),
+        (
+            ["settlement/payments.parquet", "--player", "p-001"],
+            "columns player, group, payment holds no receipts",
+        ),
+        (["reports.parquet", "--player", "p-001"], "price, region, spend holds no receipts"),
+        (["text.json"], "is 'much', not a number"),
+        (["level.json"], "'me'; its levels are north, south, east"),
+        (["lacking.json"], "has no feature 'price'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_bad_receipt_is_told_in_one_message(
+    settled: Path, run: Run, receipt: list[str], message: str
+) -> None:
+    Path("broken.parquet").write_bytes(Path("reports.parquet").read_bytes()[:500])
+    for name, features in {
+        "text.json": {"price": "much", "region": "east"},
+        "level.json": {"price": 2.0, "region": "me"},
+        "lacking.json": {"region": "east"},
+    }.items():
+        Path(name).write_text(
+            json.dumps({**json.loads(Path("receipt.json").read_text()), "features": features})
+        )
+    told = run("verify", "settlement/release.json", *receipt)
+    assert told.code == 2
+    assert message in told.err
+    assert told.err.startswith("Error: ")
+
+
+@pytest.mark.parametrize("release", ["nope.json", ".", "plan.json", "study.toml", "reports.parquet"])
+def test_a_bad_release_is_told_in_one_message(settled: Path, run: Run, release: str) -> None:
+    told = run("verify", release, "receipt.json")
+    assert (told.code, told.err.startswith("Error: ")) == (2, True)
