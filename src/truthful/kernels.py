@@ -48,10 +48,10 @@ def in_unit_ball(columns: Columns) -> bool:
 
 
 @_each
-def coded(values: Floats, low: float, high: float, scale: float, out: Floats) -> None:
-    """Numbers of a range as codes in [−1, 1], over the scale. In this order the ends are exactly −1 and 1."""
+def coded(values: Floats, low: float, high: float, factor: float, out: Floats) -> None:
+    """(2v − low − high)·factor: a number's place in its range."""
     for i in range(len(values)):
-        out[i] = (2.0 * values[i] - low - high) / (high - low) / scale
+        out[i] = (2.0 * values[i] - low - high) * factor
 
 
 @_each
@@ -62,13 +62,15 @@ def truncated(values: Floats, grid: float, limit: float, out: Floats) -> None:
         out[i] = math.copysign(steps, values[i])
 
 
-@_exact
-def square_norms(columns: Columns, out: Floats) -> None:
-    """Σk² of every player."""
-    out[:] = 0.0
+@_each
+def truncated_columns(columns: Columns, grid: float, out: Columns, squares: Floats) -> None:
+    """Whole multiples of 1/grid, toward zero, and Σk² of every player: an exact sum, if it is at most 2⁵³."""
+    squares[:] = 0.0
     for a in range(len(columns)):
-        for i in range(len(out)):
-            out[i] += columns[a, i] * columns[a, i]
+        for i in range(len(squares)):
+            k = math.copysign(np.floor(abs(columns[a, i] * grid)), columns[a, i])
+            out[a, i] = k
+            squares[i] += k * k
 
 
 @_each
@@ -89,6 +91,50 @@ def along(columns: Columns, direction: Floats, out: Floats) -> None:
     for a in range(len(columns)):
         for i in range(len(out)):
             out[i] += columns[a, i] * direction[a]
+
+
+@_each
+def peer_predictions(
+    columns: Columns, groups: Groups, thetas: Floats, unit: float, reach: float, r: Floats, p: Floats
+) -> None:
+    """‖x‖ of every player, and x·θ̂ of the half she is not in, thetas[1 − group], within ±reach·‖x‖.
+
+    x is the columns times the unit, a power of two. Blocks are short enough for the nearest cache.
+    """
+    other = np.empty(1024)
+    for start in range(0, len(r), 1024):
+        rows = min(1024, len(r) - start)
+        for i in range(rows):
+            r[start + i] = p[start + i] = other[i] = 0.0
+        for a in range(len(columns)):
+            for i in range(rows):
+                x = columns[a, start + i]
+                r[start + i] += x * x
+                p[start + i] += x * thetas[1, a]
+                other[i] += x * thetas[0, a]
+        for i in range(rows):
+            r[start + i] = math.sqrt(r[start + i]) * unit
+            limit = reach * r[start + i]
+            predicted = (p[start + i] if groups[start + i] == 0 else other[i]) * unit
+            p[start + i] = min(max(predicted, -limit), limit)
+
+
+@_each
+def paid(
+    p: Floats,
+    q: Floats,
+    linear: float,
+    a: float,
+    b: float,
+    low: float,
+    high: float,
+    steps: float,
+    out: Floats,
+) -> None:
+    """a + b(2pq − q² − linear·p), between low and high, rounded down to whole steps."""
+    for i in range(len(p)):
+        exact = a + b * (2.0 * p[i] * q[i] - q[i] * q[i] - linear * p[i])
+        out[i] = np.floor(min(max(exact, low), high) * steps) / steps
 
 
 @_each

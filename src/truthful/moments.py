@@ -9,7 +9,6 @@ order of summation; panels of rows are made short enough for that and are then a
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -46,11 +45,8 @@ def grid_features(X: Any) -> Floats:
 
 def on_grid(X: Floats) -> Floats:
     """What `grid_features` gives, for features that are known to be numbers. Columns are contiguous."""
-    k = np.empty(X.shape, order="F")
-    for j in range(X.shape[1]):
-        kernels.truncated(np.ascontiguousarray(X[:, j]), float(GRID), math.inf, k[:, j])
-    squares = np.empty(len(k))
-    kernels.square_norms(k.T, squares)
+    k, squares = np.empty(X.shape, order="F"), np.empty(len(X))
+    kernels.truncated_columns(np.ascontiguousarray(X.T), float(GRID), k.T, squares)
     if not kernels.within(squares, 0.0, float(PRODUCT)):
         outside = np.flatnonzero(squares > PRODUCT)
         k[outside] = np.trunc(_directions(X[outside]) * GRID)
@@ -161,6 +157,11 @@ def moments(kx: Floats, ky: Floats) -> Moments:
 
 def group_moments(kx: Floats, ky: Floats, groups: Groups) -> tuple[Moments, Moments]:
     """Exact moments of group 0 and of group 1, in one pass."""
+    for name, values in (("responses", ky), ("groups", groups)):
+        if len(values) != len(kx):
+            raise InputError(f"{name} has {len(values)} entries; {len(kx)} were expected, one per player.")
+    if not kernels.whole(np.ascontiguousarray(kx.T), float(GRID)):
+        raise InputError("The features are not on the grid; pass them through grid_features first.")
     tally = Tally(kx.shape[1])
     tally.add(kx, ky, groups)
     return tally.halves

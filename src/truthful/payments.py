@@ -8,6 +8,7 @@ until the end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,25 +38,24 @@ class Paymaster:
 
     def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """(p, q): what each player's peers predict of her, and what her own report says they will."""
-        r, y, in_ones = lengths(kx) / GRID, ky / GRID, groups.astype(np.bool_)
-        p, scale = (
-            np.where(in_ones, *values)
-            for values in zip(*(self._against(peer, kx, r) for peer in self.estimates.peers), strict=True)
-        )
+        columns, peers = _columns(kx), self.estimates.peers
+        r, p = np.empty(len(ky)), np.empty(len(ky))
+        reach = self.beliefs.radius if self.mechanism.payments == "never-negative" else np.inf
+        kernels.peer_predictions(columns, groups, self.thetas, 1 / GRID, reach, r, p)
+        y, scale = ky / GRID, np.where(groups, *(noise_along(peer, kx, GRID * r) for peer in peers))
         own, others = self.predictors
         if own is others:
             return p, own(r, y, scale)
         q = np.empty(len(ky))
-        for predictor, mine in ((own, ~in_ones), (others, in_ones)):
+        for predictor, group in ((own, 0), (others, 1)):
+            mine = np.flatnonzero(groups == group)
             q[mine] = predictor(r[mine], y[mine], scale[mine])
         return p, q
 
-    def _against(self, peer: Estimate, kx: Floats, r: Floats) -> tuple[Floats, Floats]:
-        """What this half predicts of everybody, and the scale of its noise along everybody."""
-        predicted = _along(kx, peer.theta) / GRID
-        if self.mechanism.payments == "never-negative":
-            predicted = _in_reach(predicted, self.beliefs, r)
-        return predicted, noise_along(peer, kx, GRID * r)
+    @cached_property
+    def thetas(self) -> Floats:
+        """Both halves' estimates."""
+        return np.array([peer.theta for peer in self.estimates.peers])
 
     def payments(self, kx: Floats, ky: Floats, groups: Groups) -> Floats:
         """The payments, in currency."""
@@ -81,22 +81,21 @@ def paymaster(
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
     """The rule's payment in whole millionths of the currency unit, rounded down."""
-    a, b = mechanism.base_payment, mechanism.score_weight
-    exact = mechanism.scoring(p, q, a=a, b=b)
+    a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
+    low, high = -np.inf, np.inf
     if mechanism.payments == "never-negative":
         # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
-        exact = np.clip(exact, 0.0, a + b * mechanism.scoring.gain(beliefs.radius))
-    paid: Floats = np.floor(exact * PAYMENT_STEPS) / PAYMENT_STEPS
-    return paid
+        low, high = 0.0, a + b * rule.gain(beliefs.radius)
+    out = np.empty(len(p))
+    kernels.paid(p, q, rule.linear, a, b, low, high, float(PAYMENT_STEPS), out)
+    return out
 
 
 def peer_prediction(mechanism: Mechanism, beliefs: Beliefs, peer: Estimate, x: Floats, r: Floats) -> Floats:
     """p = x·θ̂ of the other half; inside ±R‖x‖, where the truth lies, if payments are never negative."""
     p = _along(x, peer.theta)
-    return p if mechanism.payments == "expected" else _in_reach(p, beliefs, r)
-
-
-def _in_reach(p: Floats, beliefs: Beliefs, r: Floats) -> Floats:
+    if mechanism.payments == "expected":
+        return p
     limit = beliefs.radius * r
     clipped: Floats = np.clip(p, -limit, limit)
     return clipped

@@ -34,7 +34,7 @@ from truthful.study.declaration import PLAYER
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
-TILE = 16_384  # rows: with ten features 1.3 MB
+TILE = 8_192  # rows: with ten features 0.7 MB
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,11 +75,11 @@ def errors(simulation: Simulation) -> str:
     off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
     shown = Errors(off, promised, study.response.name)
     return section(
-        "How far studies were off",
+        "How far the simulated studies were off",
         figure(
             shown,
             "errors",
-            "How far the published coefficients of each study were from the true ones, all coefficients together. The "
+            "How far the coefficients that each simulated study published were from the true ones, all coefficients together. The "
             "guarantee is about the root of the mean square, not about every single study.",
         ),
         table(
@@ -96,8 +96,8 @@ def payments(simulation: Simulation) -> str:
     paid = np.concatenate([run.payments for run in simulation.studies])
     shown, width = Payments(paid, currency, "What people were paid"), float(np.ptp(paid))
     return section(
-        "What people were paid",
-        figure(shown, "payments", "Payments of everybody in all studies, honest or not."),
+        "What the invented people were paid",
+        figure(shown, "payments", "Payments of all invented people in all simulated studies, honest or not."),
         table(
             "Payments",
             ("Share of people", "Get at most"),
@@ -111,7 +111,7 @@ def earnings(simulation: Simulation) -> str:
     currency = simulation.plan.study.currency
     shown = Earnings([Earned(one.agent, one.payment, one.gain) for one in simulation.earnings], currency)
     return section(
-        "What honest people and liars earned",
+        "What the honest and the liars among them earned",
         figure(
             shown,
             "earnings",

@@ -56,7 +56,7 @@ class Numeric:
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         """The code of every value, over the scale, into the row of `out`."""
         v = np.ascontiguousarray(values, dtype=np.float64)
-        kernels.coded(v, float(self.low), float(self.high), scale, out[0])
+        kernels.coded(v, float(self.low), float(self.high), 1.0 / ((self.high - self.low) * scale), out[0])
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
         """The code's coefficient, and the constant that goes with it, for a raw coefficient."""

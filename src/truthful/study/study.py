@@ -206,8 +206,8 @@ class Study:
         """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
         values = np.ascontiguousarray(raw, dtype=np.float64)
         y = np.empty(len(values))
-        kernels.coded(values, float(self.response.low), float(self.response.high), 1.0, y)
-        y *= self.half_range
+        low, high = float(self.response.low), float(self.response.high)
+        kernels.coded(values, low, high, self.half_range / (high - low), y)
         return y - self._centre_prediction(X) if self.centre.any() else y
 
     def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
