@@ -79,8 +79,8 @@ def errors(simulation: Simulation) -> str:
         figure(
             shown,
             "errors",
-            "How far the coefficients that each simulated study published were from the true ones, all coefficients together. The "
-            "guarantee is about the root of the mean square, not about every single study.",
+            "How far the coefficients that each simulated study published were from the true ones, all of them "
+            "together. The guarantee is about the root of the mean square, not about every single study.",
         ),
         table(
             "Errors of the coefficients",
