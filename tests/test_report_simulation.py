@@ -151,9 +151,10 @@ def test_a_page_is_written_over_an_older_one_and_next_to_json(here: Path, run: R
     assert Page(Path("a.html").read_text(encoding="utf-8")).one("h1").text
 
 
-def test_a_page_that_cannot_be_written_is_told_in_one_sentence(here: Path, run: Run) -> None:
+def test_a_page_that_cannot_be_written_is_told_and_what_was_seen_is_shown(here: Path, run: Run) -> None:
     told = run("simulate", "plan.json", "--runs", "2", "--report", "nowhere/a.html")
     assert told.code == 2
+    assert "Observed in 2 studies" in told.out
     assert "nowhere" in told.err
 
 

@@ -202,19 +202,21 @@ def simulate(
     rows = None if features is None else read_features(planned.study, features, on_bad)
     with _progress(not as_json) as progress:
         simulation = simulate_studies(planned, people, runs=runs, seed=seed, features=rows, progress=progress)
-    if report is not None:
-        from truthful.files import write_atomically
-        from truthful.report import simulation_report
-
-        write_atomically(report, simulation_report(simulation))
     if as_json:
         _print_json(simulation.record())
-        return
-    from truthful.show import show, terminal
-    from truthful.show_simulation import simulation_view
+    else:
+        from truthful.show import show, terminal
+        from truthful.show_simulation import simulation_view
 
-    show(terminal(), *simulation_view(simulation))
-    if report is not None:
+        show(terminal(), *simulation_view(simulation))
+    if report is None:
+        return
+    from truthful.files import write_atomically
+    from truthful.report import simulation_report
+
+    # Last, so that what took long is seen even if it cannot be written.
+    write_atomically(report, simulation_report(simulation))
+    if not as_json:
         print(f"Wrote {report}.")
 
 
@@ -232,6 +234,13 @@ def settle(
             "--spend-again", help="Release again although the ledger says the study is spent; ε adds up."
         ),
     ] = False,
+    books: Annotated[
+        str,
+        typer.Option(
+            help="What to write: all (payments as Parquet and CSV, receipts) or payments (payments.parquet alone, for "
+            "very many players)."
+        ),
+    ] = "all",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -248,6 +257,7 @@ def settle(
             on_bad=on_bad,
             seed=seed,
             spend_again=spend_again,
+            books=books,
             progress=progress,
         )
     if as_json:
