@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
@@ -49,6 +50,53 @@ def test_every_payment_of_every_estimator_can_be_recomputed(tmp_path: Path, esti
     assert paid.sum() <= cap
     for player in settlement.payments.column("player").to_pylist()[:40]:
         assert verify(settlement.release, settlement.receipt(player)).verified
+
+
+def test_payments_alone_are_the_same_payments(tmp_path: Path) -> None:
+    study = saved_study(tmp_path, DESIGNED)
+    plan, reports = planned(study, 400), people(study, 400).reports
+    whole, short = (
+        settle(plan, reports, out=tmp_path / books, seed=3, books=books) for books in ("all", "payments")
+    )
+    names = {path.name for path in (tmp_path / "payments").iterdir()}
+    assert names == FILES - {"payments.csv", "receipts.parquet"}
+    assert short.payments.equals(whole.payments)
+    with pytest.raises(InputError, match=r"no receipts\.parquet"):
+        short.receipt("p-7")
+    with pytest.raises(InputError, match="books is 'none'"):
+        settle(plan, reports, seed=3, books="none")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "table"])
+def test_the_number_of_threads_changes_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    study = saved_study(tmp_path, DESIGNED)
+    plan, table = planned(study, 3000), people(study, 3000).reports
+    source: Any = {"parquet": tmp_path / "r.parquet", "csv": tmp_path / "r.csv", "table": table}[kind]
+    pyarrow.parquet.write_table(table, tmp_path / "r.parquet", row_group_size=170)
+    pa.csv.write_csv(table, tmp_path / "r.csv")
+    written = []
+    monkeypatch.setattr("truthful.intake.stream.PIECE_ROWS", 500)
+    for threads in (1, 2, 5):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, threads=threads: range(threads))
+        out = tmp_path / f"out{threads}"
+        settle(plan, source, out=out, seed=5)
+        written.append({name: (out / name).read_bytes() for name in FILES - {"settlement.json"}})
+    assert written[0] == written[1] == written[2]
+
+
+def test_the_size_of_pieces_changes_no_payment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = saved_study(tmp_path, DESIGNED)
+    plan, table = planned(study, 3000), people(study, 3000).reports
+    pyarrow.parquet.write_table(table, tmp_path / "r.parquet", row_group_size=170)
+    settled = []
+    for rows in (1, 500, 10**6):
+        monkeypatch.setattr("truthful.intake.stream.PIECE_ROWS", rows)
+        settled.append(settle(plan, tmp_path / "r.parquet", seed=5))
+    assert settled[0].release == settled[1].release == settled[2].release
+    assert settled[0].receipts.equals(settled[1].receipts)
+    assert settled[1].receipts.equals(settled[2].receipts)
 
 
 @settings(max_examples=25)

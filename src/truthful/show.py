@@ -18,6 +18,7 @@ from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, released
 from truthful.release import Payment, Release, Verdict
 from truthful.settlement import Settlement
+from truthful.settlement.books import PAYMENTS, PAYMENTS_CSV, RECEIPTS
 from truthful.symbols import SYMBOLS
 from truthful.words import money, to_within
 
@@ -142,8 +143,10 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     views.append(paid_line(settlement, currency) + intake_line(settlement))
     if settlement.directory is not None:
         directory = settlement.directory
-        views += [_files(directory), "Check a payment:"]
-        views.append(f"  truthful verify {directory}/release.json {directory}/receipts.parquet --player ID")
+        views.append(_files(directory))
+        if (directory / RECEIPTS).exists():
+            views.append("Check a payment:")
+            views.append(f"  truthful verify {directory}/release.json {directory}/{RECEIPTS} --player ID")
     return views
 
 
@@ -170,8 +173,10 @@ def _files(directory: Path) -> Table:
     grid = table(f"Written to {directory}", "file", "for whom", "what")
     grid.add_row("release.json", "everybody", "coefficients, guarantees, all that checks a payment")
     grid.add_row("report.html", "everybody", "the release as a page to read and print")
-    grid.add_row("payments.csv, .parquet", "whoever pays", "player, group, payment")
-    grid.add_row("receipts.parquet", "each her own row", "her record as used, her group, her payment")
+    payments = f"{PAYMENTS_CSV}, .parquet" if (directory / PAYMENTS_CSV).exists() else PAYMENTS
+    grid.add_row(payments, "whoever pays", "player, group, payment")
+    if (directory / RECEIPTS).exists():
+        grid.add_row(RECEIPTS, "each her own row", "her record as used, her group, her payment")
     grid.add_row("settlement.json", "you alone", "group key, unprotected counts and totals")
     return grid
 

@@ -76,14 +76,14 @@ class Reports:
                 rows += batch.num_rows
         self.read_whole(rows)
 
-    def pieces(self, rows: int = PIECE_ROWS) -> Iterator[Piece]:
-        """The reports of one pass in pieces of about so many rows; say `read_whole` at the end of it.
+    def pieces(self, rows: int | None = None) -> Iterator[Piece]:
+        """The reports of one pass in pieces of at most so many rows, where they can be cut. Say `read_whole` after it.
 
         What a source holds in memory or gives only in its order is read here, batch by batch, as pieces are taken.
         """
         self._check_unchanged()
         first_row = 1
-        for number, (size, content) in enumerate(self._contents(rows)):
+        for number, (size, content) in enumerate(self._contents(rows or PIECE_ROWS)):
             yield Piece(number, first_row, content, self.columns, self.where)
             first_row += size
 

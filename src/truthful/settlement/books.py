@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from truthful import check
+
 PAYMENTS, RECEIPTS = "payments.parquet", "receipts.parquet"
 PAYMENTS_CSV = "payments.csv"
+KEPT = ("all", "payments")
 # What the payer may see; everything else in a receipt is the player's own.
 PAYMENT_COLUMNS = ("player", "group", "payment")
 
@@ -47,10 +50,14 @@ class MemoryBooks:
 
 
 class FileBooks:
-    """Books written to a directory: payments as Parquet and CSV, receipts as Parquet, in constant memory."""
+    """Books written to a directory in constant memory: payments as Parquet and CSV, receipts as Parquet.
 
-    def __init__(self, directory: Path) -> None:
+    `kept` says which: "all", or "payments" for payments.parquet alone.
+    """
+
+    def __init__(self, directory: Path, kept: str = "all") -> None:
         self._directory = directory
+        self._kept = check.choice("books", kept, KEPT)
         self._writers: list[tuple[Any, tuple[str, ...] | None]] = []
 
     def write(self, receipts: Any) -> None:
@@ -61,11 +68,12 @@ class FileBooks:
 
     def _open(self, schema: Any) -> None:
         paid = pa.schema([schema.field(name) for name in PAYMENT_COLUMNS])
-        self._writers = [
-            (pa.parquet.ParquetWriter(self._directory / RECEIPTS, schema, compression="zstd"), None),
-            (pa.parquet.ParquetWriter(self._directory / PAYMENTS, paid, compression="zstd"), PAYMENT_COLUMNS),
-            (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), PAYMENT_COLUMNS),
-        ]
+        self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), PAYMENT_COLUMNS)]
+        if self._kept == "all":
+            self._writers += [
+                (parquet_writer(self._directory / RECEIPTS, schema), None),
+                (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), PAYMENT_COLUMNS),
+            ]
 
     def __enter__(self) -> FileBooks:
         return self
@@ -73,3 +81,16 @@ class FileBooks:
     def __exit__(self, *exception: object) -> None:
         for writer, _ in self._writers:
             writer.close()
+
+
+def parquet_writer(path: Path, schema: Any) -> Any:
+    """Numbers as they are: measurements and payments hardly repeat, and dictionaries of them only cost time."""
+    words = [field.name for field in schema if pa.types.is_string(field.type) and field.name != "player"]
+    return pa.parquet.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=words,
+        write_statistics=["player"],
+    )

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.parquet
 
+from truthful import check
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json, write_atomically
 from truthful.intake import report_columns
@@ -27,7 +28,7 @@ from truthful.payments import paymaster
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt, publish
 from truthful.report import report_or_notice
-from truthful.settlement.books import PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
+from truthful.settlement.books import KEPT, PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing, replay
 from truthful.settlement.engines import Threads
 from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
@@ -70,6 +71,8 @@ class Settlement:
     def _file(self, name: str) -> Path:
         if self.directory is None:
             raise InputError(f"This settlement was not written to a directory; it has no {name}.")
+        if not (self.directory / name).exists():
+            raise InputError(f"This settlement has no {name}: it was told to keep its payments alone.")
         return self.directory / name
 
 
@@ -81,6 +84,7 @@ def settle(
     on_bad: str = "error",
     seed: int | None = None,
     spend_again: bool = False,
+    books: str = "all",
     progress: Progress | None = None,
 ) -> Settlement:
     """Draw the release and pay everybody.
@@ -88,8 +92,10 @@ def settle(
     reports: a path (CSV, Parquet, a directory of Parquet parts), an Arrow, pandas or polars table, or an iterator of
     batches. out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
     A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
+    books: "all", or "payments" to write payments.parquet alone: neither receipts nor CSV, for very many players.
     """
     started = time.perf_counter()
+    check.choice("books", books, KEPT)
     if seed is None and plan.mechanism.payments == "expected":
         raise Refused(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
@@ -116,9 +122,9 @@ def settle(
                 draw.save(target.unfinished)
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
-            with memory if target is None else FileBooks(target.unfinished) as books:
+            with memory if target is None else FileBooks(target.unfinished, books) as written:
                 paid = pay(
-                    source, plan.study, statistics, master, books, engine, _stage(progress, "payments")
+                    source, plan.study, statistics, master, written, engine, _stage(progress, "payments")
                 )
         release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
         summary = _summary(draw, statistics, paid, time.perf_counter() - started)
