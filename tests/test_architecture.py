@@ -29,6 +29,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("beliefs.curves", "beliefs.cells"),
     ("beliefs.posterior", "beliefs.sampled", "beliefs.scales"),
     ("beliefs.regions",),
+    ("beliefs.packed", "beliefs.places"),
     ("beliefs.lookup",),
     ("beliefs.table",),
     ("beliefs.beliefs",),
@@ -73,7 +74,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("errata", "errata.page"),
     # collect
     ("intake.sources", "intake.columns", "intake.records"),
-    ("intake.pieces", "intake.frames", "intake.duplicates"),
+    ("intake.pieces", "intake.places", "intake.frames", "intake.duplicates"),
     ("intake.disk",),
     ("intake.stream", "intake.rules"),
     ("intake.intake",),

@@ -25,9 +25,15 @@ def test_one_scale_needs_one_node() -> None:
         assert axis.lowest <= scale <= axis.highest
 
 
-def test_two_groups_of_nearly_equal_size_need_four() -> None:
+def test_two_groups_of_nearly_equal_size_need_one_piece() -> None:
     axis = scale_axis(CURVE, 0.6, 0.1, 0.102)
-    assert (axis.order, axis.pieces) == (4, 1)
+    assert (axis.order, axis.pieces) == (8, 1)
+
+
+def test_more_pieces_than_needed_can_be_asked_for() -> None:
+    axis = scale_axis(CURVE, 0.6, 0.1, 0.102, least_pieces=7)
+    assert (axis.order, axis.pieces) == (8, 8)
+    assert axis.error < 1e-13
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.102), (0.03, 0.3), (1e-3, 0.2), (5.0, 500.0)])

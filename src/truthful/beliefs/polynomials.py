@@ -34,7 +34,12 @@ def monomials(values: Floats, axis: int = -1) -> Floats:
     coefficients = chebyshev_coefficients(values, axis)
     largest = np.abs(coefficients).max(axis=axis, keepdims=True)
     coefficients[np.abs(coefficients) < _NOISE * largest] = 0.0
-    _, matrix = _matrices(values.shape[axis])
+    return from_chebyshev(coefficients, axis)
+
+
+def from_chebyshev(coefficients: Floats, axis: int = -1) -> Floats:
+    """Coefficients of 1, x, x², ... of the polynomial with these Chebyshev coefficients, along one axis."""
+    _, matrix = _matrices(coefficients.shape[axis])
     return np.moveaxis(np.tensordot(coefficients, matrix, axes=(axis, 1)), -1, axis)
 
 

@@ -13,12 +13,13 @@ from truthful.beliefs.polynomials import chebyshev_extrema, chebyshev_nodes, mon
 from truthful.check import Floats
 from truthful.errors import InputError
 
-# Nodes a piece, and pieces. One node is for a single scale, four for two groups of nearly equal size.
-_CHOICES = ((4, 1), *((8, pieces) for pieces in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)))
+# Nodes a piece, where there is more than a single scale; and pieces.
+SCALE_ORDER = 8
+_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 _TOLERANCE = 1.5e-10
 
 # Scales this close, relatively, to a fixed one count as equal to it: |dψ/d log s| ≤ E[|e| 1{|m + e| ≤ R}] ≤ 2R.
-_CLOSE = 1e-11
+_CLOSE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class ScaleAxis:
         return 1 + 2 / math.pi * math.log(self.order)
 
 
-def scale_axis(curve: Curve, radius: float, low: float, high: float) -> ScaleAxis:
+def scale_axis(curve: Curve, radius: float, low: float, high: float, least_pieces: int = 1) -> ScaleAxis:
     """The cheapest axis that interpolates ψ to 1.5e-10 over all |u| ≤ R and scales in [low, high]."""
     check.nonnegative("scale_low", low)
     check.nonnegative("scale_high", high)
@@ -56,9 +57,9 @@ def scale_axis(curve: Curve, radius: float, low: float, high: float) -> ScaleAxi
         ends = (low * (1 - _CLOSE), high * (1 + _CLOSE))
         return ScaleAxis(1, 1, np.array([low]), *ends, 0.0, 0.0, 4 * radius * _CLOSE)
     check.positive("scale_low", low)
-    for order, pieces in _CHOICES:
-        axis = _axis(curve, radius, low, high, order, pieces)
-        if axis.error <= _TOLERANCE:
+    for pieces in _CHOICES:
+        axis = _axis(curve, radius, low, high, pieces)
+        if axis.error <= _TOLERANCE and pieces >= least_pieces:
             return axis
     raise InputError(
         f"Peer noise scales from {low} to {high} span too wide a range for one table; the table would not be exact "
@@ -66,7 +67,8 @@ def scale_axis(curve: Curve, radius: float, low: float, high: float) -> ScaleAxi
     )
 
 
-def _axis(curve: Curve, radius: float, low: float, high: float, order: int, pieces: int) -> ScaleAxis:
+def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int) -> ScaleAxis:
+    order = SCALE_ORDER
     step = pieces / math.log(high / low)
     middles = np.arange(pieces)[:, None] + 0.5
 
