@@ -8,6 +8,8 @@ Everything is odd in y, so only y ≥ 0 is ever computed.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +21,7 @@ from truthful.beliefs.quadrature import Expectation, Indices, LogWeight, expecta
 from truthful.check import Floats
 
 _CHUNK = 1024
+_MANY = 4  # chunks, from which on they are shared among the processors
 
 # Where the support is a single point its width is replaced by one that is nothing beside R, but not zero.
 _POINT = 1e-100
@@ -89,11 +92,15 @@ def mean_on(laws: Laws, where: Support, curve: Curve, scales: Floats) -> Floats:
     """E[ψ(u)] for every player (a row) and peer noise (a column); `scales` has a row for each player or one for all."""
     size = max(64, _CHUNK // scales.shape[1])
     scales = np.broadcast_to(scales, (len(where.r), scales.shape[1]))
-    out = np.empty(scales.shape)
-    for start in range(0, len(out), size):
-        part = slice(start, start + size)
-        out[part] = _mean(laws, where.of(part), curve, scales[part]).value
-    return out
+    parts = [slice(start, start + size) for start in range(0, len(scales), size)]
+
+    def means(part: slice) -> Floats:
+        return _mean(laws, where.of(part), curve, scales[part]).value
+
+    if len(parts) < _MANY:
+        return np.concatenate([np.empty((0, scales.shape[1])), *map(means, parts)])
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return np.concatenate(list(pool.map(means, parts)))
 
 
 def slope(laws: Laws, r: Floats, y: Floats, curve: Curve, scale: Floats) -> Floats:
