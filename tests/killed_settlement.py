@@ -4,8 +4,8 @@
 
 Each directory holds plan.json and reports.parquet, and its name says when to die: `3-before` is just before the
 third durable write, `3-after` just after it, `0-before` never. Every life is a fork of this process, which
-itself never settles, so that nothing is shared between lives but the disk. Each life that ends by itself writes the
-number of its durable writes to the file `writes`.
+itself only rehearses another study in memory, so that nothing is shared between lives but the disk and loaded code.
+Each life that ends by itself writes the number of its durable writes to the file `writes`.
 """
 
 import os
@@ -15,9 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from truthful.charts.house import canvas, svg
+from studies import DESIGNED, people, planned
+
 from truthful.plan import Plan
+from truthful.report import report
 from truthful.settlement import settle
+from truthful.study import Study
 
 writes = 0
 
@@ -57,9 +60,15 @@ def forked(directory: Path, k: int, when: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def load() -> None:
+    """Matplotlib and compiled code are loaded here, once, and not in every life."""
+    study = Study.parse(DESIGNED)
+    plan = planned(study, 60)
+    report(settle(plan, people(study, 60).reports, seed=0).release, plan)
+
+
 if __name__ == "__main__":
-    with canvas() as figure:
-        svg(figure, "none", "none")  # so that matplotlib is loaded here, once, and not in every life
+    load()
     for name in sys.argv[1:]:
         directory = Path(name)
         k, when = directory.name.split("-")
