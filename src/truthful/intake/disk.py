@@ -1,10 +1,11 @@
-"""Reports on disk: CSV and Parquet files, read piece by piece in memory that does not grow with the rows."""
+"""Reports in files: CSV and Parquet, read piece by piece in memory that does not grow with the rows."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ import pyarrow.csv
 
 from truthful.errors import InputError
 from truthful.intake.pieces import RowGroups, open_parquet, split
-from truthful.intake.sources import BATCH_ROWS, CSV_BLOCK, extra_columns, file_fingerprint, listed, readable
+from truthful.intake.places import Place
+from truthful.intake.sources import BATCH_ROWS, CSV_BLOCK, extra_columns, file_fingerprint, readable
 
 
 @dataclass(frozen=True)
@@ -93,23 +95,24 @@ class CsvFile:
 class ParquetFiles:
     """A Parquet file, or a directory of parts read in the order of their names."""
 
-    path: Path
+    place: Place
     columns: tuple[str, ...]
-    files: dict[Path, Any] = field(init=False)  # with what their footers say
+    files: dict[str, Any] = field(init=False)  # with what their footers say
     extra: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         files, extra = {}, dict[str, None]()
-        for path in self._paths():
-            with open_parquet(str(path), path.name) as file:
-                extra.update(dict.fromkeys(extra_columns(file.schema_arrow.names, self.columns, path.name)))
+        for path in self.place.parts():
+            name = posixpath.basename(path)
+            with open_parquet(path, name, filesystem=self.place.filesystem) as file:
+                extra.update(dict.fromkeys(extra_columns(file.schema_arrow.names, self.columns, name)))
                 files[path] = file.metadata
         object.__setattr__(self, "files", files)
         object.__setattr__(self, "extra", tuple(extra))
 
     @property
     def where(self) -> str:
-        return self.path.name
+        return self.place.name
 
     @property
     def rows(self) -> int:
@@ -124,9 +127,10 @@ class ParquetFiles:
 
     def contents(self, rows: int) -> Iterator[tuple[int, RowGroups]]:
         for path, metadata in self.files.items():
+            name = posixpath.basename(path)
             sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
             for groups in split(sizes, rows):
-                content = RowGroups(str(path), groups, self.columns, path.name, metadata)
+                content = RowGroups(path, groups, self.columns, name, metadata, self.place.filesystem)
                 yield sum(sizes[i] for i in groups), content
 
     def batches(self) -> Iterator[Any]:
@@ -134,23 +138,7 @@ class ParquetFiles:
             yield from content.batches()
 
     def fingerprint(self) -> object:
-        return [file_fingerprint(path) for path in self._paths()]
+        return list(self.place.parts().items())
 
     def close(self) -> None:
         pass
-
-    def _paths(self) -> list[Path]:
-        return _parts(self.path) if self.path.is_dir() else [self.path]
-
-
-def _parts(directory: Path) -> list[Path]:
-    """The Parquet parts of a directory; markers such as _SUCCESS are passed over, all else is an error."""
-    paths = sorted(path for path in directory.iterdir() if path.name[0] not in "_.")
-    strange = [path.name for path in paths if path.suffix.lower() != ".parquet" or path.is_dir()]
-    if strange:
-        raise InputError(
-            f"Directory {directory.name} holds {listed(strange)}; keep only .parquet parts there."
-        )
-    if not paths:
-        raise InputError(f"Directory {directory.name} holds no .parquet file.")
-    return paths

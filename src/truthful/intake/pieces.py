@@ -6,7 +6,7 @@ A piece knows its place among the reports, so that pieces may be done in any ord
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,7 +43,7 @@ class RowGroups:
     columns: tuple[str, ...]
     name: str
     metadata: Any = None  # the file's, if it is at hand; it is not sent to other processes
-    filesystem: Any = None
+    filesystem: Any = None  # fsspec's, if the path is not one of this machine
 
     def batches(self) -> Iterator[Any]:
         with open_parquet(self.path, self.name, self.metadata, self.filesystem) as file:
@@ -92,13 +92,16 @@ def split(rows: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
 
 @contextmanager
 def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = None) -> Iterator[Any]:
-    """A Parquet file that is read as it is used: Arrow's own read-ahead holds whole row groups."""
+    """A Parquet file that is read as it is used: Arrow's own read-ahead holds whole row groups.
+
+    With one of fsspec's file systems too, whose own cache would fetch some megabytes again for every column.
+    """
     with (
         readable(name, "Parquet"),
+        nullcontext(path) if filesystem is None else filesystem.open(path, "rb", cache_type="none") as source,
         pa.parquet.ParquetFile(
-            path,
+            source,
             metadata=metadata,
-            filesystem=filesystem,
             pre_buffer=False,
             memory_map=False,
             buffer_size=PARQUET_BUFFER,

@@ -16,12 +16,13 @@ from truthful.errors import InputError
 from truthful.intake.disk import CsvFile, ParquetFiles
 from truthful.intake.frames import Spool, Tables, is_table
 from truthful.intake.pieces import Content, Held, Piece
+from truthful.intake.places import Local, is_url, open_url
 from truthful.intake.sources import Source, column_kind
 
 PIECE_ROWS = 1 << 18
 ACCEPTED = (
-    "a path to a .csv, .csv.gz or .parquet file, a directory of .parquet parts, an Arrow, pandas or polars "
-    "table, a dict of arrays, or an iterator of such tables"
+    "a path to a .csv, .csv.gz or .parquet file, a directory of .parquet parts, the URL of such Parquet files, an "
+    "Arrow, pandas or polars table, a dict of arrays, or an iterator of such tables"
 )
 
 
@@ -147,6 +148,8 @@ class Reports:
 
 
 def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> Source:
+    if is_url(source):
+        return _at_url(source, columns)
     if isinstance(source, str | os.PathLike):
         return _file(Path(source), columns)
     if is_table(source):
@@ -160,6 +163,11 @@ def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> So
     raise InputError(f"Reports were given as a {type(source).__name__}; they must be {ACCEPTED}.")
 
 
+def _at_url(url: str, columns: tuple[str, ...]) -> Source:
+    place = open_url(url)
+    return _file(place.path, columns) if isinstance(place, Local) else ParquetFiles(place, columns)
+
+
 def _file(path: Path, columns: tuple[str, ...]) -> Source:
     if not path.exists():
         raise InputError(
@@ -167,7 +175,7 @@ def _file(path: Path, columns: tuple[str, ...]) -> Source:
         )
     name = path.name.lower()
     if path.is_dir() or name.endswith(".parquet"):
-        return ParquetFiles(path, columns)
+        return ParquetFiles(Local(path), columns)
     if name.endswith((".csv", ".csv.gz")):
         return CsvFile(path, columns)
     raise InputError(f"The file {path.name} is of no kind that can be read; reports must be {ACCEPTED}.")
