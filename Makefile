@@ -2,12 +2,14 @@
 # make test   every check: format, lint, types, tests
 # make fast   the tests without the slow statistical proofs
 # make docs   the documentation as a site, in site/
+# make bench  how fast it is, next to others, in docs/benchmarks.md (half an hour)
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PEERS := .venv-peers/.ready
 
-.PHONY: demo test fast check docs clean
+.PHONY: demo test fast check docs bench clean
 
 demo: $(READY)
 	$(BIN)/truthful demo
@@ -34,5 +36,14 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
+bench: $(READY) $(PEERS)
+	$(BIN)/python benchmarks/run.py
+
+# diffprivlib does not import with the newest scikit-learn.
+$(PEERS): pyproject.toml
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --editable . diffprivlib==0.6.6 scikit-learn==1.6.1 "opendp[scikit-learn]==0.16.0"
+	touch $@
+
 clean:
-	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-peers site .mypy_cache .pytest_cache .ruff_cache

@@ -1,24 +1,32 @@
-"""Settle a large file of reports, next to scikit-learn's Ridge on the same numbers in the same run.
+"""Settlements next to fitting, multiplying and scanning the same numbers.
 
-    python benchmarks/settle.py [ROWS] [FEATURES]
+    python benchmarks/settle.py [ROWS]
 
-Prints seconds, their ratio, and the peak memory of a process that does nothing but settle.
+In memory: both passes and all payments, from an Arrow table, next to scikit-learn and to X.T @ X on the same numbers as
+one array. Streaming: from a Parquet file to payments.parquet, next to reading every column of that file once with as
+many threads. Then how time grows with players and features, and what memory a process needs that does nothing else.
 """
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from measure import Row, interleaved, peak_memory, ratio
 
+from truthful.intake.pieces import Piece
+from truthful.intake.stream import open_reports
 from truthful.plan import Plan, design
 from truthful.settlement import settle
+from truthful.settlement.engines import Threads
 from truthful.study import Study
 
 STUDY = """
@@ -39,6 +47,13 @@ kind = "pareto"
 tail = 2.0
 scale = 0.05
 """
+PEAK = """
+import sys
+from truthful.plan import Plan
+from truthful.settlement import settle
+settle(Plan.load(sys.argv[1]), sys.argv[2], out=sys.argv[3], seed=1, books=sys.argv[4])
+"""
+BATCH = 1 << 18
 
 
 def study_of(directory: Path, features: int) -> Study:
@@ -49,97 +64,175 @@ def study_of(directory: Path, features: int) -> Study:
     return Study.load(path)
 
 
-def prepare(directory: Path, rows: int, features: int) -> None:
-    """Write a plan and its reports, batch by batch."""
-    study = study_of(directory, features)
-    design(study, players=rows, epsilon=1.0, score_weight=0.1, absent_share=0.001).save(
-        directory / "plan.json"
+def plan_of(directory: Path, rows: int, features: int) -> Plan:
+    plan = design(
+        study_of(directory, features), players=rows, epsilon=1.0, score_weight=0.1, absent_share=0.001
     )
+    plan.save(directory / "plan.json")
+    return plan
+
+
+def batches(rows: int, features: int) -> Iterator[Any]:
+    """Invented reports, batch by batch."""
     rng = np.random.default_rng(0)
     theta = rng.normal(size=features)
     theta *= 0.4 / np.linalg.norm(theta)
-    writer = None
-    for start in range(0, rows, 250_000):
-        n = min(250_000, rows - start)
-        X = rng.uniform(-1, 1, size=(n, features))
-        y = np.clip(X @ theta / np.sqrt(features) + rng.normal(0, 0.2, n), -1, 1)
-        columns = {
-            "player": np.arange(start, start + n),
-            **{f"x{j}": X[:, j] for j in range(features)},
-            "y": y,
-        }
-        table = pa.table(columns)
-        writer = writer or pa.parquet.ParquetWriter(
-            directory / "reports.parquet", table.schema, compression="zstd"
+    for start in range(0, rows, BATCH):
+        n = min(BATCH, rows - start)
+        X = rng.uniform(-1, 1, size=(features, n))
+        y = np.clip(theta @ X / np.sqrt(features) + rng.normal(0, 0.2, n), -1, 1)
+        yield pa.table(
+            {"player": np.arange(start, start + n), **{f"x{j}": X[j] for j in range(features)}, "y": y}
         )
-        writer.write_table(table, row_group_size=250_000)
-    if writer is not None:
-        writer.close()
 
 
-def settle_alone(directory: Path, out: str) -> None:
-    """What the measured process does: settle, and print its seconds and its peak memory in MB."""
-    plan = Plan.load(directory / "plan.json")
-    started = time.perf_counter()
-    settle(plan, directory / "reports.parquet", out=directory / out, spend_again=True)
-    seconds = time.perf_counter() - started
-    # VmHWM, not getrusage: a child's ru_maxrss starts at its parent's.
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    print(seconds, int(status["VmHWM"].split()[0]) / 1024)
+def write_reports(path: Path, rows: int, features: int, compression: str) -> Path:
+    writer = None
+    for table in batches(rows, features):
+        writer = writer or pa.parquet.ParquetWriter(path, table.schema, compression=compression)
+        writer.write_table(table, row_group_size=BATCH)
+    assert writer is not None
+    writer.close()
+    return path
 
 
-def measured(directory: Path, out: str) -> tuple[float, float]:
-    """Seconds and peak memory of settling in a process of its own."""
-    command = [sys.executable, __file__, "alone", str(directory), out]
-    seconds, memory = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return float(seconds), float(memory)
+def count(piece: Piece) -> Iterator[int]:
+    """A task that reads and does nothing."""
+    yield sum(batch.num_rows for batch in piece.content.batches())
 
 
-def ridge_seconds(directory: Path, features: int) -> float:
-    """scikit-learn's Ridge on the same numbers, already in memory."""
-    from sklearn.linear_model import Ridge
+def scan(path: Path, features: int) -> int:
+    """Every column of the file, read by as many threads as a settlement has."""
+    with open_reports(path, ["player", *(f"x{j}" for j in range(features)), "y"]) as reports:
+        return sum(Threads().run(count, reports.pieces()))
 
-    table = pa.parquet.read_table(directory / "reports.parquet")
-    X = np.column_stack([table.column(f"x{j}").to_numpy() for j in range(features)])
+
+def streamed(plan: Plan, path: Path, books: str = "payments") -> float:
+    """Seconds from a file of reports to a directory with its payments."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+        started = time.perf_counter()
+        settle(plan, path, out=Path(name) / "out", seed=1, books=books)
+        return time.perf_counter() - started
+
+
+def in_memory(rows: int, features: int, repeats: int = 5) -> list[Row]:
+    """Against what a statistician would run on the same numbers without privacy, payments or checks."""
+    from sklearn.linear_model import LinearRegression, Ridge
+
+    with tempfile.TemporaryDirectory() as name:
+        plan = plan_of(Path(name), rows, features)
+    table = pa.concat_tables(batches(rows, features)).combine_chunks()
+    X = np.empty((rows, features))
+    for j in range(features):
+        X[:, j] = table.column(f"x{j}").to_numpy()
     y = table.column("y").to_numpy()
-    started = time.perf_counter()
-    Ridge(alpha=1.0, fit_intercept=False).fit(X, y)
-    return time.perf_counter() - started
+    settle(plan, table.slice(0, 200_000), seed=1)  # compiled code is loaded
+    works = {
+        "settle": lambda: settle(plan, table, seed=1),
+        "ridge": lambda: Ridge(alpha=1.0, copy_X=False, fit_intercept=False).fit(X, y),
+        "least squares": lambda: LinearRegression(copy_X=False, fit_intercept=False).fit(X, y),
+        "product": lambda: X.T @ X,
+    }
+    seconds = interleaved(works, repeats)
+    what = f"in memory, {rows:,} × {features}, both passes, all payments"
+    took = f"{np.median(seconds['settle']):.2f} s"
+    return [
+        Row(f"{what} ÷ `Ridge(copy_X=False).fit`", ratio(seconds, "settle", "ridge"), "×", 1.0, 0.7, took),
+        Row(f"{what} ÷ `LinearRegression.fit`", ratio(seconds, "settle", "least squares")),
+        Row(f"{what} ÷ one `X.T @ X`", ratio(seconds, "settle", "product"), "×", 2.7, 2.0),
+    ]
 
 
-def scan_seconds(directory: Path) -> float:
-    """Reading every batch of the file once and doing nothing with it."""
-    started = time.perf_counter()
-    for _ in pa.parquet.ParquetFile(directory / "reports.parquet").iter_batches(65_536):
-        pass
-    return time.perf_counter() - started
-
-
-def main(rows: int, features: int, repeats: int = 3) -> None:
-    """Interleave the three and show medians."""
+def streaming(rows: int, features: int, repeats: int = 5) -> list[Row]:
+    """Against reading the file once."""
+    limits = {"zstd": (3.3, 2.6), "none": (5.5, 4.0)}
+    found = []
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        prepare(directory, rows, features)
-        runs = [
-            (*measured(directory, f"out{k}"), ridge_seconds(directory, features), scan_seconds(directory))
-            for k in range(repeats)
-        ]
-    settled, memory, ridge, scan = np.median(np.array(runs), axis=0)
-    print(f"{rows:,} × {features}, medians of {repeats} interleaved runs")
-    print(f"settle (two passes, payments, receipts, files)  {settled:8.2f} s   peak memory {memory:.0f} MB")
-    print(
-        f"Ridge.fit on the array in memory                {ridge:8.2f} s   settle ÷ Ridge {settled / ridge:.1f}"
-    )
-    print(
-        f"scanning the Parquet file once                  {scan:8.2f} s   settle ÷ scan  {settled / scan:.1f}"
-    )
+        plan = plan_of(directory, rows, features)
+        for compression, (at_most, aim) in limits.items():
+            path = write_reports(directory / f"{compression}.parquet", rows, features, compression)
+            streamed(plan, path)
+            works = {
+                "payments": lambda path=path: streamed(plan, path),
+                "all": lambda path=path: streamed(plan, path, "all"),
+                "scan": lambda path=path: scan(path, features),
+            }
+            seconds = interleaved(works, repeats)
+            kind = "Parquet zstd" if compression == "zstd" else "uncompressed Parquet"
+            speed = f"{rows / np.median(seconds['payments']) / 1e6:.1f} million players a second"
+            work = f"streaming {kind}, {rows:,} × {features}, payments written ÷ scanning it"
+            found += [
+                Row(work, ratio(seconds, "payments", "scan"), "×", at_most, aim, speed),
+                Row("the same with receipts and CSV", ratio(seconds, "all", "scan")),
+            ]
+    return found
+
+
+def growth(rows: tuple[int, ...], features: tuple[int, ...], repeats: int = 3) -> list[Row]:
+    """Powers of n and d by which time grows, beyond what a settlement of 20,000 players takes."""
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+
+        def medians(sizes: list[tuple[int, int]]) -> list[float]:
+            works = {}
+            for n, d in sizes:
+                plan = plan_of(directory, n, d)
+                path = write_reports(directory / f"{n}-{d}.parquet", n, d, "none")
+                works[f"{n} {d}"] = lambda plan=plan, path=path: streamed(plan, path)
+            times = interleaved(works, repeats)
+            return [float(np.median(values)) for values in times.values()]
+
+        start, *seconds = medians([(20_000, 10), *((n, 10) for n in rows)])
+        slope = np.polyfit(np.log(rows), np.log(np.array(seconds) - start), 1)[0]
+        shown = ", ".join(f"{n:,}: {s:.2f} s" for n, s in zip(rows, seconds, strict=True))
+        found.append(
+            Row(
+                f"growth with players, from {rows[0]:,} to {rows[-1]:,}, d = 10, beyond the {start:.2f} s of 20,000",
+                float(slope),
+                "power",
+                1.05,
+                1.0,
+                shown,
+            )
+        )
+        seconds = medians([(1_000_000, d) for d in features])
+        slope = np.polyfit(np.log(features), np.log(seconds), 1)[0]
+        shown = ", ".join(f"d = {d}: {s:.2f} s" for d, s in zip(features, seconds, strict=True))
+        found.append(Row("growth with features, 1,000,000 players", float(slope), "power", note=shown))
+    return found
+
+
+def memory(rows: tuple[int, ...], features: int) -> list[Row]:
+    """Peak memory of a process that settles a file and does nothing else."""
+    found = []
+    for n in rows:
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            plan_of(directory, n, features)
+            path = write_reports(directory / "reports.parquet", n, features, "zstd")
+            for books in ("payments", "all"):
+                out = directory / books
+                peak = peak_memory(PEAK, str(directory / "plan.json"), str(path), str(out), books)
+                shutil.rmtree(out)
+                what = "payments alone" if books == "payments" else "all books"
+                found.append(Row(f"peak memory, {n:,} players, d = {features}, {what}", peak, "MB", 512, 350))
+    return found
+
+
+def rows(largest: int = 50_000_000) -> list[Row]:
+    """All of it; `largest` is the longest file."""
+    sizes = tuple(n for n in (1_000_000, 10_000_000, 50_000_000) if n <= largest)
+    many = min(largest, 10_000_000)
+    return [
+        *in_memory(many, 10),
+        *streaming(many, 10),
+        *growth(sizes, (2, 5, 10, 20, 50)),
+        *memory(sizes, 10),
+    ]
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["alone"]:
-        settle_alone(Path(sys.argv[2]), sys.argv[3])
-    else:
-        main(
-            int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000,
-            int(sys.argv[2]) if len(sys.argv) > 2 else 10,
-        )
+    for row in rows(int(sys.argv[1]) if len(sys.argv) > 1 else 50_000_000):
+        print(f"{row.found:10.3g} {row.unit:6} {row.work}  {row.note}", flush=True)
