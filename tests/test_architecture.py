@@ -62,7 +62,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("agents",),
     ("simulation.found", "simulation.cast", "simulation.features", "simulation.predictors"),
     ("simulation.run", "simulation.responses"),
-    ("simulation.lies", "simulation.record"),
+    ("simulation.lies", "simulation.joining", "simulation.record"),
     ("simulation.simulation",),
     ("simulation.rates",),
     ("simulation",),
@@ -108,8 +108,9 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("report.notice", "report.simulation_page"),
     ("report",),
     # settle
-    ("settlement.books", "settlement.draw", "settlement.ledger", "settlement.engines", "settlement.tasks"),
-    ("settlement.once", "settlement.passes"),
+    ("settlement.books", "settlement.draw", "settlement.ledger", "settlement.tasks"),
+    ("settlement.engines", "settlement.once", "settlement.hash_files", "settlement.part_books"),
+    ("settlement.passes", "settlement.cluster"),
     ("settlement.settlement",),
     ("settlement",),
     # attack

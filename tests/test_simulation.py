@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from studies import DESIGNED, UNIT_BALL
+from studies import DESIGNED, UNIT_BALL, planned
 
 from truthful.agents import Agent, Coordinated, Exaggerator
 from truthful.errors import InputError, Refused
@@ -149,7 +149,8 @@ def test_a_simulation_repeats_and_a_short_one_is_the_beginning_of_a_long_one(hon
     again = simulate(honest.plan, runs=5, seed=1)
     for short, long in zip(again.studies, honest.studies[:5], strict=True):
         assert short.squared_error == long.squared_error
-        np.testing.assert_array_equal(short.cell_surplus, long.cell_surplus)
+        # Own predictions come from a table if there are many, and then differ by 1e-9.
+        np.testing.assert_allclose(short.cell_surplus, long.cell_surplus, rtol=0, atol=1e-6)
     other = simulate(honest.plan, runs=1, seed=2)
     assert other.studies[0].squared_error != honest.studies[0].squared_error
 
@@ -200,7 +201,7 @@ def test_among_honest_people_no_lie_is_found_that_pays(honest: Simulation) -> No
 
 
 def test_taking_part_pays_for_all_who_are_promised_it(honest: Simulation) -> None:
-    """For certain: a truthful player expects a + bq² at least. The share: five standard errors, 3e-7."""
+    """A truthful player expects a + bq², and b·g² of what all are promised is unused. Five standard errors: 3e-7."""
     seen, promised = honest.observed.participation, honest.plan.guarantees.participation
     assert seen.covered.value == 1.0
     assert promised.share is not None
@@ -258,6 +259,27 @@ def test_as_many_liars_as_are_allowed_leave_every_guarantee_as_it_is() -> None:
     assert seen.observed.participation.covered.value == 1.0
 
 
+def test_liars_are_seen_in_whom_taking_part_pays() -> None:
+    """A campaign of half of the others turns peers' predictions against the truthful, and some are paid too little.
+
+    The shares with and without it differ by five standard errors of both: 6e-7.
+    """
+    plan = planned(Study.parse(DESIGNED), 1000)
+    without = simulate(plan, runs=30, seed=5).observed.participation
+    against = simulate(plan, {"coordinated": 0.5}, runs=30, seed=5).observed.participation
+    for name in ("share", "covered"):
+        before, after = getattr(without, name), getattr(against, name)
+        assert after.value < before.value - 5 * np.hypot(before.error, after.error)
+        assert after.error > 0
+    assert without.covered.value == 1.0
+
+
+def test_where_nobody_is_truthful_nobody_says_what_the_truth_pays() -> None:
+    seen = simulate(plan_of(players=200), {"coordinated": 1.0}, runs=3).observed.participation
+    assert np.isnan([seen.share.value, seen.covered.value]).all()
+    assert seen.covered_paid.value > 0.5
+
+
 @pytest.mark.parametrize("rule", ["quadratic", "brier"])
 def test_whatever_people_say_no_total_exceeds_the_cap(rule: str) -> None:
     plan = plan_of(players=60, rule=rule)
@@ -272,7 +294,9 @@ def test_those_whom_it_does_not_pay_stay_away_and_are_not_paid() -> None:
     seen = simulate(plan, {"opt-out": 1.0}, runs=50)
     (own,) = seen.earnings
     assert own.joined.value < 0.9 * own.players
-    assert own.joined.value == pytest.approx(seen.observed.participation.share.value * plan.players)
+    # People know their own answers, of which cells of people tell little; so it is not the same share.
+    share = seen.observed.participation.share
+    assert own.joined.value == pytest.approx(share.value * plan.players, rel=0.05)
     assert own.utility.value > -5 * own.utility.error
     assert seen.observed.budget.total.value == pytest.approx(own.payment.value * own.joined.value)
 

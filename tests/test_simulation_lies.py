@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies import DESIGNED, planned
 
+from truthful.simulation import simulate
 from truthful.simulation.found import Found, mean, ratio
-from truthful.simulation.lies import best_lie
+from truthful.simulation.lies import FEWEST, best_lie
 from truthful.simulation.run import Run
+from truthful.study import Study
 
 CELLS, PLAYERS = 16, 50
 
@@ -33,7 +36,7 @@ def studies(seed: int, runs: int, spread: float, shift: float = 0.0, cell: int =
 @pytest.mark.parametrize("shift", [0.2, -0.2])
 def test_a_shift_is_found_with_its_size_and_what_it_is_worth(shift: float) -> None:
     """b(2δ·δ − δ²) = bδ², on either side. Five standard errors on each: false alarm 1e-6."""
-    found = best_lie(studies(0, runs=400, spread=0.3, shift=shift))
+    found = best_lie(studies(0, runs=800, spread=0.3, shift=shift))
     assert found.gap.error < 0.03
     assert found.gap.value == pytest.approx(0.2, abs=5 * found.gap.error)
     assert found.gain.value == pytest.approx(0.04, abs=5 * found.gain.error)
@@ -44,7 +47,7 @@ def test_in_noise_no_lie_is_found_that_pays() -> None:
 
     The largest of 16 means looks like two standard errors where it was chosen; where it is tried it is gone.
     """
-    found = [best_lie(studies(seed, runs=20, spread=1.0)) for seed in range(1, 201)]
+    found = [best_lie(studies(seed, runs=40, spread=1.0)) for seed in range(1, 201)]
     gaps, gains = (np.array([getattr(one, name).value for one in found]) for name in ("gap", "gain"))
     assert abs(gaps.mean()) < 5 * gaps.std() / math.sqrt(200)
     assert gains.mean() < -5 * gains.std() / math.sqrt(200)
@@ -57,13 +60,32 @@ def test_stated_errors_are_the_real_ones() -> None:
     assert spread == pytest.approx(np.mean([one.error for one in found]), rel=0.15)
 
 
-@pytest.mark.parametrize("runs", [1, 3])
+def test_in_noise_gaps_are_off_0_as_far_as_their_errors_say() -> None:
+    """Over 1,000 simulations of the fewest studies gap/error is Student's t of 14 degrees: its standard deviation is
+    √(14/12), here to 12 %, five standard errors of it and a false alarm of 6e-7.
+    """
+    found = [best_lie(studies(seed, runs=FEWEST, spread=1.0)).gap for seed in range(1000)]
+    ratios = np.array([one.value / one.error for one in found])
+    assert np.sqrt(np.mean(ratios**2)) == pytest.approx(math.sqrt(14 / 12), rel=0.12)
+
+
+@pytest.mark.slow
+def test_among_honest_people_gaps_are_off_0_as_far_as_their_errors_say() -> None:
+    """The same of 100 real simulations, to 36 %: five standard errors of the standard deviation, 6e-7."""
+    plan = planned(Study.parse(DESIGNED), 300)
+    runs = simulate(plan, runs=100 * FEWEST, seed=1).studies
+    found = [best_lie(runs[start : start + FEWEST]).gap for start in range(0, len(runs), FEWEST)]
+    ratios = np.array([one.value / one.error for one in found])
+    assert np.sqrt(np.mean(ratios**2)) == pytest.approx(math.sqrt(14 / 12), rel=0.36)
+
+
+@pytest.mark.parametrize("runs", [1, 3, FEWEST - 1])
 def test_too_few_studies_say_nothing(runs: int) -> None:
     assert math.isnan(best_lie(studies(0, runs, 0.1)).gap.value)
 
 
 def test_a_cell_with_hardly_anybody_says_nothing() -> None:
-    few = [replace(run, cell_players=run.cell_players / 100) for run in studies(0, 10, 0.1)]
+    few = [replace(run, cell_players=run.cell_players / 1000) for run in studies(0, FEWEST, 0.1)]
     assert math.isnan(best_lie(few).gain.value)
 
 

@@ -11,6 +11,8 @@ from truthful.words import money, number, percent
 
 #: Not known, or not guaranteed.
 NOT_KNOWN = "–"
+#: The search for lies needs more.
+TOO_FEW = "too few studies"
 EARNINGS = ("agent", "players", "joined", "paid each", "after privacy", "over the truth")
 
 
@@ -87,17 +89,20 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
         Observation(
             name,
             "peers' predictions off own ones by",
-            _number(seen.gap.times(unit)),
+            _looked_for(seen.gap.times(unit)),
             _maybe(simulation.guaranteed_gap * unit),
         ),
-        Observation(name, "payment that the best lie found adds", f"{_number(seen.gain)} {currency}", ""),
+        Observation(name, "payment that the best lie found adds", _looked_for(seen.gain, currency), ""),
         Observation(
-            name, "any lie gains at most", _money(seen.slack, currency), _money(promised.slack, currency)
+            name,
+            "η, the most any lie gains, with the observed gap",
+            _looked_for(seen.slack, currency),
+            _money(promised.slack, currency),
         ),
         Observation(
             name,
-            "a lie pays up to a change in prediction of",
-            _maybe(seen.lie * unit),
+            "D, the furthest a lie that pays moves q, with the same",
+            _looked_for(seen.lie.times(unit)),
             _maybe(None if promised.lie is None else promised.lie * unit),
         ),
     ]
@@ -130,7 +135,7 @@ def _participation(simulation: Simulation) -> list[Observation]:
         Observation(
             name,
             "taking part pays for",
-            percent(seen.share.value),
+            _percent(seen.share),
             NOT_KNOWN if share is None else percent(share),
         ),
         Observation(
@@ -164,6 +169,11 @@ def _number(found: Found) -> str:
     # A spread of rounding errors is none.
     error = f" ± {number(found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
     return f"{number(found.value)}{error}"
+
+
+def _looked_for(found: Found, currency: str = "") -> str:
+    """What only a search in enough studies finds."""
+    return f"{_number(found)} {currency}".rstrip() if math.isfinite(found.value) else TOO_FEW
 
 
 def _percent(found: Found) -> str:

@@ -22,6 +22,9 @@ class Found:
         return Found(self.value * factor, self.error * abs(factor))
 
 
+UNKNOWN = Found(math.nan, math.nan)
+
+
 def mean(values: Floats) -> Found:
     """Of one value a study."""
     return ratio(values, np.ones(len(values)))
@@ -31,7 +34,7 @@ def ratio(sums: Floats, counts: Floats) -> Found:
     """The mean of all that was summed over studies, with the error from how it varies between them."""
     runs, total = len(counts), float(counts.sum())
     if not total > 0:
-        return Found(math.nan, math.nan)
+        return UNKNOWN
     value = float(sums.sum()) / total
     spread = math.sqrt(float(np.sum((sums - value * counts) ** 2)) * runs / max(runs - 1, 1)) / total
     return Found(value, spread if runs > 1 else math.nan)

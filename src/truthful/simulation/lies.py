@@ -2,8 +2,8 @@
 
 A lie that moves the own prediction from q to q + Δ gains b(2(p̄ − q)Δ − Δ²), so where peers predict δ more than q on
 average, the best lie is Δ = δ. It is sought among cells of players, by features and answers. A cell chosen because δ
-looks large there looks larger than it is; so δ is measured on the studies that had no part in the choice, and then the
-other way round.
+looks large there looks larger than it is; so δ is measured on the studies that had no part in the choice. The parts are
+not exchanged for a second look: the two would share their luck, and their mean look surer than it is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthful.check import Floats
-from truthful.simulation.found import Found, ratio
+from truthful.simulation.found import UNKNOWN, Found, ratio
 from truthful.simulation.run import Run
+
+#: Of fewer studies a standard error is not to be had.
+FEWEST = 30
 
 
 @dataclass(frozen=True)
@@ -28,30 +30,18 @@ class BestLie:
 
 
 def best_lie(runs: Sequence[Run]) -> BestLie:
-    """Search and trial, with the studies' parts exchanged once. Needs four studies; else nothing can be said."""
+    """The best move of q by every second study, and δ in the same cell by the others."""
     players = np.array([run.cell_players for run in runs])
     surplus = np.array([run.cell_surplus for run in runs])
-    folds = [_fold(players, surplus, start) for start in (0, 1)] if len(runs) >= 4 else []
-    if not folds:
-        unknown = Found(math.nan, math.nan)
-        return BestLie(unknown, unknown)
-    gaps = [Found(math.copysign(1.0, move) * found.value, found.error) for move, found in folds]
-    gains = [Found(2 * move * found.value - move**2, 2 * abs(move) * found.error) for move, found in folds]
-    return BestLie(_mean(gaps), _mean(gains))
-
-
-def _fold(players: Floats, surplus: Floats, start: int) -> tuple[float, Found]:
-    """The best move of q by every second study from `start` on, and δ in the same cell by the others."""
-    sought, tried = slice(start, None, 2), slice(1 - start, None, 2)
+    sought, tried = slice(0, None, 2), slice(1, None, 2)
     # A cell that hardly anybody is in says nothing.
     enough = (players[sought].sum(0) >= 100) & (players[tried].sum(0) >= 100)
-    if not enough.any():
-        return 0.0, Found(math.nan, math.nan)
+    if len(runs) < FEWEST or not enough.any():
+        return BestLie(UNKNOWN, UNKNOWN)
     means = np.where(enough, surplus[sought].sum(0) / np.maximum(players[sought].sum(0), 1), 0.0)
     cell = int(np.abs(means).argmax())
-    return float(means[cell]), ratio(surplus[tried, cell], players[tried, cell])
-
-
-def _mean(two: Sequence[Found]) -> Found:
-    """Of two independent observations."""
-    return Found(sum(f.value for f in two) / 2, math.hypot(*(f.error for f in two)) / 2)
+    move, found = float(means[cell]), ratio(surplus[tried, cell], players[tried, cell])
+    return BestLie(
+        gap=Found(math.copysign(1.0, move) * found.value, found.error),
+        gain=Found(2 * move * found.value - move**2, 2 * abs(move) * found.error),
+    )

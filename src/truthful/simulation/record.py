@@ -21,15 +21,16 @@ FORMAT = "truthful/simulation/1"
 class Truthfulness:
     """gap: how far peers' predictions lie from truthful own predictions, where that is furthest (compare g).
 
-    gain: what the best lie found gains in payments. slack and lie: η and D with that gap for g, all of the privacy cost
-    that a lie may save included. misreports: the share of reports that were lies. beyond: the share of studies with
-    more of them than the plan allows for; of those nothing is guaranteed here and under accuracy.
+    gain: what the best lie found gains in payments. slack and lie: the formulas of η and D with that gap for g, all of
+    the privacy cost that a lie may save included; nobody observed them. All four need as many studies as a standard
+    error needs. misreports: the share of reports that were lies. beyond: the share of studies with more of them than
+    the plan allows for; of those nothing is guaranteed here and under accuracy.
     """
 
     gap: Found
     gain: Found
-    slack: float
-    lie: float
+    slack: Found
+    lie: Found
     misreports: Found
     beyond: float
 
@@ -45,8 +46,9 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Participation:
-    """share: of people whom taking part pays, as they expect beforehand. Of those whose privacy costs are at most the
-    threshold: covered, the same share (all are promised it); covered_paid, whom it did pay.
+    """share: of people whom taking part pays, by what truthful people like them were paid on average. Of those whose
+    privacy costs are at most the threshold: covered, the same share (all are promised it); covered_paid, of those who
+    took part, whom it did pay.
     """
 
     share: Found

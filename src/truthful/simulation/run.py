@@ -13,10 +13,10 @@ from truthful.agents import Game, Players
 from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.guarantees import model
-from truthful.mechanism import Estimates, peer_curve, private_estimates
-from truthful.moments import GRID, Moments, grid_features, grid_responses, group_moments
+from truthful.mechanism import Estimates, private_estimates
+from truthful.moments import Moments, grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace
-from truthful.payments import Groups, Paymaster, lengths, noise_along, payable
+from truthful.payments import Paymaster, payable
 from truthful.plan import Plan
 from truthful.regression import fast_answer
 from truthful.simulation.cast import Role
@@ -24,6 +24,7 @@ from truthful.simulation.features import Features
 from truthful.simulation.predictors import Predictors
 
 Indices = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 #: So finely is the distribution of payments kept.
 SHARES = 50
 
@@ -55,17 +56,19 @@ class Run:
     """The same on average over the noise in the published estimate, all else being as it is."""
     prediction_error: float
     misreports: int
-    covered: int
-    covered_ahead: int
     covered_joined: int
     covered_paid: int
-    ahead: int
     joined: Floats
     paid: Floats
     utility: Floats
     gain: Floats
+    cell_people: Floats
+    """All of them; players are those who came."""
     cell_players: Floats
     cell_surplus: Floats
+    cell_truthful: Floats
+    cell_paid: Floats
+    """What the truthful of each cell were paid, together."""
     payments: Floats
     """Quantiles of what people were paid, at the middles of SHARES equal shares of them."""
 
@@ -92,7 +95,6 @@ def run_study(stage: Stage, rng: np.random.Generator) -> Run:
     halves = group_moments(kx, ky, groups)
     estimates, master = _carried_out(stage, halves, rng)
     p, q = master.predictions(kx, ky, groups)
-    surplus = p - _foretold(master, kx, groups, theta)
     lied, honest_q = np.flatnonzero(ky != truth), q.copy()
     honest_q[lied] = master.predictions(kx[lied], truth[lied], groups[lied])[1]
     paid, off = payable(plan.mechanism, beliefs, p, q), estimates.public.theta - theta
@@ -105,7 +107,7 @@ def run_study(stage: Stage, rng: np.random.Generator) -> Run:
         misreports=len(lied),
         **_participation(stage, everybody, came, utility),
         **_by_role(stage, came, paid=paid, utility=utility, gain=gain, joined=np.ones(len(came))),
-        **_by_cell(stage, x[came], y[came], surplus),
+        **_by_cell(stage, everybody, came, surplus=p - honest_q, truthful=ky == truth, paid=paid),
         payments=np.quantile(paid, (np.arange(SHARES) + 0.5) / SHARES),
     )
 
@@ -138,32 +140,10 @@ def _averaged_error(stage: Stage, everybody: Moments, theta: Floats) -> float:
     return float(off @ off + noise.marginal_variance * np.sum(unprotected.spread**2))
 
 
-def _foretold(master: Paymaster, kx: Floats, groups: Groups, theta: Floats) -> Floats:
-    """‖x‖·ψ(θ·x/‖x‖): what truthful peers predict of each player on average, θ being what it is.
-
-    Given x and y its mean is q. It varies less than q does about p: all players of a study have the same θ.
-    """
-    foretold, sizes = np.empty(len(kx)), np.bincount(groups, minlength=2)
-    for group in (0, 1):
-        mine = np.flatnonzero(groups == group)
-        x, peer = kx[mine] / GRID, master.estimates.peers[1 - group]
-        curve, r = peer_curve(master.mechanism, master.beliefs, int(sizes[1 - group])), lengths(x)
-        u = x @ theta / np.where(r > 0, r, 1.0)
-        foretold[mine] = r * curve(u, noise_along(peer, x, r))
-    return foretold
-
-
 def _participation(stage: Stage, everybody: Players, came: Indices, utility: Floats) -> dict[str, Any]:
-    """For how many taking part pays: as each expects beforehand, and as it turned out."""
-    ahead = stage.game.expected_utility(everybody) >= 0
-    covered = everybody.costs <= stage.cost_threshold
-    return {
-        "ahead": int(ahead.sum()),
-        "covered": int(covered.sum()),
-        "covered_ahead": int((covered & ahead).sum()),
-        "covered_joined": int(covered[came].sum()),
-        "covered_paid": int((covered[came] & (utility >= 0)).sum()),
-    }
+    """How many of those who are promised that taking part pays came, and how many it paid as it turned out."""
+    covered = everybody.costs[came] <= stage.cost_threshold
+    return {"covered_joined": int(covered.sum()), "covered_paid": int((covered & (utility >= 0)).sum())}
 
 
 def _by_role(stage: Stage, came: Indices, **values: Floats) -> dict[str, Any]:
@@ -173,20 +153,30 @@ def _by_role(stage: Stage, came: Indices, **values: Floats) -> dict[str, Any]:
     return {name: np.bincount(role, weights=each, minlength=len(counts)) for name, each in values.items()}
 
 
-def _by_cell(stage: Stage, x: Floats, y: Floats, surplus: Floats) -> dict[str, Any]:
-    """p less what truthful peers predict, summed over cells of players who are alike.
+def _by_cell(
+    stage: Stage, everybody: Players, came: Indices, surplus: Floats, truthful: Bools, paid: Floats
+) -> dict[str, Any]:
+    """Sums over cells of players who are alike.
 
-    Cells are by main feature and its sign, and by sign and size of the answer. The mean in a cell is that of p − q: if
-    it is δ, the best lie there moves q by δ, and none pays that moves it by more than 2δ.
+    Cells are by main feature and its sign, and by sign and size of the answer. surplus is p − q, q being the own
+    prediction of the truth: if its mean in a cell is δ, the best lie there moves q by δ, and none pays that moves it by
+    more than 2δ.
     """
-    study = stage.plan.study
+    study, x, y = stage.plan.study, everybody.x, everybody.y
     # An intercept is the same for all, and would be everybody's main feature.
     varying = x[:, 1:] if study.declared.encoding.intercept and x.shape[1] > 1 else x
     main = np.abs(varying).argmax(axis=1)
     sign = varying[np.arange(len(x)), main] > 0
     typical = math.sqrt(model(study).mean_square + study.beliefs.noise_variance)
     cell = ((main * 2 + sign) * 2 + (y > 0)) * 2 + (np.abs(y) > typical)
+
+    def summed(cells: Indices, weights: Floats | None = None) -> Floats:
+        return np.bincount(cells, weights, stage.cells).astype(np.float64)
+
     return {
-        "cell_players": np.bincount(cell, minlength=stage.cells).astype(np.float64),
-        "cell_surplus": np.bincount(cell, weights=surplus, minlength=stage.cells),
+        "cell_people": summed(cell),
+        "cell_players": summed(cell[came]),
+        "cell_surplus": summed(cell[came], surplus),
+        "cell_truthful": summed(cell[came][truthful]),
+        "cell_paid": summed(cell[came][truthful], paid[truthful]),
     }

@@ -13,7 +13,8 @@ from truthful.check import Floats
 from truthful.plan import Plan
 from truthful.simulation.cast import Role, cast
 from truthful.simulation.features import Features, features_of
-from truthful.simulation.found import mean, ratio
+from truthful.simulation.found import UNKNOWN, Found, mean, ratio
+from truthful.simulation.joining import whom_it_pays
 from truthful.simulation.lies import best_lie
 from truthful.simulation.predictors import predictors
 from truthful.simulation.record import (
@@ -74,8 +75,8 @@ def simulate(
 
 def set_up(plan: Plan, roles: tuple[Role, ...], features: Features, runs: int) -> Stage:
     """What all studies share; tables of own predictions are built here, once."""
-    # Each player's is computed when she weighs taking part and when she is paid, besides those that she asks for.
-    own = predictors(plan, runs * sum(role.count * (2 + role.agent.looks) for role in roles))
+    # Each player's is computed when she is paid, besides those that she asks for.
+    own = predictors(plan, runs * sum(role.count * (1 + role.agent.looks) for role in roles))
     threshold = plan.guarantees.participation.cost_threshold
     return Stage(
         plan,
@@ -100,7 +101,7 @@ def _column(runs: Sequence[Run], name: str) -> Floats:
 def _observed(stage: Stage, runs: Sequence[Run]) -> Observed:
     plan, promised = stage.plan, stage.plan.guarantees
     errors, predictions = _column(runs, "squared_error"), _column(runs, "prediction_error")
-    covered, everybody = _column(runs, "covered"), np.full(len(runs), float(plan.players))
+    share, covered = whom_it_pays(stage, runs)
     totals, likely = _column(runs, "total"), promised.budget.likely
     unit = plan.study.response_unit
     return Observed(
@@ -111,8 +112,8 @@ def _observed(stage: Stage, runs: Sequence[Run]) -> Observed:
             prediction_rmse=unit * math.sqrt(mean(predictions).value),
         ),
         Participation(
-            share=ratio(_column(runs, "ahead"), everybody),
-            covered=ratio(_column(runs, "covered_ahead"), covered),
+            share,
+            covered,
             covered_paid=ratio(_column(runs, "covered_paid"), _column(runs, "covered_joined")),
         ),
         Budget(
@@ -126,16 +127,22 @@ def _observed(stage: Stage, runs: Sequence[Run]) -> Observed:
 def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
     found, b = best_lie(runs), stage.plan.mechanism.score_weight
-    gap, saved = max(found.gap.value, 0.0), stage.game.threshold * stage.game.privacy_cost
+    saved = stage.game.threshold * stage.game.privacy_cost
     misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
     return Truthfulness(
         gap=found.gap,
         gain=found.gain.times(b),
-        slack=b * gap**2 + saved,
-        lie=gap + math.sqrt(gap**2 + saved / b) if b > 0 else math.inf,
+        slack=_with_gap(found.gap, lambda gap: b * gap**2 + saved),
+        lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else UNKNOWN,
         misreports=ratio(misreports, joined),
         beyond=float(np.mean(misreports > stage.plan.absent_share * joined + 1e-9)),
     )
+
+
+def _with_gap(gap: Found, formula: Callable[[float], float]) -> Found:
+    """A formula of the gap, and how much more it would be with one of a standard error more."""
+    value = formula(max(gap.value, 0.0))
+    return Found(value, formula(max(gap.value, 0.0) + gap.error) - value)
 
 
 def _earnings(roles: Sequence[Role], runs: Sequence[Run]) -> tuple[Earnings, ...]:
