@@ -26,7 +26,7 @@ PARTS = {
 HEAD = """# Benchmarks
 
 How fast `truthful` is, next to what it is measured against on the same machine in the same minutes: every ratio is a
-median over rounds in which both were run in turn. A ratio below 1 means that `truthful` took less time. "Set out for" is
+median over rounds in which both were run in turn. Below 1 means that `truthful` took less time. "Set out for" is
 what was asked of it before it was written, at most and hoped for; where it is missed, it says so here. The page is made
 by `make bench`.
 
