@@ -99,9 +99,11 @@ def _tail_excess(start: mp.mpf, length: mp.mpf) -> mp.mpf:
     """E[w] for w in [0, length] with a density ∝ exp(-start w - w²/2): a normal variable's way beyond `start`."""
     end = min(length * start, mp.mpf(120))
     cuts = [0, end / 50, end / 8, end / 2, end]
-    mass, moment = (
-        mp.quad(lambda s, power=power: s**power * mp.exp(-s - (s / start) ** 2 / 2), cuts) for power in (0, 1)
-    )
+    with mp.workdps(20):
+        mass, moment = (
+            mp.quad(lambda s, power=power: s**power * mp.exp(-s - (s / start) ** 2 / 2), cuts)
+            for power in (0, 1)
+        )
     return moment / mass / start
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from random import Random
 
 import mpmath
 import numpy as np
@@ -44,6 +45,19 @@ def marginal_cdf(x: float, d: int) -> float:
         )
         tail = mpmath.quad(beyond, ends)
         return float(1 - tail if x >= 0 else tail)
+
+
+class TwisterBits:
+    """Bits of the Mersenne Twister: as fair as any for the law of a sampler, and the fastest there are here."""
+
+    def __init__(self, seed: int) -> None:
+        self.bits = Random(seed).getrandbits
+
+    def below(self, n: int) -> int:
+        width = (n - 1).bit_length()
+        while (u := self.bits(width)) >= n:
+            pass
+        return u
 
 
 def lattice_law(scale: Fraction, weights: Sequence[int], reach: int) -> tuple[Integers, Floats]:

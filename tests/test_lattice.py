@@ -48,7 +48,7 @@ def coarse_fit(draws: Sequence[Sequence[int]], scale: Fraction, weights: Sequenc
 
 
 def coarse_draws(scale: Fraction, weights: Sequence[int], seed: int) -> list[list[int]]:
-    bits = SeededBits(seed)
+    bits = oracles.TwisterBits(seed)
     return [sample(len(weights), scale, bits, weights) for _ in range(20_000)]
 
 
@@ -80,7 +80,7 @@ def test_a_sampler_that_forgets_a_weight_or_misses_its_scale_is_caught() -> None
 @by_dimension
 def test_fine_draws_follow_the_continuous_law_and_two_percent_larger_they_would_not(d: int) -> None:
     """On a lattice of 2^20 points to the scale the difference to the continuous law is far below what shows."""
-    bits, law = SeededBits(1000 + d), L2Laplace(d, 1.0)
+    bits, law = oracles.TwisterBits(1000 + d), L2Laplace(d, 1.0)
     draws = np.array([sample(d, FINE, bits) for _ in range(FINE_ENTRIES // d)]) / float(FINE)
     assert oracles.goodness_of_fit(draws, law) > FALSE_ALARM
     assert oracles.goodness_of_fit(1.02 * draws, law) < FALSE_ALARM
