@@ -44,6 +44,17 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     sync_directory(path.parent)
 
 
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to; it becomes `path` if the block ends well, and is gone otherwise."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """Wait until a file that was written by other means is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

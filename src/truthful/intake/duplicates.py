@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from truthful.intake.columns import missing_text, player_ids
 
 Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
 IN_MEMORY = 4_000_000  # hashes, 32 MB
@@ -47,7 +48,10 @@ NO_REPEATS = Repeats(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 class Duplicates:
-    """Collects hashes and tells which of them came more than once. Use it in a `with` block."""
+    """Collects hashes and tells which of them came more than once. Use it in a `with` block.
+
+    `task` is a pass over the reports as workers make it for this search: here, one that gives the hashes themselves.
+    """
 
     def __init__(self, directory: Path | None = None, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = check.integer("in_memory", in_memory)
@@ -55,6 +59,9 @@ class Duplicates:
         self._held: list[Hashes] = []
         self._held_count = 0
         self._spill: Path | None = None
+
+    def task(self, gather: T) -> T:
+        return gather
 
     def add(self, hashes: Hashes) -> None:
         """Take in the hashes of one batch."""
@@ -66,10 +73,10 @@ class Duplicates:
     def repeated(self) -> Hashes:
         """The hashes that came more than once, each once, ascending."""
         if self._spill is None:
-            return _repeated(np.sort(np.concatenate([NOTHING, *self._held])))
+            return repeated_in(np.sort(np.concatenate([NOTHING, *self._held])))
         self._spill_held()
         parts = [
-            _repeated(np.sort(np.fromfile(path, dtype=np.uint64))) for path in sorted(self._spill.iterdir())
+            repeated_in(np.sort(np.fromfile(path, dtype=np.uint64))) for path in sorted(self._spill.iterdir())
         ]
         return np.concatenate(parts)
 
@@ -101,33 +108,39 @@ class Duplicates:
                 part.tofile(file)
 
 
-def _repeated(ascending: Hashes) -> Hashes:
+def repeated_in(ascending: Hashes) -> Hashes:
+    """The hashes that come more than once among sorted ones, each once."""
     return np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
 
 
-def find_duplicates(batches: Iterable[Any], key: bytes, repeated: Hashes, column: str = "player") -> Repeats:
+def find_duplicates(batches: Iterable[Any], key: bytes, repeated: Hashes) -> Repeats:
     """The records whose player already had one, among those whose id has one of the `repeated` hashes.
 
     `batches` are the reports from the beginning. Ids are compared themselves: a shared hash is no duplicate.
     """
-    first_rows: dict[str | int, int] = {}
-    pairs = []
-    for row, player in _suspects(batches, key, repeated, column):
-        first_row = first_rows.setdefault(player, row)
-        if first_row != row:
-            pairs.append((row, first_row))
-    rows, firsts = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return Repeats(rows, firsts)
+    return later_records(suspects(batches, 1, key, repeated))
 
 
-def _suspects(
-    batches: Iterable[Any], key: bytes, repeated: Hashes, column: str
+def suspects(
+    batches: Iterable[Any], first_row: int, key: bytes, repeated: Hashes
 ) -> Iterator[tuple[int, str | int]]:
-    first_row = 1
+    """The rows, counted on from `first_row`, whose player has one of the `repeated` hashes, and who that is."""
     for batch in batches:
-        ids = player_ids(batch.column(column))
+        ids = player_ids(batch.column("player"))
         given = np.flatnonzero(~missing_text(ids))
         hashes = player_hashes(ids.take(given), key)
         for index in given[np.isin(hashes, repeated)]:
             yield first_row + int(index), ids[int(index)].as_py()
         first_row += batch.num_rows
+
+
+def later_records(found: Iterable[tuple[int, str | int]]) -> Repeats:
+    """Of rows and their players, in order, those whose player came before."""
+    first_rows: dict[str | int, int] = {}
+    pairs = []
+    for row, player in found:
+        first_row = first_rows.setdefault(player, row)
+        if first_row != row:
+            pairs.append((row, first_row))
+    rows, firsts = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Repeats(rows, firsts)

@@ -68,6 +68,11 @@ class Reports:
     def extra(self) -> tuple[str, ...]:
         return self._source.extra
 
+    @property
+    def readable_elsewhere(self) -> bool:
+        """Whether pieces can be sent to other processes without the rows themselves."""
+        return isinstance(self._source, ParquetFiles)
+
     def batches(self) -> Iterator[Any]:
         """One pass over the reports."""
         rows = 0

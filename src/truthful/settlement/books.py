@@ -20,8 +20,12 @@ PAYMENT_COLUMNS = ("player", "group", "payment")
 
 
 class Books(Protocol):
-    """Takes receipts batch by batch; payments are three of their columns."""
+    """Takes receipts batch by batch; payments are three of their columns.
 
+    `task` is the second pass as workers make it for these books, and `write` takes what it gives.
+    """
+
+    def task(self, pay: Any) -> Any: ...
     def write(self, receipts: Any) -> None: ...
     def __enter__(self) -> Books: ...
     def __exit__(
@@ -34,6 +38,9 @@ class MemoryBooks:
 
     def __init__(self) -> None:
         self._batches: list[Any] = []
+
+    def task(self, pay: Any) -> Any:
+        return pay
 
     def write(self, receipts: Any) -> None:
         self._batches.append(receipts)
@@ -60,6 +67,9 @@ class FileBooks:
         self._kept = check.choice("books", kept, KEPT)
         self._writers: list[tuple[Any, tuple[str, ...] | None]] = []
 
+    def task(self, pay: Any) -> Any:
+        return pay
+
     def write(self, receipts: Any) -> None:
         if not self._writers:
             self._open(receipts.schema)
@@ -67,7 +77,7 @@ class FileBooks:
             writer.write(receipts if columns is None else receipts.select(list(columns)))
 
     def _open(self, schema: Any) -> None:
-        paid = pa.schema([schema.field(name) for name in PAYMENT_COLUMNS])
+        paid = payments_schema(schema)
         self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), PAYMENT_COLUMNS)]
         if self._kept == "all":
             self._writers += [
@@ -81,6 +91,11 @@ class FileBooks:
     def __exit__(self, *exception: object) -> None:
         for writer, _ in self._writers:
             writer.close()
+
+
+def payments_schema(receipts: Any) -> Any:
+    """What of the receipts the payer may see."""
+    return pa.schema([receipts.field(name) for name in PAYMENT_COLUMNS])
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:

@@ -6,16 +6,30 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
+from truthful.intake.duplicates import Duplicates
 from truthful.intake.pieces import Piece
+from truthful.intake.stream import Reports
+from truthful.settlement.books import Books, FileBooks
 
+P = TypeVar("P")
 T = TypeVar("T")
-Task = Callable[[Piece], Iterator[T]]
+Task = Callable[[P], Iterator[T]]
 
 WAITING = 2  # results of a piece that may wait to be taken
+
+
+class Engine(Protocol):
+    """Workers, and how what they find gets from them to here."""
+
+    def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]: ...  # in the order of the pieces
+    def pieces(self, reports: Reports) -> Iterator[Piece]: ...
+    def duplicates(self) -> Any: ...  # Duplicates, or what does the same
+    def books(self, directory: Path, kept: str) -> Books: ...
 
 
 class Threads:
@@ -24,7 +38,16 @@ class Threads:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
 
-    def run(self, task: Task[T], pieces: Iterator[Piece]) -> Iterator[T]:
+    def pieces(self, reports: Reports) -> Iterator[Piece]:
+        return reports.pieces()
+
+    def duplicates(self) -> Duplicates:
+        return Duplicates()
+
+    def books(self, directory: Path, kept: str) -> FileBooks:
+        return FileBooks(directory, kept)
+
+    def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]:
         """What the task gives for each piece, in order. Workers that are ahead wait: memory does not grow."""
         if self.workers == 1:
             for piece in pieces:
@@ -50,7 +73,7 @@ class _Done:
     """The end of a piece's results."""
 
 
-def _work(task: Task[T], piece: Piece, results: queue.Queue[Any], stop: threading.Event) -> None:
+def _work(task: Task[P, T], piece: P, results: queue.Queue[Any], stop: threading.Event) -> None:
     try:
         for result in task(piece):
             if not _put(results, result, stop):

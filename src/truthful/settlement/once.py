@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ class Target:
                     f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
                 )
             require_new(self.final)
+            self._clear()
             try:
                 yield
             finally:
@@ -51,8 +52,11 @@ class Target:
 
     def tidy(self) -> None:
         """Remove what is no part of a release: what a killed write left."""
-        for debris in self.unfinished.glob(".*"):
-            shutil.rmtree(debris) if debris.is_dir() else debris.unlink()
+        _remove(self.unfinished.glob(".*"))
+
+    def _clear(self) -> None:
+        """Of a killed settlement only the draw counts; its books may have been kept in another way."""
+        _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
 
     def publish(self) -> None:
         """Show the finished directory; the draw is of no more use then."""
@@ -62,6 +66,11 @@ class Target:
     def discard(self) -> None:
         """Give up an unfinished settlement that nobody has seen."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from truthful.files import sha256
 from truthful.intake import Counts, Intake
-from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
+from truthful.intake.duplicates import NO_REPEATS, Repeats, later_records
 from truthful.intake.stream import Reports
 from truthful.moments import Moments
 from truthful.payments import Paymaster
 from truthful.settlement.books import Books
-from truthful.settlement.engines import Threads
-from truthful.settlement.tasks import Gather, Paid, Pay
+from truthful.settlement.engines import Engine
+from truthful.settlement.tasks import Gather, Paid, Pay, Suspect
 from truthful.study import Study
 
 #: Told how many rows are done, and how many there are if known.
@@ -47,19 +49,22 @@ class Statistics:
 
 
 def gather(
-    reports: Reports, study: Study, key: bytes, on_bad: str, engine: Threads, rows_done: RowsDone
+    reports: Reports, study: Study, key: bytes, on_bad: str, engine: Engine, rows_done: RowsDone
 ) -> Statistics:
     """First pass: check every record and add up the exact statistics of the two halves.
 
     Bad records end it (or are left out, or moved into range, as `on_bad` says) before anything is drawn. Players
     with two records are found by the same pass; only if there are any is the source read again without them.
     """
-    with Duplicates() as duplicates:
+    with engine.duplicates() as duplicates:
         first = _gather(reports, Gather(study, key, on_bad, NO_REPEATS), engine, rows_done, duplicates)
         repeated = duplicates.repeated()
     if not len(repeated):
         return first()
-    repeats = find_duplicates(reports.batches(), key, repeated)
+    suspects = engine.run(Suspect(key, repeated), engine.pieces(reports))
+    repeats = later_records(chain.from_iterable(suspects))
+    if not len(repeats):  # different players who share a hash
+        return first()
     return _gather(reports, Gather(study, key, on_bad, repeats), engine, rows_done, None)()
 
 
@@ -69,13 +74,13 @@ def pay(
     statistics: Statistics,
     master: Paymaster,
     books: Books,
-    engine: Threads,
+    engine: Engine,
     rows_done: RowsDone,
 ) -> Paid:
     """Second pass: pay everybody, and write her receipt."""
-    task = Pay(study, statistics.key, statistics.on_bad, statistics.repeats, master)
+    task = books.task(Pay(study, statistics.key, statistics.on_bad, statistics.repeats, master))
     paid = Paid()
-    for receipts, more in engine.run(task, reports.pieces()):
+    for receipts, more in engine.run(task, engine.pieces(reports)):
         books.write(receipts)
         paid += more
         rows_done(paid.players, statistics.players)
@@ -84,13 +89,14 @@ def pay(
 
 
 def _gather(
-    reports: Reports, task: Gather, engine: Threads, rows_done: RowsDone, duplicates: Duplicates | None
+    reports: Reports, task: Gather, engine: Engine, rows_done: RowsDone, duplicates: Any | None
 ) -> Callable[[], Statistics]:
     """Run the first pass; the statistics are asked for once duplicates are known to be none."""
     intake = Intake(task.study, task.on_bad)
     intake.open(reports)
     halves = (Moments.zero(task.study.dimension), Moments.zero(task.study.dimension))
-    for part in engine.run(task, reports.pieces()):
+    work = task if duplicates is None else duplicates.task(task)
+    for part in engine.run(work, engine.pieces(reports)):
         if duplicates is not None:
             duplicates.add(part.hashes)
         halves = (halves[0] + part.halves[0], halves[1] + part.halves[1])

@@ -28,9 +28,9 @@ from truthful.payments import paymaster
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt, publish
 from truthful.report import report_or_notice
-from truthful.settlement.books import KEPT, PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, FileBooks, MemoryBooks
+from truthful.settlement.books import KEPT, PAYMENT_COLUMNS, PAYMENTS, RECEIPTS, MemoryBooks
+from truthful.settlement.cluster import open_engine, require_engine
 from truthful.settlement.draw import Draw, Drawing, replay
-from truthful.settlement.engines import Threads
 from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.passes import RowsDone, Statistics, gather, pay
 from truthful.settlement.tasks import Paid
@@ -85,14 +85,19 @@ def settle(
     seed: int | None = None,
     spend_again: bool = False,
     books: str = "all",
+    engine: str = "threads",
+    scheduler: Any = None,
     progress: Progress | None = None,
 ) -> Settlement:
     """Draw the release and pay everybody.
 
-    reports: a path (CSV, Parquet, a directory of Parquet parts), an Arrow, pandas or polars table, or an iterator of
-    batches. out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
+    reports: a path (CSV, Parquet, a directory of Parquet parts), the URL of Parquet files, an Arrow, pandas or polars
+    table, or an iterator of batches.
+    out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
     A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
     books: "all", or "payments" to write payments.parquet alone: neither receipts nor CSV, for very many players.
+    engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
+    process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
     """
     started = time.perf_counter()
     check.choice("books", books, KEPT)
@@ -101,7 +106,9 @@ def settle(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
             "Plan with never-negative payments, or give a seed to rehearse."
         )
-    target, engine = None if out is None else open_target(Path(out)), Threads()
+    target = None if out is None else open_target(Path(out))
+    unfinished = None if target is None else target.unfinished
+    require_engine(engine, scheduler, unfinished)
     with (
         open_account(plan, seed is not None) as account,
         nullcontext() if target is None else target.claimed(),
@@ -110,8 +117,11 @@ def settle(
         account.require_unspent(pending, spend_again)
         bits = SystemBits() if seed is None else SeededBits(seed)
         key = bits.bits(128).to_bytes(16, "little") if pending is None else bytes.fromhex(pending.key)
-        with open_reports(reports, report_columns(plan.study)) as source:
-            statistics = gather(source, plan.study, key, on_bad, engine, _stage(progress, "statistics"))
+        with (
+            open_reports(reports, report_columns(plan.study)) as source,
+            open_engine(engine, scheduler, source, unfinished) as workers,
+        ):
+            statistics = gather(source, plan.study, key, on_bad, workers, _stage(progress, "statistics"))
             _require_settleable(plan, statistics)
             if pending is None:
                 draw, estimates = _draw(plan, statistics, bits, seed)
@@ -122,9 +132,9 @@ def settle(
                 draw.save(target.unfinished)
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
-            with memory if target is None else FileBooks(target.unfinished, books) as written:
+            with memory if target is None else workers.books(target.unfinished, books) as written:
                 paid = pay(
-                    source, plan.study, statistics, master, written, engine, _stage(progress, "payments")
+                    source, plan.study, statistics, master, written, workers, _stage(progress, "payments")
                 )
         release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
         summary = _summary(draw, statistics, paid, time.perf_counter() - started)

@@ -18,7 +18,7 @@ from truthful import kernels
 from truthful.check import Floats
 from truthful.groups import Hashes, groups_of, player_hashes
 from truthful.intake import Checked, Intake
-from truthful.intake.duplicates import NOTHING, Repeats
+from truthful.intake.duplicates import NOTHING, Repeats, suspects
 from truthful.intake.pieces import Piece
 from truthful.intake.records import BadRecords
 from truthful.moments import Moments, Tally
@@ -32,12 +32,15 @@ class Gathered:
 
     halves: tuple[Moments, Moments]
     account: BadRecords
-    hashes: Hashes
+    hashes: Any  # of all players, or where they lie
 
 
 @dataclass(frozen=True, eq=False)
 class Gather:
-    """The first pass: check every record, add up the exact statistics of the two halves."""
+    """The first pass: check every record, add up the exact statistics of the two halves.
+
+    Hashes are given as long as no repeats are known: players with two records are looked for once.
+    """
 
     study: Study
     key: bytes
@@ -54,7 +57,19 @@ class Gather:
             )
             for rows, kx, ky in batch.tiles():
                 tally.add(kx, ky, groups[rows])
-        yield Gathered(tally.halves, intake.account, np.concatenate(hashes))
+        wanted = NOTHING if len(self.repeats) else np.concatenate(hashes)
+        yield Gathered(tally.halves, intake.account, wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Suspect:
+    """A look at the ids that share a hash: the rows of a piece that have one, and their players."""
+
+    key: bytes
+    repeated: Hashes
+
+    def __call__(self, piece: Piece) -> Iterator[list[tuple[int, str | int]]]:
+        yield list(suspects(piece.batches(), piece.first_row, self.key, self.repeated))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Workers in other processes and on other machines, through Dask.
+
+What is sent to them is a task and the places of pieces; what comes back is of the size of the statistics. Hashes of
+players and books stay in a directory that all of them share. A task whose worker was lost is done again elsewhere, and
+gives the same: the driver alone draws, from the exact sums of all pieces.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from truthful import check
+from truthful.errors import InputError, TruthfulError
+from truthful.intake.pieces import Piece
+from truthful.intake.stream import Reports
+from truthful.settlement.engines import Engine, P, T, Task, Threads
+from truthful.settlement.hash_files import FiledDuplicates
+from truthful.settlement.part_books import PartBooks
+from truthful.version import __version__
+
+ENGINES = ("threads", "dask")
+LEAST_ROWS, MOST_ROWS = 1 << 18, 1 << 22  # of a piece
+PIECES = 64  # that there are at least, of many rows, so that few workers end together
+WAIT = 60  # seconds for a scheduler, and for its first worker
+
+
+class ClusterLost(TruthfulError):
+    """The workers, or the scheduler that leads them, are gone."""
+
+
+class Cluster:
+    """The workers of a Dask scheduler. `directory` is one that they and this process share."""
+
+    def __init__(self, client: Any, directory: Path) -> None:
+        self._client, self._directory = client, directory
+
+    def pieces(self, reports: Reports) -> Iterator[Piece]:
+        """Pieces that depend on the reports alone, so that the parts of books do too."""
+        rows = (reports.rows or 0) // PIECES
+        return reports.pieces(min(max(rows, LEAST_ROWS), MOST_ROWS))
+
+    def duplicates(self) -> FiledDuplicates:
+        return FiledDuplicates(self._directory / ".hashes", self.run)
+
+    def books(self, directory: Path, kept: str) -> PartBooks:
+        return PartBooks(directory.absolute(), kept)
+
+    def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]:
+        """What the task gives for each piece, in order."""
+        # Submitted, not scattered: a worker that held the task and is lost takes nothing with it.
+        held = self._client.submit(_same, task, pure=False)
+        futures = self._client.map(_run, list(pieces), task=held, version=__version__, pure=False)
+        waiting = deque(futures)
+        del futures
+        try:
+            while waiting:
+                yield from _result(waiting[0])
+                waiting.popleft().release()
+        finally:
+            for future in waiting:
+                future.release()
+
+
+@contextmanager
+def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | None) -> Iterator[Engine]:
+    """The engine that `require_engine` has let pass: Dask's workers share a directory, threads need none."""
+    if name == "threads" or directory is None:
+        yield Threads()
+        return
+    if not reports.readable_elsewhere:
+        raise InputError(
+            f"With engine='dask' reports must be Parquet, in a file, a directory of parts or at a URL, so that every "
+            f"worker can read its own; {reports.where} is not."
+        )
+    with _connected(scheduler) as client:
+        yield Cluster(client, directory.absolute())
+
+
+def require_engine(name: str, scheduler: Any, directory: Path | None) -> None:
+    """Refuse, before anything is read, what cannot be."""
+    check.choice("engine", name, ENGINES)
+    if name == "threads" and scheduler is not None:
+        raise InputError(
+            f"A scheduler is given, {scheduler!r}, but engine='threads' has none. Say engine='dask'."
+        )
+    if name == "dask" and directory is None:
+        raise InputError(
+            "With engine='dask' the books are too large for memory. Name a directory, `out`, that all workers share."
+        )
+
+
+@contextmanager
+def _connected(scheduler: Any) -> Iterator[Any]:
+    """A client of the scheduler, which is an address, one of Dask's cluster objects, or one that is started here."""
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            "With engine='dask' Dask is needed. Install it: pip install 'truthful[dask]'."
+        ) from None
+    with ExitStack() as stack:
+        place = stack.enter_context(_local_cluster()) if scheduler is None else scheduler
+        try:
+            client = stack.enter_context(distributed.Client(place, set_as_default=False, timeout=WAIT))
+            client.wait_for_workers(1, timeout=WAIT)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(
+                f"There is no Dask scheduler with a worker at {scheduler!r}: {error}. Give the address that "
+                "`dask scheduler` prints, such as tcp://10.0.0.1:8786, and start a worker."
+            ) from None
+        yield client
+
+
+@contextmanager
+def _local_cluster() -> Iterator[Any]:
+    """A process for each processor of this machine."""
+    import distributed
+
+    with (
+        tempfile.TemporaryDirectory(prefix="truthful-") as scratch,
+        distributed.LocalCluster(
+            n_workers=len(os.sched_getaffinity(0)),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            local_directory=scratch,
+        ) as cluster,
+    ):
+        yield cluster
+
+
+def _same(task: T) -> T:
+    return task
+
+
+def _run(piece: P, task: Task[P, T], version: str) -> list[T]:
+    if version != __version__:
+        raise InputError(
+            f"A worker has truthful {__version__}, and this is {version}. Install the same version everywhere."
+        )
+    return list(task(piece))
+
+
+def _result(future: Any) -> Any:
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise ClusterLost(
+            f"One piece of the reports was lost with {error.allowed_failures + 1} workers, one after the other. Most "
+            "likely they ran out of memory: give each worker more, or fewer threads."
+        ) from None
+    except (CancelledError, CommClosedError) as error:
+        raise ClusterLost(
+            f"The Dask scheduler was lost ({type(error).__name__}). Nothing was published; start it and settle again."
+        ) from None
