@@ -63,7 +63,7 @@ def main() -> None:
 
 def _fail(kind: str, message: str, exit_code: int) -> None:
     """Tell what went wrong, with the options by the names they have here."""
-    told = re.sub(r"on_bad='(\w+)'", r"--on-bad \1", message)
+    told = re.sub(r"engine='(\w+)'", r"--engine \1", re.sub(r"on_bad='(\w+)'", r"--on-bad \1", message))
     Console(stderr=True, soft_wrap=True, highlight=False).print(
         f"[bold red]{kind}:[/] {escape(told)}", emoji=False
     )
@@ -224,7 +224,10 @@ def simulate(
 def settle(
     plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
     reports: Annotated[
-        Path, typer.Argument(help="The reports: .csv, .csv.gz, .parquet or a directory of Parquet parts.")
+        str,
+        typer.Argument(
+            help="The reports: .csv, .csv.gz, .parquet, a directory of Parquet parts, or the URL of such Parquet files."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="A directory that does not exist yet.")],
     on_bad: OnBad = "error",
@@ -241,6 +244,14 @@ def settle(
             "very many players)."
         ),
     ] = "all",
+    engine: Annotated[
+        str,
+        typer.Option(help="Who computes: threads of this process, or dask, processes here or on a cluster."),
+    ] = "threads",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Dask's scheduler, as tcp://10.0.0.1:8786. Default: a cluster on this machine."),
+    ] = None,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -258,6 +269,8 @@ def settle(
             seed=seed,
             spend_again=spend_again,
             books=books,
+            engine=engine,
+            scheduler=scheduler,
             progress=progress,
         )
     if as_json:
