@@ -38,7 +38,7 @@ def test_the_json_of_a_solved_plan_says_what_was_asked_and_compared(here: Path, 
 
 
 def test_an_infeasible_plan_says_what_would_help_in_words_and_as_json(here: Path, run: Run) -> None:
-    asked = ["plan", "study.toml", "--players", "20000", "--budget", "1", "--accuracy", "8"]
+    asked = ["plan", "study.toml", "--players", "20000", "--budget", "1", "--epsilon", "1"]
     told = run(*asked)
     assert (told.code, told.out) == (1, "")
     assert "It would be feasible with" in told.err
