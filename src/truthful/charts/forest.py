@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from truthful.charts import house
-from truthful.charts.labels import CLEAR
 from truthful.words import to_within
 
 if TYPE_CHECKING:
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 #: More rows than a page holds are left to the table.
 MOST_ROWS = 40
-ROW, MARGIN = 0.42, 0.62
-LONGEST_LABEL = 52
+#: In inches: a row of one line, each further line of its label, and what stands around the rows.
+ROW, LINE, MARGIN = 0.3, 0.17, 0.62
+#: The share of the width that labels have, their longest line, and how many lines there are at most.
+LABELS, LETTERS, LINES = 0.38, 20, 3
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,17 @@ class Forest:
 
     @property
     def height(self) -> float:
-        return MARGIN + ROW * len(self.shown)
+        return MARGIN + sum(self._heights)
+
+    @property
+    def _labels(self) -> list[str]:
+        """The names of the rows, in lines that fit."""
+        return ["\n".join(house.wrapped(effect.label, LETTERS, LINES)) for effect in self.shown]
+
+    @property
+    def _heights(self) -> list[float]:
+        """Of the rows, in inches."""
+        return [ROW + LINE * label.count("\n") for label in self._labels]
 
     def describe(self) -> str:
         """The chart in words."""
@@ -66,26 +78,26 @@ class Forest:
         return f"{'; '.join(rows)}. Filled markers: the whole interval is on one side of zero."
 
     def paint(self, figure: Figure) -> None:
-        """One row each: the name above its interval. Filled if the interval keeps clear of zero."""
-        rows, height = len(self.shown), self.height
-        axes = figure.add_axes((0.03, 0.5 / height, 0.94, (ROW * rows + 0.06) / height))
-        axes.set_ylim(rows, -0.1)
+        """One row each: the name at the left of its interval. Filled if the interval keeps clear of zero."""
+        heights, height = self._heights, self.height
+        axes = figure.add_axes((LABELS, 0.5 / height, 0.97 - LABELS, (sum(heights) + 0.06) / height))
+        axes.set_ylim(sum(heights), -0.06)
         ends = [0.0, *(end for effect in self.shown for end in (effect.low, effect.high))]
         room = 0.04 * (max(ends) - min(ends)) or 1.0
         axes.set_xlim(min(ends) - room, max(ends) + room)
-        axes.locator_params(axis="x", nbins=6)
+        axes.locator_params(axis="x", nbins=5)
         house.label(axes.xaxis, max(ends) - min(ends))
-        axes.set_yticks([])
+        middles = [end - own / 2 for end, own in zip(accumulate(heights), heights, strict=True)]
+        axes.set_yticks(middles, self._labels, fontsize=house.TEXT)
+        axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
-        axes.tick_params(axis="x", length=0, pad=5)
+        axes.tick_params(length=0, pad=5)
         axes.axvline(0, color=house.GREY, linewidth=1.2)
-        for row, effect in enumerate(self.shown):
-            words = house.fitted(effect.label, LONGEST_LABEL)
-            axes.annotate(words, (0, row + 0.3), xycoords=("axes fraction", "data"), va="center", bbox=CLEAR)
-            axes.plot([effect.low, effect.high], [row + 0.74] * 2, color=house.BLUE, linewidth=2.4)
+        for middle, effect in zip(middles, self.shown, strict=True):
+            axes.plot([effect.low, effect.high], [middle] * 2, color=house.BLUE, linewidth=2.4)
             axes.plot(
                 effect.value,
-                row + 0.74,
+                middle,
                 "o",
                 markersize=6.5,
                 color=house.BLUE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import math
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -164,3 +165,9 @@ def fitted(text: str, most: int) -> str:
     """A name in one line of at most so many letters, also if it is one long word."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def wrapped(text: str, letters: int, most: int) -> list[str]:
+    """A name in lines of at most so many letters, and so many lines; what is left over is cut, and seen to be."""
+    lines = textwrap.wrap(" ".join(text.split()), letters) or [""]
+    return [*lines[: most - 1], fitted(" ".join(lines[most - 1 :]), letters)] if len(lines) > most else lines
