@@ -2,6 +2,7 @@
 
 import math
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from studies import CASES, DESIGNED, UNIT_BALL, planned
 
 from truthful.charts import Chart, Effect, Forest, Lie, Lies, Odds, Payments, draw_chart, inline
+from truthful.charts.chart import NARROW
 from truthful.charts.forest import MOST_ROWS
-from truthful.charts.house import BLUE, canvas, fitted
+from truthful.charts.house import BLUE, canvas, fitted, wrapped
 from truthful.check import Floats
 from truthful.mechanism import peer_curve
 from truthful.report.predicted import lies
@@ -72,7 +74,7 @@ def test_a_chart_in_a_page_has_ids_colours_and_style_of_the_page(name: str) -> N
 
 def test_names_that_look_like_colours_or_ids_are_left_alone() -> None:
     effect = Effect(f'id="x" {BLUE.lower()} url(#x)', 1.0, 0.5, 1.5)
-    assert effect.label in words(Forest((effect,), "spend", 0.95))
+    assert effect.label in " ".join(words(Forest((effect,), "spend", 0.95)))
 
 
 def test_letters_that_no_xml_may_hold_are_replaced() -> None:
@@ -86,6 +88,24 @@ def test_a_forest_has_a_row_for_every_effect_with_its_interval() -> None:
     assert intervals == [(4.0, 20.0), (-6.0, 4.0)]
     assert [line[0, 0] for line in drawn if len(line) == 1] == [12.0, -1.0]
     assert FOREST.describe().startswith("age, from 18 to 90: 12.0, from 4.0 to 20.0; region: north: -1.0")
+
+
+def test_a_label_stands_at_the_height_of_its_interval_and_left_of_all_of_them() -> None:
+    long = "how often she stays away when nobody looks: now and then, or whenever she can manage"
+    forest = Forest((*FOREST.effects, Effect(long, 1.0, -2.0, 4.0)), "spend", 0.95)
+    with canvas(NARROW, forest.height) as figure:
+        forest.paint(figure)
+        axes = figure.axes[0]
+        figure.canvas.draw()
+        boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+        bars = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_marker() != "o"][1:]  # type: ignore[arg-type]
+        for box, bar in zip(boxes, bars, strict=True):
+            start = axes.transData.transform(bar.get_xydata()[0])  # type: ignore[index]
+            assert box.x0 > 0
+            assert box.x1 < start[0]
+            assert box.y0 < start[1] < box.y1
+        assert all(below.y1 <= above.y0 for above, below in pairwise(boxes))
+        assert [label.get_text().count("\n") for label in axes.get_yticklabels()] == [0, 0, 2]
 
 
 def test_only_intervals_on_one_side_of_zero_are_filled() -> None:
@@ -152,10 +172,11 @@ def test_a_lie_costs_the_weight_times_the_square_of_what_it_moves(estimator: str
     assert all(after.payment <= before.payment for before, after in pairwise(shown.curve))
 
 
-def test_the_mark_is_at_the_lie_that_moves_the_prediction_so_far() -> None:
+def test_the_mark_is_at_the_lie_in_answers_that_is_promised_which_moves_her_prediction_so_far() -> None:
     plan = planned(Study.parse(DESIGNED), 20_000, score_weight=50.0, epsilon=1.0)
     study, mechanism, promised = plan.study, plan.mechanism, plan.guarantees.truthfulness
     shown = lies(plan, 20_000, promised)
+    assert shown.threshold == promised.lie_in_answer
     assert promised.lie is not None
     assert shown.threshold is not None
     beliefs, r = study.beliefs, math.sqrt(study.mean_square_norm)
@@ -163,7 +184,23 @@ def test_the_mark_is_at_the_lie_that_moves_the_prediction_so_far() -> None:
     y = shown.threshold / study.response_unit
     curve = peer_curve(mechanism, beliefs, 10_000)
     q = beliefs.prediction(r, y, curve, scale * stretch(study, mechanism.peers))
-    assert float(q) == pytest.approx(promised.lie, rel=1e-3)
+    assert promised.lie <= float(q) < 1.2 * promised.lie
+
+
+def test_a_promise_that_is_not_true_of_her_is_not_marked() -> None:
+    plan = planned(Study.parse(DESIGNED), 20_000, score_weight=50.0, epsilon=1.0)
+    promised = plan.guarantees.truthfulness
+    assert promised.lie_in_answer is not None
+    too_small = replace(promised, lie_in_answer=0.5 * promised.lie_in_answer)
+    shown = lies(plan, 20_000, too_small)
+    assert shown.threshold is None
+    assert shown.D is not None
+    assert [shown.may_pay(lie) for lie in shown.curve] == [lie.moved <= shown.D for lie in shown.curve]
+
+
+def test_lies_may_pay_up_to_the_mark() -> None:
+    assert [LIES.may_pay(lie) for lie in CURVE] == [lie.size <= 5 for lie in CURVE]
+    assert all(Lies(CURVE, None, None, "USD").may_pay(lie) for lie in CURVE)
 
 
 def test_no_mark_where_no_lie_of_hers_is_so_large() -> None:
@@ -194,3 +231,12 @@ def test_a_name_is_cut_to_its_line_also_if_it_is_one_long_word() -> None:
     assert fitted("a b\n c", 10) == "a b c"
     assert fitted("x" * 99, 10) == "x" * 9 + "…"
     assert len(fitted("two words here", 10)) <= 10
+
+
+def test_a_name_is_wrapped_and_what_does_not_fit_is_cut_and_seen_to_be() -> None:
+    assert wrapped("two words here", 10, 3) == ["two words", "here"]
+    assert wrapped("", 10, 3) == [""]
+    cut = wrapped("word " * 20, 10, 3)
+    assert len(cut) == 3
+    assert all(len(line) <= 10 for line in cut)
+    assert cut[-1].endswith("…")

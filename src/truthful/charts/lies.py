@@ -28,8 +28,8 @@ class Lie:
 class Lies:
     """Lies of one person from the truth (of size 0) on, the larger the later, and the size from which none pays.
 
-    D: in units of predictions; None if no size is promised. threshold: the size of her lie that moves her prediction
-    so far; None if none of hers does.
+    D: in units of predictions; None if no size is promised. threshold: the same in answers, as the guarantees have it;
+    None if no lie of hers is so large, or if one of that size does not move her own prediction so far.
     """
 
     curve: tuple[Lie, ...]
@@ -50,6 +50,12 @@ class Lies:
             for values in ([lie.moved for lie in self.curve], [lie.payment for lie in self.curve])
         )
         return Lie(size, moved, payment)
+
+    def may_pay(self, lie: Lie) -> bool:
+        """Whether nothing is promised of this lie: of a size below the threshold or, where there is none, below D."""
+        if self.threshold is not None:
+            return not lie.size > self.threshold
+        return self.D is None or not lie.moved > self.D
 
     @property
     def title(self) -> str:

@@ -6,6 +6,7 @@ Nothing here sees a record, a payment or a total. Those are functions of raw ans
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     """The expected payment of a typical player against her lie: features of typical length, and the truth y = 0.
 
     Her peers tell the truth, so E[p | x, y] = q(x, y), and payments are affine in p: a lie earns rule(q(y), q(y′)).
-    Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there.
+    Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is the guarantees' own.
     """
     study, mechanism, m = plan.study, plan.mechanism, max(1, players // 2)
     beliefs, unit, r = study.beliefs, study.response_unit, math.sqrt(study.mean_square_norm)
@@ -35,16 +36,12 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     q = beliefs.prediction(r, y, peer_curve(mechanism, beliefs, m), along)
     paid = mechanism.scoring(q[0], q, a=mechanism.base_payment, b=mechanism.score_weight)
     moved, D = np.abs(q - q[0]), _promised_lie(promised, beliefs.radius)
-    crossed = D is not None and moved[-1] > D
-    return Lies(
-        curve=tuple(
-            Lie(*values)
-            for values in zip((unit * y).tolist(), (unit * moved).tolist(), paid.tolist(), strict=True)
-        ),
-        D=None if D is None else unit * D,
-        threshold=float(unit * np.interp(D or 0.0, moved, y)) if crossed else None,
-        currency=study.currency,
+    curve = tuple(
+        Lie(*values)
+        for values in zip((unit * y).tolist(), (unit * moved).tolist(), paid.tolist(), strict=True)
     )
+    shown = Lies(curve, None if D is None else unit * D, None, study.currency)
+    return replace(shown, threshold=_in_answers(shown, promised.lie_in_answer))
 
 
 def _promised_lie(promised: Truthfulness, radius: float) -> float | None:
@@ -52,6 +49,13 @@ def _promised_lie(promised: Truthfulness, radius: float) -> float | None:
     if promised.lie is None or promised.slack is None or not promised.lie < 2 * radius:
         return None
     return promised.lie
+
+
+def _in_answers(shown: Lies, promised: float | None) -> float | None:
+    """D in answers, where it is true of her: beyond central reports predictions may follow answers less steeply."""
+    if shown.D is None or promised is None or not promised < shown.curve[-1].size:
+        return None
+    return promised if shown.at(promised).moved >= shown.D else None
 
 
 def predicted_payments(release: Release, plan: Plan) -> Floats | None:

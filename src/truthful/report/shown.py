@@ -20,8 +20,8 @@ from truthful.words import money, number, odds, to_within
 LIES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4)
 SCORED = (
     "A payment depends on how well a person's answer foretells what others' answers predict. The truth foretells it "
-    "best: on average no lie earns more, and the further it moves the prediction made from an answer, the less it is "
-    "worth."
+    "best: no lie raises the expected payment, and the further it moves the prediction made from an answer, the more "
+    "it costs. A small lie may still pay for some, because it may save privacy and because a few others may lie."
 )
 UNSCORED = "Payments do not depend on answers in this study: a lie earns what the truth earns."
 
@@ -87,7 +87,7 @@ def lying(release: Release, plan: Plan) -> str:
     ]
     rows = []
     for lie in told:
-        pays = "no promise" if shown.D is None else "no" if lie.moved > shown.D else "for some"
+        pays = "no promise" if shown.D is None else "for some" if shown.may_pay(lie) else "no"
         rows.append(
             (
                 number(lie.size) if lie.size else "0, the truth",
@@ -103,8 +103,8 @@ def lying(release: Release, plan: Plan) -> str:
     )
     if shown.D is not None and shown.threshold is not None:
         caption += (
-            f" D is where her lie moves her prediction by {number(shown.D)}: beyond it no lie pays. The shaded lies "
-            "are so small that some people may gain a little from them."
+            f" D is where a lie moves the prediction by {number(shown.D)}, in answers about {number(shown.threshold)}: "
+            "beyond it no lie pays. The shaded lies cost so little that they may pay for some."
         )
     return section(
         "What lying would have earned",
