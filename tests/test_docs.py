@@ -6,16 +6,18 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from importlib.resources import files
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pages
 import pyarrow.parquet
 import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from studies import CASES, people, planned
+from studies import CASES, DESIGNED, people, planned
 
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan, design
@@ -122,6 +124,27 @@ def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -
     assert each
     assert f"better than {against[1]} to {against[2]} odds" in readme
     assert f"from\n0 to {each[1]} USD" in readme
+
+
+@pytest.mark.parametrize("levels", [None, 2, 3, 7])
+def test_the_least_eigenvalue_of_evenly_spread_features_is_as_the_pages_say(levels: int | None) -> None:
+    """1/(kd), k the most levels but at least 3: of effect codes E[c cᵀ] = (I + 11ᵀ)/k, of a number's code 1/3."""
+    features: list[dict[str, Any]] = [{"name": "age", "low": 18, "high": 90}]
+    if levels is not None:
+        features.append({"name": "region", "levels": [f"r{j}" for j in range(levels)]})
+    study = Study.from_declaration(
+        Study.parse(DESIGNED).declaration() | {"features": features, "design": {"kind": "uniform"}}
+    )
+    assert study.second_moments is not None
+    assert np.linalg.eigvalsh(study.second_moments)[0] == pytest.approx(
+        1 / (max(3, levels or 0) * study.dimension)
+    )
+    for text in (
+        pages.read("docs/howto-features.md"),
+        files("truthful.study").joinpath("template.toml").read_text(),
+    ):
+        assert "1/(kd)" in text
+        assert "1/(3d)" not in text
 
 
 def test_output_is_compared_and_not_only_run() -> None:
