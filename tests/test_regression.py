@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import truthful as tf
+from truthful import regression
 from truthful.check import Floats
 
 
@@ -27,6 +28,48 @@ def test_algorithm_1_pays_each_player_against_the_fit_without_her() -> None:
         p, q = X[i] @ theta, beliefs.own_prediction(X[i : i + 1], y[i : i + 1])[0]
         assert result.payments[i] == pytest.approx(1.0 - 0.1 * (p - 2 * p * q + q * q), abs=1e-9)
     assert result.theta == pytest.approx(np.linalg.lstsq(X, y)[0])
+
+
+def test_algorithm_1_is_the_same_for_arrays_of_any_layout_and_for_lists() -> None:
+    X, y, beliefs = data(300)
+    plain = tf.truthful_regression(X, y, beliefs, a=1.0, b=0.1)
+    for features in (np.asfortranarray(X), X.tolist(), np.repeat(X, 2, axis=1)[:, ::2]):
+        same = tf.truthful_regression(features, y, beliefs, a=1.0, b=0.1)
+        assert np.array_equal(same.payments, plain.payments)
+        assert np.array_equal(same.theta, plain.theta)
+
+
+def test_algorithm_1_takes_its_players_in_parts_and_on_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y, beliefs = data(900)
+    monkeypatch.setattr(regression, "PART", 128)
+    threads = tf.truthful_regression(X, y, beliefs, a=1.0, b=0.1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    alone = tf.truthful_regression(X, y, beliefs, a=1.0, b=0.1)
+    assert np.array_equal(threads.payments, alone.payments)
+    monkeypatch.undo()
+    assert threads.payments == pytest.approx(
+        tf.truthful_regression(X, y, beliefs, a=1.0, b=0.1).payments, abs=1e-13
+    )
+
+
+def test_algorithm_1_names_the_player_whom_nobody_can_predict(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, beliefs = data(300)
+    X[:, 2] = 0.0
+    X[200] = 0.0, 0.0, 0.3
+    monkeypatch.setattr(regression, "PART", 128)
+    with pytest.raises(tf.InputError, match="Row 200 has leverage 1"):
+        tf.truthful_regression(X, y, beliefs, a=1.0, b=0.1)
+
+
+def test_algorithm_1_fits_features_that_all_but_determine_each_other() -> None:
+    X, y, beliefs = data(300)
+    X[:, 2] = X[:, 0] + 1e-6 * X[:, 2]
+    result = tf.truthful_regression(X, y, beliefs, a=1.0, b=0.1)
+    rest = np.arange(300) != 7
+    theta = np.linalg.lstsq(X[rest], y[rest])[0]
+    assert result.peer_predictions[7] == pytest.approx(X[7] @ theta, abs=1e-7)
 
 
 def test_in_algorithm_1_the_truth_earns_most_on_average_among_shifted_reports() -> None:

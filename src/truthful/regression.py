@@ -6,24 +6,35 @@ generator. A release that people rely on is made by `truthful.settle`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.beliefs import Beliefs
+from truthful.beliefs import IDENTITY, Beliefs
+from truthful.beliefs.beliefs import Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
-from truthful.estimators.least_squares import least_squares
+from truthful.estimators.least_squares import least_squares, require_company
+from truthful.estimators.leave_one_out import products, solved
 from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace
 from truthful.payments import payable, paymaster
 from truthful.scoring import RULES
+
+#: Players a thread takes at a time. Sums are added part by part: another size would round them differently.
+PART = 32_768
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +69,61 @@ def truthful_regression(
     2. For every i, her peers' prediction x_i·θ̂_{−i}: all n of them in one pass, by leverages.
     3. Pay player i rule(x_i·θ̂_{−i}, q_i), with q_i = E[θ | x_i, y_i]·x_i.
     """
-    X = check.matrix("X", X, beliefs.dimension)
-    y = check.vector("y", y, len(X))
     check.choice("rule", rule, tuple(RULES))
+    features, reports = _arrays(X, y, beliefs.dimension)
+
+    def part_of(part: slice) -> tuple[Floats, Floats]:
+        return np.ascontiguousarray(features[part]), reports[part]
+
+    nobody = products(*part_of(slice(0)))
+    sums = sum(_in_parts(lambda part: products(*part_of(part)), len(reports)), start=nobody)
+    fit = solved(sums, beliefs.dimension)
+    if fit is None:
+        return _by_factorisation(features, reports, beliefs, partial(RULES[rule], a=a, b=b))
+    own = _own_predictor(beliefs, len(reports))
+    p, q, payments = np.empty((3, len(reports)))
+
+    def pay(part: slice) -> None:
+        x, y = part_of(part)
+        p[part], leverages, r = fit.without_each(x, y)
+        require_company(leverages, part.start)
+        q[part] = own(r, y, np.zeros(1))
+        payments[part] = RULES[rule](p[part], q[part], a=a, b=b)
+
+    for _ in _in_parts(pay, len(reports)):
+        pass
+    return TruthfulRegression(fit.theta, p, q, payments)
+
+
+def _arrays(X: Any, y: Any, d: int) -> tuple[Floats, Floats]:
+    """Both as arrays. Numbers that are not finite show in the sums, and need no pass of their own."""
+    plain = isinstance(X, np.ndarray) and isinstance(y, np.ndarray) and X.dtype == y.dtype == np.float64
+    if plain and y.ndim == 1 and X.shape == (len(y), d):
+        return X, np.ascontiguousarray(y)
+    X = check.matrix("X", X, d)
+    return X, check.vector("y", y, len(X))
+
+
+@lru_cache(maxsize=8)
+def _own_predictor(beliefs: Beliefs, players: int) -> Predictor:
+    """Kept: regressions under the same beliefs share a table."""
+    return beliefs.predictor(IDENTITY, (0.0, 0.0), players)
+
+
+def _by_factorisation(
+    X: Floats, y: Floats, beliefs: Beliefs, rule: Callable[..., Floats]
+) -> TruthfulRegression:
+    """The same where features all but determine each other: slower, with n × d numbers more in memory."""
     fit = least_squares(X, y)
     q = beliefs.own_prediction(X, y)
-    payments = RULES[rule](fit.peer_predictions, q, a=a, b=b)
-    return TruthfulRegression(fit.theta, fit.peer_predictions, q, payments)
+    return TruthfulRegression(fit.theta, fit.peer_predictions, q, rule(fit.peer_predictions, q))
+
+
+def _in_parts(task: Callable[[slice], T], count: int) -> Iterator[T]:
+    """What the task gives for every part of so many players, in order, on all processors."""
+    parts = [slice(start, min(start + PART, count)) for start in range(0, count, PART)]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        yield from pool.map(task, parts)
 
 
 def private_regression(

@@ -37,7 +37,7 @@ def least_squares(X: Any, y: Any) -> LeastSquares:
     theta = np.empty(X.shape[1])
     theta[order] = solve_triangular(triangle, coordinates)
     leverages: Floats = np.einsum("ij,ij->i", Q, Q)
-    _require_company(leverages)
+    require_company(leverages)
     return LeastSquares(theta, leverages, (Q @ coordinates - leverages * y) / (1 - leverages))
 
 
@@ -52,10 +52,11 @@ def _require_full_rank(X: Floats, triangle: Floats) -> None:
         )
 
 
-def _require_company(leverages: Floats) -> None:
+def require_company(leverages: Floats, first: int = 0) -> None:
+    """Refuses a player whom nobody can predict; `first` is the row of the first leverage."""
     i = int(np.argmax(leverages))
     if not 1 - leverages[i] > ALONE:
         raise InputError(
-            f"Row {i} has leverage 1: without that player the others' features do not determine the fit, so her "
-            "peers make no prediction. Leave her out, or add players like her."
+            f"Row {first + i} has leverage 1: without that player the others' features do not determine the fit, so "
+            "her peers make no prediction. Leave her out, or add players like her."
         )
