@@ -75,8 +75,8 @@ def spectra() -> Iterator[Row]:
             float(least_spectrum(where.model, 500, 0.01)),
             float(greatest_spectrum(where.model, 500, 0.01)),
         )
-        yield Row("λ_min(XᵀX)", place, low, lambda quantile=quantile: quantile(0, 0.01), least=True)
-        yield Row("λ_max(XᵀX)", place, high, lambda quantile=quantile: quantile(-1, 0.99))
+        yield Row("λ<sub>min</sub>(XᵀX)", place, low, lambda quantile=quantile: quantile(0, 0.01), least=True)
+        yield Row("λ<sub>max</sub>(XᵀX)", place, high, lambda quantile=quantile: quantile(-1, 0.99))
 
 
 def chance_of_a_miss() -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from pathlib import Path
 
 import pages
@@ -70,3 +71,11 @@ def test_the_page_has_every_erratum_in_its_table_and_in_a_section() -> None:
         section = text.split(f"\n## {erratum.number}. {erratum.title}\n")[1].split("\n## ")[0]
         assert f"published {published}, correct {correct}." in section
         assert f"`{erratum.test}`" in section
+
+
+def test_indices_and_exponents_of_the_page_are_set_and_not_spelled() -> None:
+    text = re.sub(r"`[^`]*`", "", page())
+    assert "λ<sub>min</sub>(XᵀX) <" in text
+    assert "n<sup>−3/2+δ</sup>" in text
+    assert "d<sup>−t²</sup>" in text
+    assert not re.findall(r"\w_\w|\^", text)

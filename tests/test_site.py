@@ -42,6 +42,24 @@ def test_pages_fetch_nothing_from_other_hosts(site: Path) -> None:
         assert not FETCHED.findall(path.read_text(encoding="utf-8")), path.name
 
 
+@pytest.mark.slow
+def test_search_works_on_pages_from_the_disk(site: Path) -> None:
+    """There a page may fetch nothing, not even the index: it comes as a script, and so does the worker's stand-in."""
+    assert (site / "search" / "search_index.js").read_text(encoding="utf-8").startswith("var __index = ")
+    for path in site.glob("*.html"):
+        assert 'assets/iframe-worker.js">' in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.slow
+def test_formulas_are_drawn_and_none_is_left_in_latex(site: Path) -> None:
+    shown = (site / "theory.html").read_text(encoding="utf-8")
+    assert shown.count('<math xmlns="http://www.w3.org/1998/Math/MathML"') == pages.read(
+        "docs/theory.md"
+    ).count("```math")
+    text = re.sub(r"<[^>]*>", "", re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", shown, flags=re.DOTALL))
+    assert not re.findall(r"\\[a-z]+|&amp;|[λκε‖]_", text)
+
+
 def test_a_fetch_from_another_host_would_be_noticed() -> None:
     assert FETCHED.search('<script src="https://example.org/a.js">')
     assert FETCHED.search('<link rel="stylesheet" href="//example.org/a.css">')

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from truthful.errata.collection import errata
 from truthful.errata.record import Erratum
 
@@ -18,26 +20,21 @@ paper's LaTeX; its ε is that of one estimate, half of the total that this packa
 
 <!-- Made by `python tests/pages.py`. -->
 """
-TABLE = ("| | the paper says | in fact | example | published | correct |", "|---|---|---|---|---|---|")
+TABLE = ("| | about | measured | the paper | in fact |", "|---|---|---|---|---|")
+#: Indices and exponents, as plain text has them: λ_min, n^(−δ), e^ε.
+LOWERED, RAISED = re.compile(r"(\w)_([a-z]+)"), re.compile(r"\^(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|(−?[\w.]+))")
 
 
 def page() -> str:
-    """The page: an introduction, one table of all errata, then a section for each."""
+    """The page: an introduction, a short table of all errata, then a section for each."""
     found = errata()
     table = "\n".join((*TABLE, *map(_row, found)))
     return "\n".join((HEAD, table, *map(_section, found), ""))
 
 
 def _row(erratum: Erratum) -> str:
-    published, correct = erratum.numbers()
-    cells = (
-        erratum.number,
-        erratum.claim,
-        erratum.fact,
-        erratum.meaning,
-        published,
-        correct,
-    )
+    anchor = re.sub(r"[^\w -]", "", f"{erratum.number}. {erratum.title}".lower()).replace(" ", "-")
+    cells = (erratum.number, f"[{erratum.title}](#{anchor})", _set(erratum.meaning), *erratum.numbers())
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -50,8 +47,14 @@ def _section(erratum: Erratum) -> str:
 
 {erratum.where}.
 
-- **The paper says:** {erratum.claim}
-- **In fact:** {erratum.fact}
-- **Because:** {erratum.because}
-- **Example:** {erratum.example} {meaning}: published {published}, correct {correct}.
+- **The paper says:** {_set(erratum.claim)}
+- **In fact:** {_set(erratum.fact)}
+- **Because:** {_set(erratum.because)}
+- **Example:** {_set(erratum.example)} {_set(meaning)}: published {published}, correct {correct}.
 - **Shown by** `{erratum.test}`."""
+
+
+def _set(words: str) -> str:
+    """Plain text with its indices and exponents where they belong."""
+    raised = RAISED.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", words)
+    return LOWERED.sub(r"\1<sub>\2</sub>", raised)

@@ -77,7 +77,7 @@ def _threshold() -> Erratum:
         claim="τ = O(n^(1−δ)), β = n^(p/2−δ(1+p)), and privacy 2n^(−1+δ) = o(√n).",
         fact="τ = O(n^(½−δ)); β = n^(−p/2+δ(1+p)) as in the statement, for the proof's would grow like "
         f"n^{wrong:g} here; privacy is o(1/√n).",
-        because="(αβ)^(−1/p) = n^((δ + p/2 − δ(1+p))/p) = n^(½−δ), which is also what τε² = n^(−3/2+δ) in "
+        because="(αβ)^(−1/p) = n^(δ/p + ½ − δ(1+p)/p) = n^(½−δ), which is also what τε² = n^(−3/2+δ) in "
         "the proof needs.",
         example="δ = ¼, p = 2, Pareto costs Pr[c ≤ τ] = 1 − τ⁻².",
         meaning="exponent of n in τ",
