@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from truthful.simulation import Simulation
 from truthful.simulation.found import Found
+from truthful.simulation.responses import BestResponse
 from truthful.words import money, number, percent
 
 #: Not known, or not guaranteed.
@@ -62,18 +63,24 @@ def earned(simulation: Simulation) -> list[tuple[str, ...]]:
 
 
 def best_reports(simulation: Simulation) -> tuple[str, str]:
-    """Best reports under this plan and under the paper's rule, a sentence each."""
-    plan, ours, papers = simulation.plan, simulation.best_response, simulation.papers_best_response
-    unit, width = plan.study.response_unit, f"{plan.study.response.high - plan.study.response.low:,g}"
-    told = (
-        "no report was found that pays more than the truth"
-        if ours.gain == 0
-        else f"the best report moves a prediction by {number(ours.move * unit)}"
-    )
+    """The best lie found under this plan and under the paper's rule, a sentence each."""
+    ours, papers = simulation.best_response, simulation.papers_best_response
+    found = _best_lie(simulation, ours)
+    none = "no report was found that pays more than the truth"
     return (
-        f"If the others are truthful, {told}.",
-        f"Under the paper's ridge at this size the best report is up to {number(papers.lie)} (of {width}) off the "
-        f"truth, and moves a prediction by up to {number(papers.move * unit)} (truthful errata E21).",
+        f"If the others are truthful, {found if ours.pays else f'{none}: {found}'}.",
+        f"Under the paper's ridge at this size {_best_lie(simulation, papers)} (truthful errata E21).",
+    )
+
+
+def _best_lie(simulation: Simulation, best: BestResponse) -> str:
+    study = simulation.plan.study
+    if math.isnan(best.gain.value):
+        return "peers' predictions could not be sought"
+    return (
+        f"the best lie found is {number(abs(best.lie))} (of {study.response.high - study.response.low:,g}) off the "
+        f"truth, moves a prediction by {number(abs(best.move.value) * study.response_unit)} and adds "
+        f"{_number(best.gain)} {study.currency}"
     )
 
 
@@ -173,7 +180,7 @@ def _number(found: Found) -> str:
 
 def _looked_for(found: Found, currency: str = "") -> str:
     """What only a search in enough studies finds."""
-    return f"{_number(found)} {currency}".rstrip() if math.isfinite(found.value) else TOO_FEW
+    return TOO_FEW if math.isnan(found.value) else f"{_number(found)} {currency}".rstrip()
 
 
 def _percent(found: Found) -> str:

@@ -25,14 +25,14 @@ def whom_it_pays(stage: Stage, runs: Sequence[Run]) -> tuple[Found, Found]:
     people, truthful, paid = (
         np.array([getattr(run, f"cell_{name}") for run in runs]) for name in ("people", "truthful", "paid")
     )
-    seen = truthful.sum(0) >= FEWEST
+    # Without any one of the studies.
+    seen = truthful.sum(0) - (truthful.max(0) if len(runs) > 1 else 0) >= FEWEST
     if not seen.any():
         return UNKNOWN, UNKNOWN
     shares = people.sum(0)[seen] / people.sum(0)[seen].sum()
     sums, counts = paid[:, seen], truthful[:, seen]
     # Jackknife: once with all studies, then without each of them.
-    worth = np.vstack([sums.sum(0), sums.sum(0) - sums]) / np.vstack([counts.sum(0), counts.sum(0) - counts])
-    worth /= stage.game.privacy_cost
+    worth = _with_and_without(sums) / _with_and_without(counts) / stage.game.privacy_cost
     costs = stage.plan.study.costs
     return _share(costs, worth, shares, math.inf), _share(costs, worth, shares, stage.cost_threshold)
 
@@ -43,7 +43,11 @@ def _share(costs: Costs, worth: Floats, shares: Floats, most: float) -> Found:
     if not everybody > 0:
         return UNKNOWN
     # From above, so that all are exactly 1.
-    value, *without = (1 - (1 - costs.cdf(np.minimum(worth, most)) / everybody) @ shares).tolist()
-    runs = len(without)
-    spread = math.sqrt((runs - 1) / runs * np.sum((np.array(without) - np.mean(without)) ** 2))
-    return Found(value, spread if runs > 1 else math.nan)
+    value, *rest = (1 - (1 - costs.cdf(np.minimum(worth, most)) / everybody) @ shares).tolist()
+    return Found(value, math.sqrt((len(rest) - 1) * np.var(rest)) if rest else math.nan)
+
+
+def _with_and_without(studies: Floats) -> Floats:
+    """The sum over all studies, and if there are several without each of them."""
+    total = studies.sum(0)
+    return np.vstack([total, total - studies]) if len(studies) > 1 else total[None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,10 +13,16 @@ from truthful.check import Floats
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.payments import lengths
 from truthful.plan import Plan
+from truthful.simulation.features import Features
+from truthful.simulation.found import UNKNOWN, Found
+from truthful.simulation.peers import Expected, drawn_halves, expected, ridge
 from truthful.simulation.predictors import own_predictor
 from truthful.slope import typical
 
-PEOPLE, ANSWERS = 6, 11
+#: Whose best reports are sought.
+PEOPLE = 48
+#: So many standard errors of twelve halves are more than luck.
+SURE = 4
 #: Answers of the typical person.
 STEPS = 41
 # Corollary 1 at δ = ¼: γ = n^(1−δ/2).
@@ -25,35 +31,75 @@ PAPERS_PENALTY = 7 / 8
 
 @dataclass(frozen=True)
 class BestResponse:
-    """The furthest that any player's best report is from the truth, if all others are truthful.
+    """The best lie that was found among a few people, if all others are truthful.
 
-    `move` is in own predictions, `lie` in raw units of the answer, `gain` the most it earns her over the truth.
+    It was sought against one half of the drawn peers and tried against the other. `move` is how far it moves her own
+    prediction, `lie` how far it is from her answer in raw units, `gain` what it earns her over the truth.
     """
 
-    move: float
+    move: Found
     lie: float
-    gain: float
+    gain: Found
+
+    @property
+    def pays(self) -> bool:
+        """Whether what it gains is more than luck: by chance alone it would seem so once in a thousand times."""
+        return self.gain.value > SURE * self.gain.error
 
 
-def matched(plan: Plan, game: Game, features: Floats) -> BestResponse:
-    """Under this plan: players are scored against what truthful peers predict on average, bias and all."""
-    x, y = _audience(plan, features)
+def best_responses(
+    plan: Plan, game: Game, features: Features, rng: np.random.Generator
+) -> tuple[BestResponse, BestResponse]:
+    """Under this plan, and under the paper's, whose peers are a ridge and who scores against E[θ·x | x, ŷ] (E21).
 
-    def own(reports: Floats) -> Floats:
-        return game.own_prediction(x, reports)
+    The paper's peers are given no noise: theirs has mean 0, and is not clipped.
+    """
+    beliefs, n = plan.study.beliefs, plan.players
+    x = features(rng, PEOPLE)
+    theta = beliefs.prior.sample(rng, beliefs.dimension, PEOPLE)
+    y = (x * theta).sum(axis=1) + beliefs.noise.sample(rng, PEOPLE)
+    halves = drawn_halves(plan, features, rng)
+    papers = [
+        replace(half, A=ridge(half.gram, n**PAPERS_PENALTY), noise=np.zeros_like(half.noise))
+        for half in halves
+    ]
+    r, table = lengths(x), own_predictor(beliefs, IDENTITY, 0.0, 0.0)
+    peers = expected(beliefs, halves, x, y, clipped=plan.mechanism.payments == "never-negative")
+    return (
+        _best(plan, lambda reports: game.own_prediction(x, reports), peers, y),
+        _best(
+            plan,
+            lambda reports: table(r, reports, np.zeros(PEOPLE)),
+            expected(beliefs, papers, x, y, clipped=False),
+            y,
+        ),
+    )
 
-    return _searched(plan, own, own(y), y)
+
+def _best(plan: Plan, own: Callable[[Floats], Floats], peers: Expected, truth: Floats) -> BestResponse:
+    """A lie that moves q by Δ gains b(2(p̄ − q)Δ − Δ²)."""
+    q = own(truth)
+    (sought, off), (tried, error) = (peers.mean(slice(start, None, 2)) for start in (0, 1))
+    known = ~np.isnan(sought + tried)
+    if not known.any():
+        return BestResponse(UNKNOWN, np.nan, UNKNOWN)
+    sought = np.where(known, sought, q)
+    best = best_reports(own, sought, truth, plan.study.beliefs.response_bound)
+    moves = own(best) - q
+    who = _most_promising(moves, 2 * (sought - q) * moves - moves**2, np.where(known, off, np.inf))
+    move = float(moves[who])
+    gain = Found(2 * float(tried[who] - q[who]) * move - move**2, 2 * abs(move) * float(error[who]))
+    return BestResponse(
+        move=Found(move, float(off[who])),
+        lie=float(best[who] - truth[who]) * plan.study.response_unit,
+        gain=gain.times(plan.mechanism.score_weight),
+    )
 
 
-def unmatched(plan: Plan, features: Floats) -> BestResponse:
-    """Under the paper's: peers are a ridge that shrinks by 1 − γκ, and she is scored against E[θ·x | x, ŷ] (E21)."""
-    x, y = _audience(plan, features)
-    r, table = lengths(x), own_predictor(plan.study.beliefs, IDENTITY, 0.0, 0.0)
-
-    def own(reports: Floats) -> Floats:
-        return table(r, reports, np.zeros(len(r)))
-
-    return _searched(plan, own, _kept(plan) * own(y), y)
+def _most_promising(moves: Floats, gains: Floats, off: Floats) -> int:
+    """Of the moves that are more than luck the one that gains most; if none is, the one that is least likely luck."""
+    sure = np.abs(moves) / np.maximum(off, 1e-12)
+    return int(np.where(sure > SURE, gains, 0.0).argmax() if (sure > SURE).any() else sure.argmax())
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,22 +148,3 @@ def _kept(plan: Plan) -> float:
     """1 − γκ: what the paper's ridge leaves of a truthful half's predictions."""
     n = plan.players
     return float(shrinkage_factor(n // 2, n**PAPERS_PENALTY, plan.study.dimension))
-
-
-def _audience(plan: Plan, features: Floats) -> tuple[Floats, Floats]:
-    """Each of a few people with every answer she can have, in steps: |y| ≤ R‖x‖ + M."""
-    beliefs, x = plan.study.beliefs, features
-    edge = beliefs.radius * lengths(x) + beliefs.noise_bound
-    answers = edge[:, None] * np.linspace(-1, 1, ANSWERS)
-    return np.repeat(x, ANSWERS, axis=0), answers.ravel()
-
-
-def _searched(plan: Plan, own: Callable[[Floats], Floats], expected: Floats, truth: Floats) -> BestResponse:
-    best = best_reports(own, expected, truth, plan.study.beliefs.response_bound)
-    said, meant = own(best), own(truth)
-    gain = (meant - expected) ** 2 - (said - expected) ** 2
-    return BestResponse(
-        move=float(np.abs(said - meant).max()),
-        lie=float(np.abs(best - truth).max()) * plan.study.response_unit,
-        gain=float(gain.max()) * plan.mechanism.score_weight,
-    )

@@ -13,7 +13,7 @@ from truthful.check import Floats
 from truthful.plan import Plan
 from truthful.simulation.cast import Role, cast
 from truthful.simulation.features import Features, features_of
-from truthful.simulation.found import UNKNOWN, Found, mean, ratio
+from truthful.simulation.found import Found, mean, ratio
 from truthful.simulation.joining import whom_it_pays
 from truthful.simulation.lies import best_lie
 from truthful.simulation.predictors import predictors
@@ -26,11 +26,13 @@ from truthful.simulation.record import (
     Simulation,
     Truthfulness,
 )
-from truthful.simulation.responses import PEOPLE, matched, unmatched
+from truthful.simulation.responses import best_responses
 from truthful.simulation.run import Run, Stage, run_study
 
 #: Told as a simulation goes on: the stage, studies done, studies in all.
 Progress = Callable[[str, int, int | None], None]
+#: Of lies that cost nothing.
+NO_LIMIT = Found(math.inf, math.nan)
 
 
 def simulate(
@@ -57,7 +59,7 @@ def simulate(
         done.append(run)
         if progress is not None:
             progress("Simulating studies", len(done), runs)
-    audience = stage.features(np.random.default_rng(seed), PEOPLE)
+    ours, papers = best_responses(plan, stage.game, draw, np.random.default_rng(seed))
     return Simulation(
         plan,
         stage.roles,
@@ -67,8 +69,8 @@ def simulate(
         observed=_observed(stage, done),
         guaranteed_gap=stage.game.gap,
         earnings=_earnings(stage.roles, done),
-        best_response=matched(plan, stage.game, audience),
-        papers_best_response=unmatched(plan, audience),
+        best_response=ours,
+        papers_best_response=papers,
         studies=tuple(done),
     )
 
@@ -133,7 +135,7 @@ def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
         gap=found.gap,
         gain=found.gain.times(b),
         slack=_with_gap(found.gap, lambda gap: b * gap**2 + saved),
-        lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else UNKNOWN,
+        lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else NO_LIMIT,
         misreports=ratio(misreports, joined),
         beyond=float(np.mean(misreports > stage.plan.absent_share * joined + 1e-9)),
     )
