@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -76,6 +77,27 @@ def test_every_public_name_has_a_section_that_says_something() -> None:
     sections = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     assert list(sections) == truthful.__all__
     assert all(section.strip() for section in sections.values())
+
+
+@pytest.mark.parametrize("name", library.FURTHER)
+def test_what_people_extend_or_call_in_a_further_module_is_there_too(name: str) -> None:
+    text = pages.read("docs/reference-library.md").split(f"\n## `truthful.{name}`\n")[1].split("\n## ")[0]
+    sections = dict(re.findall(r"^### `(\w+)`\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert list(sections) == library.names(importlib.import_module(f"truthful.{name}"))
+    assert all(section.strip() for section in sections.values())
+
+
+def test_the_auditors_product_the_agents_and_the_rates_are_in_the_reference() -> None:
+    text = library.reference()
+    for heading in ("### `Product`", "### `Agent`", "### `BestResponder`", "### `rates`", "### `invent`"):
+        assert f"\n{heading}\n" in text
+
+
+def test_members_have_their_arguments_and_tables_have_heads() -> None:
+    text = library.reference()
+    assert "| | |" not in text
+    assert "| `prediction(r, y, curve=Identity(), scale=0.0)` |" in text
+    assert "| `load(path)` |" in text
 
 
 def test_signatures_keep_their_defaults() -> None:
