@@ -89,7 +89,7 @@ for i, value in enumerate(plain):
 print(f"\n{'promised':<29}" + "".join(f"{f'ε = {level}':>25}" for level in LEVELS))
 for what, group, field in (("largest lie that pays", "truthfulness", "lie"), ("error", "accuracy", "rmse")):
     promises = [getattr(getattr(plan.guarantees, group), field) for plan in plans]
-    print(f"{what:<29}" + "".join(f"{'nothing' if p is None else f'{p:.2f}':>25}" for p in promises))
+    print(f"{what:<29}" + "".join(f"{'no promise' if p is None else f'{p:.2f}':>25}" for p in promises))
 
 print("\nThe declarations that were tried, this one last, and what the data say")
 print(f"{'':<69}{'least eigenvalue':>17}{'norm of θ':>14}")

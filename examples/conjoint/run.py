@@ -17,6 +17,11 @@ plan = tf.design(
 )
 print(f"{PLAYERS:,} athletes, at most {plan.guarantees.budget.cap:,.0f} USD, ε = {plan.mechanism.epsilon}.")
 print(f"Guaranteed error of predictions: {plan.guarantees.accuracy.prediction_rmse:.0f} points.")
+promised = plan.guarantees.truthfulness
+print(
+    f"No lie pays that moves an answer by more than about {promised.lie_in_answer:.0f} points of 100, and no lie gains "
+    f"more than {promised.slack:.3f} USD."
+)
 
 # We draw the offers ourselves, so their second moments are known. What 10,000 drawn offers have is close to that.
 athletes = invent(study, PLAYERS, np.random.default_rng(1))

@@ -13,6 +13,6 @@ except tf.TruthfulError as problem:
 plan = tf.design(study, players=20_000, epsilon=0.5, score_weight=0.1)
 promised = plan.guarantees
 print(f"privacy       ε = {promised.privacy.epsilon}")
-print(f"truthfulness  {promised.truthfulness.lie}")
-print(f"accuracy      {promised.accuracy.rmse}")
+for name, number in (("truthfulness", promised.truthfulness.lie), ("accuracy", promised.accuracy.rmse)):
+    print(f"{name:<13} {'no promise' if number is None else number}")
 print(f"budget        at most {promised.budget.cap:,.2f} USD")
