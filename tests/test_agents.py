@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +26,12 @@ from truthful.agents import (
     best_reports,
     game,
 )
-from truthful.beliefs import IDENTITY, Beliefs, Shrunk, TruncatedNormal, UniformBall
+from truthful.beliefs import IDENTITY, Beliefs, Clipped, Curve, Shrunk, TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errata import find
 from truthful.errors import InputError
 from truthful.estimators.shrinkage import shrinkage_factor
+from truthful.mechanism import peer_curve
 from truthful.plan import Plan, design
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
@@ -72,7 +74,7 @@ def test_every_kind_reports_something_possible_for_everybody(
     assert said.dtype == np.float64
     present = said[~np.isnan(said)]
     assert np.all(np.abs(present) <= the_game.beliefs.response_bound)
-    assert len(present) == N or name == "opt-out"
+    assert len(present) == N or name in ("best-responder", "opt-out")
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -163,21 +165,101 @@ def test_people_stay_away_exactly_when_taking_part_does_not_pay(players: Players
 # The best response
 
 
-def test_the_best_response_to_truthful_peers_is_the_truth_exactly(players: Players, the_game: Game) -> None:
-    np.testing.assert_array_equal(reports(BestResponder(), players, the_game), players.y)
+def free(players: Players) -> Players:
+    """The same to whom privacy is worth nothing."""
+    return Players(players.x, players.y, np.zeros(len(players.y)))
 
 
-def test_no_report_pays_more_than_the_best_response(players: Players, the_game: Game) -> None:
-    """Against every report on a fine grid, for a player who expects her peers to shrink, in money."""
-    few, peers = players[slice(0, 20)], Shrunk(0.4)
-    said = reports(BestResponder(peers), few, the_game)
-    expected = the_game.beliefs.prediction(np.linalg.norm(few.x, axis=1), few.y, peers)
-    best = the_game.expected_payment(expected, the_game.own_prediction(few.x, said))
-    Y = the_game.beliefs.response_bound
+def moves(said: Floats, players: Players, the_game: Game) -> Floats:
+    """How far reports move own predictions."""
+    return np.abs(the_game.own_prediction(players.x, said) - the_game.own_prediction(players.x, players.y))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.7])
+def test_the_best_paid_report_is_the_truth_exactly_if_own_predictions_are_right(
+    factor: float, plan: Plan, players: Players, the_game: Game
+) -> None:
+    """What she expects of her peers is her posterior mean of their curve by quadrature; the game's q is a table's."""
+
+    def own(r: Floats, y: Floats, scale: Floats) -> Floats:
+        return factor * the_game.predictor(r, y, scale)
+
+    who = BestResponder(peer_curve(plan.mechanism, plan.study.beliefs, plan.players // 2))
+    played = replace(the_game, predictor=own)
+    far = moves(reports(who, free(players), played), players, played)
+    assert (far.max() < 1e-6) == (factor == 1.0)
+    assert factor == 1.0 or far.max() > 0.05
+
+
+@pytest.mark.parametrize("peers", [None, Shrunk(0.4)])
+@pytest.mark.parametrize("saves_all", [1.0, 0.05])
+def test_no_report_leaves_more_than_the_best_response(
+    peers: Curve | None, saves_all: float, players: Players, the_game: Game
+) -> None:
+    """Against every report on a fine grid, in money: payment less what the report leaves of her privacy cost."""
+    few, Y = players[slice(0, 20)], the_game.beliefs.response_bound
+    curve = Clipped(1.0, 2) if peers is None else peers
+    scale = np.full(20, the_game.half.scale * the_game.half.spread[0, 0])
+    expected = the_game.beliefs.prediction(np.linalg.norm(few.x, axis=1), few.y, curve, scale)
+
+    def left(said: Floats) -> Floats:
+        paid = the_game.expected_payment(expected, the_game.own_prediction(few.x, said))
+        saved = np.minimum(np.abs(said - few.y) / (saves_all * Y), 1.0)
+        return np.asarray(paid - few.costs * the_game.privacy_cost * (1 - saved))
+
+    said = reports(BestResponder(peers, saves_all), few, the_game)
+    best = left(said)
     for report in np.linspace(-Y, Y, 801):
-        other = the_game.own_prediction(few.x, np.full(20, report))
-        assert np.all(the_game.expected_payment(expected, other) <= best + 1e-12)
-    assert np.abs(said - few.y).max() > 0.3
+        assert np.all(left(np.full(20, report)) <= best + 1e-9)
+    assert np.all(left(few.y) < best)
+    assert np.abs(said - few.y).max() > 0.05
+
+
+@pytest.mark.parametrize("saves_all", [2.0, 1.0, 0.3, 0.05])
+@pytest.mark.parametrize("score_weight", [0.2, 20.0, 500.0])
+def test_privacy_moves_people_but_nobody_up_to_the_threshold_beyond_d(
+    saves_all: float, score_weight: float, players: Players
+) -> None:
+    plan = design(Study.parse(UNIT_BALL), players=2000, epsilon=1.0, score_weight=score_weight)
+    played, D = game(plan, predictors(plan, 10**6)(1000)), plan.guarantees.truthfulness.lie
+    costs = np.where(np.arange(N) % 2, played.threshold, np.minimum(players.costs, played.threshold))
+    those = Players(players.x, players.y, costs)
+    said = reports(BestResponder(saves_all=saves_all), those, played)
+    # Some stay out: the base payment does not cover τ at the smallest weight.
+    far = moves(np.where(np.isnan(said), players.y, said), those, played)
+    assert D is not None
+    assert far.max() <= D
+    assert np.mean(far[~np.isnan(said)] > 1e-5) > 0.9
+    # What she gives up in payment is less than all that her privacy is worth.
+    assert np.all(score_weight * far**2 <= costs * played.privacy_cost)
+
+
+def test_best_responders_stay_out_exactly_when_even_their_best_report_leaves_nothing(
+    players: Players, the_game: Game
+) -> None:
+    """The lie that says least of her costs nothing, so that only the payment can keep her away."""
+    a, b = the_game.mechanism.base_payment, the_game.mechanism.score_weight
+    unpaid = replace(the_game, mechanism=replace(the_game.mechanism, payments="expected", base_payment=0.0))
+    dear = Players(players.x, players.y, np.full(N, 1e6))
+    who = BestResponder(saves_all=100.0)
+    assert not np.isnan(reports(BestResponder(), dear, the_game)).any()
+    assert np.isnan(reports(who, dear, unpaid)).all()
+    worth = a + b * the_game.own_prediction(players.x, players.y) ** 2
+    just = Players(players.x, players.y, 0.99 * worth / the_game.privacy_cost)
+    assert not np.isnan(reports(who, just, the_game)).any()
+
+
+def test_under_the_papers_rule_she_is_far_off_and_beyond_d(players: Players) -> None:
+    """Peers shrink as the paper's ridge does, and she is scored as if they did not, with privacy worth nothing."""
+    plan = design(Study.parse(UNIT_BALL), players=2000, epsilon=1.0, score_weight=500.0)
+    beliefs, D = plan.study.beliefs, plan.guarantees.truthfulness.lie
+    papers = game(plan, lambda r, y, scale: beliefs.prediction(r, y, IDENTITY))
+    kept = shrinkage_factor(1000, 2000 ** (7 / 8), 2)
+    few = free(players[slice(0, 40)])
+    said = reports(BestResponder(Shrunk(kept)), few, papers)
+    assert D is not None
+    assert moves(said, few, papers).max() > 2 * D
+    assert np.abs(said - few.y).max() > 0.5
 
 
 def test_under_the_papers_ridge_the_best_report_is_far_from_the_truth() -> None:

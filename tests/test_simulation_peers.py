@@ -18,7 +18,7 @@ from truthful.regression import fast_answer
 from truthful.simulation import simulate, simulation
 from truthful.simulation.cast import cast
 from truthful.simulation.features import Features, features_of
-from truthful.simulation.peers import linear, drawn_halves, expected
+from truthful.simulation.peers import drawn_halves, expected, linear
 from truthful.simulation.predictors import Predictors, predictors
 from truthful.simulation.responses import best_responses
 from truthful.simulation.simulation import set_up

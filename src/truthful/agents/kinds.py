@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from truthful import check
 from truthful.agents.game import Game, Players
-from truthful.agents.response import LOOKS, best_reports
+from truthful.agents.response import LOOKS, least
 from truthful.beliefs.curves import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -99,31 +100,47 @@ class Coordinated(Agent):
 
 @dataclass(frozen=True)
 class BestResponder(Agent):
-    """Reports whatever maximises her own expected payment, given her features and answer, if her peers are truthful.
+    """Reports whatever leaves her most, payment less privacy cost, as she expects if her peers are truthful.
 
-    The rational player of the paper's equilibrium. Her privacy cost is that of taking part, the same for every report,
-    so that it does not enter. `peers` is the curve that she expects her peers' predictions to follow; by default the
-    one by which the mechanism scores her. Where the two differ, as in the paper's mechanism, whose peers shrink and
-    which scores as if they did not, she lies.
+    The rational player of the paper's equilibrium. The truth costs her c·h(ε) of privacy. How much of that a lie saves
+    the theorem leaves open: anything up to all of it. Here the saving grows with the lie in proportion, to all of it
+    at `saves_all` times Y; near 0 that is the theorem's worst case, in which any lie saves everything. She stays out if
+    even her best report leaves her less than nothing.
+
+    `peers` is the curve that she expects her peers' predictions to follow; by default the one by which the mechanism
+    scores her. Where the two differ, as in the paper's mechanism, whose peers shrink and which scores as if they did
+    not, she lies for the payment too.
     """
 
     peers: Curve | None = None
+    saves_all: float = 1.0
     name: ClassVar[str] = "best-responder"
-    looks: ClassVar[int] = LOOKS
+    looks: ClassVar[int] = 2 * LOOKS + 4
+
+    def __post_init__(self) -> None:
+        check.positive("saves_all", self.saves_all)
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
-        x, y = players.x, players.y
+        truth, Y = players.y, game.beliefs.response_bound
+        expected, at_stake = self._expected(players, game), players.costs * game.privacy_cost
 
-        def own(reports: Floats) -> Floats:
-            return game.own_prediction(x, reports)
+        def loss(reports: Floats) -> Floats:
+            told = np.maximum(1 - np.abs(reports - truth) / (self.saves_all * Y), 0.0)
+            paid = game.expected_payment(expected, game.own_prediction(players.x, reports))
+            return np.asarray(at_stake * told - paid)
 
-        return best_reports(own, self._expected(x, y, game), y, game.beliefs.response_bound)
+        # The truth is a kink: a search on each side of it.
+        ends = np.full(len(truth), -Y), truth, np.full(len(truth), Y)
+        best = truth
+        for found in (least(loss, *ends[:2]), least(loss, *ends[1:])):
+            best = np.where(loss(found) < loss(best), found, best)
+        return np.where(loss(best) <= 0, best, np.nan)
 
-    def _expected(self, x: Floats, y: Floats, game: Game) -> Floats:
+    def _expected(self, players: Players, game: Game) -> Floats:
         if self.peers is None:
-            return game.own_prediction(x, y)
-        r = lengths(x)
-        return game.beliefs.prediction(r, y, self.peers, noise_along(game.half, x, r))
+            return game.own_prediction(players.x, players.y)
+        r = lengths(players.x)
+        return game.beliefs.prediction(r, players.y, self.peers, noise_along(game.half, players.x, r))
 
 
 @dataclass(frozen=True)
