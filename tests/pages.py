@@ -24,6 +24,7 @@ from typing import Any
 
 import library
 import typer.main
+from browsers import photograph
 
 from truthful import cli
 from truthful.charts import BestReports, Rates, draw_chart, draw_frontier
@@ -42,6 +43,8 @@ ERRATA = ROOT / "docs" / "errata.md"
 CHART = ROOT / "docs" / "frontier.svg"
 RATES = ROOT / "docs" / "rates.svg"
 BEST_RESPONSE = ROOT / "docs" / "best-response.svg"
+TUTORIAL = "docs/tutorial.md"
+REPORT = ROOT / "docs" / "report.png"
 MARKER = "python tests/pages.py`. -->\n"
 WIDTH = "100"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -226,6 +229,8 @@ if __name__ == "__main__":
     for name in PAGES:
         with tempfile.TemporaryDirectory() as scratch:
             (ROOT / name).write_text(refresh(name, Path(scratch)), encoding="utf-8")
+            if name == TUTORIAL:
+                photograph(Path(scratch, "sick-days", "rehearsal", "report.html"), REPORT, 800, 1000)
     for directory in EXAMPLES:
         with tempfile.TemporaryDirectory() as scratch:
             ran = example(directory, Path(scratch))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pytest
+from browsers import program
 from test_report import reported
 from test_report_simulation import simulated
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE, DESK = 390, 1300
 Scheme = Literal["light", "dark"]
 
@@ -22,12 +21,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
+    found = program()
+    if found is None:
         pytest.skip("no Chromium here, so no page was checked by axe-core: apt-get install chromium")
     sync_api = pytest.importorskip("playwright.sync_api", reason="pip install --group dev")
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program)
+        opened = playwright.chromium.launch(executable_path=found)
         yield opened
         opened.close()
 

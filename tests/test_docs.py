@@ -15,6 +15,7 @@ import numpy as np
 import pages
 import pyarrow.parquet
 import pytest
+from browsers import shown_in
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from studies import CASES, DESIGNED, people, planned
@@ -156,6 +157,12 @@ def test_output_is_compared_and_not_only_run() -> None:
 
 def test_a_command_of_a_page_that_fails_is_noticed() -> None:
     assert pages.run("truthful verify nothing.json nothing.json")[0] == 2
+
+
+def test_the_picture_in_the_tutorial_is_small_and_of_a_report() -> None:
+    assert "](report.png)" in pages.read(pages.TUTORIAL)
+    assert pages.REPORT.stat().st_size < 200_000
+    assert re.fullmatch("[0-9a-f]{64}", shown_in(pages.REPORT))
 
 
 @pytest.mark.parametrize("page", pages.PAGES)
