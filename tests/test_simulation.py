@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import pytest
 from rich.console import Console
 from studies import DESIGNED, UNIT_BALL, planned
 
-from truthful.agents import Agent, Coordinated, Exaggerator
+from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
+from truthful.beliefs import Shrunk
+from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.mechanism import peer_curve
 from truthful.plan import Plan, design
@@ -28,7 +32,7 @@ from truthful.simulation.simulation import set_up
 from truthful.study import Study
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
-WHOLE = ("guaranteed", "agents[].parameters")
+WHOLE = ("plan", "guaranteed", "agents[].parameters")
 NAMES = re.compile(r"`([^`]+)`").findall
 
 
@@ -373,10 +377,11 @@ def test_a_record_holds_all_that_makes_the_same_simulation_again() -> None:
     plan = plan_of(players=100)
     record = simulate(plan, {Exaggerator(factor=1.5): 0.25}, runs=2, seed=9).record()
     json.dumps(record, allow_nan=False)
-    assert record["plan"] == {"study": "Ball", "sha256": plan.sha256, "players": 100}
-    assert (record["runs"], record["seed"]) == (2, 9)
+    assert record["plan"] == plan.record()
+    assert (record["runs"], record["seed"], record["numpy"]) == (2, 9, np.__version__)
     assert record["agents"][0] == {
         "agent": "exaggerator",
+        "class": "truthful.agents.kinds.Exaggerator",
         "share": 0.25,
         "players": 25,
         "parameters": {"factor": 1.5},
@@ -384,3 +389,39 @@ def test_a_record_holds_all_that_makes_the_same_simulation_again() -> None:
     assert record["guaranteed"] == plan.guarantees.record()
     # Two studies are too few to seek a lie in one part and try it in another.
     assert record["observed"]["truthfulness"]["gap"] == {"value": None, "error": None}
+
+
+def test_a_simulation_is_made_again_from_its_record_alone(tmp_path: Path) -> None:
+    seen = simulate(
+        plan_of(players=60), {BestResponder(Shrunk(0.5)): 0.1, Coordinated(1): 0.2}, runs=3, seed=4
+    )
+    record = json.loads(json.dumps(seen.record(), allow_nan=False))
+    (tmp_path / "plan.json").write_text(json.dumps(record["plan"]))
+    agents: dict[str | Agent, float] = {remade(one): one["share"] for one in record["agents"]}
+    again = simulate(
+        Plan.load(tmp_path / "plan.json"), agents, runs=record["runs"], seed=record["seed"]
+    ).record()
+    assert json.loads(json.dumps(again)) == record
+
+
+def remade(written: dict[str, Any]) -> Any:
+    """An agent, or a part of one, from its class and parameters."""
+    module, _, name = written["class"].rpartition(".")
+    given = written.get("parameters", {key: value for key, value in written.items() if key != "class"})
+    return getattr(import_module(module), name)(
+        **{key: remade(value) if isinstance(value, dict) else value for key, value in given.items()}
+    )
+
+
+def test_what_has_no_words_is_written_as_python_shows_it() -> None:
+    @dataclass(frozen=True)
+    class Rounder(Agent):
+        steps: tuple[float, ...] = (0.5, 1.0)
+        name = "rounder"
+
+        def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+            return players.y
+
+    (role, _) = cast({Rounder(): 0.5}, 10)
+    assert role.record()["parameters"] == {"steps": "(0.5, 1.0)"}
+    assert role.record()["class"].endswith("Rounder")

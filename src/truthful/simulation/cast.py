@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,30 @@ class Role:
         return int(self.players.stop - self.players.start)
 
     def record(self) -> dict[str, Any]:
-        """As written in the record of a simulation."""
-        parameters: dict[str, Any] = asdict(self.agent) if is_dataclass(self.agent) else {}
+        """As written in the record of a simulation: all that makes the same agent again."""
         return {
             "agent": self.agent.name,
+            "class": _name(self.agent),
             "share": self.share,
             "players": self.count,
-            "parameters": {name: value for name, value in parameters.items() if value is not None},
+            "parameters": _parameters(self.agent),
         }
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _parameters(value: Any) -> dict[str, Any]:
+    """What a dataclass was made of; what was not given is left out."""
+    names = [field.name for field in fields(value) if field.init] if is_dataclass(value) else []
+    return {name: _written(getattr(value, name)) for name in names if getattr(value, name) is not None}
+
+
+def _written(value: Any) -> Any:
+    if is_dataclass(value):
+        return {"class": _name(value), **_parameters(value)}
+    return value if isinstance(value, bool | int | float | str) else repr(value)
 
 
 def cast(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[Role, ...]:

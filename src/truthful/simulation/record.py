@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from truthful.plan import Plan
 from truthful.simulation.cast import Role
 from truthful.simulation.features import Brought
@@ -91,8 +93,8 @@ class Earnings:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Whole studies with simulated people. Plan, agents, runs, seed, version and the features that were
-    brought make the same one again."""
+    """Whole studies with simulated people. Plan, agents, runs, seed, versions (of numpy too, whose chance it is) and
+    the features that were brought make the same one again."""
 
     plan: Plan
     roles: tuple[Role, ...]
@@ -114,7 +116,8 @@ class Simulation:
         record = {
             "format": FORMAT,
             "version": __version__,
-            "plan": {"study": plan.study.name, "sha256": plan.sha256, "players": plan.players},
+            "numpy": np.__version__,
+            "plan": plan.record(),
             "agents": [role.record() for role in self.roles],
             "runs": self.runs,
             "seed": self.seed,
