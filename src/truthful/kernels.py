@@ -3,6 +3,9 @@
 Features come as columns, an array of d rows with one entry for each player: a loop over players then reads memory in
 order and uses the processor's vectors. Numbers per player are rounded as written, so that nobody's result depends on
 who stands beside her. Only sums of grid integers may be reordered and fused: they are exact whatever the order.
+
+Compiled code is kept on disk as long as its own file is the same, whatever happens to others. So a compiled function
+calls none of another file, and the constants it uses stand here.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba import types
+from numba.extending import intrinsic
 
 from truthful.check import Floats
 
@@ -21,14 +26,20 @@ Columns = Floats  # (d, n)
 Groups = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
+GRID = 2**20  # steps of the grid in a unit
+PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
+TILE = 2_048  # rows: with ten features 180 kB
+NUMBER, LEVEL = 0, 1  # kinds of columns
+BLOCK = 512  # players of whom a few numbers each fit the nearest cache
+
 F = TypeVar("F", bound=Callable[..., Any])
-_each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
-_exact: Callable[[F], F] = numba.njit(
+each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
+exact: Callable[[F], F] = numba.njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
 )
 
 
-@_each
+@each
 def within(values: Floats, low: float, high: float) -> bool:
     """Whether all values lie in [low, high]; NaN does not."""
     outside = 0
@@ -37,7 +48,7 @@ def within(values: Floats, low: float, high: float) -> bool:
     return outside == 0
 
 
-@_each
+@each
 def in_unit_ball(columns: Columns) -> bool:
     """Whether Σx² ≤ 1 for every player; NaN is not."""
     squares = np.zeros(columns.shape[1])
@@ -47,14 +58,14 @@ def in_unit_ball(columns: Columns) -> bool:
     return within(squares, 0.0, 1.0)
 
 
-@_each
+@each
 def coded(values: Floats, low: float, high: float, factor: float, out: Floats) -> None:
     """(2v − low − high)·factor: a number's place in its range."""
     for i in range(len(values)):
         out[i] = (2.0 * values[i] - low - high) * factor
 
 
-@_each
+@each
 def truncated(values: Floats, grid: float, limit: float, out: Floats) -> None:
     """Whole multiples of 1/grid, toward zero, and within ±limit."""
     for i in range(len(values)):
@@ -62,7 +73,7 @@ def truncated(values: Floats, grid: float, limit: float, out: Floats) -> None:
         out[i] = math.copysign(steps, values[i])
 
 
-@_each
+@each
 def truncated_columns(columns: Columns, grid: float, out: Columns, squares: Floats) -> None:
     """Whole multiples of 1/grid, toward zero, and Σk² of every player: an exact sum, if it is at most 2⁵³."""
     squares[:] = 0.0
@@ -73,7 +84,7 @@ def truncated_columns(columns: Columns, grid: float, out: Columns, squares: Floa
             squares[i] += k * k
 
 
-@_each
+@each
 def lengths(columns: Columns, out: Floats) -> None:
     """‖x‖ of every player."""
     out[:] = 0.0
@@ -84,42 +95,103 @@ def lengths(columns: Columns, out: Floats) -> None:
         out[i] = math.sqrt(out[i])
 
 
-@_each
+@each
 def along(columns: Columns, direction: Floats, out: Floats) -> None:
     """x·direction of every player, summed in the order of the features."""
     out[:] = 0.0
     for a in range(len(columns)):
+        weight = direction[a]
         for i in range(len(out)):
-            out[i] += columns[a, i] * direction[a]
+            out[i] += columns[a, i] * weight
 
 
-@_each
+@each
+def stretched(columns: Columns, spread: Floats, out: Floats) -> None:
+    """‖xᵀ spread‖ of every player."""
+    part = np.empty(len(out))
+    out[:] = 0.0
+    for b in range(spread.shape[1]):
+        along(columns, spread[:, b].copy(), part)
+        for i in range(len(out)):
+            out[i] += part[i] * part[i]
+    for i in range(len(out)):
+        out[i] = math.sqrt(out[i])
+
+
+@each
 def peer_predictions(
-    columns: Columns, groups: Groups, thetas: Floats, unit: float, reach: float, r: Floats, p: Floats
+    columns: Columns,
+    unit: float,
+    groups: Groups,
+    thetas: Floats,
+    spreads: Floats,
+    scales: Floats,
+    reach: float,
+    r: Floats,
+    p: Floats,
+    noise: Floats,
 ) -> None:
-    """‖x‖ of every player, and x·θ̂ of the half she is not in, thetas[1 − group], within ±reach·‖x‖.
+    """What the other half says of every player: ‖x‖, x·θ̂ within ±reach·‖x‖, and the scale of its noise along x.
 
-    x is the columns times the unit, a power of two. Blocks are short enough for the nearest cache.
+    x is the columns times the unit, a power of two; the half of a player is thetas[1 − group]. Its noise is spread @ v
+    with v of scales[…, 0], and so of a scale between scales[…, 1] and scales[…, 2] along any x; spreads are left out if
+    those are the same for each half.
     """
-    other = np.empty(1024)
-    for start in range(0, len(r), 1024):
-        rows = min(1024, len(r) - start)
-        for i in range(rows):
-            r[start + i] = p[start + i] = other[i] = 0.0
+    squares, first, second = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    most_0, most_1 = scales[0, 2], scales[1, 2]
+    for start in range(0, len(r), BLOCK):
+        rows = min(BLOCK, len(r) - start)
+        group = groups[start : start + rows]
+        squares[:], first[:], second[:] = 0.0, 0.0, 0.0
         for a in range(len(columns)):
+            theta_0, theta_1, x = thetas[0, a], thetas[1, a], columns[a, start : start + rows]
             for i in range(rows):
-                x = columns[a, start + i]
-                r[start + i] += x * x
-                p[start + i] += x * thetas[1, a]
-                other[i] += x * thetas[0, a]
+                squares[i] += x[i] * x[i]
+                first[i] += x[i] * theta_0
+                second[i] += x[i] * theta_1
         for i in range(rows):
-            r[start + i] = math.sqrt(r[start + i]) * unit
-            limit = reach * r[start + i]
-            predicted = (p[start + i] if groups[start + i] == 0 else other[i]) * unit
+            squares[i] = math.sqrt(squares[i])
+            length = squares[i] * unit
+            limit = reach * length
+            predicted = (second[i] if group[i] == 0 else first[i]) * unit
+            r[start + i] = length
             p[start + i] = min(max(predicted, -limit), limit)
+            noise[start + i] = most_1 if group[i] == 0 else most_0
+        if len(spreads):
+            block = columns[:, start : start + rows].copy()
+            _noise(
+                block,
+                group,
+                spreads,
+                scales,
+                squares,
+                first[:rows],
+                second[:rows],
+                noise[start : start + rows],
+            )
 
 
-@_each
+@each
+def _noise(
+    columns: Columns,
+    groups: Groups,
+    spreads: Floats,
+    scales: Floats,
+    r: Floats,
+    first: Floats,
+    second: Floats,
+    noise: Floats,
+) -> None:
+    """The scale of noise along x, of the half that each player is not in."""
+    stretched(columns, spreads[0], first)
+    stretched(columns, spreads[1], second)
+    for i in range(len(noise)):
+        peer = 1 - groups[i]
+        along = scales[peer, 0] * (second[i] if peer == 1 else first[i]) / (r[i] if r[i] > 0 else 1.0)
+        noise[i] = min(max(along, scales[peer, 1]), scales[peer, 2])
+
+
+@each
 def paid(
     p: Floats,
     q: Floats,
@@ -137,20 +209,7 @@ def paid(
         out[i] = np.floor(min(max(exact, low), high) * steps) / steps
 
 
-@_each
-def stretched(columns: Columns, spread: Floats, out: Floats) -> None:
-    """‖xᵀ spread‖ of every player."""
-    part = np.empty(len(out))
-    out[:] = 0.0
-    for b in range(spread.shape[1]):
-        along(columns, spread[:, b].copy(), part)
-        for i in range(len(out)):
-            out[i] += part[i] * part[i]
-    for i in range(len(out)):
-        out[i] = math.sqrt(out[i])
-
-
-@_each
+@each
 def whole(columns: Columns, limit: float) -> bool:
     """Whether all numbers are whole and within ±limit."""
     odd = 0
@@ -161,7 +220,7 @@ def whole(columns: Columns, limit: float) -> bool:
     return odd == 0
 
 
-@_exact
+@exact
 def add_products(columns: Columns, responses: Floats, groups: Groups, panel: int, sums: Integers) -> None:
     """Adds Σ k_x k_xᵀ, Σ k_x k_y and Σ k_y² of each group to sums[group], a matrix of d + 1 rows (upper triangle).
 
@@ -189,7 +248,7 @@ def add_products(columns: Columns, responses: Floats, groups: Groups, panel: int
             sums[group, d, d] += square
 
 
-@_exact
+@exact
 def _add_panel(held: Floats, rows: int, sums: Integers) -> None:
     """The products of one panel: two columns by two at a time, so that each number is read half as often."""
     d = len(held) - 1
@@ -212,7 +271,7 @@ def _add_panel(held: Floats, rows: int, sums: Integers) -> None:
                     sums[second, last] += np.int64(s11)
 
 
-@_each
+@each
 def total_steps(payments: Floats, steps: float) -> tuple[np.int64, np.int64]:
     """The total in whole steps, as (high, low) with total = high·2³² + low."""
     high = low = np.int64(0)
@@ -221,3 +280,133 @@ def total_steps(payments: Floats, steps: float) -> tuple[np.int64, np.int64]:
         high += paid >> 32
         low += paid & 0xFFFFFFFF
     return high, low
+
+
+@intrinsic
+def _floats_at(typing_context, address):  # type: ignore[no-untyped-def]
+    return types.CPointer(types.float64)(types.int64), _cast
+
+
+@intrinsic
+def _integers_at(typing_context, address):  # type: ignore[no-untyped-def]
+    return types.CPointer(types.int64)(types.int64), _cast
+
+
+def _cast(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+
+@each
+def _put(x: Floats, weight: float, k: Floats, squares: Floats, centre: Floats) -> None:
+    """One feature of a tile on the grid."""
+    for i in range(len(x)):
+        k[i] = math.copysign(np.floor(abs(x[i] * GRID)), x[i])
+    for i in range(len(x)):
+        squares[i] += k[i] * k[i]
+    if weight != 0:
+        for i in range(len(x)):
+            centre[i] += x[i] * weight
+
+
+@each
+def _tile(
+    addresses: Integers,
+    kinds: Integers,
+    maps: Floats,
+    weights: Floats,
+    unit: float,
+    intercept: bool,
+    limit: float,
+    start: int,
+    k: Floats,
+    work: Floats,
+) -> bool:
+    """Rows from `start` on, as many as k has, on the grid: features, then the response. False if ‖x‖ > 1."""
+    rows, row = k.shape[1], 0
+    x, squares, centre = work[0, :rows], work[1, :rows], work[2, :rows]
+    squares[:], centre[:] = 0.0, 0.0
+    if intercept:
+        x[:] = unit
+        _put(x, weights[0], k[0], squares, centre)
+        row = 1
+    for column in range(len(kinds)):
+        low, high, factor = maps[column, 0], maps[column, 1], maps[column, 2]
+        if kinds[column, 0] == NUMBER:
+            values = numba.carray(_floats_at(addresses[column]), start + rows)[start:]
+            for i in range(rows):
+                x[i] = (2.0 * values[i] - low - high) * factor
+            if column < len(kinds) - 1:
+                _put(x, weights[row], k[row], squares, centre)
+                row += 1
+        else:
+            places = numba.carray(_integers_at(addresses[column]), start + rows)[start:]
+            last = kinds[column, 1] - 1
+            for level in range(last):
+                for i in range(rows):
+                    x[i] = unit if places[i] == level else (-unit if places[i] == last else 0.0)
+                _put(x, weights[row], k[row], squares, centre)
+                row += 1
+    outside = 0
+    for i in range(rows):
+        y = x[i] - centre[i]
+        k[row, i] = math.copysign(min(np.floor(abs(y * GRID)), limit), y)
+        outside += squares[i] > PRODUCT
+    return outside == 0
+
+
+@each
+def add_tiles(
+    addresses: Integers,
+    kinds: Integers,
+    maps: Floats,
+    weights: Floats,
+    unit: float,
+    intercept: bool,
+    limit: float,
+    groups: Groups,
+    panel: int,
+    sums: Integers,
+) -> bool:
+    d, n = len(weights), len(groups)
+    memory, work = np.empty((d + 1) * TILE), np.empty((3, TILE))
+    for start in range(0, n, TILE):
+        rows = min(TILE, n - start)
+        k = memory[: (d + 1) * rows].reshape((d + 1, rows))
+        if not _tile(addresses, kinds, maps, weights, unit, intercept, limit, start, k, work):
+            return False
+        add_products(k[:d], k[d], groups[start : start + rows], panel, sums)
+    return True
+
+
+@each
+def predict_tiles(
+    addresses: Integers,
+    kinds: Integers,
+    maps: Floats,
+    weights: Floats,
+    unit: float,
+    intercept: bool,
+    limit: float,
+    groups: Groups,
+    thetas: Floats,
+    spreads: Floats,
+    scales: Floats,
+    reach: float,
+    r: Floats,
+    y: Floats,
+    p: Floats,
+    noise: Floats,
+) -> bool:
+    d, n = len(weights), len(groups)
+    memory, work = np.empty((d + 1) * TILE), np.empty((3, TILE))
+    for start in range(0, n, TILE):
+        rows = min(TILE, n - start)
+        part = slice(start, start + rows)
+        k = memory[: (d + 1) * rows].reshape((d + 1, rows))
+        if not _tile(addresses, kinds, maps, weights, unit, intercept, limit, start, k, work):
+            return False
+        peer_predictions(
+            k[:d], 1 / GRID, groups[part], thetas, spreads, scales, reach, r[part], p[part], noise[part]
+        )
+        y[part] = k[d] / GRID
+    return True

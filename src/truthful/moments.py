@@ -19,9 +19,9 @@ import numpy.typing as npt
 from truthful import check, kernels
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.kernels import GRID as GRID
+from truthful.kernels import PRODUCT as PRODUCT
 
-GRID = 2**20
-PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST_DIMENSION = 4000
 LARGEST_RESPONSE_BOUND = 256
 LONGEST_PANEL = 256  # rows: with ten features a panel fits the nearest cache
@@ -40,11 +40,6 @@ def grid_features(X: Any) -> Floats:
     X = check.matrix("features", X)
     if X.shape[1] > LARGEST_DIMENSION:
         raise InputError(f"There are {X.shape[1]} features; at most {LARGEST_DIMENSION} are possible.")
-    return on_grid(X)
-
-
-def on_grid(X: Floats) -> Floats:
-    """What `grid_features` gives, for features that are known to be numbers. Columns are contiguous."""
     k, squares = np.empty(X.shape, order="F"), np.empty(len(X))
     kernels.truncated_columns(np.ascontiguousarray(X.T), float(GRID), k.T, squares)
     if not kernels.within(squares, 0.0, float(PRODUCT)):
@@ -184,36 +179,32 @@ class Tally:
 
     def add(self, kx: Floats, ky: Floats, groups: Groups) -> None:
         """Take in records on the grid, each with its group."""
-        for name, values in (("responses", ky), ("groups", groups)):
-            if len(values) != len(kx):
-                raise InputError(
-                    f"{name} has {len(values)} entries; {len(kx)} were expected, one per player."
-                )
-        columns = np.ascontiguousarray(kx.T)
-        if not kernels.whole(columns, float(GRID)):
-            raise InputError("The features are not on the grid; pass them through grid_features first.")
-        panel, block = _exact_rows(ky)
+        columns, largest = np.ascontiguousarray(kx.T), int(max(ky.max(initial=0), -ky.min(initial=0)))
+        panel, block = exact_rows(largest)
         for start in range(0, len(ky), block):
             rows = slice(start, min(start + block, len(ky)))
-            self._make_room((rows.stop - start) / block)
-            kernels.add_products(columns[:, rows], ky[rows], groups[rows], panel, self._sums)
-            ones = np.count_nonzero(groups[rows])
-            self._counts += (rows.stop - start - ones, ones)
+            sums = np.zeros(self._sums.shape, dtype=np.int64)
+            kernels.add_products(columns[:, rows], ky[rows], groups[rows], panel, sums)
+            self.add_sums(sums, groups[rows], block)
 
-    def _make_room(self, share: float) -> None:
+    def add_sums(self, sums: npt.NDArray[np.int64], groups: Groups, block: int) -> None:
+        """Take in the sums of records of these groups, of whom so many as `block` could be summed."""
+        share, ones = len(groups) / block, np.count_nonzero(groups)
         if share > self._room:
             self._halves, self._room = self.halves, 1.0
             self._sums[:], self._counts[:] = 0, 0
         self._room -= share
+        self._sums += sums
+        self._counts += (len(groups) - ones, ones)
 
 
-def _exact_rows(ky: Floats) -> tuple[int, int]:
-    """How many rows are summed exactly: by float64 in a panel, by int64 in a block.
+def exact_rows(largest: int) -> tuple[int, int]:
+    """How many rows are summed exactly if no response is larger: by float64 in a panel, by int64 in a block.
 
     With |k| ≤ L (at least 2²⁰), sums of k_x k_x and k_x k_y over 2⁵³/(2²⁰·L) rows stay within 2⁵³, and sums of k_y², at
     most L² each, over 2⁶²/L² rows within 2⁶².
     """
-    largest = max(GRID, int(max(ky.max(initial=0), -ky.min(initial=0))))
+    largest = max(GRID, largest)
     if largest > LARGEST_RESPONSE_BOUND * GRID:
         raise InputError(f"A response is {largest} grid steps; pass responses through grid_responses first.")
     return min(LONGEST_PANEL, 2**53 // (GRID * largest)), 2**62 // largest**2

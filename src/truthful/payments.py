@@ -7,6 +7,7 @@ until the end.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,28 +39,41 @@ class Paymaster:
 
     def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """(p, q): what each player's peers predict of her, and what her own report says they will."""
-        columns, peers = _columns(kx), self.estimates.peers
-        r, p = np.empty(len(ky)), np.empty(len(ky))
-        reach = self.beliefs.radius if self.mechanism.payments == "never-negative" else np.inf
-        kernels.peer_predictions(columns, groups, self.thetas, 1 / GRID, reach, r, p)
-        y, scale = ky / GRID, np.where(groups, *(noise_along(peer, kx, GRID * r) for peer in peers))
+        r, p, noise = np.empty(len(ky)), np.empty(len(ky)), np.empty(len(ky))
+        kernels.peer_predictions(_columns(kx), 1 / GRID, groups, *self.peers, r, p, noise)
+        return p, self.own_predictions(r, ky / GRID, noise, groups)
+
+    def own_predictions(self, r: Floats, y: Floats, noise: Floats, groups: Groups) -> Floats:
+        """q of players with features of length r and report y, whose peers have noise of this scale along them."""
         own, others = self.predictors
         if own is others:
-            return p, own(r, y, scale)
-        q = np.empty(len(ky))
+            return own(r, y, noise)
+        q = np.empty(len(y))
         for predictor, group in ((own, 0), (others, 1)):
             mine = np.flatnonzero(groups == group)
-            q[mine] = predictor(r[mine], y[mine], scale[mine])
-        return p, q
+            q[mine] = predictor(r[mine], y[mine], noise[mine])
+        return q
 
     @cached_property
-    def thetas(self) -> Floats:
-        """Both halves' estimates."""
-        return np.array([peer.theta for peer in self.estimates.peers])
+    def peers(self) -> tuple[Floats, Floats, Floats, float]:
+        """What the kernel knows of the two halves: estimates, spreads (if they matter), scales of noise, and reach."""
+        halves, d = self.estimates.peers, self.beliefs.dimension
+        ranges = [noise_range(peer) for peer in halves]
+        isotropic = all(low == high for low, high in ranges)
+        return (
+            np.array([peer.theta for peer in halves]),
+            np.zeros((0, d, d)) if isotropic else np.array([peer.spread for peer in halves]),
+            np.array([(peer.scale, *ends) for peer, ends in zip(halves, ranges, strict=True)]),
+            self.beliefs.radius if self.mechanism.payments == "never-negative" else math.inf,
+        )
 
     def payments(self, kx: Floats, ky: Floats, groups: Groups) -> Floats:
         """The payments, in currency."""
-        return payable(self.mechanism, self.beliefs, *self.predictions(kx, ky, groups))
+        return self.payable(*self.predictions(kx, ky, groups))
+
+    def payable(self, p: Floats, q: Floats) -> Floats:
+        """The payments for these predictions."""
+        return payable(self.mechanism, self.beliefs, p, q)
 
 
 def paymaster(

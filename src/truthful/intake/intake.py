@@ -28,13 +28,12 @@ from truthful.intake.records import Bad, BadRecords, Fault
 from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
 from truthful.intake.sources import listed
 from truthful.intake.stream import Reports
-from truthful.moments import grid_responses, on_grid
+from truthful.moments import grid_features, grid_responses
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
-TILE = 8_192  # rows: with ten features 0.7 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,26 +57,20 @@ class Checked:
     @property
     def kx(self) -> Floats:
         """Features, normalised and on the grid of step 2⁻²⁰, one row for each good record."""
-        return self.on_grid(slice(None))[0]
+        return self.on_grid()[0]
 
     @property
     def ky(self) -> Floats:
         """Responses, normalised and on the grid."""
-        return self.on_grid(slice(None))[1]
+        return self.on_grid()[1]
 
-    def tiles(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Rows with their (kx, ky), so few at a time that what is made of them stays in the processor's cache."""
-        for start in range(0, len(self.players), TILE):
-            rows = slice(start, min(start + TILE, len(self.players)))
-            yield rows, *self.on_grid(rows)
-
-    def on_grid(self, rows: slice) -> tuple[Floats, Floats]:
-        """(kx, ky) of some rows."""
-        values = {name: column[rows] for name, column in self.values.items()}
+    def on_grid(self) -> tuple[Floats, Floats]:
+        """(kx, ky). What is made of them in great numbers is made in tiles instead."""
+        values = dict(self.values)
         response = values.pop(self.study.response.name)
         X = self.study.normalise(values, len(response))
         y = self.study.normalise_response(response, X)
-        return on_grid(X), grid_responses(y, self.study.beliefs.response_bound)
+        return grid_features(X), grid_responses(y, self.study.beliefs.response_bound)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from truthful.intake import Checked, Intake
 from truthful.intake.duplicates import NOTHING, Repeats, suspects
 from truthful.intake.pieces import Piece
 from truthful.intake.records import BadRecords
+from truthful.intake.tiles import Tiles
 from truthful.moments import Moments, Tally
 from truthful.payments import PAYMENT_STEPS, Paymaster
 from truthful.study import Study
@@ -49,14 +50,14 @@ class Gather:
 
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
         intake, tally = Intake(self.study, self.on_bad, repeats=self.repeats), Tally(self.study.dimension)
-        hashes = [NOTHING]
+        hashes, tiles = [NOTHING], Tiles(self.study)
         for batch in intake.batches(piece):
             hashes.append(player_hashes(batch.everyone, self.key))
             groups = groups_of(
                 hashes[-1] if batch.players is batch.everyone else player_hashes(batch.players, self.key)
             )
-            for rows, kx, ky in batch.tiles():
-                tally.add(kx, ky, groups[rows])
+            if not tiles.add(batch.values, groups, tally):
+                tally.add(*batch.on_grid(), groups)
         wanted = NOTHING if len(self.repeats) else np.concatenate(hashes)
         yield Gathered(tally.halves, intake.account, wanted)
 
@@ -102,11 +103,19 @@ class Pay:
 
     def __call__(self, piece: Piece) -> Iterator[tuple[Any, Paid]]:
         """Receipts, batch by batch, each with what was paid."""
-        intake = Intake(self.study, self.on_bad, repeats=self.repeats)
+        intake, tiles, master = (
+            Intake(self.study, self.on_bad, repeats=self.repeats),
+            Tiles(self.study),
+            self.master,
+        )
         for batch in intake.batches(piece):
-            groups, payments = groups_of(player_hashes(batch.players, self.key)), np.empty(len(batch.players))
-            for rows, kx, ky in batch.tiles():
-                payments[rows] = self.master.payments(kx, ky, groups[rows])
+            groups = groups_of(player_hashes(batch.players, self.key))
+            seen = tiles.predictions(batch.values, groups, master.peers)
+            if seen is None:
+                payments = master.payments(*batch.on_grid(), groups)
+            else:
+                r, y, p, noise = seen
+                payments = master.payable(p, master.own_predictions(r, y, noise, groups))
             yield _receipts(batch, groups, payments), _paid(payments)
 
 

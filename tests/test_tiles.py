@@ -1,0 +1,111 @@
+"""The compiled passes over a batch give the bits of their plain twins: normalise, put on the grid, then use."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from generators_study import people, studies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from studies import CASES, UNIT_BALL
+
+from truthful import kernels
+from truthful.check import Floats
+from truthful.intake import Checked, Intake
+from truthful.intake.tiles import Tiles
+from truthful.moments import GRID, Tally, group_moments
+from truthful.study import Study
+
+
+def checked(study: Study, rows: list[dict[str, Any]], rng: np.random.Generator) -> Checked:
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    columns[study.response.name] = rng.uniform(study.response.low, study.response.high, len(rows))
+    batch = pa.record_batch({"player": [str(i) for i in range(len(rows))], **columns})
+    return Intake(study, "clip").check(batch, 1)
+
+
+def halves_of(study: Study, values: dict[str, Any], groups: Any) -> Any:
+    tally = Tally(study.dimension)
+    assert Tiles(study).add(values, groups, tally)
+    return tally.halves
+
+
+def peers_of(rng: np.random.Generator, d: int, isotropic: bool) -> tuple[Floats, Floats, Floats, float]:
+    spreads = np.zeros((0, d, d)) if isotropic else rng.normal(size=(2, d, d))
+    scales = np.array([(0.1, 0.01, 0.5), (0.2, 0.02, 0.6)])
+    return rng.normal(size=(2, d)), spreads, scales, 0.5
+
+
+def plain_predictions(kx: Floats, groups: Any, peers: tuple[Floats, Floats, Floats, float]) -> Any:
+    """One player at a time, in Python."""
+    thetas, spreads, scales, reach = peers
+    found = []
+    for k, group in zip(kx, groups.tolist(), strict=True):
+        x, peer = k / GRID, 1 - group
+        r = math.sqrt(sum(v * v for v in x.tolist()))
+        p = sum(v * t for v, t in zip(x.tolist(), thetas[peer].tolist(), strict=True))
+        stretch = 0.0 if not len(spreads) else float(np.linalg.norm(x @ spreads[peer]))
+        scale, low, high = scales[peer]
+        along = high if not len(spreads) else min(max(scale * stretch / (r or 1.0), low), high)
+        found.append((r, min(max(p, -reach * r), reach * r), along))
+    return np.array(found).T
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_tiles_give_the_bits_of_their_plain_twins(data: st.DataObject) -> None:
+    study = data.draw(studies())
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    batch = checked(study, data.draw(people(study)), rng)
+    groups = rng.integers(0, 2, len(batch.players)).astype(np.uint8)
+    kx, ky = batch.on_grid()
+    assert halves_of(study, batch.values, groups) == group_moments(kx, ky, groups)
+    for isotropic in (True, False):
+        peers = peers_of(rng, study.dimension, isotropic)
+        seen = Tiles(study).predictions(batch.values, groups, peers)
+        assert seen is not None
+        r, y, p, noise = seen
+        np.testing.assert_array_equal(y, ky / GRID)
+        np.testing.assert_allclose(
+            (r, p, noise), plain_predictions(kx, groups, peers), rtol=1e-13, atol=1e-300
+        )
+        out = np.empty((3, len(groups)))
+        kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, *peers, *out)
+        np.testing.assert_array_equal(out, (r, p, noise))
+
+
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_nobody_s_numbers_depend_on_the_tile_she_is_in(case: str) -> None:
+    study = Study.parse(CASES[case][0])
+    rng, n = np.random.default_rng(3), 5_000
+    values = {
+        feature.name: rng.integers(0, len(feature.levels), n)
+        if feature.levels
+        else rng.uniform(feature.low or -0.5, feature.high or 0.5, n)
+        for feature in study.features
+    }
+    values[study.response.name] = rng.uniform(study.response.low, study.response.high, n)
+    groups, peers = rng.integers(0, 2, n).astype(np.uint8), peers_of(rng, study.dimension, False)
+    whole = Tiles(study).predictions(values, groups, peers)
+    assert whole is not None
+    for rows in (slice(0, 1), slice(7, 8), slice(1000, 4097), slice(4990, n)):
+        part = {name: np.ascontiguousarray(column[rows]) for name, column in values.items()}
+        seen = Tiles(study).predictions(part, groups[rows], peers)
+        assert seen is not None
+        np.testing.assert_array_equal(seen, [column[rows] for column in whole])
+
+
+def test_a_vector_out_of_the_ball_is_left_to_the_careful_way() -> None:
+    study = Study.parse(UNIT_BALL)
+    values = {"x1": np.array([0.1, 1.0]), "x2": np.array([0.1, 2e-4]), "y": np.zeros(2)}
+    groups, tally = np.zeros(2, dtype=np.uint8), Tally(study.dimension)
+    assert not Tiles(study).add(values, groups, tally)
+    assert tally.halves[0].count == 0
+    assert (
+        Tiles(study).predictions(values, groups, peers_of(np.random.default_rng(0), study.dimension, True))
+        is None
+    )
