@@ -93,7 +93,8 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
     Of all estimates together, and of every one alone; and the length of each, for noise whose scale gives data away.
     """
     centres, others = np.median(one, axis=0), np.median(other, axis=0)
-    scales = np.maximum(np.linalg.norm(one - centres, axis=2).mean(axis=0), np.finfo(np.float64).tiny)
+    spreads = np.linalg.norm(one - centres, axis=2).mean(axis=0)
+    scales = np.where(spreads > 0, spreads, 1.0)  # what does not vary tells all, or nothing
 
     def each(draws: Floats) -> Floats:
         lengths = [np.linalg.norm(draws - centre, axis=2) for centre in (others, centres)]

@@ -77,7 +77,7 @@ def loss_finding(
 
 def composition_finding(product: Product, mechanism: Mechanism, beliefs: Beliefs, halves: Halves) -> Finding:
     """Whether the epsilons that the queries are answered with add up to the plan's, to the last bit."""
-    public = public_queries(product, mechanism, beliefs)
+    public = public_queries(mechanism, beliefs)
     asked = overhear(product, halves, mechanism, beliefs)
     total = spent(asked, public)
     return Finding(

@@ -44,7 +44,7 @@ class Product(Protocol):
         ...
 
     def settle(
-        self, plan: Plan, reports: Any, *, out: Path, seed: int | None, progress: Progress | None
+        self, plan: Plan, reports: Any, *, out: Path, on_bad: str, seed: int | None, progress: Progress | None
     ) -> Settlement:
         """A whole settlement, written to a directory."""
         ...
@@ -63,9 +63,9 @@ class Truthful:
         return private_estimates(halves, mechanism, beliefs, answer)
 
     def settle(
-        self, plan: Plan, reports: Any, *, out: Path, seed: int | None, progress: Progress | None
+        self, plan: Plan, reports: Any, *, out: Path, on_bad: str, seed: int | None, progress: Progress | None
     ) -> Settlement:
-        return settle(plan, reports, out=out, seed=seed, progress=progress)
+        return settle(plan, reports, out=out, on_bad=on_bad, seed=seed, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,42 @@ def overhear(product: Product, halves: Halves, mechanism: Mechanism, beliefs: Be
     return tuple(listener.asked)
 
 
-def public_queries(product: Product, mechanism: Mechanism, beliefs: Beliefs) -> int:
+def promised(halves: Halves, mechanism: Mechanism, beliefs: Beliefs) -> tuple[Asked, ...]:
+    """The queries that a mechanism promises to answer and their epsilons, whatever a product really asks."""
+    public, half = mechanism.public_estimator(beliefs), mechanism.half_estimator(beliefs)
+    parts = (
+        (public, halves[0] + halves[1], mechanism.epsilon_public),
+        *((half, moments, mechanism.epsilon_peer) for moments in halves),
+    )
+    return tuple(
+        Asked(query, epsilon * query.share)
+        for estimator, moments, epsilon in parts
+        for query in estimator.queries(moments)
+    )
+
+
+def estimates_from(
+    answers: Sequence[Sequence[int]], counts: tuple[int, int], mechanism: Mechanism, beliefs: Beliefs
+) -> Estimates:
+    """The three estimates that follow from the answers of a release, and from nothing else."""
+    half = mechanism.half_estimator(beliefs)
+    each = len(half.queries(_nobody(beliefs)))
+    public, one, other = answers[: -2 * each], answers[-2 * each : -each], answers[-each:]
+    epsilon = mechanism.epsilon_peer
+    return Estimates(
+        mechanism.public_estimator(beliefs).estimate(public, sum(counts), mechanism.epsilon_public),
+        (half.estimate(one, counts[0], epsilon), half.estimate(other, counts[1], epsilon)),
+    )
+
+
+def public_queries(mechanism: Mechanism, beliefs: Beliefs) -> int:
     """How many of a release's queries are the published estimate's; they come first."""
-    nobody = product.statistics(np.zeros((1, beliefs.dimension)), np.zeros(1), beliefs)
-    return len(mechanism.public_estimator(beliefs).queries(nobody))
+    return len(mechanism.public_estimator(beliefs).queries(_nobody(beliefs)))
+
+
+def _nobody(beliefs: Beliefs) -> Moments:
+    """A record of nothing."""
+    return moments(np.zeros((1, beliefs.dimension)), np.zeros(1))
 
 
 def times(factor: int, record: Moments) -> Moments:

@@ -1,52 +1,40 @@
-"""The fifth attack, on the wiring: whole settlements of invented reports, interrupted, resumed and repeated.
+"""The sixth attack, on the wiring: settlements that are interrupted and resumed, and where their chance comes from.
 
 A settlement that is interrupted after its draw must be finished with that draw: a second one would spend twice the
-privacy. And noise must come from the operating system: whoever can repeat it can subtract it.
+privacy. And noise must come from the operating system: whoever can repeat it can subtract it. So the operating
+system's bytes are replaced, for once, by bytes that repeat: the same bytes must give the same draw, although the clock
+has gone on and every other generator with it, and other bytes another one.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from truthful.auditor.product import Product, public_queries
+from truthful.auditor.invented import interrupted, invented_reports, place
+from truthful.auditor.product import Product, estimates_from
 from truthful.auditor.record import Finding
+from truthful.auditor.released import follows
+from truthful.lattice import SeededBits
 from truthful.plan import Plan
-from truthful.settlement.draw import Draw, read_draw
-from truthful.settlement.once import open_target
-from truthful.study import Study
-from truthful.study.designs import sample_uniform
+from truthful.settlement.draw import Draw
 
-# Of fewer players a random half may be empty, which a settlement refuses; more of them show nothing new.
-FEWEST_PLAYERS, MOST_PLAYERS = 64, 2_000
-
-
-class Interrupted(Exception):
-    """Stands for a crash in the middle of the payments."""
+PLAYERS = 256
+KEY_BITS = 128
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a settlement that is interrupted twice releases what it first drew."""
-    reports = _reports(plan, seed)
-    with _place(plan) as (there, out):
-        drawn = [_interrupted(product, there, reports, out) for _ in range(2)]
-        settlement = product.settle(there, reports, out=out, seed=None, progress=None)
-    first = drawn[0]
-    mechanism, beliefs = there.mechanism, there.study.beliefs
-    estimator = mechanism.public_estimator(beliefs)
-    queries = public_queries(product, mechanism, beliefs)
-    theta = estimator.estimate(
-        first.answers[:queries], settlement.release.players, mechanism.epsilon_public
-    ).theta
-    same = drawn[1] == first and settlement.release.theta == tuple(theta.tolist())
+    reports = invented_reports(plan, seed, PLAYERS)
+    with place(plan) as (there, out):
+        drawn = [interrupted(product, there, reports, out) for _ in range(2)]
+        settlement = product.settle(there, reports, out=out, on_bad="error", seed=None, progress=None)
+    release, first = settlement.release, drawn[0]
+    estimates = estimates_from(first.answers, release.groups, there.mechanism, there.study.beliefs)
+    same = drawn[1] == first and follows(release, estimates)
     return Finding(
         name="restart",
         claim="a settlement that is interrupted and resumed releases the same draw, bit for bit",
@@ -57,84 +45,75 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 
 def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether two settlements that start from the same state of every generator in this process differ."""
-    reports = _reports(plan, seed)
-    real = [_fresh(product, plan, reports, None) for _ in range(2)]
-    rehearsed = [_fresh(product, plan, reports, seed) for _ in range(2)]
-    faults = [
-        *(["noise that a restarted program repeats"] if _repeated(*real) else []),
-        *(
-            ["a rehearsal that its seed does not repeat"]
-            if rehearsed[0].answers != rehearsed[1].answers
-            else []
-        ),
-        *(["a real draw marked as a rehearsal"] if any(draw.seed is not None for draw in real) else []),
-        *(["a rehearsal not marked as one"] if any(draw.seed != seed for draw in rehearsed) else []),
-    ]
+    """Whether a draw is a function of the operating system's bytes alone, and takes enough of them."""
+    reports = invented_reports(plan, seed, PLAYERS)
+    (one, bits), (same, _), (other, _) = (
+        _from_bytes(product, plan, reports, stream) for stream in (seed, seed, seed + 1)
+    )
+    rehearsed = [_draw(product, plan, reports, seed) for _ in range(2)]
+    needed = _needed_bits(one)
+    complaints = {
+        "chance that is not the operating system's": _chance(one) != _chance(same),
+        "chance that a restarted program repeats": _repeated(one, other),
+        f"{bits:,} random bits for a draw that has {needed:,}": bits < needed,
+        "a rehearsal that its seed does not repeat": _chance(rehearsed[0]) != _chance(rehearsed[1]),
+        "a real draw marked as a rehearsal": any(draw.seed is not None for draw in (one, same, other)),
+        "a rehearsal not marked as one": any(draw.seed != seed for draw in rehearsed),
+    }
+    faults = [complaint for complaint, holds in complaints.items() if holds]
     return Finding(
         name="randomness",
-        claim="noise and halves come from the operating system; only a rehearsal repeats itself",
-        found=", ".join(faults) or "two real draws differ, two rehearsals agree and are marked",
-        confidence="certain, for these four",
+        claim="noise and halves follow from the operating system's bytes alone; only a rehearsal repeats itself",
+        found=", ".join(faults) or "the same bytes give the same draw, others another; rehearsals are marked",
+        confidence="certain, for these five",
         passed=not faults,
+        figures={"random_bits": bits, "needed_bits": needed},
     )
 
 
+def _chance(draw: Draw) -> tuple[object, ...]:
+    """What chance decided of a draw, but for its name."""
+    return draw.key, draw.answers
+
+
 def _repeated(one: Draw, other: Draw) -> bool:
-    """Whether any part of two draws is the same; by chance that has a probability below 1e-5 at the smallest scale."""
+    """Whether any part of two draws is the same; noise of a scale of 2^30 steps agrees by chance once in 2^30."""
     return one.key == other.key or any(a == b for a, b in zip(one.answers, other.answers, strict=True))
 
 
-def _fresh(product: Product, plan: Plan, reports: Any, seed: int | None) -> Draw:
-    """The draw of a first settlement, every generator of this process being as it always is."""
-    state, numpy_state = random.getstate(), np.random.get_state()
-    random.seed(0)
-    np.random.seed(0)
-    try:
-        with _place(plan) as (there, out):
-            return _interrupted(product, there, reports, out, seed)
-    finally:
-        random.setstate(state)
-        np.random.set_state(numpy_state)
+def _needed_bits(draw: Draw) -> int:
+    """Fewer bits cannot choose a key and noise of this size: noise as long as ‖k‖ has about log2 ‖k‖ a number.
+
+    The answers are statistics plus noise, so their own size would count the statistics too: a lattice is at least
+    2^30 steps finer than its noise, which is what is asked for.
+    """
+    return KEY_BITS + 30 * sum(len(answer) for answer in draw.answers)
 
 
-def _interrupted(product: Product, plan: Plan, reports: Any, out: Path, seed: int | None = None) -> Draw:
-    """The draw that a settlement leaves when it is interrupted while it pays."""
+def _draw(product: Product, plan: Plan, reports: Any, seed: int | None) -> Draw:
+    with place(plan) as (there, out):
+        return interrupted(product, there, reports, out, seed)
 
-    def interrupt(stage: str, done: int, rows: int | None) -> None:
-        if stage == "payments":
-            raise Interrupted
 
-    with suppress(Interrupted):
-        product.settle(plan, reports, out=out, seed=seed, progress=interrupt)
-    draw = read_draw(open_target(out).unfinished)
-    assert draw is not None, "an interrupted settlement keeps its draw"
-    return draw
+def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int) -> tuple[Draw, int]:
+    """The draw of a first settlement while the operating system's bytes are those of a stream, and the bits taken."""
+    with place(plan) as (there, out), _system_bytes(stream) as taken:
+        draw = interrupted(product, there, reports, out)
+    return draw, sum(taken)
 
 
 @contextmanager
-def _place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
-    """A place of its own for a settlement and its ledger, so that the study's own ledger is left alone."""
-    with TemporaryDirectory() as directory:
-        study = plan.study.at(Path(directory) / "study.toml")
-        mechanism = plan.mechanism
-        if mechanism.payments == "expected":  # which no real settlement accepts; its noise is the same
-            least = mechanism.score_weight * mechanism.scoring.loss(study.beliefs.radius)
-            mechanism = replace(mechanism, payments="never-negative", base_payment=least)
-        players = max(plan.players, FEWEST_PLAYERS)
-        yield replace(plan, study=study, players=players, mechanism=mechanism), Path(directory) / "out"
+def _system_bytes(stream: int) -> Iterator[list[int]]:
+    """Everything that Python's `secrets` and `os.urandom` give is taken from a stream; how many bits is noted."""
+    bits, taken, real = SeededBits(stream), list[int](), os.urandom
 
+    def urandom(size: int) -> bytes:
+        taken.append(8 * size)
+        return bits.bits(8 * size).to_bytes(size, "little")
 
-def _reports(plan: Plan, seed: int) -> Any:
-    """Invented reports within the declared ranges."""
-    rng, study = np.random.default_rng(seed), plan.study
-    n = min(max(plan.players, FEWEST_PLAYERS), MOST_PLAYERS)
-    names = [f"p-{i}" for i in range(n)]
-    answers = rng.uniform(study.response.low, study.response.high, n)
-    return pa.table({"player": names, **_features(study, rng, n), study.response.name: answers})
-
-
-def _features(study: Study, rng: np.random.Generator, n: int) -> dict[str, Any]:
-    if study.declared.design.kind == "unit-ball":
-        return study.sample_features(rng, n)
-    return sample_uniform(rng, n, study.declared.encoding.features)
+    # `secrets` asks random.SystemRandom, which holds on to the function under a name of its own.
+    os.urandom, random._urandom = urandom, urandom  # type: ignore[attr-defined]
+    try:
+        yield taken
+    finally:
+        os.urandom, random._urandom = real, real  # type: ignore[attr-defined]
