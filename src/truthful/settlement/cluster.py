@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
+import socket
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -47,7 +49,7 @@ class Cluster:
         return reports.pieces(min(max(rows, LEAST_ROWS), MOST_ROWS))
 
     def duplicates(self) -> FiledDuplicates:
-        return FiledDuplicates(self._directory / ".hashes", self.run)
+        return FiledDuplicates(self._directory / f".hashes-{secrets.token_hex(8)}", self.run)
 
     def books(self, directory: Path, kept: str) -> PartBooks:
         return PartBooks(directory.absolute(), kept)
@@ -120,7 +122,10 @@ def _connected(scheduler: Any) -> Iterator[Any]:
 
 @contextmanager
 def _local_cluster() -> Iterator[Any]:
-    """A process for each processor of this machine."""
+    """A process for each processor of this machine.
+
+    With keys that are made for it: else whoever has an account here could connect, and run what he likes as us.
+    """
     import distributed
 
     with (
@@ -129,7 +134,9 @@ def _local_cluster() -> Iterator[Any]:
             n_workers=len(os.sched_getaffinity(0)),
             threads_per_worker=1,
             processes=True,
+            security=True,
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port; there is nothing to see
             silence_logs=logging.CRITICAL,
             local_directory=scratch,
         ) as cluster,
@@ -146,7 +153,13 @@ def _run(piece: P, task: Task[P, T], version: str) -> list[T]:
         raise InputError(
             f"A worker has truthful {__version__}, and this is {version}. Install the same version everywhere."
         )
-    return list(task(piece))
+    try:
+        return list(task(piece))
+    except OSError as error:
+        raise InputError(
+            f"A worker on {socket.gethostname()} failed: {error}. Workers must see the settlement's directory, under "
+            "the name that it has on this machine, and be allowed to write there."
+        ) from None
 
 
 def _result(future: Any) -> Any:

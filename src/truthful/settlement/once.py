@@ -8,9 +8,10 @@ leaves nothing anybody has seen; after it, the same draw is found again and fini
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,12 +66,19 @@ class Target:
 
     def discard(self) -> None:
         """Give up an unfinished settlement that nobody has seen."""
-        shutil.rmtree(self.unfinished, ignore_errors=True)
+        with suppress(OSError):
+            _remove(self.unfinished.iterdir())
+            self.unfinished.rmdir()
 
 
 def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    """Under another name first: whoever still writes to a directory on another machine finds it gone."""
+    for path in list(paths):
+        if path.is_dir():
+            path = path.rename(path.with_name(f".gone-{secrets.token_hex(8)}"))
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from truthful import check
 from truthful.errors import InputError
-from truthful.files import sync, sync_directory, written_whole
+from truthful.files import sync, written_whole
 from truthful.intake.pieces import Piece
 from truthful.settlement.books import KEPT, PAYMENTS, RECEIPTS, parquet_writer, payments_schema
 from truthful.settlement.tasks import Paid
@@ -45,11 +46,16 @@ class WriteParts:
 
 
 class PartBooks:
-    """Books in a directory that all workers share."""
+    """Books in a directory that all workers share.
+
+    They are built under a name that is used once, and then moved in one step. So a worker that was given up, but still
+    works, meets nobody's books but its own, and none that are finished.
+    """
 
     def __init__(self, directory: Path, kept: str = "all") -> None:
         names = (PAYMENTS, RECEIPTS) if check.choice("books", kept, KEPT) == "all" else (PAYMENTS,)
-        self._books = tuple(directory / name for name in names)
+        self._directory, self._building = directory, directory / f".books-{secrets.token_hex(8)}"
+        self._books = tuple(self._building / name for name in names)
 
     def task(self, pay: Paying) -> Paying:
         return WriteParts(pay, self._books)
@@ -65,17 +71,21 @@ class PartBooks:
 
     def __enter__(self) -> PartBooks:
         for book in self._books:
-            book.mkdir()
+            book.mkdir(parents=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove what killed workers left."""
-        for book in self._books:
-            for debris in book.glob(".*"):
-                debris.unlink(missing_ok=True)
-            sync_directory(book)
+        if error is None:
+            for book in self._books:
+                _remove_debris(book.rename(self._directory / book.name))
+
+
+def _remove_debris(book: Path) -> None:
+    """Remove what killed workers left half written."""
+    for debris in book.glob(".*"):
+        debris.unlink()
 
 
 @contextmanager
