@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from truthful.beliefs.cells import OPEN, ROOTS
-from truthful.beliefs.places import cells_of, coordinates, known_scales, pieces_of, roots_of, unpacked
+from truthful.beliefs.places import (
+    cells_of,
+    coordinates,
+    known_scales,
+    pieces_of,
+    roots_inside,
+    roots_of,
+    unpacked,
+)
 from truthful.beliefs.regions import MIDDLE, SHORT, WHOLE
 
 
@@ -18,6 +26,22 @@ def test_impossible_players_are_nowhere_and_others_in_a_root_of_their_region() -
     assert row[6:].tolist() == [64] * 5
     assert (row[:6] // ROOTS**2).tolist() == [WHOLE, SHORT, WHOLE, WHOLE, SHORT, MIDDLE]
     assert np.all((X >= 0) & (X <= 1) & (Y >= 0) & (Y <= 1))
+
+
+def test_where_noise_covers_the_signal_the_short_way_leads_to_the_same_place() -> None:
+    rng = np.random.default_rng(2)
+    r = np.concatenate(
+        [rng.random(1000), 10.0 ** rng.uniform(-320, 0, 50), [0.0, 1.0, 1.0, np.nan, 1.5, 0.5]]
+    )
+    y = np.concatenate([rng.uniform(-2, 2, 1050), [0.8, 0.0, 1.6, 0.1, 0.1, np.inf]])
+    for R in (0.5, 0.8):
+        row, (X, Y, under_x, under_y) = np.empty(len(r), np.int32), np.empty((4, len(r)))
+        coordinates(r, y, R, 0.8, row, X, Y, under_x, under_y)
+        roots_of(r, y, 32, row, X, Y, under_x, under_y)
+        same, (same_X, same_Y) = np.empty(len(r), np.int32), np.empty((2, len(r)))
+        roots_inside(r, y, R, 0.8, 32, same, same_X, same_Y)
+        np.testing.assert_array_equal(same, row)
+        np.testing.assert_array_equal([same_X, same_Y], [X, Y])
 
 
 def test_a_root_is_cut_into_its_cells() -> None:

@@ -32,7 +32,7 @@ from truthful.payments import payable, paymaster
 from truthful.scoring import RULES
 
 #: Players a thread takes at a time. Sums are added part by part: another size would round them differently.
-PART = 32_768
+PART = 65_536
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ from truthful.beliefs.places import (
     each,
     known_scales,
     pieces_of,
+    roots_inside,
     roots_of,
     unpacked,
 )
@@ -152,8 +153,11 @@ def evaluate(
             scratch[4, :n],
         )
         mean = scratch[5, :n]
-        coordinates(r[start:end], y[start:end], R, M, row, X, Y, A, B)
-        roots_of(r[start:end], y[start:end], len(roots), row, X, Y, A, B)
+        if R <= M:
+            roots_inside(r[start:end], y[start:end], R, M, len(roots), row, X, Y)
+        else:
+            coordinates(r[start:end], y[start:end], R, M, row, X, Y, A, B)
+            roots_of(r[start:end], y[start:end], len(roots), row, X, Y, A, B)
         cells_of(row, X, Y, columns, A, B, mean)
         S[:] = scale[start:end] if len(scale) == len(r) else scale
         if many:

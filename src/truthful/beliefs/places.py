@@ -81,6 +81,26 @@ def roots_of(
 
 
 @each
+def roots_inside(
+    r: Floats, y: Floats, R: float, M: float, nowhere: int, row: Rows, X: Floats, Y: Floats
+) -> None:
+    """`coordinates` and `roots_of` at once where R ≤ M: nobody is in `short` or `middle`, and X = r."""
+    for i in range(len(r)):
+        known = (r[i] >= 0) & (r[i] <= 1) & (abs(y[i]) < np.inf)
+        reach, size = r[i] * R, abs(y[i])
+        under = M - reach
+        near = size <= under
+        edge, above = math.sqrt(max(size - under, 0.0)), math.sqrt(max(reach + M - size, 0.0))
+        share, whole = (size, under) if near else (edge, edge + above)
+        ratio = share / whole if whole > 0 else 0.0
+        x, y_ = ROOTS * r[i] if known else 0.0, ROOTS * min(ratio, 1.0) if known else 0.0
+        a, b = min(math.floor(x), ROOTS - 1.0), min(math.floor(y_), ROOTS - 1.0)
+        X[i], Y[i] = x - a, y_ - b
+        place = WHOLE if near else UPPER
+        row[i] = np.int32(ROOTS * a + b) + _SQUARES * place if known else nowhere
+
+
+@each
 def cells_of(row: Rows, X: Floats, Y: Floats, roots: Floats, kx: Floats, ky: Floats, first: Floats) -> None:
     """From the root to the cell, or OPEN; X and Y become the place in the cell, in [-1, 1]."""
     for i in range(len(row)):
