@@ -16,6 +16,7 @@ from rich.console import Console
 from studies import DESIGNED, UNIT_BALL, planned
 
 from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
+from truthful.agents.game import foreseen_half
 from truthful.beliefs import Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
@@ -106,9 +107,8 @@ def test_own_predictions_are_those_of_direct_quadrature(text: str, parameters: d
     own, beliefs = predictors(plan, 10**6), plan.study.beliefs
     r, y = rng.random(60), rng.uniform(-1.5, 1.5, 60)
     for m in (40, 200, 237):
-        scale = plan.mechanism.half_estimator(beliefs).noise_scale(m, plan.mechanism.epsilon_peer) * np.ones(
-            60
-        )
+        least = plan.mechanism.half_estimator(beliefs).noise_scale(m, plan.mechanism.epsilon_peer)
+        scale = np.full(60, least * foreseen_half(plan).stretch[1])
         wanted = beliefs.prediction(r, y, peer_curve(plan.mechanism, beliefs, m), scale)
         np.testing.assert_allclose(own(m)(r, y, scale), wanted, rtol=0, atol=2e-9)
 
@@ -157,6 +157,16 @@ def test_a_simulation_repeats_and_a_short_one_is_the_beginning_of_a_long_one(hon
         np.testing.assert_allclose(short.cell_surplus, long.cell_surplus, rtol=0, atol=1e-6)
     other = simulate(honest.plan, runs=1, seed=2)
     assert other.studies[0].squared_error != honest.studies[0].squared_error
+
+
+def test_studies_do_not_depend_on_what_runs_beside_them(honest: Simulation) -> None:
+    """One after the other, to the bit what several at a time gave."""
+    plan = honest.plan
+    stage = set_up(plan, honest.roles, features_of(plan.study, None)[0], honest.runs)
+    for stream, study in zip(np.random.SeedSequence(1).spawn(20), honest.studies, strict=False):
+        alone = run_study(stage, np.random.default_rng(stream))
+        assert (alone.squared_error, alone.total) == (study.squared_error, study.total)
+        np.testing.assert_array_equal(alone.cell_surplus, study.cell_surplus)
 
 
 def test_progress_is_told_after_every_study() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from truthful.beliefs.beliefs import Beliefs, Predictor
 from truthful.bounds import proved
@@ -25,7 +26,7 @@ class Players:
     y: Floats
     costs: Floats
 
-    def __getitem__(self, rows: slice) -> Players:
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Players:
         return Players(self.x[rows], self.y[rows], self.costs[rows])
 
 

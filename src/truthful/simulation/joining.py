@@ -14,7 +14,8 @@ import numpy as np
 from truthful.check import Floats
 from truthful.costs import Costs
 from truthful.simulation.found import UNKNOWN, Found
-from truthful.simulation.run import Run, Stage
+from truthful.simulation.run import Run
+from truthful.simulation.stage import Stage
 
 #: A cell with fewer truthful people says nothing of what they are paid.
 FEWEST = 100

@@ -8,7 +8,7 @@ between tables at Chebyshev nodes, over all m that a random half of the planned 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -19,18 +19,22 @@ from truthful.agents.game import foreseen_half
 from truthful.beliefs.beliefs import WIDEST_RANGE, Beliefs, Predictor
 from truthful.beliefs.curves import Clipped, Curve, Shrunk
 from truthful.beliefs.polynomials import chebyshev_nodes
-from truthful.beliefs.table import prediction_table
+from truthful.beliefs.table import PredictionTable, prediction_table
 from truthful.bounds.spectrum import least_half
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.payments import noise_range
 from truthful.plan import Plan
+from truthful.simulation.one_scale import EQUAL, table_at
 
 NODES = 6
 #: So many own predictions are sooner computed one by one than a table is built, which further simulations could use.
 FEW = 40_000
 #: How far beyond the noise that is foreseen the tables reach, for halves of other sizes; and for released matrices.
 REACH, WIDE_REACH = (0.8, 1.6), (0.5, 4.0)
+#: So many tables for one scale are kept.
+KEPT = 256
+
 
 #: The predictor of players who are scored against a half of so many.
 Predictors = Callable[[int], Predictor]
@@ -47,11 +51,19 @@ def predictors(plan: Plan, count: int) -> Predictors:
     scales = below * low, min(above * high, WIDEST_RANGE * below * low)
     if count <= FEW:
         return lambda m: _direct(beliefs, peer_curve(mechanism, beliefs, m))
+    estimator = mechanism.half_estimator(beliefs)
+    stretch = high / estimator.noise_scale(max(1, plan.players // 2), mechanism.epsilon_peer)
+
+    def scale(m: int) -> float:
+        return stretch * estimator.noise_scale(m, mechanism.epsilon_peer)
+
     if mechanism.peers == "ridge-free":
-        return _Shrinking.between(plan, scales)
+        return lru_cache(KEPT)(_Shrinking.between(plan, scales, scale))
     curve: Any = peer_curve(mechanism, beliefs, 1)
     table = own_predictor(beliefs, curve, *scales)
-    return lambda m: table
+    if mechanism.peers == "noisy-statistics" or high > low * (1 + EQUAL):
+        return lambda m: table
+    return lru_cache(KEPT)(lambda m: table_at(table, scale(m)))
 
 
 def _direct(beliefs: Beliefs, curve: Curve) -> Predictor:
@@ -59,7 +71,7 @@ def _direct(beliefs: Beliefs, curve: Curve) -> Predictor:
 
 
 @lru_cache(maxsize=32)
-def own_predictor(beliefs: Beliefs, curve: Any, low: float, high: float) -> Predictor:
+def own_predictor(beliefs: Beliefs, curve: Any, low: float, high: float) -> PredictionTable:
     """A table for these scales of the noise, kept: several simulations of a plan share it."""
     return prediction_table(beliefs, curve, low, high)
 
@@ -71,11 +83,12 @@ class _Shrinking:
     mechanism: Mechanism
     beliefs: Beliefs
     factors: Floats
-    tables: tuple[Predictor, ...]
+    tables: tuple[PredictionTable, ...]
     ends: tuple[float, float]
+    scale: Callable[[int], float]
 
     @classmethod
-    def between(cls, plan: Plan, scales: tuple[float, float]) -> _Shrinking:
+    def between(cls, plan: Plan, scales: tuple[float, float], scale: Callable[[int], float]) -> _Shrinking:
         mechanism, beliefs, n = plan.mechanism, plan.study.beliefs, plan.players
         fewest = max(1, int(least_half(n)))
         low, high = (_factor(peer_curve(mechanism, beliefs, m)) for m in (fewest, max(1, n - fewest)))
@@ -84,24 +97,28 @@ class _Shrinking:
             own_predictor(beliefs, _with_factor(mechanism, beliefs, float(factor)), *scales)
             for factor in factors
         )
-        return cls(mechanism, beliefs, factors, tables, (low, high))
+        return cls(mechanism, beliefs, factors, tables, (low, high), scale)
 
     def __call__(self, m: int) -> Predictor:
         curve = peer_curve(self.mechanism, self.beliefs, m)
         if not self.ends[0] <= _factor(curve) <= self.ends[1]:
             return _direct(self.beliefs, curve)
-        return partial(self._interpolated, self._weights(_factor(curve)))
+        tables = [table_at(table, self.scale(m)) for table in self.tables]
+        return partial(_interpolated, self._weights(_factor(curve)), tables)
 
     def _weights(self, factor: float) -> Floats:
         """Lagrange's: of each table."""
         others = [np.delete(self.factors, k) for k in range(NODES)]
         return np.array([np.prod((factor - o) / (f - o)) for f, o in zip(self.factors, others, strict=True)])
 
-    def _interpolated(self, weights: Floats, r: Floats, y: Floats, scale: Floats) -> Floats:
-        total: Floats = np.zeros(len(y))
-        for weight, table in zip(weights, self.tables, strict=True):
-            total += weight * table(r, y, scale)
-        return total
+
+def _interpolated(
+    weights: Floats, tables: Sequence[PredictionTable], r: Floats, y: Floats, scale: Floats
+) -> Floats:
+    total: Floats = np.zeros(len(y))
+    for weight, table in zip(weights, tables, strict=True):
+        total += weight * table(r, y, scale)
+    return total
 
 
 def _factor(curve: Curve) -> float:

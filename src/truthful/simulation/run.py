@@ -1,50 +1,22 @@
-"""One simulated study, from the coefficients to the payments: the code that settles real ones, with fast noise."""
+"""One simulated study, from the coefficients to what everybody earned."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from truthful.agents import Game, Players
+from truthful import kernels
+from truthful.agents import Players
 from truthful.check import Floats
-from truthful.errors import Refused
-from truthful.guarantees import model
-from truthful.mechanism import Estimates, private_estimates
-from truthful.moments import Moments, grid_features, grid_responses, group_moments
-from truthful.noise import L2Laplace
-from truthful.payments import Paymaster, payable
-from truthful.plan import Plan
-from truthful.regression import fast_answer
-from truthful.simulation.cast import Role
-from truthful.simulation.features import Features
-from truthful.simulation.predictors import Predictors
+from truthful.moments import GRID
+from truthful.simulation.cells import cells_of
+from truthful.simulation.stage import Settled, Stage, settled
+from truthful.simulation.sums import Kinds, sums
 
-Indices = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-#: So finely is the distribution of payments kept.
-SHARES = 50
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Everything that the studies of a simulation share."""
-
-    plan: Plan
-    roles: tuple[Role, ...]
-    game: Game
-    predictors: Predictors
-    features: Features
-    cost_threshold: float
-    """The cost up to which the plan promises that taking part pays."""
-
-    @property
-    def cells(self) -> int:
-        """In how many cells people are put, to look for lies that pay."""
-        return 8 * self.plan.study.dimension
+#: So finely is the distribution of payments kept, by so many people for each share of them.
+SHARES, ENOUGH = 50, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,103 +52,93 @@ class Run:
 
 def run_study(stage: Stage, rng: np.random.Generator) -> Run:
     """Draw θ, people and their costs, let them report, and carry the mechanism out."""
-    plan, beliefs, n = stage.plan, stage.plan.study.beliefs, stage.plan.players
-    theta = beliefs.prior.sample(rng, beliefs.dimension, 1)[0]
-    x = stage.features(rng, n)
-    y = x @ theta + beliefs.noise.sample(rng, n)
-    everybody = Players(x, y, plan.study.costs.sample(rng, n))
-    reports = np.concatenate(
-        [role.agent.reports(everybody[role.players], stage.game, rng) for role in stage.roles]
-    )
-    came = np.flatnonzero(~np.isnan(reports))
-    kx = grid_features(x[came])
-    ky, truth = (grid_responses(answers[came], beliefs.response_bound) for answers in (reports, y))
-    groups = rng.integers(0, 2, size=len(came), dtype=np.uint8)
-    halves = group_moments(kx, ky, groups)
-    estimates, master = _carried_out(stage, halves, rng)
-    p, q = master.predictions(kx, ky, groups)
-    lied, honest_q = np.flatnonzero(ky != truth), q.copy()
-    honest_q[lied] = master.predictions(kx[lied], truth[lied], groups[lied])[1]
-    paid, off = payable(plan.mechanism, beliefs, p, q), estimates.public.theta - theta
-    utility = paid - everybody.costs[came] * stage.game.privacy_cost
-    gain = stage.game.expected_payment(p, q) - stage.game.expected_payment(p, honest_q)
+    theta, everybody = people(stage, rng)
+    answers = [role.agent.reports(everybody[role.players], stage.game, rng) for role in stage.roles]
+    reports = answers[0] if len(answers) == 1 else np.concatenate(answers)
+    cells = cells_of(everybody, stage.plan.study.declared.encoding.intercept, stage.typical_answer)
+    cell_people = np.bincount(cells, minlength=stage.cells).astype(np.float64)
+    joined, roles, away = everybody, stage.role_of, np.isnan(reports)
+    if away.any():
+        came = np.flatnonzero(~away)
+        joined, roles, cells, reports = everybody[came], roles[came], cells[came], reports[came]
+    outcome = settled(stage, joined.x, reports, rng)
+    truthful, meant = _truth(outcome, reports, joined.y)
+    off = outcome.drawn.estimates.public.theta - theta
     return Run(
         squared_error=float(off @ off),
-        mean_squared_error=_averaged_error(stage, halves[0] + halves[1], theta),
-        prediction_error=float(np.mean((x @ off) ** 2)),
-        misreports=len(lied),
-        **_participation(stage, everybody, came, utility),
-        **_by_role(stage, came, paid=paid, utility=utility, gain=gain, joined=np.ones(len(came))),
-        **_by_cell(stage, everybody, came, surplus=p - honest_q, truthful=ky == truth, paid=paid),
-        payments=np.quantile(paid, (np.arange(SHARES) + 0.5) / SHARES),
+        mean_squared_error=outcome.drawn.averaged_error(theta),
+        prediction_error=float(np.mean(np.square(_along(everybody.x, off)))),
+        misreports=len(truthful) - int(np.count_nonzero(truthful)),
+        **_earned(stage, outcome, roles, joined.costs, meant),
+        cell_people=cell_people,
+        **_by_cell(stage, outcome, cells, truthful, meant),
+        payments=_quantiles(outcome.paid),
     )
 
 
-def _carried_out(
-    stage: Stage, halves: tuple[Moments, Moments], rng: np.random.Generator
-) -> tuple[Estimates, Paymaster]:
-    """Steps 2 to 4 of Algorithm 2."""
-    mechanism, beliefs = stage.plan.mechanism, stage.plan.study.beliefs
-    sizes = halves[0].count, halves[1].count
-    if min(sizes) == 0:
-        raise Refused(
-            f"A simulated study has halves of {sizes[0]} and {sizes[1]} players; both need at least one. Plan for "
-            "more players, or let fewer of them opt out."
-        )
-    estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
-    against = stage.predictors(sizes[1]), stage.predictors(sizes[0])
-    return estimates, Paymaster(mechanism, beliefs, estimates, against)
+def people(stage: Stage, rng: np.random.Generator) -> tuple[Floats, Players]:
+    """θ by the prior, and people whose answers follow it: y = θ·x + z."""
+    study, n = stage.plan.study, stage.plan.players
+    theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
+    x = stage.features(rng, n)
+    y = _along(x, theta)
+    y += stage.noise(rng, n)
+    return theta, Players(x, y, study.costs.sample(rng, n))
 
 
-def _averaged_error(stage: Stage, everybody: Moments, theta: Floats) -> float:
-    """‖θ̂₀ − θ‖² + E‖Av‖² for θ̂ = θ̂₀ + Av, E‖Av‖² = (d+1)s²‖A‖²_F. NaN for `noisy-statistics`: its A is random too."""
-    mechanism, beliefs = stage.plan.mechanism, stage.plan.study.beliefs
-    if mechanism.estimator == "noisy-statistics":
-        return math.nan
-    estimator = mechanism.public_estimator(beliefs)
-    exact = [query.value for query in estimator.queries(everybody)]
-    unprotected = estimator.estimate(exact, everybody.count, mechanism.epsilon_public)
-    off, noise = unprotected.theta - theta, L2Laplace(beliefs.dimension, unprotected.scale)
-    return float(off @ off + noise.marginal_variance * np.sum(unprotected.spread**2))
+def _along(x: Floats, direction: Floats) -> Floats:
+    """x·direction, without the threads of a matrix product: studies have their own."""
+    total = np.empty(len(x))
+    kernels.along(np.ascontiguousarray(x.T), direction, total)
+    return total
 
 
-def _participation(stage: Stage, everybody: Players, came: Indices, utility: Floats) -> dict[str, Any]:
-    """How many of those who are promised that taking part pays came, and how many it paid as it turned out."""
-    covered = everybody.costs[came] <= stage.cost_threshold
-    return {"covered_joined": int(covered.sum()), "covered_paid": int((covered & (utility >= 0)).sum())}
+def _truth(outcome: Settled, reports: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    """1 for who told the truth, to the step of the grid, else 0; and the own predictions of the truth."""
+    truthful, meant, different = np.ones(len(truth)), outcome.q, reports != truth
+    if different.any():
+        answers = np.trunc(truth[outcome.halves.order] * GRID)
+        truthful, meant = (outcome.halves.k[-1] == answers).astype(np.float64), outcome.q.copy()
+        for other, place in zip(outcome.against, outcome.halves.places, strict=True):
+            lied = place.start + np.flatnonzero(truthful[place] == 0)
+            meant[lied] = other(outcome.r[lied], answers[lied] / GRID, outcome.scale[lied])
+    return truthful, meant
 
 
-def _by_role(stage: Stage, came: Indices, **values: Floats) -> dict[str, Any]:
-    """Sums over the players of each role who came."""
-    counts = [role.count for role in stage.roles]
-    role = np.repeat(np.arange(len(counts)), counts)[came]
-    return {name: np.bincount(role, weights=each, minlength=len(counts)) for name, each in values.items()}
+def _earned(stage: Stage, outcome: Settled, roles: Kinds, costs: Floats, meant: Floats) -> dict[str, Any]:
+    """By role, who came, what they were paid, and what for their reports over the truth, given what peers predict.
+
+    And of those who are promised that taking part pays how many came, and how many it paid as it turned out.
+    """
+    order, game = outcome.halves.order, stage.game
+    mine = costs[order]
+    utility, covered = outcome.paid - mine * game.privacy_cost, mine <= stage.cost_threshold
+    gain = np.zeros(len(mine))
+    if meant is not outcome.q:
+        gain = game.expected_payment(outcome.p, outcome.q) - game.expected_payment(outcome.p, meant)
+    totals = sums(order, roles, len(stage.roles), outcome.paid, utility, gain)
+    return {
+        "covered_joined": int(np.count_nonzero(covered)),
+        "covered_paid": int(np.count_nonzero(covered & (utility >= 0))),
+        **dict(zip(("joined", "paid", "utility", "gain"), totals, strict=True)),
+    }
 
 
-def _by_cell(
-    stage: Stage, everybody: Players, came: Indices, surplus: Floats, truthful: Bools, paid: Floats
-) -> dict[str, Any]:
+def _by_cell(stage: Stage, outcome: Settled, cells: Kinds, truthful: Floats, meant: Floats) -> dict[str, Any]:
     """Sums over cells of players who are alike.
 
-    Cells are by main feature and its sign, and by sign and size of the answer. surplus is p − q, q being the own
-    prediction of the truth: if its mean in a cell is δ, the best lie there moves q by δ, and none pays that moves it by
-    more than 2δ.
+    The surplus is p − q, q being the own prediction of the truth: if its mean in a cell is δ, the best lie there moves
+    q by δ, and none pays that moves it by more than 2δ.
     """
-    study, x, y = stage.plan.study, everybody.x, everybody.y
-    # An intercept is the same for all, and would be everybody's main feature.
-    varying = x[:, 1:] if study.declared.encoding.intercept and x.shape[1] > 1 else x
-    main = np.abs(varying).argmax(axis=1)
-    sign = varying[np.arange(len(x)), main] > 0
-    typical = math.sqrt(model(study).mean_square + study.beliefs.noise_variance)
-    cell = ((main * 2 + sign) * 2 + (y > 0)) * 2 + (np.abs(y) > typical)
+    totals = sums(
+        outcome.halves.order, cells, stage.cells, outcome.p - meant, truthful, truthful * outcome.paid
+    )
+    names = ("cell_players", "cell_surplus", "cell_truthful", "cell_paid")
+    return dict(zip(names, totals, strict=True))
 
-    def summed(cells: Indices, weights: Floats | None = None) -> Floats:
-        return np.bincount(cells, weights, stage.cells).astype(np.float64)
 
-    return {
-        "cell_people": summed(cell),
-        "cell_players": summed(cell[came]),
-        "cell_surplus": summed(cell[came], surplus),
-        "cell_truthful": summed(cell[came][truthful]),
-        "cell_paid": summed(cell[came][truthful], paid[truthful]),
-    }
+def _quantiles(values: Floats) -> Floats:
+    """At the middles of SHARES equal shares: np.quantile, by one sort of enough of them."""
+    values = values[:: max(1, len(values) // (ENOUGH * SHARES))]
+    place = (np.arange(SHARES) + 0.5) / SHARES * (len(values) - 1)
+    return np.asarray(np.interp(place, np.arange(len(values)), np.sort(values)))

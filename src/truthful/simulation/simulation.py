@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from truthful import check
 from truthful.agents import Agent, game
 from truthful.check import Floats
+from truthful.guarantees import model
 from truthful.plan import Plan
+from truthful.simulation.answers import sampler
 from truthful.simulation.cast import Role, cast
+from truthful.simulation.drawing import Drawing
 from truthful.simulation.features import Features, features_of
 from truthful.simulation.found import Found, mean, ratio
 from truthful.simulation.joining import whom_it_pays
@@ -27,7 +32,8 @@ from truthful.simulation.record import (
     Truthfulness,
 )
 from truthful.simulation.responses import best_responses
-from truthful.simulation.run import Run, Stage, run_study
+from truthful.simulation.run import Run, run_study
+from truthful.simulation.stage import Stage
 
 #: Told as a simulation goes on: the stage, studies done, studies in all.
 Progress = Callable[[str, int, int | None], None]
@@ -86,13 +92,21 @@ def set_up(plan: Plan, roles: tuple[Role, ...], features: Features, runs: int) -
         game(plan, own(max(1, plan.players // 2))),
         own,
         features,
+        sampler(plan.study.beliefs.noise),
+        Drawing.of(plan),
         cost_threshold=math.inf if threshold is None else threshold,
+        typical_answer=math.sqrt(model(plan.study).mean_square + plan.study.beliefs.noise_variance),
     )
 
 
 def _studies(stage: Stage, runs: int, seed: int) -> Iterator[Run]:
-    for stream in np.random.SeedSequence(seed).spawn(runs):
-        yield run_study(stage, np.random.default_rng(stream))
+    """The studies in their order, as many at a time as there are processors. Each has a random stream of its own."""
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
+        streams = np.random.SeedSequence(seed).spawn(runs)
+        yield from pool.map(lambda stream: run_study(stage, np.random.default_rng(stream)), streams)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _column(runs: Sequence[Run], name: str) -> Floats:
