@@ -9,7 +9,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.cells import OPEN
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
 from truthful.beliefs.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
-from truthful.beliefs.table import PredictionTable, prediction_table
+from truthful.beliefs.table import PredictionTable, prediction_table, tables_at
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -172,3 +172,13 @@ def test_a_density_with_a_kink_is_never_tabulated() -> None:
 def test_a_range_must_be_one() -> None:
     with pytest.raises(InputError, match="above scale_high"):
         prediction_table(DEFAULT, Clipped(0.6, 5), 0.2, 0.1)
+
+
+def test_tables_built_together_are_as_good_as_tables_by_themselves() -> None:
+    beliefs = Beliefs(3, UniformBall(1.0), TruncatedNormal(1.0, 0.5))
+    curve, rng = Clipped(1.0, 3), np.random.default_rng(11)
+    r, y = rng.uniform(0, 1, 400), rng.uniform(-2, 2, 400)
+    for scale, table in zip((0.02, 0.021), tables_at(beliefs, curve, (0.02, 0.021)), strict=True):
+        assert table.error <= 1e-9
+        exact = beliefs.prediction(r, y, curve, scale)
+        assert np.abs(table(r, y, scale) - exact).max() <= table.error
