@@ -20,9 +20,12 @@ paper's LaTeX; its ε is that of one estimate, half of the total that this packa
 
 <!-- Made by `python tests/pages.py`. -->
 """
-TABLE = ("| | about | measured | the paper | in fact |", "|---|---|---|---|---|")
+TABLE = ("| number | about | measured | the paper | in fact |", "|---|---|---|---|---|")
 #: Indices and exponents, as plain text has them: λ_min, n^(−δ), e^ε.
-LOWERED, RAISED = re.compile(r"(\w)_([a-z]+)"), re.compile(r"\^(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|(−?[\w.]+))")
+LOWERED, RAISED = (
+    re.compile(r"(\w)_([a-z]+)"),
+    re.compile(r"\^(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|(−?[\w.]+))"),
+)
 
 
 def page() -> str:
