@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from truthful.beliefs.cells import ORDER, Integers
+from truthful.beliefs.cells import OPEN, ORDER, Integers
 from truthful.beliefs.packed import HALF, PLANE, WEDGE
 from truthful.beliefs.places import (
     Rows,
@@ -159,12 +159,15 @@ def evaluate(
             coordinates(r[start:end], y[start:end], R, M, row, X, Y, A, B)
             roots_of(r[start:end], y[start:end], len(roots), row, X, Y, A, B)
         cells_of(row, X, Y, columns, A, B, mean)
-        S[:] = scale[start:end] if len(scale) == len(r) else scale
         if many:
+            S[:] = scale[start:end] if len(scale) == len(r) else scale
             pieces_of(S, lowest, highest, origin, step, pieces, len(coefficients) // pieces, row)
             _many_scales(row, X, Y, S, coefficients, _ordered(row, len(coefficients)), mean)
         else:
-            known_scales(S, lowest, highest, row)
+            if len(scale) == len(r):
+                known_scales(scale[start:end], lowest, highest, row)
+            elif not lowest <= scale[0] <= highest:
+                row[:] = OPEN
             _one_scale(row, X, Y, coefficients, mean)
         left += _finish(r[start:end], y[start:end], row, mean, out[start:end])
     return left

@@ -144,6 +144,6 @@ def _leverages(panel: Floats, triangle: Floats, leverage: Floats) -> None:
             x0, x1, x2, x3 = panel[b], panel[b + 1], panel[b + 2], panel[b + 3]
             t0, t1, t2, t3 = triangle[a, b], triangle[a, b + 1], triangle[a, b + 2], triangle[a, b + 3]
             for i in range(_PANEL):
-                u[i] += (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
+                u[i] = t0 * x0[i] + (t1 * x1[i] + (t2 * x2[i] + (t3 * x3[i] + u[i])))
         for i in range(_PANEL):
             leverage[i] += u[i] * u[i]
