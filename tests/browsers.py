@@ -5,9 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from PIL import Image, PngImagePlugin
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: The key under which a picture holds the hash of the page that it shows.
@@ -19,19 +26,28 @@ def program() -> str | None:
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+@contextmanager
+def opened() -> Iterator[Browser]:
+    """A browser; without one, a test that needs it is skipped, and says so."""
+    found = program()
+    if found is None:
+        pytest.skip("no Chromium here, so no page was looked at in it: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install --group dev")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found)
+        yield browser
+        browser.close()
+
+
 def photograph(page: Path, path: Path, width: int, height: int) -> None:
     """The top of a page as a PNG file of few colours; nothing without a browser, or if the picture is of this page."""
-    shown, found = hashlib.sha256(page.read_bytes()).hexdigest(), program()
-    if found is None or (path.exists() and shown_in(path) == shown):
+    shown = hashlib.sha256(page.read_bytes()).hexdigest()
+    if program() is None or (path.exists() and shown_in(path) == shown):
         return
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found)
-        opened = browser.new_page(viewport={"width": width, "height": height})
-        opened.goto(page.resolve().as_uri())
-        drawn = Image.open(io.BytesIO(opened.screenshot()))
-        browser.close()
+    with opened() as browser:
+        view = browser.new_page(viewport={"width": width, "height": height})
+        view.goto(page.resolve().as_uri())
+        drawn = Image.open(io.BytesIO(view.screenshot()))
     words = PngImagePlugin.PngInfo()
     words.add_text(OF, shown)
     drawn.convert("RGB").quantize(64).save(path, optimize=True, pnginfo=words)

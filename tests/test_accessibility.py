@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from browsers import program
+from browsers import opened
 from test_report import reported
 from test_report_simulation import simulated
 
@@ -21,14 +21,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = program()
-    if found is None:
-        pytest.skip("no Chromium here, so no page was checked by axe-core: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install --group dev")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found)
-        yield opened
-        opened.close()
+    with opened() as found:
+        yield found
 
 
 def violations(browser: Browser, source: str, width: int, scheme: Scheme) -> list[str]:

@@ -6,13 +6,19 @@ import importlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import library
 import pages
 import pytest
+from browsers import opened
 
 import truthful
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FETCHED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//", re.IGNORECASE)
 
@@ -31,6 +37,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with opened() as found:
+        yield found
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_has_every_page(site: Path) -> None:
     wanted = {path.stem for path in (pages.ROOT / "docs").glob("*.md")}
@@ -44,11 +56,26 @@ def test_pages_fetch_nothing_from_other_hosts(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_search_works_on_pages_from_the_disk(site: Path) -> None:
+def test_search_works_on_pages_from_the_disk(site: Path, browser: Browser) -> None:
     """There a page may fetch nothing, not even the index: it comes as a script, and so does the worker's stand-in."""
-    assert (site / "search" / "search_index.js").read_text(encoding="utf-8").startswith("var __index = ")
-    for path in site.glob("*.html"):
-        assert 'assets/iframe-worker.js">' in path.read_text(encoding="utf-8"), path.name
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    page.fill("input.md-search__input", "participation")
+    page.wait_for_selector(".md-search-result__link[href*='file-formats']", state="attached")
+    page.close()
+
+
+@pytest.mark.slow
+def test_nothing_is_cut_off_on_a_desk_and_no_page_is_wider_than_a_phone(site: Path, browser: Browser) -> None:
+    for width, parts in ((1300, "html, pre > code, .md-typeset__scrollwrap, .math"), (390, "html")):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        for path in site.glob("[!4]*.html"):
+            page.goto(path.as_uri())
+            cut = page.eval_on_selector_all(
+                parts, "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+            )
+            assert cut == [], (width, path.name)
+        page.close()
 
 
 @pytest.mark.slow
