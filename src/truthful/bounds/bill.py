@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from truthful.bounds.gap import GAPS
 from truthful.bounds.liars import pull
@@ -80,5 +80,5 @@ def _largest_half(s: Setting, beta: Numbers) -> Floats:
         lies, variance = pull(model, liars / m), model.sampling_variance / m
         stretch = 1 / model.least_eigenvalue
     scale = np.maximum(peer_scale(s, m), peer_scale(s, most_half(s.n)))
-    noise = stretch * scale * stats.gamma.isf(beta, model.dimension)
+    noise = stretch * scale * special.gammainccinv(model.dimension, beta)
     return np.asarray(model.radius + 2 * model.response_bound * lies + np.sqrt(variance / beta) + noise)

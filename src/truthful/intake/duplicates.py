@@ -29,7 +29,7 @@ Rows = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
-IN_MEMORY = 4_000_000  # hashes, 32 MB
+IN_MEMORY = 2_000_000  # hashes, 16 MB
 PARTITION_BITS = 8  # 256 files: a billion hashes make files of 32 MB
 
 
@@ -73,12 +73,9 @@ class Duplicates:
     def repeated(self) -> Hashes:
         """The hashes that came more than once, each once, ascending."""
         if self._spill is None:
-            return repeated_in(np.sort(np.concatenate([NOTHING, *self._held])))
+            return repeated_in(self._taken())
         self._spill_held()
-        parts = [
-            repeated_in(np.sort(np.fromfile(path, dtype=np.uint64))) for path in sorted(self._spill.iterdir())
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([_repeated_on_disk(path) for path in sorted(self._spill.iterdir())])
 
     def close(self) -> None:
         """Forget the hashes and remove the partition files."""
@@ -99,13 +96,24 @@ class Duplicates:
         if self._spill is None:
             self._spill = Path(tempfile.mkdtemp(prefix="truthful-", dir=self._directory))
             self._remove = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
-        hashes = np.concatenate([NOTHING, *self._held])
-        self._held, self._held_count = [], 0
-        hashes.sort()
+        hashes = self._taken()
         tops = np.arange(1, 2**PARTITION_BITS, dtype=np.uint64) << np.uint64(64 - PARTITION_BITS)
         for number, part in enumerate(np.split(hashes, np.searchsorted(hashes, tops))):
             with open(self._spill / f"{number:03d}", "ab") as file:
                 part.tofile(file)
+
+    def _taken(self) -> Hashes:
+        """What is held, sorted, and held no more."""
+        hashes = np.concatenate([NOTHING, *self._held])
+        self._held, self._held_count = [], 0
+        hashes.sort()
+        return hashes
+
+
+def _repeated_on_disk(path: Path) -> Hashes:
+    hashes = np.fromfile(path, dtype=np.uint64)
+    hashes.sort()
+    return repeated_in(hashes)
 
 
 def repeated_in(ascending: Hashes) -> Hashes:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from truthful.errors import InputError
 from truthful.intake.sources import BATCH_ROWS, extra_columns, file_fingerprint, plain
 
+TABLE_ROWS = 1 << 18  # slices of an Arrow table are no copies
 ACCEPTED = "an Arrow table or batch, a pandas or polars frame, or a dict of arrays"
 
 
@@ -134,7 +135,7 @@ def _batches(table: Any, columns: tuple[str, ...], where: str) -> Iterator[Any]:
         elif isinstance(table, pa.RecordBatch):
             yield table
         elif isinstance(table, pa.Table):
-            yield from table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
+            yield from table.select(list(columns)).to_batches(max_chunksize=TABLE_ROWS)
         else:
             rows = table.iloc if hasattr(table, "iloc") else table
             for start in range(0, table.shape[0], BATCH_ROWS):

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from truthful.intake.sources import BATCH_ROWS, plain, readable
 
-PARQUET_BUFFER = 1 << 20  # bytes buffered per column, so that a huge row group is never held whole
+PARQUET_BUFFER = 1 << 18  # bytes buffered per column, so that a huge row group is never held whole
 
 
 class Content(Protocol):
