@@ -89,6 +89,17 @@ def test_a_cell_with_hardly_anybody_says_nothing() -> None:
     assert math.isnan(best_lie(few).gain.value)
 
 
+def test_a_cell_of_few_studies_says_nothing_however_many_are_in_it() -> None:
+    """The same people, but nearly all of them in every fifth study."""
+    runs = studies(0, 2 * FEWEST, 0.1)
+    uneven = [
+        replace(run, cell_players=run.cell_players * (50 if k % 10 in (0, 1) else 1))
+        for k, run in enumerate(runs)
+    ]
+    assert math.isfinite(best_lie(runs).gap.value)
+    assert math.isnan(best_lie(uneven).gap.value)
+
+
 def test_means_have_the_errors_of_textbooks() -> None:
     values = np.array([1.0, 2.0, 4.0])
     assert mean(values).value == pytest.approx(7 / 3)
