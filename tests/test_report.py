@@ -104,6 +104,17 @@ def test_every_chart_has_its_numbers_in_a_table() -> None:
     assert order == ["figure", "table"] * 4
 
 
+def test_the_lie_in_answers_is_the_same_number_among_the_guarantees_and_at_the_chart() -> None:
+    plan, release = rehearsed(players=20_000, epsilon=1.0, score_weight=50.0)
+    text = Page(report(release, plan)).one("body").text
+    promised = re.search(r"in answers that is about ([\d.,]+);", text)
+    marked = re.search(r"in answers about ([\d.,]+): beyond it no lie pays", text)
+    assert promised
+    assert marked
+    assert promised[1] == marked[1]
+    assert "no lie raises the expected payment" in text
+
+
 def test_the_five_guarantees_stand_in_their_order_and_words() -> None:
     plan, release, source = reported()
     page = Page(source)

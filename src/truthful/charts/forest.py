@@ -17,7 +17,7 @@ MOST_ROWS = 40
 #: In inches: a row of one line, each further line of its label, and what stands around the rows.
 ROW, LINE, MARGIN = 0.3, 0.17, 0.62
 #: The share of the width that labels have, their longest line, and how many lines there are at most.
-LABELS, LETTERS, LINES = 0.38, 20, 3
+LABELS, LETTERS, LINES = 0.42, 24, 3
 
 
 @dataclass(frozen=True)

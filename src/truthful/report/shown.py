@@ -103,8 +103,9 @@ def lying(release: Release, plan: Plan) -> str:
     )
     if shown.D is not None and shown.threshold is not None:
         caption += (
-            f" D is where a lie moves the prediction by {number(shown.D)}, in answers about {number(shown.threshold)}: "
-            "beyond it no lie pays. The shaded lies cost so little that they may pay for some."
+            f" D is where a lie moves a prediction by {number(shown.D)} even where predictions follow answers least, "
+            f"in answers about {number(shown.threshold)}: beyond it no lie pays. The shaded lies cost so little that "
+            "they may pay for some."
         )
     return section(
         "What lying would have earned",
