@@ -126,10 +126,21 @@ def shown(found: Audit, width: int = 120) -> str:
 def test_a_verdict_names_what_broke_and_what_to_do(audited: Audit) -> None:
     assert "Passed: 16 attacks" in shown(audited)
     assert "BROKEN" not in shown(audited)
-    broken = replace(audited, findings=(replace(audited.findings[4], passed=False), *audited.findings[:4]))
+    findings = (replace(found, passed=found.name != "noise") for found in audited.findings)
+    broken = replace(audited, findings=tuple(findings))
     assert "BROKEN" in shown(broken)
     assert "FAILED: noise. Do not settle" in shown(broken)
     assert "--seed 1 --samples 1000" in shown(broken)
+
+
+def test_a_verdict_says_what_would_have_been_seen_and_what_missed(audited: Audit) -> None:
+    words = " ".join(shown(audited).split())
+    noise, settled = (
+        next(finding.figures["scale_error_caught"] for finding in audited.findings if finding.name == name)
+        for name in ("noise", "settlements: noise")
+    )
+    assert f"Would have seen: a scale of noise off by {noise:.0%} in the sampler, by {settled:.0%}" in words
+    assert "Would have missed: smaller errors" in words
 
 
 # The exact loss

@@ -15,7 +15,20 @@ def audit_view(audit: Audit) -> list[RenderableType]:
     for finding in audit.findings:
         verdict = Text("stands", "green") if finding.passed else Text("BROKEN", "bold red")
         grid.add_row(Text(finding.name, "bold"), finding.claim, finding.found, finding.confidence, verdict)
-    return [grid, _verdict(audit), f"Repeat it: --seed {audit.seed} --samples {audit.samples}"]
+    return [grid, _verdict(audit), _power(audit), f"Repeat it: --seed {audit.seed} --samples {audit.samples}"]
+
+
+def _power(audit: Audit) -> str:
+    """What such an audit sees, and what it misses, in one line."""
+    figures = {finding.name: finding.figures for finding in audit.findings}
+    drawn, settled = (
+        f"{figures[name].get('scale_error_caught', 0):.0%}" for name in ("noise", "settlements: noise")
+    )
+    return (
+        f"Would have seen: a scale of noise off by {drawn} in the sampler, by {settled} in settlements;\n"
+        "reports, releases and payments of its settlements that do not follow from what they may.\n"
+        "Would have missed: smaller errors; faults that only other data show; from outside, less than ε = 1."
+    )
 
 
 def _verdict(audit: Audit) -> RenderableType:
