@@ -287,4 +287,4 @@ def test_a_seeded_generator_is_caught_by_repeating_itself(
 
 
 def test_a_second_draw_after_an_interruption_is_caught(plan: Plan) -> None:
-    assert failed(plan, Redraws()) == {"restart", "settlements: others"}
+    assert failed(plan, Redraws()) == {"restart", "settlements: payments", "settlements: others"}
