@@ -23,7 +23,7 @@ from truthful.plan import Plan
 from truthful.settlement.draw import Draw
 
 PLAYERS = 256
-KEY_BITS = 128
+KEY_BITS, NOISE_BITS = 128, 30
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
@@ -82,12 +82,11 @@ def _repeated(one: Draw, other: Draw) -> bool:
 
 
 def _needed_bits(draw: Draw) -> int:
-    """Fewer bits cannot choose a key and noise of this size: noise as long as ‖k‖ has about log2 ‖k‖ a number.
+    """What a key and noise hold: noise of a scale of t lattice steps has more than log2 t bits a number.
 
-    The answers are statistics plus noise, so their own size would count the statistics too: a lattice is at least
-    2^30 steps finer than its noise, which is what is asked for.
+    A lattice is some 2^30 times finer than its noise, or more. An exact sampler takes ten times as many bits.
     """
-    return KEY_BITS + 30 * sum(len(answer) for answer in draw.answers)
+    return KEY_BITS + NOISE_BITS * sum(len(answer) for answer in draw.answers)
 
 
 def _draw(product: Product, plan: Plan, reports: Any, seed: int | None) -> Draw:
