@@ -22,7 +22,7 @@ def waves(X: Floats, Y: Floats) -> Floats:
 
 
 def test_the_error_is_what_it_says_everywhere() -> None:
-    cells = fit(waves, 2, 1e-10)
+    cells = fit(waves, 2, 1e-10, 1e-10)
     assert np.all(cells.roots[:, 0] != OPEN)
     assert cells.error <= 1e-10
     points = np.random.default_rng(1).random((400, 2))
@@ -32,13 +32,20 @@ def test_the_error_is_what_it_says_everywhere() -> None:
 
 
 def test_cells_are_cut_across_the_coordinate_that_needs_it() -> None:
-    cells = fit(lambda X, Y: np.sin(60 * X + Y)[:, None], 1, 1e-10)
+    cells = fit(lambda X, Y: np.sin(60 * X + Y)[:, None], 1, 1e-10, 1e-10)
     assert cells.roots[:, 1].min() >= 4
     assert cells.roots[:, 2].max() == 1
 
 
+def test_costly_roots_are_content_with_less() -> None:
+    for enough, cuts in ((1e-13, 64), (1e-9, 32)):
+        cells = fit(lambda X, Y: np.sin(60 * X)[:, None], 1, 1e-13, enough)
+        assert cells.error <= enough
+        assert set(cells.roots[:, 1]) == {cuts}
+
+
 def test_a_function_with_a_kink_is_left_open_where_the_kink_is() -> None:
-    cells = fit(lambda X, Y: np.abs(X - 0.3)[:, None] * (1 + Y)[:, None], 1, 1e-12)
+    cells = fit(lambda X, Y: np.abs(X - 0.3)[:, None] * (1 + Y)[:, None], 1, 1e-12, 1e-12)
     is_open = (cells.roots[:, 0] == OPEN).reshape(ROOTS, ROOTS)
     np.testing.assert_array_equal(is_open, np.repeat([[False], [True], [False], [False]], 4, axis=1))
 
@@ -50,6 +57,6 @@ def test_nothing_fitted_is_all_open() -> None:
 
 @pytest.mark.parametrize("columns", [1, 5])
 def test_polynomials_of_the_cells_degree_need_no_cutting(columns: int) -> None:
-    cells = fit(lambda X, Y: np.repeat((X**7 * Y**7)[:, None], columns, axis=1), columns, 1e-12)
+    cells = fit(lambda X, Y: np.repeat((X**7 * Y**7)[:, None], columns, axis=1), columns, 1e-12, 1e-12)
     assert np.all(cells.roots[:, 1:] == 1)
     assert cells.coefficients.shape == (ROOTS**2, ORDER, ORDER, columns)

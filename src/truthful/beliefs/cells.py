@@ -3,7 +3,7 @@
 The square is cut into 4 × 4 roots, and each root into kx × ky equal cells (powers of two, its own). On a cell each
 function is the polynomial of degree 7 in each coordinate through its values at 8 × 8 Chebyshev nodes. An interpolation
 error looks like c·T₈ in the coordinate that causes it, so it is measured on the 9 × 9 grid where |T₈| = 1, between the
-nodes and on the cell's border. A root whose error is above the tolerance is cut again, across the coordinate whose
+nodes and on the cell's border. A root whose error is above what is wanted is cut again, across the coordinate whose
 Chebyshev coefficients have not died out; one that stays above it is left open.
 """
 
@@ -22,8 +22,8 @@ ROOTS = 4
 ORDER = 8
 OPEN = -1
 
-# A root is cut into at most this many cells; a square may cost about this many points, and values at them.
-_MOST_CELLS = 1024
+# Cells of a root: many, and too many. A square may cost about this many points, and values at them.
+_MANY_CELLS, _MOST_CELLS = 16, 1024
 _MOST_POINTS = 200_000
 _MOST_VALUES = 12_000_000
 
@@ -50,8 +50,11 @@ def left_open(columns: int) -> Cells:
     return Cells(np.full((ROOTS**2, 3), OPEN, dtype=np.int64), np.empty((0, ORDER, ORDER, columns)), 0.0)
 
 
-def fit(function: Function, columns: int, tolerance: float) -> Cells:
-    """Cells for function(X, Y), which maps points (n,) of the square to values (n, columns)."""
+def fit(function: Function, columns: int, tolerance: float, enough: float) -> Cells:
+    """Cells for function(X, Y), which maps points (n,) of the square to values (n, columns).
+
+    A root of more than 16 cells, which are costly, need not come below `tolerance` if it comes below `enough`.
+    """
     empty = left_open(columns)
     roots, pieces = empty.roots, [empty.coefficients]
     error, spent = 0.0, 0
@@ -61,11 +64,12 @@ def fit(function: Function, columns: int, tolerance: float) -> Cells:
         spent += len(boxes.owner) * (ORDER**2 + (ORDER + 1) ** 2)
         values = _sample(function, boxes, chebyshev_nodes(ORDER))
         errors = _worst(boxes, _measured(function, boxes, values), len(pending))
-        for k in np.flatnonzero(errors <= tolerance):
+        wanted = np.where([kx * ky > _MANY_CELLS for _, kx, ky in pending], enough, tolerance)
+        for k in np.flatnonzero(errors <= wanted):
             roots[pending[k][0]] = (sum(map(len, pieces)), *pending[k][1:])
             pieces.append(_polynomials(values[boxes.owner == k]))
             error = max(error, float(errors[k]))
-        pending = _refined(pending, errors > tolerance, boxes, values)
+        pending = _refined(pending, errors > wanted, boxes, values)
     return Cells(roots, np.concatenate(pieces), error)
 
 

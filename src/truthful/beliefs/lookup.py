@@ -1,4 +1,8 @@
-"""The table's inner loop: from players to their places, and through the polynomials there."""
+"""The table's inner loop: from players to their places, and through the polynomials there.
+
+Numba keeps what it compiles here until this file changes, and does not see changes in truthful.beliefs.places: touch
+this file after any.
+"""
 
 from __future__ import annotations
 

@@ -142,7 +142,9 @@ def _fit(laws: Laws, curve: Curve, nodes: Floats, region: Region, tolerance: flo
     def function(X: Floats, Y: Floats) -> Floats:
         return posterior.mean_on(laws, region.support(X, Y), curve, nodes[None, :])
 
-    return fit(function, len(nodes), tolerance) if laws.noise.smooth else left_open(len(nodes))
+    return (
+        fit(function, len(nodes), tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(len(nodes))
+    )
 
 
 def _shifted(cells: Cells, start: int) -> Integers:
