@@ -26,8 +26,8 @@ from truthful.settlement.once import open_target
 from truthful.study import Study
 from truthful.study.designs import sample_uniform
 
-# Of fewer players a random half may be empty, which a settlement refuses.
-FEWEST_PLAYERS = 64
+# Of fewer players a random half may be empty, which a settlement refuses; more of them show nothing new.
+PLAYERS = 64
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 LONGEST = 1 + 1e-9  # vectors up to here are in the ball but for rounding
 
@@ -36,12 +36,12 @@ class Interrupted(Exception):
     """Stands for a crash in the middle of the payments."""
 
 
-def invented_reports(plan: Plan, seed: int, players: int = FEWEST_PLAYERS) -> Any:
+def invented_reports(plan: Plan, seed: int) -> Any:
     """Reports within the declared ranges."""
     rng, study = np.random.default_rng(seed), plan.study
-    names = [f"p-{i}" for i in range(players)]
-    answers = rng.uniform(study.response.low, study.response.high, players)
-    return pa.table({"player": names, **_features(study, rng, players), study.response.name: answers})
+    names = [f"p-{i}" for i in range(PLAYERS)]
+    answers = rng.uniform(study.response.low, study.response.high, PLAYERS)
+    return pa.table({"player": names, **_features(study, rng, PLAYERS), study.response.name: answers})
 
 
 def with_absurd_ones(study: Study, reports: Any) -> Any:
@@ -109,7 +109,7 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
         if mechanism.payments == "expected":  # which no real settlement accepts; its noise is the same
             least = mechanism.score_weight * mechanism.scoring.loss(study.beliefs.radius)
             mechanism = replace(mechanism, payments="never-negative", base_payment=least)
-        players = max(plan.players, FEWEST_PLAYERS)
+        players = max(plan.players, PLAYERS)
         yield replace(plan, study=study, players=players, mechanism=mechanism), Path(directory) / "out"
 
 

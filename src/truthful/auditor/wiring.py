@@ -22,13 +22,12 @@ from truthful.lattice import SeededBits
 from truthful.plan import Plan
 from truthful.settlement.draw import Draw
 
-PLAYERS = 256
 KEY_BITS, NOISE_BITS = 128, 30
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a settlement that is interrupted twice releases what it first drew."""
-    reports = invented_reports(plan, seed, PLAYERS)
+    reports = invented_reports(plan, seed)
     with place(plan) as (there, out):
         drawn = [interrupted(product, there, reports, out) for _ in range(2)]
         settlement = product.settle(there, reports, out=out, on_bad="error", seed=None, progress=None)
@@ -46,7 +45,7 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a draw is a function of the operating system's bytes alone, and takes enough of them."""
-    reports = invented_reports(plan, seed, PLAYERS)
+    reports = invented_reports(plan, seed)
     (one, bits), (same, _), (other, _) = (
         _from_bytes(product, plan, reports, stream) for stream in (seed, seed, seed + 1)
     )
