@@ -102,13 +102,13 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
         Observation(name, "payment that the best lie found adds", _looked_for(seen.gain, currency), ""),
         Observation(
             name,
-            "η, the most any lie gains, with the observed gap",
+            "η with the observed gap",
             _looked_for(seen.slack, currency),
             _money(promised.slack, currency),
         ),
         Observation(
             name,
-            "D, the furthest a lie that pays moves q, with the same",
+            "D with the observed gap",
             _looked_for(seen.lie.times(unit)),
             _maybe(None if promised.lie is None else promised.lie * unit),
         ),
@@ -184,7 +184,10 @@ def _looked_for(found: Found, currency: str = "") -> str:
 
 
 def _percent(found: Found) -> str:
-    return percent(found.value) if math.isfinite(found.value) else NOT_KNOWN
+    """A share, with its standard error if that can be seen."""
+    if not math.isfinite(found.value):
+        return NOT_KNOWN
+    return percent(found.value) + (f" ± {number(100 * found.error, 2)}%" if found.error >= 5e-5 else "")
 
 
 def _maybe(value: float | None) -> str:

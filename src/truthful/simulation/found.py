@@ -6,8 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from truthful.check import Floats
+
+#: A cell says nothing of fewer people, nor if they are as unequally spread over studies as if those were so few.
+PEOPLE, STUDIES = 100, 10
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,12 @@ def ratio(sums: Floats, counts: Floats) -> Found:
     value = float(sums.sum()) / total
     spread = math.sqrt(float(np.sum((sums - value * counts) ** 2)) * runs / max(runs - 1, 1)) / total
     return Found(value, spread if runs > 1 else math.nan)
+
+
+def enough_people(players: Floats) -> npt.NDArray[np.bool_]:
+    """Which cells hold enough people, by study and cell, of enough studies: (Σn)²/Σn² of them.
+
+    Answers are large in the few studies whose θ is: a mean over those is that of few θ, however many people there are.
+    """
+    total, squares = players.sum(axis=0), np.square(players).sum(axis=0)
+    return np.asarray((total >= PEOPLE) & (total**2 >= STUDIES * squares))

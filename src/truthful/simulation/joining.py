@@ -13,12 +13,9 @@ import numpy as np
 
 from truthful.check import Floats
 from truthful.costs import Costs
-from truthful.simulation.found import UNKNOWN, Found
+from truthful.simulation.found import UNKNOWN, Found, enough_people
 from truthful.simulation.run import Run
 from truthful.simulation.stage import Stage
-
-#: A cell with fewer truthful people says nothing of what they are paid.
-FEWEST = 100
 
 
 def whom_it_pays(stage: Stage, runs: Sequence[Run]) -> tuple[Found, Found]:
@@ -26,8 +23,7 @@ def whom_it_pays(stage: Stage, runs: Sequence[Run]) -> tuple[Found, Found]:
     people, truthful, paid = (
         np.array([getattr(run, f"cell_{name}") for run in runs]) for name in ("people", "truthful", "paid")
     )
-    # Without any one of the studies.
-    seen = truthful.sum(0) - (truthful.max(0) if len(runs) > 1 else 0) >= FEWEST
+    seen = enough_people(truthful)
     if not seen.any():
         return UNKNOWN, UNKNOWN
     shares = people.sum(0)[seen] / people.sum(0)[seen].sum()
@@ -45,10 +41,9 @@ def _share(costs: Costs, worth: Floats, shares: Floats, most: float) -> Found:
         return UNKNOWN
     # From above, so that all are exactly 1.
     value, *rest = (1 - (1 - costs.cdf(np.minimum(worth, most)) / everybody) @ shares).tolist()
-    return Found(value, math.sqrt((len(rest) - 1) * np.var(rest)) if rest else math.nan)
+    return Found(value, math.sqrt((len(rest) - 1) * np.var(rest)))
 
 
 def _with_and_without(studies: Floats) -> Floats:
-    """The sum over all studies, and if there are several without each of them."""
-    total = studies.sum(0)
-    return np.vstack([total, total - studies]) if len(studies) > 1 else total[None]
+    """The sum over all studies, and without each of them."""
+    return np.vstack([studies.sum(0), studies.sum(0) - studies])

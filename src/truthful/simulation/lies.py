@@ -13,16 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from truthful.check import Floats
-from truthful.simulation.found import UNKNOWN, Found, ratio
+from truthful.simulation.found import UNKNOWN, Found, enough_people, ratio
 from truthful.simulation.run import Run
 
-Bools = npt.NDArray[np.bool_]
-#: Of fewer studies a standard error is not to be had; nor if a cell's people are as unequally spread over them as if
-#: they were of so few.
-FEWEST, SPREAD = 30, 10
+#: Of fewer studies a standard error is not to be had.
+FEWEST = 30
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ def best_lie(runs: Sequence[Run]) -> BestLie:
     players = np.array([run.cell_players for run in runs])
     surplus = np.array([run.cell_surplus for run in runs])
     sought, tried = slice(0, None, 2), slice(1, None, 2)
-    enough = _enough(players[sought]) & _enough(players[tried])
+    enough = enough_people(players[sought]) & enough_people(players[tried])
     if len(runs) < FEWEST or not enough.any():
         return BestLie(UNKNOWN, UNKNOWN)
     means = np.where(enough, surplus[sought].sum(0) / np.maximum(players[sought].sum(0), 1), 0.0)
@@ -48,12 +44,3 @@ def best_lie(runs: Sequence[Run]) -> BestLie:
         gap=Found(math.copysign(1.0, move) * found.value, found.error),
         gain=Found(2 * move * found.value - move**2, 2 * abs(move) * found.error),
     )
-
-
-def _enough(players: Floats) -> Bools:
-    """Which cells hold enough people, of enough studies: (Σn)²/Σn² of them.
-
-    Answers are large in the few studies whose θ is: a mean over those is that of few θ, however many people there are.
-    """
-    total, squares = players.sum(axis=0), np.square(players).sum(axis=0)
-    return np.asarray((total >= 100) & (total**2 >= SPREAD * squares))

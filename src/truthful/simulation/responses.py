@@ -97,9 +97,9 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: Expected, truth: F
 
 
 def _most_promising(moves: Floats, gains: Floats, off: Floats) -> int:
-    """Of the moves that are more than luck the one that gains most; if none is, the one that is least likely luck."""
-    sure = np.abs(moves) / np.maximum(off, 1e-12)
-    return int(np.where(sure > SURE, gains, 0.0).argmax() if (sure > SURE).any() else sure.argmax())
+    """The move that seems to gain most: of those that are more than luck, if there are any."""
+    sure = np.abs(moves) > SURE * off
+    return int(np.where(sure, gains, 0.0).argmax() if sure.any() else gains.argmax())
 
 
 @dataclass(frozen=True, eq=False)
