@@ -291,6 +291,9 @@ def test_a_scheduler_that_is_lost_is_told(tmp_path: Path) -> None:
         cluster.close()
         with pytest.raises(ClusterLost, match="scheduler was lost"):
             list(results)
+        client.close()
+        with pytest.raises(ClusterLost, match="scheduler was lost"):
+            list(Cluster(client, tmp_path).run(echo, range(3)))
 
 
 def test_a_worker_of_another_version_is_refused() -> None:

@@ -30,6 +30,7 @@ from truthful.version import __version__
 ENGINES = ("threads", "dask")
 LEAST_ROWS, MOST_ROWS = 1 << 18, 1 << 22  # of a piece
 PIECES = 64  # that there are at least, of many rows, so that few workers end together
+LOST = "The Dask scheduler was lost. Nothing was published; start it and settle again."
 WAIT = 60  # seconds for a scheduler, and for its first worker
 
 
@@ -56,6 +57,8 @@ class Cluster:
 
     def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]:
         """What the task gives for each piece, in order."""
+        if self._client.status == "closed":  # between two passes
+            raise ClusterLost(LOST)
         # Submitted, not scattered: a worker that held the task and is lost takes nothing with it.
         held = self._client.submit(_same, task, pure=False)
         futures = self._client.map(_run, list(pieces), task=held, version=__version__, pure=False)
@@ -175,7 +178,5 @@ def _result(future: Any) -> Any:
             f"One piece of the reports was lost with {error.allowed_failures + 1} workers, one after the other. Most "
             "likely they ran out of memory: give each worker more, or fewer threads."
         ) from None
-    except (CancelledError, CommClosedError) as error:
-        raise ClusterLost(
-            f"The Dask scheduler was lost ({type(error).__name__}). Nothing was published; start it and settle again."
-        ) from None
+    except (CancelledError, CommClosedError):
+        raise ClusterLost(LOST) from None
