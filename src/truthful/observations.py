@@ -142,11 +142,11 @@ def _participation(simulation: Simulation) -> list[Observation]:
         Observation(
             name,
             "taking part pays for",
-            _percent(seen.share),
+            _estimated(seen.share),
             NOT_KNOWN if share is None else percent(share),
         ),
         Observation(
-            name, "of those who are promised it", _percent(seen.covered), "100%" if share else NOT_KNOWN
+            name, "of those who are promised it", _estimated(seen.covered), "100%" if share else NOT_KNOWN
         ),
         Observation(name, "and in the end it paid for", _percent(seen.covered_paid), ""),
     ]
@@ -184,10 +184,16 @@ def _looked_for(found: Found, currency: str = "") -> str:
 
 
 def _percent(found: Found) -> str:
-    """A share, with its standard error if that can be seen."""
+    """A share that was counted."""
+    return percent(found.value) if math.isfinite(found.value) else NOT_KNOWN
+
+
+def _estimated(found: Found) -> str:
+    """A share to the nearest hundredth of a per cent, with its standard error if that is no less."""
     if not math.isfinite(found.value):
         return NOT_KNOWN
-    return percent(found.value) + (f" ± {number(100 * found.error, 2)}%" if found.error >= 5e-5 else "")
+    error = f" ± {number(100 * found.error, 2)}%" if found.error >= 5e-5 else ""
+    return f"{round(100 * found.value, 2):g}%{error}"
 
 
 def _maybe(value: float | None) -> str:
