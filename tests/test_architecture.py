@@ -30,7 +30,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("beliefs.curves", "beliefs.cells"),
     ("beliefs.posterior", "beliefs.sampled", "beliefs.scales"),
     ("beliefs.regions",),
-    ("beliefs.packed", "beliefs.places"),
+    ("beliefs.packed",),
     ("beliefs.lookup",),
     ("beliefs.table",),
     ("beliefs.beliefs",),
@@ -189,3 +189,36 @@ def test_the_walk_sees_what_is_imported() -> None:
     assert "check" in imported("plan")
     assert "bounds.proved" in imported("guarantees")
     assert "numpy" not in imported("moments")
+
+
+def compiled_functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    """Functions under a decorator of numba's, whatever its name here."""
+    marks = ("njit", "each", "exact", "fused", "intrinsic")
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any(any(mark in ast.unparse(wrapper) for mark in marks) for wrapper in node.decorator_list)
+    ]
+
+
+def test_compiled_functions_call_none_of_another_file() -> None:
+    """Numba keeps compiled code as long as its own file is unchanged: a callee elsewhere would be an old one."""
+    found = 0
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        foreign = {
+            alias.asname or alias.name
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("truthful")
+            for alias in node.names
+        }
+        for function in compiled_functions(tree):
+            found += 1
+            called = {
+                ast.unparse(node.func).split(".")[0]
+                for node in ast.walk(function)
+                if isinstance(node, ast.Call)
+            }
+            assert not called & foreign, f"{path.name}: {function.name} calls {called & foreign}"
+    assert found > 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from truthful.beliefs.cells import OPEN, ROOTS
-from truthful.beliefs.places import (
+from truthful.beliefs.lookup import (
     cells_of,
     coordinates,
     known_scales,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from truthful.beliefs import Beliefs, posterior
 from truthful.beliefs.laws import UniformBall, UniformNoise
-from truthful.beliefs.places import coordinates
+from truthful.beliefs.lookup import coordinates
 from truthful.beliefs.regions import SHORT, WHOLE, Region, regions
 
 NAMES = ("whole", "upper", "short", "middle")

@@ -13,7 +13,7 @@ with a = (y - M)/r, b = (y + M)/r, κ = M/(rR), x = √(1-κ)/(√(1-κ) + √κ
 smallest ω there is at that r, where a = R - 2κR; r₁ = min(1, M/R) and x₁ are the largest r and x. The square roots
 take the place of the powers (R ± u)^((d+1)/2) with which the integrals begin at the ends of the ball, and they widen
 the thin layers there: of the width M/r of the support when there is little noise, of the width of the peer noise
-when that is clipped. `coordinates` in truthful.beliefs.places is the inverse map.
+when that is clipped. `coordinates` in truthful.beliefs.lookup is the inverse map.
 """
 
 from __future__ import annotations

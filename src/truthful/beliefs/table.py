@@ -89,7 +89,7 @@ class PredictionTable:
 def prediction_table(
     laws: Laws, curve: Curve, scale_low: float = 0.0, scale_high: float | None = None
 ) -> PredictionTable:
-    """A table for peer noise scales in [scale_low, scale_high], with error at most 1e-9; for one scale, 1e-10.
+    """A table for peer noise scales in [scale_low, scale_high], with error at most 1e-9, and less for one scale.
 
     Curves that do not depend on the scale ignore the range. If the noise density is not smooth nothing is tabulated.
     """
