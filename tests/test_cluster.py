@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -254,6 +256,24 @@ def test_without_a_scheduler_processes_are_started_here_and_ended(
 ) -> None:
     alone = settle(plan, reports, out=tmp_path / "out", seed=3, engine="dask")
     assert alone.release.sha256 == settle(plan, reports, seed=3).release.sha256
+
+
+def test_ctrl_c_ends_the_processes_without_a_word_and_leaves_nothing(
+    plan: Plan, reports: Path, tmp_path: Path
+) -> None:
+    """As a terminal sends it: to every process of the command, here while workers load the code of the first pass."""
+    plan.save(tmp_path / "plan.json")
+    program = Path(sys.executable).with_name("truthful")
+    command = [str(program), "settle", "plan.json", "reports", "--out", "out", "--engine", "dask"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as process:
+        while process.poll() is None and not list(tmp_path.glob(".out.unfinished/.hashes-*")):
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.communicate()[1].strip() == b""
+    assert process.returncode == 130
+    assert not list(tmp_path.glob("*out*"))
 
 
 def dies(piece: int) -> Iterator[int]:

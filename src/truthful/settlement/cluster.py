@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -131,20 +133,31 @@ def _local_cluster() -> Iterator[Any]:
     """
     import distributed
 
-    with (
-        tempfile.TemporaryDirectory(prefix="truthful-") as scratch,
-        distributed.LocalCluster(
-            n_workers=len(os.sched_getaffinity(0)),
-            threads_per_worker=1,
-            processes=True,
-            security=True,
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port; there is nothing to see
-            silence_logs=logging.CRITICAL,
-            local_directory=scratch,
-        ) as cluster,
-    ):
-        yield cluster
+    with tempfile.TemporaryDirectory(prefix="truthful-") as scratch:
+        with _interrupts_held():
+            cluster = distributed.LocalCluster(
+                n_workers=len(os.sched_getaffinity(0)),
+                threads_per_worker=1,
+                processes=True,
+                security=True,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port; there is nothing to see
+                silence_logs=logging.CRITICAL,
+                local_directory=scratch,
+            )
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block, and processes started in it never see one: the driver ends them."""
+    resource_tracker.ensure_running()  # else the first process starts it, and is open to interrupts again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _same(task: T) -> T:
