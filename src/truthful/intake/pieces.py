@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -19,9 +19,10 @@ PARQUET_BUFFER = 1 << 18  # bytes buffered per column, so that a huge row group 
 
 
 class Content(Protocol):
-    """Record batches that a piece is made of."""
+    """Record batches that a piece is made of, with all of its columns or, if that is sooner read, some of them."""
 
     def batches(self) -> Iterator[Any]: ...
+    def only(self, columns: tuple[str, ...]) -> Content: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,9 @@ class Held:
 
     def batches(self) -> Iterator[Any]:
         yield self.batch
+
+    def only(self, columns: tuple[str, ...]) -> Held:
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,9 @@ class RowGroups:
                 use_threads=False,
             )
 
+    def only(self, columns: tuple[str, ...]) -> RowGroups:
+        return replace(self, columns=columns)
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"metadata": None}
 
@@ -67,6 +74,10 @@ class Piece:
     content: Content
     columns: tuple[str, ...]
     where: str
+
+    def only(self, *columns: str) -> Piece:
+        """The same reports with some of their columns."""
+        return replace(self, content=self.content.only(columns), columns=columns)
 
     def batches(self) -> Iterator[Any]:
         """Batches of at most 65,536 rows of plain text and numbers."""

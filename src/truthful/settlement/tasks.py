@@ -25,6 +25,7 @@ from truthful.intake.tiles import Tiles
 from truthful.moments import Moments, Tally
 from truthful.payments import PAYMENT_STEPS, Paymaster
 from truthful.study import Study
+from truthful.study.declaration import PLAYER
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Suspect:
     repeated: Hashes
 
     def __call__(self, piece: Piece) -> Iterator[list[tuple[int, str | int]]]:
-        yield list(suspects(piece.batches(), piece.first_row, self.key, self.repeated))
+        yield list(suspects(piece.only(PLAYER).batches(), piece.first_row, self.key, self.repeated))
 
 
 @dataclass(frozen=True)
