@@ -11,6 +11,7 @@ from truthful.check import Floats
 
 _ORDER = 12
 _TOLERANCE = 1e-13
+_STRAIGHT = 2e-13
 _MOST = 8192
 
 
@@ -19,7 +20,8 @@ class SampledCurve:
 
     ψ is odd, so only u ≥ 0 is kept, as polynomials of degree 11 on equal cells in h = √(1 - u/R): the square root
     resolves the layer of width s√d at u = R where clipping sets in. The number of cells doubles until the error,
-    measured where the interpolation error is largest, is below 1e-13 R or no longer falls; `error` holds it.
+    measured where the interpolation error is largest, is below 1e-13 R or no longer falls; `error` holds it. Below the
+    layer ψ is a straight line through 0, to 2e-13 R, and is read off as one; `error` counts that too.
     """
 
     needs_scale = True
@@ -31,9 +33,12 @@ class SampledCurve:
         while cells <= _MOST and not self.error <= _TOLERANCE * radius:
             self._coefficients, self.error = _fit(curve, radius, scales, cells)
             cells *= 2
+        self._slopes, self._straight = _line(curve, radius, scales, len(self._coefficients))
+        self.error += _STRAIGHT * radius
 
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
-        out = _evaluate(np.ascontiguousarray(u).ravel(), self.radius, self._coefficients)
+        flat = np.ascontiguousarray(u).ravel()
+        out = _evaluate(flat, self.radius, self._coefficients, self._slopes, self._straight)
         return np.asarray(out).reshape((*u.shape[:-1], len(self.scales)))
 
 
@@ -51,13 +56,26 @@ def _fit(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Float
     return np.ascontiguousarray(coefficients), float(np.abs(fitted - values(x)).max())
 
 
+def _line(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Floats, int]:
+    """The slope of ψ at every scale, and the first cell from which on ψ is that line, off by 2e-13 R at most."""
+    middle = radius / 2
+    slopes = np.ravel(curve(np.full((1, 1), middle), scales)) / middle
+    u = radius * (1 - (np.arange(cells) / cells) ** 2)[:, None]  # the end of each cell that is nearest the layer
+    off = np.abs(curve(u, scales) - slopes * u).max(axis=1) > _STRAIGHT * radius
+    return slopes, int(np.flatnonzero(off).max(initial=-1)) + 1
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _evaluate(u: Floats, radius: float, coefficients: Floats) -> Floats:
+def _evaluate(u: Floats, radius: float, coefficients: Floats, slopes: Floats, straight: int) -> Floats:
     cells, order, scales = coefficients.shape
     out = np.empty((len(u), scales))
     for i in range(len(u)):
         h = cells * np.sqrt(max(0.0, 1 - abs(u[i]) / radius))
         cell = min(int(h), cells - 1)
+        if cell >= straight:
+            for s in range(scales):
+                out[i, s] = slopes[s] * u[i]
+            continue
         x = 2 * (h - cell) - 1
         sign = -1.0 if u[i] < 0 else 1.0
         row = out[i]
