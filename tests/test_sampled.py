@@ -12,8 +12,8 @@ def test_sampled_is_the_curve_at_each_of_its_scales(dimension: int, least: float
     curve, scales = Clipped(R, dimension), least * np.array([1.0, 2.0, 7.0])
     sampled = SampledCurve(curve, R, scales)
     u = np.concatenate([[R, -R, 0.0], rng.uniform(-R, R, 300), R - 10.0 ** rng.uniform(-12, 0, 300)])
-    assert sampled.error <= 2e-13 * R
-    np.testing.assert_allclose(sampled(u[:, None]), curve(u[:, None], scales), rtol=0, atol=3e-13)
+    assert sampled.error <= 4e-13 * R
+    np.testing.assert_allclose(sampled(u[:, None]), curve(u[:, None], scales), rtol=0, atol=5e-13)
 
 
 def test_the_scales_become_the_last_axis() -> None:
