@@ -9,7 +9,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.cells import OPEN
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
 from truthful.beliefs.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
-from truthful.beliefs.table import PredictionTable, prediction_table, tables_at
+from truthful.beliefs.table import PredictionTable, prediction_table, table_of_two
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -174,11 +174,14 @@ def test_a_range_must_be_one() -> None:
         prediction_table(DEFAULT, Clipped(0.6, 5), 0.2, 0.1)
 
 
-def test_tables_built_together_are_as_good_as_tables_by_themselves() -> None:
+def test_a_table_of_two_scales_knows_these_two_and_leaves_others_to_quadrature() -> None:
     beliefs = Beliefs(3, UniformBall(1.0), TruncatedNormal(1.0, 0.5))
     curve, rng = Clipped(1.0, 3), np.random.default_rng(11)
     r, y = rng.uniform(0, 1, 400), rng.uniform(-2, 2, 400)
-    for scale, table in zip((0.02, 0.021), tables_at(beliefs, curve, (0.02, 0.021)), strict=True):
-        assert table.error <= 1e-9
+    table = table_of_two(beliefs, curve, 0.021, 0.02)
+    assert table.error <= 2e-10
+    for scale in (rng.choice([0.02, 0.021], 400), np.full(400, 0.0205), np.full(400, 0.5)):
         exact = beliefs.prediction(r, y, curve, scale)
         assert np.abs(table(r, y, scale) - exact).max() <= table.error
+    same = table_of_two(beliefs, curve, 0.02, 0.02)
+    assert same.axis.pieces == 1

@@ -82,15 +82,15 @@ def paymaster(
     """Everything needed to pay groups of so many players: the estimates and both groups' own predictions."""
     curves = [peer_curve(mechanism, beliefs, counts[1 - group]) for group in (0, 1)]
     ranges = [noise_range(estimates.peers[1 - group]) for group in (0, 1)]
-    own: tuple[Predictor, ...]
     if curves[0] != curves[1]:
-        own = tuple(beliefs.predictor(curves[group], ranges[group], counts[group]) for group in (0, 1))
-    elif all(low == high for low, high in ranges):
-        own = beliefs.predictors(curves[0], tuple(high for _, high in ranges), sum(counts))
-    else:  # one predictor serves both groups
+        own, others = (beliefs.predictor(curves[group], ranges[group], counts[group]) for group in (0, 1))
+        return Paymaster(mechanism, beliefs, estimates, (own, others))
+    if all(low == high for low, high in ranges):
+        own = beliefs.predictor_of_two(curves[0], ranges[0][0], ranges[1][0], sum(counts))
+    else:
         both = min(low for low, _ in ranges), max(high for _, high in ranges)
-        own = (beliefs.predictor(curves[0], both, sum(counts)),) * 2
-    return Paymaster(mechanism, beliefs, estimates, (own[0], own[1]))
+        own = beliefs.predictor(curves[0], both, sum(counts))
+    return Paymaster(mechanism, beliefs, estimates, (own, own))
 
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:

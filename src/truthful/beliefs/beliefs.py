@@ -16,7 +16,7 @@ from truthful import check
 from truthful.beliefs import posterior
 from truthful.beliefs.curves import IDENTITY, Curve
 from truthful.beliefs.laws import Noise, Prior
-from truthful.beliefs.table import prediction_table, tables_at
+from truthful.beliefs.table import prediction_table, table_of_two
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -84,11 +84,11 @@ class Beliefs:
             return lambda r, y, scale: self.prediction(r, y, curve, scale)
         return prediction_table(self, curve, low, high)
 
-    def predictors(self, curve: Curve, scales: tuple[float, ...], players: int) -> tuple[Predictor, ...]:
-        """q for so many players at each of a few peer noise scales."""
+    def predictor_of_two(self, curve: Curve, one: float, other: float, players: int) -> Predictor:
+        """q for so many players, each at one of two peer noise scales."""
         if players <= MANY_PLAYERS:
-            return tuple(self.predictor(curve, (scale, scale), players) for scale in scales)
-        return tables_at(self, curve, scales)
+            return self.predictor(curve, (min(one, other), max(one, other)), players)
+        return table_of_two(self, curve, one, other)
 
     def prediction(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
         """q at ‖x‖ = r and report y by direct quadrature, to 1e-11 R. Arguments broadcast."""

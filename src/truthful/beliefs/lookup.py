@@ -129,6 +129,17 @@ def known_scales(scale: Floats, lowest: float, highest: float, row: Rows) -> Non
 
 
 @each
+def two_scales(
+    scale: Floats, lowest: float, highest: float, first: float, second: float, cells: int, row: Rows
+) -> None:
+    """Rows of the first half for scales in [lowest, first], of the second for [second, highest], OPEN for others."""
+    for i in range(len(row)):
+        known = (lowest <= scale[i]) & (scale[i] <= highest) & ((scale[i] <= first) | (scale[i] >= second))
+        later = row[i] + (cells if scale[i] >= second else 0)
+        row[i] = later if known & (row[i] >= 0) else OPEN
+
+
+@each
 def pieces_of(
     scale: Floats,
     lowest: float,
@@ -299,7 +310,10 @@ def evaluate(
             pieces_of(S, lowest, highest, origin, step, pieces, len(coefficients) // pieces, row)
             _many_scales(row, X, Y, S, coefficients, _ordered(row, len(coefficients)), mean)
         else:
-            if len(scale) == len(r):
+            if pieces == 2:
+                S[:] = scale[start:end] if len(scale) == len(r) else scale
+                two_scales(S, lowest, highest, origin, step, len(coefficients) // 2, row)
+            elif len(scale) == len(r):
                 known_scales(scale[start:end], lowest, highest, row)
             elif not lowest <= scale[0] <= highest:
                 row[:] = OPEN

@@ -30,7 +30,7 @@ def packed(planes: Floats, axis: ScaleAxis) -> tuple[Floats, float]:
     that are kept, for each the first four of y; and then the same for the last four of y.
     """
     if axis.order == 1:
-        return np.ascontiguousarray(planes.reshape((-1, PLANE))), 0.0
+        return np.ascontiguousarray(np.moveaxis(planes, -1, 0)).reshape((-1, PLANE)), 0.0
     powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
     values = np.einsum("xa,yb,cabs->cxys", powers, powers, planes, optimize=True)
     values = values.reshape((*values.shape[:3], axis.pieces, SCALE_ORDER))

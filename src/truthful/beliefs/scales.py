@@ -27,7 +27,8 @@ class ScaleAxis:
     """`pieces` equal pieces of [log low, log high], each with `order` Chebyshev nodes.
 
     Scales in [lowest, highest] are answered; piece and place of s are those of (log s - origin) · step. `error` is the
-    largest interpolation error of ψ over u and s that was measured.
+    largest interpolation error of ψ over u and s that was measured. With order 1 and two pieces there are two scales
+    and nothing between them: those up to `origin` are the first, those from `step` on the second.
     """
 
     order: int
@@ -65,6 +66,15 @@ def scale_axis(curve: Curve, radius: float, low: float, high: float, least_piece
         f"Peer noise scales from {low} to {high} span too wide a range for one table; the table would not be exact "
         f"to 1e-9. Narrow the range."
     )
+
+
+def two_scales(curve: Curve, radius: float, low: float, high: float) -> ScaleAxis:
+    """Just these two scales; one if they are the same, or if the curve does not ask."""
+    if not curve.needs_scale or high <= low * (1 + 4 * _CLOSE):
+        return scale_axis(curve, radius, low, low)
+    check.positive("scale_low", low)
+    ends = (low * (1 - _CLOSE), high * (1 + _CLOSE), low * (1 + _CLOSE), high * (1 - _CLOSE))
+    return ScaleAxis(1, 2, np.array([low, high]), *ends, 4 * radius * _CLOSE)
 
 
 def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int) -> ScaleAxis:

@@ -26,7 +26,7 @@ from truthful.beliefs.packed import packed
 from truthful.beliefs.posterior import Laws
 from truthful.beliefs.regions import Region, regions
 from truthful.beliefs.sampled import SampledCurve
-from truthful.beliefs.scales import ScaleAxis, scale_axis
+from truthful.beliefs.scales import ScaleAxis, scale_axis, two_scales
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -102,49 +102,32 @@ def prediction_table(
     return table
 
 
-def tables_at(laws: Laws, curve: Curve, scales: tuple[float, ...]) -> tuple[PredictionTable, ...]:
-    """A table for each of a few scales, built together: the posteriors, which cost most, are the same for all."""
-    axes = [scale_axis(curve, laws.prior.radius, scale, scale) for scale in scales]
-    nodes = np.concatenate([axis.nodes for axis in axes])
-    sampled = SampledCurve(curve, laws.prior.radius, nodes) if curve.needs_scale else None
-    found = [_fit(laws, sampled or curve, nodes, region, _ONE_SCALE_TOLERANCE) for region in regions(laws)]
-    error = sampled.error if sampled else 0.0
-    return tuple(_built(laws, curve, axis, _column(found, j), error)[0] for j, axis in enumerate(axes))
-
-
-def _column(found: list[Cells], column: int) -> list[Cells]:
-    return [Cells(cells.roots, cells.coefficients[..., column : column + 1], cells.error) for cells in found]
+def table_of_two(laws: Laws, curve: Curve, one: float, other: float) -> PredictionTable:
+    """A table for two peer noise scales and none between, as exact and as quick as a table for one."""
+    return _table(laws, curve, two_scales(curve, laws.prior.radius, min(one, other), max(one, other)))[0]
 
 
 def _table(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, float]:
     """The table on one scale axis, and the part of its error that more pieces would make smaller."""
-    sampled = SampledCurve(curve, laws.prior.radius, axis.nodes) if curve.needs_scale else None
-    tolerance = _ONE_SCALE_TOLERANCE if len(axis.nodes) == 1 else _CELL_TOLERANCE
-    found = [_fit(laws, sampled or curve, axis.nodes, region, tolerance) for region in regions(laws)]
-    return _built(laws, curve, axis, found, sampled.error if sampled else 0.0)
-
-
-def _built(
-    laws: Laws, curve: Curve, axis: ScaleAxis, found: list[Cells], sampling: float
-) -> tuple[PredictionTable, float]:
-    """A table of the cells of all regions; `sampling` is the error of the curve they were fitted to."""
+    R = laws.prior.radius
+    sampled = SampledCurve(curve, R, axis.nodes) if curve.needs_scale else None
+    found = [_fit(laws, sampled or curve, axis, region) for region in regions(laws)]
     starts = np.cumsum([0, *(len(cells.coefficients) for cells in found)])
     roots = np.concatenate(
         [_shifted(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
     )
     coefficients, dropped = packed(np.concatenate([cells.coefficients for cells in found]), axis)
-    at_nodes = max(cells.error for cells in found) + sampling
-    error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * laws.prior.radius
+    at_nodes = max(cells.error for cells in found) + (sampled.error if sampled else 0.0)
+    error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * R
     return PredictionTable(laws, curve, axis, roots, coefficients, error), dropped
 
 
-def _fit(laws: Laws, curve: Curve, nodes: Floats, region: Region, tolerance: float) -> Cells:
+def _fit(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Cells:
     def function(X: Floats, Y: Floats) -> Floats:
-        return posterior.mean_on(laws, region.support(X, Y), curve, nodes[None, :])
+        return posterior.mean_on(laws, region.support(X, Y), curve, axis.nodes[None, :])
 
-    return (
-        fit(function, len(nodes), tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(len(nodes))
-    )
+    columns, tolerance = len(axis.nodes), _ONE_SCALE_TOLERANCE if axis.order == 1 else _CELL_TOLERANCE
+    return fit(function, columns, tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(columns)
 
 
 def _shifted(cells: Cells, start: int) -> Integers:
