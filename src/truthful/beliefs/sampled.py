@@ -60,9 +60,8 @@ def _line(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Floa
     """The slope of ψ at every scale, and the first cell from which on ψ is that line, off by 2e-13 R at most."""
     middle = radius / 2
     slopes = np.ravel(curve(np.full((1, 1), middle), scales)) / middle
-    u = (
-        radius * (1 - (np.arange(cells) / cells) ** 2)[:, None]
-    )  # the end of each cell that is nearest the layer
+    nearest = np.arange(cells) / cells  # the end of each cell that is nearest the layer
+    u = radius * (1 - nearest**2)[:, None]
     off = np.abs(curve(u, scales) - slopes * u).max(axis=1) > _STRAIGHT * radius
     return slopes, int(np.flatnonzero(off).max(initial=-1)) + 1
 
