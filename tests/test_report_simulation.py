@@ -80,6 +80,12 @@ def test_the_five_guarantees_stand_in_their_order_with_all_their_numbers() -> No
         assert f"{one.words[0].upper()}{one.words[1:]}{one.observed}{one.guaranteed}" in rows
 
 
+def test_symbols_keep_their_case() -> None:
+    _, page = simulated()
+    assert "η with the observed gap" in page
+    assert "Η" not in page  # the capital, which reads as an H
+
+
 def test_people_earnings_answers_and_assumptions_are_all_told() -> None:
     seen, source = simulated()
     page, said = Page(source), text(source)

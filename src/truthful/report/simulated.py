@@ -46,7 +46,8 @@ def _told(role: Role, joined: float) -> str:
 
 
 def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:]
+    # A symbol keeps its case: a capital η reads as an H.
+    return words[0].upper() + words[1:] if words[0].isascii() else words
 
 
 def observed(simulation: Simulation) -> str:
