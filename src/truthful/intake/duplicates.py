@@ -8,10 +8,12 @@ the source compares the ids themselves. That look is taken only if some hash rep
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -64,8 +66,8 @@ class Duplicates:
         return gather
 
     def add(self, hashes: Hashes) -> None:
-        """Take in the hashes of one batch."""
-        self._held.append(hashes)
+        """Take in the hashes of one piece; workers have sorted them already."""
+        self._held.append(hashes if (hashes[1:] >= hashes[:-1]).all() else np.sort(hashes))
         self._held_count += len(hashes)
         if self._held_count > self._in_memory:
             self._spill_held()
@@ -73,9 +75,10 @@ class Duplicates:
     def repeated(self) -> Hashes:
         """The hashes that came more than once, each once, ascending."""
         if self._spill is None:
-            return repeated_in(self._taken())
+            return repeated_in(_merged(self._held))
         self._spill_held()
-        return np.concatenate([_repeated_on_disk(path) for path in sorted(self._spill.iterdir())])
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return np.concatenate(list(pool.map(_repeated_on_disk, sorted(self._spill.iterdir()))))
 
     def close(self) -> None:
         """Forget the hashes and remove the partition files."""
@@ -96,18 +99,18 @@ class Duplicates:
         if self._spill is None:
             self._spill = Path(tempfile.mkdtemp(prefix="truthful-", dir=self._directory))
             self._remove = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
-        hashes = self._taken()
         tops = np.arange(1, 2**PARTITION_BITS, dtype=np.uint64) << np.uint64(64 - PARTITION_BITS)
-        for number, part in enumerate(np.split(hashes, np.searchsorted(hashes, tops))):
-            with open(self._spill / f"{number:03d}", "ab") as file:
-                part.tofile(file)
-
-    def _taken(self) -> Hashes:
-        """What is held, sorted, and held no more."""
-        hashes = np.concatenate([NOTHING, *self._held])
+        runs = [np.split(run, np.searchsorted(run, tops)) for run in self._held]
         self._held, self._held_count = [], 0
-        hashes.sort()
-        return hashes
+        for number, parts in enumerate(zip(*runs, strict=True)):
+            with open(self._spill / f"{number:03d}", "ab") as file:
+                np.concatenate([NOTHING, *parts]).tofile(file)
+
+
+def _merged(runs: list[Hashes]) -> Hashes:
+    hashes = np.concatenate([NOTHING, *runs])
+    hashes.sort()
+    return hashes
 
 
 def _repeated_on_disk(path: Path) -> Hashes:

@@ -59,7 +59,7 @@ class Gather:
             )
             if not tiles.add(batch.values, groups, tally):
                 tally.add(*batch.on_grid(), groups)
-        wanted = NOTHING if len(self.repeats) else np.concatenate(hashes)
+        wanted = NOTHING if len(self.repeats) else np.sort(np.concatenate(hashes))
         yield Gathered(tally.halves, intake.account, wanted)
 
 
