@@ -16,12 +16,27 @@ Indices = npt.NDArray[np.intp]
 LogWeight = Callable[[Indices, Floats], Floats]
 Integrand = Callable[[Indices, Floats], Floats]
 
-# Two Gauss-Legendre rules a panel. What they differ by bounds the error of the finer one, generously where the
-# integrand is analytic.
-_FINE = np.polynomial.legendre.leggauss(64)
-_COARSE = np.polynomial.legendre.leggauss(48)
-_NODES = np.concatenate([_FINE[0], _COARSE[0]])
-_RULES = ((_FINE[1], 0), (_COARSE[1], len(_FINE[1])))
+
+@dataclass(frozen=True, eq=False)
+class _Rules:
+    """Two Gauss-Legendre rules a panel: the nodes of both, the weights of each.
+
+    What they differ by bounds the error of the finer one, generously where the integrand is analytic.
+    """
+
+    nodes: Floats
+    fine: Floats
+    coarse: Floats
+
+    @classmethod
+    def of(cls, fine: int, coarse: int) -> _Rules:
+        (x, a), (y, b) = (np.polynomial.legendre.leggauss(order) for order in (fine, coarse))
+        return cls(np.concatenate([x, y]), a, b)
+
+
+# Most densities are smooth enough for the first.
+_FEW, _MANY = _Rules.of(32, 24), _Rules.of(64, 48)
+
 
 _TOLERANCE = 1e-12
 _MASS_TOLERANCE = 1e-10
@@ -50,9 +65,10 @@ def expectation(
     """Expectations on [low_i, high_i] under densities ∝ exp(log_weight), to about 1e-12 `unit`.
 
     `log_weight(i, t)` gives one number for every entry of t, whose rows belong to the densities i; `integrand(i, t)`
-    gives one or more, along a last axis. Each interval is one panel at first. Where the rules of 48 and 64 nodes
-    disagree, the interval is cut around its peak, and then panels are halved until the rules agree: peaks and kinks
-    cost more nodes, not accuracy. Logarithms are relative to the largest seen, so nothing underflows that matters.
+    gives one or more, along a last axis. Each interval is one panel at first. Where the rules of 24 and 32 nodes
+    disagree, those of 48 and 64 are tried; where these do, the interval is cut around its peak, and then panels are
+    halved until the rules agree: peaks and kinks cost more nodes, not accuracy. Logarithms are relative to the largest
+    seen, so nothing underflows that matters.
 
     There is always a value, and it is the same bits whichever densities stand beside: halving ends, for each by itself,
     where rounding is all that is left to disagree about. A weight that is nowhere a number above 0 gives the integrand
@@ -61,15 +77,17 @@ def expectation(
     count = len(low)
     owner, start, end = np.arange(count), low, high
     done: _Panels | None = None
-    for depth in range(_DEEPEST):
-        fine, coarse = _integrate(owner, start, end, log_weight, integrand)
+    for depth in range(-1, _DEEPEST):
+        fine, coarse = _integrate(owner, start, end, log_weight, integrand, _FEW if depth < 0 else _MANY)
         total = fine.joined(done).total(count)
         rough = _rough(fine, coarse, total, unit) & _worth_halving(owner, start, end, count)
         if not rough.any():
             break
         done = fine.of(~rough).joined(done)
-        cut = _halves if depth else partial(_around_peak, log_weight)
-        owner, start, end = cut(owner[rough], start[rough], end[rough])
+        owner, start, end = owner[rough], start[rough], end[rough]
+        if depth >= 0:
+            cut = _halves if depth else partial(_around_peak, log_weight)
+            owner, start, end = cut(owner, start, end)
     return _or_middle(total, low, high, integrand)
 
 
@@ -106,7 +124,7 @@ def _around_peak(
 
 def _bracket(log_weight: LogWeight, owner: Indices, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Between which neighbours of the highest node the peak lies."""
-    nodes = low[:, None] + ((high - low) / 2)[:, None] * (1 + _FINE[0])
+    nodes = low[:, None] + ((high - low) / 2)[:, None] * (1 + _MANY.nodes[: len(_MANY.fine)])
     best = _finite(log_weight(owner, nodes)).argmax(axis=1)[:, None]
     edges = np.concatenate([low[:, None], nodes, high[:, None]], axis=1)
     return tuple(np.take_along_axis(edges, best + step, axis=1)[:, 0] for step in (0, 2))  # type: ignore[return-value]
@@ -180,16 +198,17 @@ class _Panels:
 
 
 def _integrate(
-    owner: Indices, low: Floats, high: Floats, log_weight: LogWeight, integrand: Integrand
+    owner: Indices, low: Floats, high: Floats, log_weight: LogWeight, integrand: Integrand, rules: _Rules
 ) -> tuple[_Panels, _Panels]:
     """Both rules on every panel [low, high]."""
     half = ((high - low) / 2)[:, None]
-    t = low[:, None] + half * (1 + _NODES)
+    t = low[:, None] + half * (1 + rules.nodes)
     logs = _finite(log_weight(owner, t))
     peak = np.maximum(logs.max(axis=1), -1e300)
     weight = half * np.exp(logs - peak[:, None])
     values = np.ascontiguousarray(integrand(owner, t))
-    fine, coarse = (_Panels(owner, peak, *_sums(weight, values, rule, start)) for rule, start in _RULES)
+    fine = _Panels(owner, peak, *_sums(weight, values, rules.fine, 0))
+    coarse = _Panels(owner, peak, *_sums(weight, values, rules.coarse, len(rules.fine)))
     return fine, coarse
 
 
