@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -130,19 +131,24 @@ def settle(
                 draw, estimates = pending, _estimates(plan, statistics, replay(pending.answers))
             if target is not None:
                 draw.save(target.unfinished)
+            release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
-            with memory if target is None else workers.books(target.unfinished, books) as written:
+            with (
+                ThreadPoolExecutor(1) as beside,
+                memory if target is None else workers.books(target.unfinished, books) as written,
+            ):
+                # Charts are drawn while payments are computed: they need the release alone.
+                page = None if target is None else beside.submit(report_or_notice, release, plan)
                 paid = pay(
                     source, plan.study, statistics, master, written, workers, _stage(progress, "payments")
                 )
-        release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
         summary = _summary(draw, statistics, paid, time.perf_counter() - started)
-        if target is None:
+        if target is None or page is None:
             account.enter(draw, "memory")
             return Settlement(release, summary, memory=memory)
         release.save(target.unfinished / "release.json")
-        write_atomically(target.unfinished / "report.html", report_or_notice(release, plan))
+        write_atomically(target.unfinished / "report.html", page.result())
         write_atomically(target.unfinished / "settlement.json", pretty_json(summary))
         target.tidy()
         account.enter(draw, target.final.name)
