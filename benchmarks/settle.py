@@ -121,19 +121,19 @@ def in_memory(rows: int, features: int, repeats: int = 5) -> list[Row]:
 
     with tempfile.TemporaryDirectory() as name:
         plan = plan_of(Path(name), rows, features)
-    table = pa.concat_tables(batches(rows, features)).combine_chunks()
-    X = np.empty((rows, features))
-    for j in range(features):
-        X[:, j] = table.column(f"x{j}").to_numpy()
-    y = table.column("y").to_numpy()
-    settle(plan, table.slice(0, 200_000), seed=1)  # compiled code is loaded
-    works = {
-        "settle": lambda: settle(plan, table, seed=1),
-        "ridge": lambda: Ridge(alpha=1.0, copy_X=False, fit_intercept=False).fit(X, y),
-        "least squares": lambda: LinearRegression(copy_X=False, fit_intercept=False).fit(X, y),
-        "product": lambda: X.T @ X,
-    }
-    seconds = interleaved(works, repeats)
+        table = pa.concat_tables(batches(rows, features)).combine_chunks()
+        X = np.empty((rows, features))
+        for j in range(features):
+            X[:, j] = table.column(f"x{j}").to_numpy()
+        y = table.column("y").to_numpy()
+        settle(plan, table.slice(0, 200_000), seed=1)  # compiled code is loaded
+        works = {
+            "settle": lambda: settle(plan, table, seed=1),
+            "ridge": lambda: Ridge(alpha=1.0, copy_X=False, fit_intercept=False).fit(X, y),
+            "least squares": lambda: LinearRegression(copy_X=False, fit_intercept=False).fit(X, y),
+            "product": lambda: X.T @ X,
+        }
+        seconds = interleaved(works, repeats)
     what = f"in memory, {rows:,} × {features}, both passes, all payments"
     took = f"{np.median(seconds['settle']):.2f} s"
     return [

@@ -99,13 +99,20 @@ def payments_schema(receipts: Any) -> Any:
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:
-    """Numbers as they are: measurements and payments hardly repeat, and dictionaries of them only cost time."""
-    words = [field.name for field in schema if pa.types.is_string(field.type) and field.name != "player"]
+    """Each column as it is smallest for little time.
+
+    Payments hardly repeat, so that compressing them takes longer than computing them. Numbers of players follow each
+    other and groups are bits: to encode them as such is smaller and quicker than to compress them.
+    """
+    texts = {field.name for field in schema if pa.types.is_string(field.type)}
+    numbered = {"player"} - texts
+    packed = {field.name for field in schema} - numbered - {"group", "payment"}
     return pa.parquet.ParquetWriter(
         path,
         schema,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=words,
+        compression={name: "zstd" if name in packed else "none" for name in schema.names},
+        compression_level=dict.fromkeys(packed, 1),
+        use_dictionary=sorted(texts - {"player"} | {"group"}),
+        column_encoding=dict.fromkeys(numbered, "DELTA_BINARY_PACKED") or None,
         write_statistics=["player"],
     )
