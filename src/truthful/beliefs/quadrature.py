@@ -236,11 +236,12 @@ def _rough(fine: _Panels, coarse: _Panels, total: Expectation, unit: float) -> n
     """Where the two rules disagree: about the expectation, d(N/D) = (dN - (N/D) dD)/D, or about the mass D itself.
 
     The mass matters where a peak is so narrow that a single node sees it: N/D is then that node's value, and the rules
-    seem to agree. Written so that NaN, from a peak only the coarse rule sees, is rough.
+    seem to agree. Written so that NaN and infinity, from a peak that only one rule sees or its nodes all but miss, are
+    rough.
     """
     mass_gap = fine.mass - coarse.mass
     gap = (fine.moment - coarse.moment) - total.value[fine.owner] * mass_gap[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         units = np.exp(fine.peak - total.peak[fine.owner]) / total.mass[fine.owner]
         means_agree = np.abs(gap).max(axis=1) * units <= _TOLERANCE * unit
         masses_agree = np.abs(mass_gap) * units <= _MASS_TOLERANCE
