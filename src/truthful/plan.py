@@ -148,28 +148,15 @@ class Plan:
         """Read a plan. The declaration inside is the one carried out; the study file must still say the same."""
         path = Path(path)
         record = _read(path)
-        try:
-            study = Study.from_declaration(record["declaration"])
-            recorded = record["study"]
-            plan = design(study, players=record["players"], **record["parameters"])
-            whole = study.sha256 == recorded["sha256"] and plan.sha256 == record["sha256"]
-            promised = record["version"] != __version__ or _close(
-                record["guarantees"], plan.guarantees.record()
-            )
-        except (AttributeError, KeyError, TypeError) as problem:
-            raise InputError(
-                f"{path} is not a whole plan ({problem} is wrong or missing). {PLAN_AGAIN}"
-            ) from None
-        except TruthfulError as problem:
-            raise InputError(
-                f"{path} is not a plan that can be carried out: {problem} {PLAN_AGAIN}"
-            ) from None
-        if not whole or not promised:
-            what = "its guarantees are not those" if whole else "its hash is not that"
-            raise InputError(f"{path} was changed by hand: {what} of its parameters. {PLAN_AGAIN}")
-        if "file" in recorded:
-            study = study.at(_study_file(path, recorded))
-        return replace(plan, study=study)
+        plan = _planned(record, str(path))
+        if "file" not in record["study"]:
+            return plan
+        return replace(plan, study=plan.study.at(_study_file(path, record["study"])))
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """The plan in the text of a plan's file, with the declaration inside: no other file is read."""
+        return _planned(_record(text, "plan"), "plan")
 
 
 def design(
@@ -284,19 +271,48 @@ def _refuse_goals(names: list[str]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return _record(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise InputError(
             f"There is no plan at {str(path)!r}. Write one with `truthful plan STUDY --save {path.name}`."
         ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a plan, not even JSON. {PLAN_AGAIN}") from None
     except OSError as problem:
         raise InputError(f"The plan {str(path)!r} cannot be read: {problem.strerror}.") from None
+
+
+def _record(text: str, source: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
     except ValueError:
-        raise InputError(f"{path} is not a plan, not even JSON. {PLAN_AGAIN}") from None
+        raise InputError(f"{source} is not a plan, not even JSON. {PLAN_AGAIN}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         found = record.get("format") if isinstance(record, dict) else None
-        raise InputError(f"{path} has format {found!r}; a plan of this version has {FORMAT!r}. {PLAN_AGAIN}")
+        raise InputError(
+            f"{source} has format {found!r}; a plan of this version has {FORMAT!r}. {PLAN_AGAIN}"
+        )
     return record
+
+
+def _planned(record: dict[str, Any], source: str) -> Plan:
+    """The plan of a record, which must be just what its parameters promise."""
+    try:
+        study = Study.from_declaration(record["declaration"])
+        recorded = record["study"]
+        plan = design(study, players=record["players"], **record["parameters"])
+        whole = study.sha256 == recorded["sha256"] and plan.sha256 == record["sha256"]
+        promised = record["version"] != __version__ or _close(record["guarantees"], plan.guarantees.record())
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise InputError(
+            f"{source} is not a whole plan ({problem} is wrong or missing). {PLAN_AGAIN}"
+        ) from None
+    except TruthfulError as problem:
+        raise InputError(f"{source} is not a plan that can be carried out: {problem} {PLAN_AGAIN}") from None
+    if not whole or not promised:
+        what = "its guarantees are not those" if whole else "its hash is not that"
+        raise InputError(f"{source} was changed by hand: {what} of its parameters. {PLAN_AGAIN}")
+    return plan
 
 
 def _study_file(path: Path, recorded: dict[str, str]) -> Path:

@@ -46,6 +46,7 @@ def publish(
         peer_spreads=_pair(tuple(map(tuple, peer.spread.tolist())) for peer in estimates.peers),
         coefficients=coefficients(study, mechanism, estimates.public, players),
         interval_level=INTERVAL_LEVEL,
+        invitation=declared.get("invitation"),
         response=declared["response"],
         features=declared["features"],
         intercept=declared["intercept"],

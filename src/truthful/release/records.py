@@ -106,6 +106,7 @@ class Release(Record):
     peer_spreads: tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]
     coefficients: tuple[Coefficient, ...]
     interval_level: float
+    invitation: dict[str, Any] | None = None
     response: dict[str, Any]
     features: list[dict[str, Any]]
     intercept: bool
@@ -135,6 +136,7 @@ class Release(Record):
             {
                 "name": self.study.name,
                 "currency": self.payment.currency,
+                "invitation": self.invitation,
                 "response": self.response,
                 "features": self.features,
                 "intercept": self.intercept,

@@ -73,6 +73,14 @@ class Response(Section):
         return self
 
 
+class Invitation(Section):
+    """What people are told before they answer: who asks, what for, and whom to turn to."""
+
+    asked_by: Text
+    purpose: Text
+    contact: Text
+
+
 class Feature(Section):
     """A verified fact about a player: a number in a public range, or one of several levels."""
 
@@ -227,6 +235,7 @@ class Declaration(Section):
     name: Text
     currency: Annotated[str, Field(strict=True, pattern=r"^[A-Z]{3}$")]
     intercept: Flag = True
+    invitation: Invitation | None = None
     response: Response
     features: tuple[Feature, ...] = ()
     design: Annotated[Observed | Uniform | Covariance | UnitBall, Field(discriminator="kind")]

@@ -1,0 +1,35 @@
+"""Payments in coins that exist: the one above or the one below, so that on average the exact amount is paid.
+
+Rounding to the nearest coin would make small lies free. A keyed hash of the player decides, which knows nothing of the
+answer but the amount: expected payments, and with them all that is promised of them, stay as they are. The key is the
+settlement's own, so that nobody, not even the payer, can toss again.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+
+from truthful.errors import InputError
+
+EXACT = 6
+"""Digits after the point in which payments are exact: millionths."""
+
+
+def in_coins(millionths: Sequence[int], players: Sequence[str], key: bytes, digits: int) -> list[int]:
+    """What is paid, in coins of 10^-digits of the currency unit, for exact amounts in millionths of it."""
+    if not 0 <= digits <= EXACT:
+        raise InputError(f"digits is {digits}; amounts are exact to {EXACT} digits, so give 0 to {EXACT}.")
+    coin = 10 ** (EXACT - digits)
+    return [
+        (amount + _toss(player, key, coin)) // coin
+        for amount, player in zip(millionths, players, strict=True)
+    ]
+
+
+def _toss(player: str, key: bytes, sides: int) -> int:
+    """Uniform on 0 … sides − 1 to within 2⁻¹⁰⁰, the same every time."""
+    return (
+        int.from_bytes(hmac.digest(key, b"coins " + player.encode("utf-8", "surrogatepass"), "sha256"))
+        % sides
+    )

@@ -1,0 +1,84 @@
+"""The service as one application: its pages, what guards them, and what runs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from truthful.errors import InputError, Refused
+from truthful.service import analyst, participant, payer, public, signing
+from truthful.service.security import SafeHeaders, SameOrigin, SmallBodies
+from truthful.service.settings import Settings
+from truthful.service.settling import Settler
+from truthful.service.signing import SignInFirst
+from truthful.service.web import Service, go, page
+from truthful.store.database import Database
+from truthful.store.surveys import Unknown
+from truthful.version import __version__
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application. Its database is opened, and closed studies are settled, when it starts."""
+    shown = (
+        {"openapi_url": "/openapi.json", "docs_url": "/docs"} if settings.api_docs else {"openapi_url": None}
+    )
+    app = FastAPI(title="truthful", version=__version__, redoc_url=None, lifespan=_lifespan, **shown)
+    app.state.settings = settings
+    for part in (signing, analyst, participant, payer, public):
+        app.include_router(part.router)
+    app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
+    _handle_errors(app)
+    # The last is the outermost: even a refusal has the headers.
+    app.add_middleware(SmallBodies)
+    app.add_middleware(SameOrigin, origin=settings.origin)
+    app.add_middleware(SafeHeaders, secure=settings.secure)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    settings: Settings = app.state.settings
+    settings.places.make()
+    database = Database(settings.database_url)
+    database.upgrade()
+    settler = Settler(database, settings.places)
+    app.state.service = Service(settings, database, settler)
+    settler.start()
+    yield
+    settler.stop()
+    database.close()
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """An error is a page that says what to do. What a stranger must not tell apart looks the same."""
+
+    @app.exception_handler(SignInFirst)
+    def sign_in_first(request: Request, _: Exception) -> Response:
+        return go("/sign-in")
+
+    @app.exception_handler(Unknown)
+    def unknown(request: Request, _: Exception) -> Response:
+        return page(request, "nothing.html", status=404)
+
+    @app.exception_handler(HTTPException)
+    def refused_by_the_frame(request: Request, problem: HTTPException) -> Response:
+        return page(request, "nothing.html", status=problem.status_code)
+
+    @app.exception_handler(RequestValidationError)
+    def bad_form(request: Request, _: Exception) -> Response:
+        return page(request, "problem.html", status=422, problem=None)
+
+    @app.exception_handler(InputError)
+    def bad_input(request: Request, problem: InputError) -> Response:
+        return page(request, "problem.html", status=400, problem=str(problem))
+
+    @app.exception_handler(Refused)
+    def refused(request: Request, problem: Refused) -> Response:
+        return page(request, "problem.html", status=409, problem=str(problem))

@@ -1,0 +1,101 @@
+"""Where a service keeps what is not in its database: one directory, one more for every frozen study.
+
+service/
+  truthful.db              unless another database is named
+  studies/ID/study.toml    as frozen
+  studies/ID/plan.json     as frozen
+  studies/ID/closed.json   which answers the study was closed with
+  studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
+  studies/ID/settlement/   release.json, payments.parquet, report.html, settlement.json
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from truthful.errors import Refused
+from truthful.files import pretty_json, write_atomically
+from truthful.plan import Plan
+from truthful.settlement.ledger import read_ledger
+from truthful.study import Study
+
+STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (
+    "study.toml",
+    "plan.json",
+    "closed.json",
+    "ledger.json",
+    "settlement",
+)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The service's directory."""
+
+    root: Path
+
+    @property
+    def database(self) -> str:
+        """The URL of the database that is used if none is named."""
+        return f"sqlite:///{self.root.resolve() / 'truthful.db'}"
+
+    def make(self) -> None:
+        """Make what is missing, for its owner's eyes alone."""
+        for directory in (self.root, self.root / "studies"):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def study(self, survey_id: str) -> Path:
+        return self.root / "studies" / survey_id
+
+    def settlement(self, survey_id: str) -> Path:
+        return self.study(survey_id) / SETTLEMENT
+
+    def freeze(self, survey_id: str, declaration: str, plan: str) -> Plan:
+        """Write down the declaration and the plan that will be carried out. Once released, they stay."""
+        directory = self.study(survey_id)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        if read_ledger(directory / LEDGER).entries:
+            raise Refused(
+                "A study of this name has released its data already, so the database is older than its ledger. Restore "
+                "a newer backup of the database; nothing was changed."
+            )
+        write_atomically(directory / STUDY, declaration)
+        planned = Plan.parse(plan)
+        at_home = Study.load(directory / STUDY)
+        if at_home.sha256 != planned.study.sha256:
+            raise Refused("The study was changed after its plan was made. Plan it again, then freeze it.")
+        Plan(
+            at_home, planned.players, planned.mechanism, planned.absent_share, planned.failure_probability
+        ).save(directory / PLAN)
+        return self.plan(survey_id)
+
+    def plan(self, survey_id: str) -> Plan:
+        """The plan of a frozen study."""
+        path = self.study(survey_id).resolve() / PLAN
+        if not path.exists():
+            raise Refused(
+                f"The files of the frozen study {survey_id!r} are not in {str(self.root)!r}, and its ledger would be "
+                "there too: without it a second release could go unnoticed. Start the service with the directory that "
+                "the study was frozen in."
+            )
+        return _load(path, path.stat().st_mtime_ns)
+
+    def require_same_answers(self, survey_id: str, fingerprint: str) -> None:
+        """Note with which answers the study was closed; later they must be the same ones."""
+        path = self.study(survey_id) / CLOSED
+        if not path.exists():
+            write_atomically(path, pretty_json({"answers_sha256": fingerprint}))
+        if json.loads(path.read_text(encoding="utf-8"))["answers_sha256"] != fingerprint:
+            raise Refused(
+                "The answers in the database are not those that the study was closed with: it is another database, or "
+                "was restored from a backup. Nothing was released. Bring the right database back."
+            )
+
+
+@lru_cache(maxsize=32)
+def _load(path: Path, written: int) -> Plan:
+    """Read once: a frozen plan never changes, only one whose freezing was interrupted is written again."""
+    return Plan.load(path)

@@ -1,0 +1,108 @@
+"""Who signs in: accounts, the links that set a password once, and browsers that are signed in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from truthful.errors import InputError, Refused
+from truthful.store.log import log
+from truthful.store.tables import Account, Role, SignIn, SignInLink
+from truthful.store.tokens import hashed, new_token
+
+LINK_LASTS = timedelta(days=7)
+SIGN_IN_LASTS = timedelta(hours=12)
+SHORTEST, LONGEST = 12, 1_000
+
+_HASHER = PasswordHasher()
+# Checked where there is no account, so that a wrong name takes as long as a wrong password.
+_NOBODYS = _HASHER.hash(new_token())
+
+
+def account(session: Session, name: str, role: Role, who: str) -> Account:
+    """The account of this name, made if there is none."""
+    found = session.scalar(select(Account).where(Account.name == name))
+    if found is None:
+        found = Account(name=name, role=role)
+        session.add(found)
+        session.flush()
+        log(session, who, f"added a {role}")
+    if found.role != role:
+        raise Refused(f"{name!r} is {found.role} here, and cannot be {role} too. Choose another name.")
+    return found
+
+
+def accounts(session: Session) -> list[Account]:
+    return list(session.scalars(select(Account).order_by(Account.name)))
+
+
+def new_link(session: Session, account: Account, who: str) -> str:
+    """A link that sets the password of an account, once. Earlier links of it lead nowhere from now on."""
+    token = new_token()
+    session.execute(delete(SignInLink).where(SignInLink.account_id == account.id))
+    session.add(SignInLink(hash=hashed(token), account_id=account.id, expires=datetime.now(UTC) + LINK_LASTS))
+    log(session, who, f"made a sign-in link for {account.name}"[:40])
+    return token
+
+
+def linked(session: Session, token: str) -> Account | None:
+    """Whose link this is, if it is still good."""
+    link = session.get(SignInLink, hashed(token))
+    if link is None or link.expires < datetime.now(UTC):
+        return None
+    return session.get(Account, link.account_id)
+
+
+def hash_password(password: str) -> str:
+    """The slow hash of a password, made outside any transaction."""
+    if not SHORTEST <= len(password) <= LONGEST:
+        raise InputError(f"The password has {len(password)} characters; give {SHORTEST} to {LONGEST:,}.")
+    return _HASHER.hash(password)
+
+
+def set_password(session: Session, token: str, password_hash: str) -> Account:
+    """Use up a link: its account has this password now, and whoever was signed in to it is not any more."""
+    found = linked(session, token)
+    if found is None:
+        raise Refused("This link was used already, or is too old.")
+    found.password = password_hash
+    session.execute(delete(SignInLink).where(SignInLink.account_id == found.id))
+    session.execute(delete(SignIn).where(SignIn.account_id == found.id))
+    log(session, found.name, "set a password")
+    return found
+
+
+def check_password(session: Session, name: str, password: str) -> Account | None:
+    """The account, if name and password are right. It takes as long if they are not."""
+    found = session.scalar(select(Account).where(Account.name == name))
+    kept = _NOBODYS if found is None or found.password is None else found.password
+    try:
+        _HASHER.verify(kept, password[: LONGEST + 1])
+    except (VerifyMismatchError, InvalidHashError):
+        return None
+    return found
+
+
+def sign_in(session: Session, account: Account) -> str:
+    """A token for the browser's cookie."""
+    now, token = datetime.now(UTC), new_token()
+    session.execute(delete(SignIn).where(SignIn.expires < now))
+    session.add(SignIn(hash=hashed(token), account_id=account.id, expires=now + SIGN_IN_LASTS))
+    log(session, account.name, "signed in")
+    return token
+
+
+def signed_in(session: Session, token: str) -> Account | None:
+    """Whose browser this is."""
+    found = session.get(SignIn, hashed(token))
+    if found is None or found.expires < datetime.now(UTC):
+        return None
+    return session.get(Account, found.account_id)
+
+
+def sign_out(session: Session, token: str) -> None:
+    session.execute(delete(SignIn).where(SignIn.hash == hashed(token)))

@@ -1,0 +1,103 @@
+"""The database behind a service: opened by URL, brought up to date, read and written in transactions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.orm import Session
+
+from truthful.errors import InputError
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+DIALECTS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+#: How long a writer waits for another process to end its transaction.
+PATIENCE_SECONDS = 30
+
+
+class Database:
+    """Transactions on SQLite or PostgreSQL. What a `writing` block wrote is durable when the block has ended."""
+
+    def __init__(self, url: str) -> None:
+        self._url = _url(url)
+        self.engine = _engine(self._url)
+        # SQLite has one writer at a time: within this process they queue here, in turn, instead of polling.
+        self._turn = threading.Lock() if self.is_sqlite else nullcontext()
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self._url.get_backend_name() == "sqlite"
+
+    def upgrade(self) -> None:
+        """Bring the tables to this version's form. What is there already stays."""
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        try:
+            with self.engine.begin() as connection:
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except OperationalError as problem:
+            raise InputError(
+                f"The database {self._url.render_as_string(hide_password=True)} cannot be opened: "
+                f"{str(problem.orig).splitlines()[0]}. Check that it runs and that the URL is right."
+            ) from None
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """One consistent view; nothing is written."""
+        with Session(self.engine) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """One transaction: all of it is durable at the end of the block, or, after an error, none."""
+        with self._turn, Session(self.engine.execution_options(writing=True)) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _url(text: str) -> URL:
+    try:
+        url = make_url(text)
+        dialect = DIALECTS[url.drivername.partition("+")[0]]
+    except (ArgumentError, KeyError):
+        raise InputError(
+            f"The database URL is {text!r}; give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME."
+        ) from None
+    return url.set(drivername=dialect)
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        # The default of PostgreSQL: each statement sees what is committed; rows are locked where that matters.
+        return create_engine(url, pool_size=20, max_overflow=30, pool_pre_ping=True)
+    engine = create_engine(url, pool_size=20, max_overflow=30)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say so
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            f"busy_timeout = {PATIENCE_SECONDS * 1000}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes the lock at once: one that read first could not go on if another wrote meanwhile.
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine

@@ -1,0 +1,61 @@
+"""The outcome of a settlement: the release and everybody's payment, stored in one transaction and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from truthful.errors import InputError
+from truthful.store.surveys import find, step
+from truthful.store.tables import Due, Player, State
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What one player is due: exactly, in millionths of the currency, and in the coins that are paid."""
+
+    player: str
+    group: int
+    millionths: int
+    coins: int
+
+
+def record(
+    session: Session, survey_id: str, release: str, report: str, amounts: Iterable[Amount], who: str
+) -> None:
+    """Store the whole outcome; the study is settled then, or, after an error, nothing has changed."""
+    step(session, survey_id, State.SETTLED, who, release=release, report=report, problem=None)
+    rows = [
+        {
+            "survey_id": survey_id,
+            "player": amount.player,
+            "group": amount.group,
+            "millionths": amount.millionths,
+            "coins": amount.coins,
+        }
+        for amount in amounts
+    ]
+    session.execute(insert(Due), rows)
+
+
+def require_recorded(session: Session, survey_id: str, release: str, amounts: Iterable[Amount]) -> None:
+    """Read the outcome back: what the database holds is what the settlement wrote, to the last byte."""
+    stored = {(row.player, row.group, row.millionths, row.coins) for row in payments(session, survey_id)}
+    meant = {(row.player, row.group, row.millionths, row.coins) for row in amounts}
+    if find(session, survey_id).release != release or stored != meant:
+        raise InputError(
+            f"What the database holds of study {survey_id!r} is not what its settlement wrote. Do not use it: restore "
+            "the database from a backup; the settlement's files are whole."
+        )
+
+
+def payments(session: Session, survey_id: str) -> Iterator[Due]:
+    """Everybody's payment, by player: for the payer alone."""
+    yield from session.scalars(select(Due).where(Due.survey_id == survey_id).order_by(Due.player))
+
+
+def payment_of(session: Session, player: Player) -> Due | None:
+    return session.get(Due, (player.survey_id, player.player))

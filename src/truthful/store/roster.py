@@ -1,0 +1,99 @@
+"""The roster: who is asked, with verified features, and the personal links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
+
+from truthful.errors import InputError, Refused
+from truthful.store.log import log
+from truthful.store.surveys import NotNow, Unknown
+from truthful.store.tables import Player, State, Survey
+from truthful.store.tokens import hashed, new_token
+
+Features = Mapping[str, Any]
+
+
+def add(session: Session, survey_id: str, who: str, people: Mapping[str, Features], most: int) -> None:
+    """Put people on the roster of an open study; all of them, or after an error none.
+
+    Somebody who said that her features are wrong is put right by being brought again. Nobody else can change: what she
+    was shown when she consented stays true.
+    """
+    _require_open(session, survey_id)
+    brought = select(Player.player, Player.disputed).where(Player.survey_id == survey_id)
+    there = {row.player: row.disputed for row in session.execute(brought)}
+    known = [player for player in people if player in there]
+    if fixed := [player for player in known if not there[player]]:
+        raise InputError(
+            f"Player {fixed[0]!r} is on the roster already ({len(fixed):,} of those brought are), and has not said "
+            "that her features are wrong. Bring only new people, and those who have."
+        )
+    if len(there) + len(people) - len(known) > most:
+        raise Refused(
+            f"The roster would have {len(there) + len(people) - len(known):,} people, but the plan is for {most:,} and "
+            f"its budget covers no more. Bring at most {most - len(there):,} new people."
+        )
+    for player in known:
+        session.execute(
+            update(Player)
+            .where(Player.survey_id == survey_id, Player.player == player)
+            .values(features=dict(people[player]), disputed=False, consented=None)
+        )
+    fresh = [
+        {"survey_id": survey_id, "player": player, "features": dict(features), "disputed": False}
+        for player, features in people.items()
+        if player not in there
+    ]
+    if fresh:
+        session.execute(insert(Player), fresh)
+    log(session, who, "brought a roster", survey_id)
+
+
+def invite(session: Session, survey_id: str, who: str, *, again: bool = False) -> list[tuple[str, str]]:
+    """Links for everybody who has none, or, `again`, for all, whose old links then lead nowhere.
+
+    They can be read now and never again: only hashes are kept.
+    """
+    _require_open(session, survey_id)
+    asked = select(Player.player).where(Player.survey_id == survey_id).order_by(Player.player)
+    players = list(session.scalars(asked if again else asked.where(Player.link.is_(None))))
+    links = [(player, new_token()) for player in players]
+    if links:
+        session.execute(
+            update(Player),
+            [{"survey_id": survey_id, "player": player, "link": hashed(token)} for player, token in links],
+        )
+        log(session, who, "replaced all links" if again else "made links", survey_id)
+    return links
+
+
+def disputes(session: Session, survey_id: str) -> Iterator[str]:
+    """Who says that her features are wrong."""
+    yield from session.scalars(
+        select(Player.player).where(Player.survey_id == survey_id, Player.disputed).order_by(Player.player)
+    )
+
+
+def player_of(session: Session, token: str) -> Player:
+    """Whose link this is."""
+    found = session.scalar(select(Player).where(Player.link == hashed(token)))
+    if found is None:
+        raise Unknown("This link leads nowhere.")
+    return found
+
+
+def size(session: Session, survey_id: str) -> int:
+    return session.scalar(select(func.count()).select_from(Player).where(Player.survey_id == survey_id)) or 0
+
+
+def _require_open(session: Session, survey_id: str) -> None:
+    """Lock the study: two who change its roster go one after the other, and closing waits for us or we for it."""
+    survey = session.get(Survey, survey_id, with_for_update=True)
+    if survey is None:
+        raise Unknown("There is no such study.")
+    if survey.state != State.OPEN:
+        raise NotNow(f"The study is {survey.state}; people can be brought and invited only while it is open.")

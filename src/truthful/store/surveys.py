@@ -1,0 +1,117 @@
+"""The life of a study: draft → open → closed → settled → published. Every step is a compare-and-set."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from truthful.errors import Refused
+from truthful.store.log import log
+from truthful.store.tables import Answer, Player, State, Survey
+from truthful.store.tokens import new_name
+
+#: What each step is called in the log, and the column that says when it was made.
+STEPS = {
+    State.OPEN: ("froze", "frozen"),
+    State.CLOSED: ("closed", "closed"),
+    State.SETTLED: ("settled", "settled"),
+    State.PUBLISHED: ("published", "published"),
+}
+_BEFORE = dict(zip(list(State)[1:], State, strict=False))
+
+
+class Unknown(Refused):
+    """There is no such study."""
+
+
+class NotNow(Refused):
+    """The study is in another state than the one asked for: somebody was quicker, or it is too late."""
+
+
+def create(session: Session, who: str, draft: dict[str, Any]) -> Survey:
+    """A new draft."""
+    survey = Survey(
+        id=new_name(),
+        name=str(draft.get("name", "")),
+        state=State.DRAFT,
+        draft=draft,
+        rehearsal=False,
+        created=datetime.now(UTC),
+    )
+    session.add(survey)
+    log(session, who, "created", survey.id)
+    return survey
+
+
+def find(session: Session, survey_id: str) -> Survey:
+    survey = session.get(Survey, survey_id)
+    if survey is None:
+        raise Unknown("There is no such study.")
+    return survey
+
+
+def everything(session: Session) -> list[Survey]:
+    """All studies, the newest first."""
+    return list(session.scalars(select(Survey).order_by(Survey.created.desc(), Survey.id)))
+
+
+def drafted(session: Session, survey_id: str) -> Survey:
+    """A study that may still be changed, locked for the rest of the transaction."""
+    survey = session.get(Survey, survey_id, with_for_update=True)
+    if survey is None:
+        raise Unknown("There is no such study.")
+    if survey.state != State.DRAFT:
+        raise NotNow("This study is frozen: nothing it declares can change. Create a new one instead.")
+    return survey
+
+
+def step(session: Session, survey_id: str, to: State, who: str, **values: Any) -> None:
+    """Make one step, if the study is where it begins; of two who try at once, one is refused."""
+    what, when = STEPS[to]
+    moved = session.execute(
+        update(Survey)
+        .where(Survey.id == survey_id, Survey.state == _BEFORE[to])
+        .values({"state": to, when: datetime.now(UTC), **values})
+    )
+    if not moved.rowcount:  # type: ignore[attr-defined]
+        survey = find(session, survey_id)
+        raise NotNow(f"The study is {survey.state}; only one that is {_BEFORE[to]} can become {to}.")
+    log(session, who, what, survey_id)
+
+
+def note_problem(session: Session, survey_id: str, problem: str | None) -> None:
+    """Why settling stopped, to be seen by the analyst; None when it goes on."""
+    session.execute(update(Survey).where(Survey.id == survey_id).values(problem=problem))
+
+
+def to_settle(session: Session) -> list[str]:
+    """Closed studies: each must be settled, whatever happened before."""
+    return list(
+        session.scalars(select(Survey.id).where(Survey.state == State.CLOSED).order_by(Survey.closed))
+    )
+
+
+def counts(session: Session, survey_id: str) -> dict[str, int]:
+    """All that an analyst sees of people's progress."""
+
+    def count(*where: Any) -> int:
+        return (
+            session.scalar(
+                select(func.count()).select_from(Player).where(Player.survey_id == survey_id, *where)
+            )
+            or 0
+        )
+
+    return {
+        "roster": count(),
+        "invited": count(Player.link.is_not(None)),
+        "consented": count(Player.consented.is_not(None)),
+        "disputed": count(Player.disputed),
+        "answered": session.scalar(
+            select(func.count()).select_from(Answer).where(Answer.survey_id == survey_id)
+        )
+        or 0,
+    }

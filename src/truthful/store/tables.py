@@ -1,0 +1,180 @@
+"""What the service remembers, as tables: one code path for SQLite and PostgreSQL.
+
+Answers stand in a table of their own, which only submitting, settling and its owner's pages read: no page of the
+analyst's touches it but to count rows. Links and sign-ins are kept as hashes. No address of anybody is kept, nor when
+an answer was given.
+"""
+
+from __future__ import annotations
+
+import enum
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    Double,
+    Enum,
+    ForeignKey,
+    ForeignKeyConstraint,
+    String,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC, whatever the database makes of time zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+
+
+class Table(DeclarativeBase):
+    """A row of the database."""
+
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: Moment(),
+        float: Double(),
+        dict[str, Any]: JSON(),
+    }
+
+
+class Role(enum.StrEnum):
+    """Who may do what: the analyst runs studies and sees counts, the payer sees amounts."""
+
+    ANALYST = "analyst"
+    PAYER = "payer"
+
+
+class State(enum.StrEnum):
+    """The life of a study, in one direction."""
+
+    DRAFT = "draft"
+    OPEN = "open"  # frozen: nothing declared can change, and people may answer
+    CLOSED = "closed"  # no answer can change; being settled
+    SETTLED = "settled"  # released to its analyst, payments due
+    PUBLISHED = "published"
+
+
+def _words(kind: type[enum.StrEnum]) -> Enum:
+    return Enum(
+        kind, native_enum=False, length=16, values_callable=lambda words: [str(word) for word in words]
+    )
+
+
+class Account(Table):
+    """Somebody who signs in. Without a password she has not followed her first link yet."""
+
+    __tablename__ = "accounts"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    role: Mapped[Role] = mapped_column(_words(Role))
+    password: Mapped[str | None] = mapped_column(Text)
+
+
+class SignInLink(Table):
+    """A link that lets its holder set the password of an account, once."""
+
+    __tablename__ = "sign_in_links"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
+    expires: Mapped[datetime]
+
+
+class SignIn(Table):
+    """A browser that is signed in."""
+
+    __tablename__ = "sign_ins"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
+    expires: Mapped[datetime]
+
+
+class Survey(Table):
+    """A study as the service runs it: what is declared and planned, and how far it has come.
+
+    `release` is stored with all payments in one transaction, and no page shows it before it was read back.
+    """
+
+    __tablename__ = "surveys"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    state: Mapped[State] = mapped_column(_words(State), default=State.DRAFT)
+    draft: Mapped[dict[str, Any]] = mapped_column(default=dict)  # the wizard's fields, as they were typed
+    declaration: Mapped[str | None] = mapped_column(Text)  # study.toml, once it says enough
+    plan: Mapped[str | None] = mapped_column(Text)  # plan.json
+    rehearsal: Mapped[bool] = mapped_column(default=False)
+    seed: Mapped[int | None] = mapped_column(BigInteger)
+    created: Mapped[datetime]
+    frozen: Mapped[datetime | None]
+    closed: Mapped[datetime | None]
+    settled: Mapped[datetime | None]
+    published: Mapped[datetime | None]
+    problem: Mapped[str | None] = mapped_column(Text)  # why settling stopped, if it did
+    release: Mapped[str | None] = mapped_column(Text)  # release.json
+    report: Mapped[str | None] = mapped_column(Text)  # report.html
+
+
+class Player(Table):
+    """Somebody on the roster: her verified features, and the hash of her link once she has one."""
+
+    __tablename__ = "players"
+
+    survey_id: Mapped[str] = mapped_column(ForeignKey("surveys.id"), primary_key=True)
+    player: Mapped[str] = mapped_column(Text, primary_key=True)
+    features: Mapped[dict[str, Any]]
+    link: Mapped[str | None] = mapped_column(String(64), unique=True)
+    consented: Mapped[datetime | None]
+    disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
+
+
+class Answer(Table):
+    """What a player reported, in raw units, and the code that shows that she did."""
+
+    __tablename__ = "answers"
+    __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
+
+    survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    player: Mapped[str] = mapped_column(Text, primary_key=True)
+    value: Mapped[float]
+    code: Mapped[str] = mapped_column(String(16))
+
+
+class Due(Table):
+    """What a player is paid: exactly, in millionths, and in the coins that are really paid."""
+
+    __tablename__ = "due"
+    __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
+
+    survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    player: Mapped[str] = mapped_column(Text, primary_key=True)
+    group: Mapped[int]
+    millionths: Mapped[int] = mapped_column(BigInteger)
+    coins: Mapped[int] = mapped_column(BigInteger)
+
+
+class Event(Table):
+    """The audit log: who did what to which study, and when. Never a value."""
+
+    __tablename__ = "events"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    time: Mapped[datetime]
+    who: Mapped[str] = mapped_column(String(200))
+    what: Mapped[str] = mapped_column(String(40))
+    survey_id: Mapped[str | None] = mapped_column(String(16))

@@ -1,0 +1,114 @@
+"""A service that really runs, in this process, with an analyst, a payer and studies as tests need them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+from studies import DESIGNED, people, planned
+
+from truthful.plan import Plan
+from truthful.service.app import create_app
+from truthful.service.freezing import freeze
+from truthful.service.settings import Settings
+from truthful.service.web import Service
+from truthful.store import accounts, answers, roster, surveys
+from truthful.store.tables import Role, State
+from truthful.study import Study
+
+URL = "http://testserver"
+PASSWORD = "correct horse battery staple"
+INVITATION = """
+[invitation]
+asked_by = "Institute for Household Studies"
+purpose = "To learn how spending goes with prices."
+contact = "survey@example.org"
+"""
+#: A study file that can be frozen: price from 1 to 5, region, and a spend between 0 and 200 dollars.
+STUDY = DESIGNED.replace("[response]", f"{INVITATION}[response]", 1)
+WHO = "ada"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running service and a browser that is not signed in."""
+
+    client: TestClient
+    service: Service
+
+    def signed_in(self, role: Role, name: str = "") -> TestClient:
+        """Another browser, in which somebody of this role is signed in."""
+        name = name or f"the {role}"
+        with self.service.database.writing() as session:
+            account = accounts.account(session, name, role, WHO)
+            link = accounts.new_link(session, account, WHO)
+        client = TestClient(self.client.app, base_url=URL, follow_redirects=False)
+        assert client.post(f"/welcome/{link}", data={"password": PASSWORD}).status_code == 303
+        return client
+
+    def state(self, survey_id: str) -> State:
+        with self.service.database.reading() as session:
+            return surveys.find(session, survey_id).state
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An open study: its plan, everybody's link and what everybody will answer."""
+
+    survey_id: str
+    plan: Plan
+    links: dict[str, str]
+    features: dict[str, dict[str, Any]]
+    answers: dict[str, float]
+
+
+@contextmanager
+def served(directory: Path, database: str | None = None, **settings: Any) -> Iterator[Served]:
+    """A service in this directory."""
+    app = create_app(Settings(directory, **{"url": URL, **settings}, database=database))
+    with TestClient(app, base_url=URL, follow_redirects=False) as client:
+        yield Served(client, app.state.service)
+
+
+def draft(service: Service, text: str = STUDY, players: int = 40) -> str:
+    """A planned draft."""
+    plan = planned(Study.parse(text), players)
+    with service.database.writing() as session:
+        survey = surveys.create(session, WHO, tomllib.loads(text))
+        survey.declaration, survey.plan = text, json.dumps(plan.record())
+        return survey.id
+
+
+def asked(service: Service, text: str = STUDY, players: int = 40, *, rehearsal: bool = False) -> Asked:
+    """An open study with that many people, all of whom have links."""
+    survey_id = draft(service, text, players)
+    freeze(service.database, service.places, survey_id, WHO, rehearsal=rehearsal)
+    plan = service.places.plan(survey_id)
+    rows = people(plan.study, players).reports.to_pylist()
+    response = plan.study.response.name
+    values = {row.pop("player"): row for row in rows}
+    spoken = {player: float(row.pop(response)) for player, row in values.items()}
+    with service.database.writing() as session:
+        roster.add(session, survey_id, WHO, values, plan.players)
+        links = dict(roster.invite(session, survey_id, WHO))
+    return Asked(survey_id, plan, links, values, spoken)
+
+
+def answer_all(service: Service, study: Asked) -> None:
+    """Everybody consents and answers."""
+    with service.database.writing() as session:
+        for player, link in study.links.items():
+            answers.consent(session, link)
+            answers.submit(session, link, study.answers[player])
+
+
+def close(service: Service, survey_id: str) -> None:
+    """Close a study, without settling it."""
+    with service.database.writing() as session:
+        surveys.step(session, survey_id, State.CLOSED, WHO)

@@ -1,0 +1,388 @@
+"""The database of the service: the same on SQLite and PostgreSQL, and every step made once."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from databases import KINDS, database_url
+from sqlalchemy import select, text
+
+from truthful.errors import InputError, Refused
+from truthful.store import accounts, answers, due, roster, surveys
+from truthful.store.answers import NotReady, TooLate
+from truthful.store.database import Database
+from truthful.store.due import Amount
+from truthful.store.log import events
+from truthful.store.surveys import NotNow, Unknown
+from truthful.store.tables import Answer, Player, Role, SignInLink, State, Table
+from truthful.store.tokens import hashed
+
+WHO = "ada"
+PEOPLE = {"p1": {"age": 30.0}, "p2": {"age": 40.0}, "p3": {"age": 50.0}}
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    with database_url(request.param, tmp_path) as url:
+        opened = Database(url)
+        opened.upgrade()
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_survey(database: Database) -> tuple[str, dict[str, str]]:
+    """An open study with three people, and their links."""
+    with database.writing() as session:
+        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+        surveys.step(session, survey_id, State.OPEN, WHO)
+        roster.add(session, survey_id, WHO, PEOPLE, most=5)
+        links = dict(roster.invite(session, survey_id, WHO))
+    return survey_id, links
+
+
+def answer(database: Database, link: str, value: float) -> str:
+    with database.writing() as session:
+        answers.consent(session, link)
+        return answers.submit(session, link, value)
+
+
+def stored(database: Database, survey_id: str) -> dict[str, float]:
+    with database.reading() as session:
+        return {player: value for player, _, value in answers.reports(session, survey_id)}
+
+
+def test_migrations_make_just_the_tables_that_the_code_knows(database: Database) -> None:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, Table.metadata) == []
+
+
+def test_upgrading_again_keeps_what_is_there(database: Database) -> None:
+    with database.writing() as session:
+        surveys.create(session, WHO, {"name": "S"})
+    database.upgrade()
+    with database.reading() as session:
+        assert [survey.name for survey in surveys.everything(session)] == ["S"]
+
+
+def test_an_error_leaves_nothing_of_its_transaction(database: Database) -> None:
+    def fail() -> None:
+        with database.writing() as session:
+            surveys.create(session, WHO, {"name": "S"})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with database.reading() as session:
+        assert surveys.everything(session) == []
+
+
+def test_sqlite_waits_for_the_disk_before_it_says_done(tmp_path: Path) -> None:
+    opened = Database(f"sqlite:///{tmp_path / 'a.db'}")
+    with opened.engine.connect() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar() == 1
+
+
+def test_a_wrong_url_is_named() -> None:
+    with pytest.raises(InputError, match=r"mysql://x.*give sqlite"):
+        Database("mysql://x")
+    with pytest.raises(InputError, match="no-such-host"):
+        Database("postgresql://u:secret@no-such-host.invalid/x").upgrade()
+
+
+def test_a_study_goes_one_way_and_each_step_is_made_once(database: Database) -> None:
+    with database.writing() as session:
+        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+    for state in (State.OPEN, State.CLOSED, State.SETTLED, State.PUBLISHED):
+        with database.writing() as session:
+            surveys.step(session, survey_id, state, WHO)
+        with pytest.raises(NotNow, match="only one that is"), database.writing() as session:
+            surveys.step(session, survey_id, state, WHO)
+    with database.reading() as session:
+        found = surveys.find(session, survey_id)
+        assert found.state == State.PUBLISHED
+        assert found.frozen <= found.closed <= found.settled <= found.published  # type: ignore[operator]
+        assert [event.what for event in events(session, survey_id)] == [
+            "published",
+            "settled",
+            "closed",
+            "froze",
+            "created",
+        ]
+
+
+def test_of_many_who_close_at_once_one_succeeds(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, _ = open_survey
+    outcomes: list[bool] = []
+
+    def close() -> None:
+        try:
+            with database.writing() as session:
+                surveys.step(session, survey_id, State.CLOSED, WHO)
+            outcomes.append(True)
+        except NotNow:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=close) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+def test_an_unknown_study_and_an_unknown_link_are_unknown(database: Database) -> None:
+    with database.writing() as session:
+        with pytest.raises(Unknown):
+            surveys.find(session, "none")
+        with pytest.raises(Unknown):
+            surveys.step(session, "none", State.OPEN, WHO)
+        with pytest.raises(Unknown):
+            roster.player_of(session, "none")
+
+
+def test_links_are_kept_as_hashes_alone(database: Database, open_survey: tuple[str, dict[str, str]]) -> None:
+    _, links = open_survey
+    with database.reading() as session:
+        kept = set(session.scalars(select(Player.link)))
+        assert kept == {hashed(link) for link in links.values()}
+        assert not kept & set(links.values())
+        assert roster.player_of(session, links["p2"]).player == "p2"
+
+
+def test_new_links_for_all_end_the_old_ones(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    with database.writing() as session:
+        assert roster.invite(session, survey_id, WHO) == []
+        fresh = dict(roster.invite(session, survey_id, WHO, again=True))
+    assert not set(fresh.values()) & set(links.values())
+    with database.reading() as session:
+        assert roster.player_of(session, fresh["p1"]).player == "p1"
+        with pytest.raises(Unknown):
+            roster.player_of(session, links["p1"])
+
+
+def test_a_roster_is_brought_whole_or_not_at_all(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, _ = open_survey
+    with pytest.raises(InputError, match="'p1' is on the roster already"), database.writing() as session:
+        roster.add(session, survey_id, WHO, {"p9": {"age": 1.0}, "p1": {"age": 2.0}}, most=5)
+    with pytest.raises(Refused, match=r"would have 6 people.*at most 2 new"), database.writing() as session:
+        roster.add(session, survey_id, WHO, {f"q{i}": {"age": 1.0} for i in range(3)}, most=5)
+    with database.reading() as session:
+        assert roster.size(session, survey_id) == 3
+
+
+def test_an_answer_needs_consent_and_can_be_changed_and_withdrawn(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    with pytest.raises(NotReady), database.writing() as session:
+        answers.submit(session, links["p1"], 5.0)
+    first, second = answer(database, links["p1"], 5.0), answer(database, links["p1"], 6.0)
+    assert first == second
+    assert stored(database, survey_id) == {"p1": 6.0}
+    with database.writing() as session:
+        answers.withdraw(session, links["p1"])
+    assert stored(database, survey_id) == {}
+    with pytest.raises(NotReady), database.writing() as session:
+        answers.submit(session, links["p1"], 5.0)
+
+
+def test_features_that_are_wrong_stop_an_answer_until_they_are_put_right(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    answer(database, links["p1"], 5.0)
+    with database.writing() as session:
+        answers.dispute(session, links["p1"], wrong=True)
+    assert stored(database, survey_id) == {}
+    for move in (lambda s: answers.consent(s, links["p1"]), lambda s: answers.submit(s, links["p1"], 1.0)):
+        with pytest.raises(NotReady), database.writing() as session:
+            move(session)
+    with database.writing() as session:
+        assert list(roster.disputes(session, survey_id)) == ["p1"]
+        roster.add(session, survey_id, WHO, {"p1": {"age": 31.0}}, most=3)
+    answer(database, links["p1"], 7.0)
+    with database.reading() as session:
+        assert list(answers.reports(session, survey_id)) == [("p1", {"age": 31.0}, 7.0)]
+
+
+def test_after_closing_nothing_of_a_player_changes(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    answer(database, links["p1"], 5.0)
+    with database.writing() as session:
+        surveys.step(session, survey_id, State.CLOSED, WHO)
+    for move in (
+        lambda s: answers.consent(s, links["p2"]),
+        lambda s: answers.submit(s, links["p1"], 1.0),
+        lambda s: answers.withdraw(s, links["p1"]),
+        lambda s: answers.dispute(s, links["p1"], wrong=True),
+    ):
+        with pytest.raises(TooLate), database.writing() as session:
+            move(session)
+    for change in (
+        lambda s: roster.add(s, survey_id, WHO, {"p9": {"age": 1.0}}, most=9),
+        lambda s: roster.invite(s, survey_id, WHO),
+    ):
+        with pytest.raises(NotNow), database.writing() as session:
+            change(session)
+    assert stored(database, survey_id) == {"p1": 5.0}
+
+
+def test_no_acknowledged_answer_is_missed_by_a_closing_at_the_same_moment(database: Database) -> None:
+    """Forty people submit while the study is closed: who was told that it counts is in what is settled."""
+    people = {f"p{i:02d}": {"age": 1.0} for i in range(40)}
+    with database.writing() as session:
+        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+        surveys.step(session, survey_id, State.OPEN, WHO)
+        roster.add(session, survey_id, WHO, people, most=40)
+        links = dict(roster.invite(session, survey_id, WHO))
+        for link in links.values():
+            answers.consent(session, link)
+    acknowledged: list[str] = []
+    seen: list[set[str]] = []
+
+    def submit(player: str) -> None:
+        try:
+            with database.writing() as session:
+                answers.submit(session, links[player], 1.0)
+            acknowledged.append(player)
+        except TooLate:
+            pass
+
+    def close() -> None:
+        while len(acknowledged) < 10:
+            pass
+        with database.writing() as session:
+            surveys.step(session, survey_id, State.CLOSED, WHO)
+        seen.append(set(stored(database, survey_id)))
+
+    threads = [threading.Thread(target=submit, args=(player,)) for player in people]
+    threads.append(threading.Thread(target=close))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(acknowledged) >= 10
+    assert set(acknowledged) == seen[0] == set(stored(database, survey_id))
+
+
+def test_two_tabs_at_once_leave_one_answer_and_one_code(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    with database.writing() as session:
+        answers.consent(session, links["p1"])
+    codes: list[str] = []
+
+    def submit(value: float) -> None:
+        with database.writing() as session:
+            codes.append(answers.submit(session, links["p1"], value))
+
+    threads = [threading.Thread(target=submit, args=(float(i),)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(codes)) == 1
+    with database.reading() as session:
+        assert len(session.scalars(select(Answer)).all()) == 1
+    assert len(stored(database, survey_id)) == 1
+
+
+def test_the_fingerprint_tells_answers_and_features_apart(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+
+    def fingerprint() -> str:
+        with database.reading() as session:
+            return answers.fingerprint(session, survey_id)
+
+    found = {fingerprint()}
+    for player, value in (("p1", 5.0), ("p1", 5.000001), ("p2", 5.0)):
+        answer(database, links[player], value)
+        assert fingerprint() not in found
+        found.add(fingerprint())
+
+
+def test_an_outcome_is_stored_whole_or_not_at_all(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, _ = open_survey
+    amounts = [Amount("p1", 0, 167078, 17), Amount("p2", 1, 150000, 15)]
+    with pytest.raises(NotNow), database.writing() as session:
+        due.record(session, survey_id, "{}", "<p>", amounts, WHO)
+    with database.writing() as session:
+        surveys.step(session, survey_id, State.CLOSED, WHO)
+    with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as session:
+        due.record(session, survey_id, "{}", "<p>", [*amounts, Amount("nobody", 0, 1, 1)], WHO)
+    with database.reading() as session:
+        assert surveys.find(session, survey_id).state == State.CLOSED
+        assert list(due.payments(session, survey_id)) == []
+    with database.writing() as session:
+        due.record(session, survey_id, "{}", "<p>", amounts, WHO)
+    with database.reading() as session:
+        due.require_recorded(session, survey_id, "{}", amounts)
+        for wrong in (amounts[:1], [amounts[0], Amount("p2", 1, 150001, 15)]):
+            with pytest.raises(InputError, match="not what its settlement wrote"):
+                due.require_recorded(session, survey_id, "{}", wrong)
+        with pytest.raises(InputError):
+            due.require_recorded(session, survey_id, '{"a": 1}', amounts)
+
+
+def test_a_sign_in_link_works_once_and_a_new_one_ends_the_old(database: Database) -> None:
+    with database.writing() as session:
+        ada = accounts.account(session, "ada", Role.ANALYST, WHO)
+        old, new = accounts.new_link(session, ada, WHO), accounts.new_link(session, ada, WHO)
+    password = accounts.hash_password("correct horse battery")
+    with database.writing() as session:
+        assert accounts.linked(session, old) is None
+        assert accounts.linked(session, new) is not None
+        assert set(session.scalars(select(SignInLink.hash))) == {hashed(new)}
+        accounts.set_password(session, new, password)
+    with pytest.raises(Refused, match="used already"), database.writing() as session:
+        accounts.set_password(session, new, password)
+
+
+def test_signing_in_needs_the_right_name_and_password(database: Database) -> None:
+    with database.writing() as session:
+        ada = accounts.account(session, "ada", Role.ANALYST, WHO)
+        assert accounts.check_password(session, "ada", "") is None
+        accounts.set_password(
+            session, accounts.new_link(session, ada, WHO), accounts.hash_password("correct horse")
+        )
+        assert accounts.check_password(session, "ada", "correct horsf") is None
+        assert accounts.check_password(session, "bob", "correct horse") is None
+        found = accounts.check_password(session, "ada", "correct horse")
+        assert found is not None
+        token = accounts.sign_in(session, found)
+        assert accounts.signed_in(session, token) is found
+        accounts.sign_out(session, token)
+        assert accounts.signed_in(session, token) is None
+
+
+def test_a_name_has_one_role(database: Database) -> None:
+    with database.writing() as session:
+        accounts.account(session, "ada", Role.ANALYST, WHO)
+    with pytest.raises(Refused, match="'ada' is analyst here"), database.writing() as session:
+        accounts.account(session, "ada", Role.PAYER, WHO)
+
+
+def test_a_short_password_is_refused_with_its_length() -> None:
+    with pytest.raises(InputError, match="has 5 characters; give 12"):
+        accounts.hash_password("short")
