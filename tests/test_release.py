@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from studies import CASES, people, planned
+from studies import CASES, DESIGNED, people, planned
 
 from truthful.mechanism import Mechanism
 from truthful.settlement import settle
@@ -31,3 +31,13 @@ def test_a_release_gives_back_the_mechanism_that_was_run(estimator: str) -> None
     )  # the release has its product with ε
     for name in {field.name for field in fields(Mechanism)} - {"design", "peer_estimator", "public_share"}:
         assert getattr(again, name) == getattr(ran, name), name
+
+
+def test_an_invitation_is_declared_released_and_part_of_the_studys_hash() -> None:
+    words = '[invitation]\nasked_by = "Ann"\npurpose = "To know."\ncontact = "ann@example.org"\n'
+    plain, inviting = Study.parse(DESIGNED), Study.parse(DESIGNED.replace("[response]", f"{words}[response]"))
+    assert inviting.sha256 != plain.sha256
+    release = settle(planned(inviting, 40), people(inviting, 40).reports, seed=1).release
+    assert release.invitation == {"asked_by": "Ann", "purpose": "To know.", "contact": "ann@example.org"}
+    assert release.declared_study() == inviting
+    assert settle(planned(plain, 40), people(plain, 40).reports, seed=1).release.invitation is None
