@@ -138,7 +138,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("store",),
     # serve
     ("service.catalogue", "service.formats", "service.places", "service.security"),
-    ("service.settings", "service.settling", "service.freezing"),
+    ("service.settings", "service.once", "service.freezing"),
+    ("service.settling",),
     ("service.web",),
     ("service.signing",),
     ("service.analyst", "service.participant", "service.payer", "service.public"),

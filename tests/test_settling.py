@@ -12,7 +12,7 @@ from serving import Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
-from truthful.service.settling import settle_survey
+from truthful.service.once import settle_survey
 from truthful.store import due, surveys
 from truthful.store.tables import State
 

@@ -12,13 +12,17 @@ service/
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from truthful.errors import Refused
-from truthful.files import pretty_json, write_atomically
+from truthful.files import exclusive, pretty_json, sync_directory, write_atomically
 from truthful.plan import Plan
+from truthful.settlement.draw import FILE as DRAW
 from truthful.settlement.ledger import read_ledger
 from truthful.study import Study
 
@@ -29,6 +33,13 @@ STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (
     "ledger.json",
     "settlement",
 )
+LOCK = ".settling.lock"
+#: What a killed write leaves beside the file it meant to write.
+_UNWRITTEN = re.compile(r"\..+\.[0-9a-f]{16}")
+
+
+class SettledElsewhere(Refused):
+    """Another server on the same directory is at it."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +68,11 @@ class Places:
         """Write down the declaration and the plan that will be carried out. Once released, they stay."""
         directory = self.study(survey_id)
         directory.mkdir(mode=0o700, exist_ok=True)
-        if read_ledger(directory / LEDGER).entries:
+        sync_directory(directory.parent)
+        if self.is_closed(survey_id) or read_ledger(directory / LEDGER).entries:
             raise Refused(
-                "A study of this name has released its data already, so the database is older than its ledger. Restore "
-                "a newer backup of the database; nothing was changed."
+                "This very study was frozen and closed before, so the database is older than its directory. Restore a "
+                "newer backup of the database, or create a new study; nothing was changed."
             )
         write_atomically(directory / STUDY, declaration)
         planned = Plan.parse(plan)
@@ -82,6 +94,23 @@ class Places:
                 "the study was frozen in."
             )
         return _load(path, path.stat().st_mtime_ns)
+
+    def is_closed(self, survey_id: str) -> bool:
+        """Whether the study was ever closed, whatever the database says."""
+        return (self.study(survey_id) / CLOSED).exists()
+
+    @contextmanager
+    def settling(self, survey_id: str) -> Iterator[None]:
+        """Keep other servers out while a study is settled here, and remove what killed ones left."""
+        directory = self.study(survey_id)
+        with exclusive(directory / LOCK) as free:
+            if not free:
+                raise SettledElsewhere("Another server is settling this study.")
+            for path in directory.iterdir():
+                if _UNWRITTEN.fullmatch(path.name):
+                    path.unlink()
+            (self.settlement(survey_id) / DRAW).unlink(missing_ok=True)
+            yield
 
     def require_same_answers(self, survey_id: str, fingerprint: str) -> None:
         """Note with which answers the study was closed; later they must be the same ones."""

@@ -82,9 +82,11 @@ def step(session: Session, survey_id: str, to: State, who: str, **values: Any) -
     log(session, who, what, survey_id)
 
 
-def note_problem(session: Session, survey_id: str, problem: str | None) -> None:
-    """Why settling stopped, to be seen by the analyst; None when it goes on."""
-    session.execute(update(Survey).where(Survey.id == survey_id).values(problem=problem))
+def note_problem(session: Session, survey_id: str, problem: str) -> None:
+    """Why settling stopped, to be seen by the analyst; nothing, if another has settled the study meanwhile."""
+    session.execute(
+        update(Survey).where(Survey.id == survey_id, Survey.state == State.CLOSED).values(problem=problem)
+    )
 
 
 def to_settle(session: Session) -> list[str]:
