@@ -1,0 +1,356 @@
+// Recompute one payment: from the public release and one's own record, in one's own browser.
+//
+// This is a second implementation, written apart from the service's. It follows the same four steps, which are public:
+//   1. her record becomes a vector x of length at most 1 and a number y, both cut to multiples of 2^-20;
+//   2. p, what the other half's answers predict of her: x times that half's estimate;
+//   3. q, what her own answer says that p will be: an average over all coefficients she may believe in;
+//   4. the payment a + b (2pq - q^2), rounded down to a millionth.
+// Names are those of https://arxiv.org/abs/1506.03489 as used in the documentation.
+
+const GRID = 2 ** 20;
+const STEPS = 1e6;
+
+/** All steps of one payment. `shrinkage` is used only where no formula gives it (see `shrinkageFactor`). */
+export function check(release, receipt, shrinkage = null) {
+  const study = declared(release);
+  const { x, y } = record(study, receipt);
+  const other = 1 - receipt.group;
+  const r = Math.sqrt(dot(x, x));
+  const clipped = release.payment.payments === "never-negative";
+
+  let p = dot(x, release.peer_thetas[other]);
+  if (clipped) p = clip(p, study.R * r);
+
+  const noise = noiseAlong(release.noise.peer[other].scale, release.peer_spreads[other], x, r);
+  const factor = release.estimator.peer === "ridge-free" ? shrinkageFactor(release, other, study.d, shrinkage) : 1;
+  const curve = clipped ? clippedCurve(study.R, study.d, factor, noise) : (u) => factor * u;
+  const own = ownPrediction(study, r, y, curve);
+
+  const payment = pay(release.payment, study.R, clipped, p, own.q);
+  // The service may read q from a table that is good to 1e-9, so the last rounding may differ by one step.
+  const verified = Math.abs(payment - receipt.payment) < 1.5 / STEPS;
+  return { x, y, r, noise, factor, p, q: own.q, error: own.error, payment, paid: receipt.payment, verified };
+}
+
+// 1. The record ---------------------------------------------------------------------------------------------------
+
+/** What the release declares, in the normalised problem y = theta.x + z, |theta| <= R, |z| <= M. */
+function declared(release) {
+  const beliefs = release.beliefs;
+  const R = beliefs.signal ?? beliefs.radius;
+  const M = beliefs.signal === undefined ? beliefs.noise_bound : 1.0 - beliefs.signal;
+  const ball = release.design.kind === "unit-ball";
+  const columns = release.features.map((feature) => (feature.levels ? feature.levels.length - 1 : 1));
+  const d = columns.reduce((sum, count) => sum + count, release.intercept ? 1 : 0);
+  const study = { release, beliefs, R, M, ball, d, scale: ball ? 1.0 : Math.sqrt(d) };
+  study.centre = centre(study);
+  study.half = (R + M) / (1.0 - Math.sqrt(dot(study.centre, study.centre)));
+  return study;
+}
+
+/** The centre of the prior as coefficients of x, where half the answer's range is 1; all zeros if there is none. */
+function centre({ release, beliefs, ball, scale }) {
+  const given = beliefs.centre ?? {};
+  const value = (name) => given[name] ?? 0;
+  const { low, high } = release.response;
+  const coefficients = [];
+  let constant = 0;
+  for (const feature of release.features) {
+    if (feature.levels) {
+      const effects = feature.levels.map((level) => value(`${feature.name}=${level}`));
+      const mean = effects.reduce((sum, effect) => sum + effect, 0) / effects.length;
+      coefficients.push(...effects.slice(0, -1).map((effect) => effect - mean));
+      constant += mean;
+    } else if (ball) {
+      coefficients.push(value(feature.name));
+    } else {
+      const width = feature.high - feature.low;
+      coefficients.push(value(feature.name) / (2.0 / width));
+      constant += (coefficients.at(-1) * (feature.low + feature.high)) / width;
+    }
+  }
+  if (release.intercept) {
+    coefficients.unshift("intercept" in given ? given.intercept - (low + high) / 2 + constant : 0);
+  }
+  return coefficients.map((c) => c * ((scale * 2) / (high - low)));
+}
+
+/** Her features and answer as x and y, cut to the grid toward zero: just what the service computed with. */
+function record(study, receipt) {
+  const { release, R, M, scale } = study;
+  const raw = release.intercept ? [1.0 / scale] : [];
+  for (const feature of release.features) raw.push(...codes(study, feature, receipt.features[feature.name]));
+
+  const { low, high } = release.response;
+  let y = (2.0 * receipt.report - low - high) * (study.half / (high - low));
+  if (study.centre.some((c) => c !== 0)) y -= dot(raw, study.centre.map((c) => study.half * c));
+
+  const most = Math.floor((R + M) * GRID);
+  const ky = Math.sign(y) * Math.min(Math.floor(Math.abs(y * GRID)), most);
+  return { x: inBall(raw), y: ky / GRID };
+}
+
+/** One feature: a number by its place in its range, a level by effect coding (the last is -1 throughout). */
+function codes({ ball, scale }, feature, value) {
+  if (value === undefined) throw new Error(`The receipt has no feature "${feature.name}".`);
+  if (ball) return [value];
+  if (!feature.levels) {
+    const { low, high } = feature;
+    return [(2.0 * value - low - high) * (1.0 / ((high - low) * scale))];
+  }
+  const place = feature.levels.indexOf(value);
+  if (place < 0) throw new Error(`"${value}" is no level of "${feature.name}".`);
+  const last = feature.levels.length - 1;
+  return feature.levels.slice(0, -1).map((_, j) => (place === last ? -1 : j === place ? 1 : 0) / scale);
+}
+
+/** x on the grid. One that is longer than 1 is divided by its length first. */
+function inBall(x) {
+  const cut = x.map((v) => Math.trunc(v * GRID));
+  if (dot(cut, cut) <= GRID ** 2) return cut.map((k) => k / GRID);
+  const most = Math.max(...x.map(Math.abs));
+  const scaled = x.map((v) => v / most);
+  const length = Math.sqrt(dot(scaled, scaled));
+  return scaled.map((v) => Math.trunc((v / length) * GRID) / GRID);
+}
+
+// 2. The other half's prediction ----------------------------------------------------------------------------------
+
+/** The scale of that estimate's noise along x: its noise is A v, so the scale is s |x'A| / |x|. */
+function noiseAlong(s, A, x, r) {
+  if (r === 0) return s;
+  const stretched = A[0].map((_, b) => dot(x, A.map((row) => row[b])));
+  return (s * Math.sqrt(dot(stretched, stretched))) / r;
+}
+
+/**
+ * What a ridge estimate leaves of the truth on average: 1 - gamma E[tr (gamma I + G)^-1] / d, G the sum of xx' over m
+ * people uniform on the ball. One feature: an integral. More: a series in G - E G, where it is good to 5e-5. Where it
+ * is not, the library simulates, and the number is taken from the service; `truthful verify` simulates it again.
+ */
+function shrinkageFactor(release, other, d, given) {
+  const gamma = release.estimator.peer_regularization ?? release.estimator.regularization;
+  const m = release.groups[other];
+  if (m === 0) return 0;
+  if (d === 1) return 1 - gamma * oneFeature(m, gamma);
+  const c = 1 / (d + 2);
+  const kappa = c / (d + 4);
+  const A = gamma + m * c;
+  const traces = [1, 2, 3, 4].map((k) => {
+    let sum = (d - 1) * (-c) ** k;
+    for (let j = 0, choose = 1; j <= k; choose = (choose * (k - j)) / (j + 1), j++) {
+      sum += ((choose * d) / (d + 2 * j)) * (-c) ** (k - j);
+    }
+    return sum;
+  });
+  const pairs =
+    (2 * traces[1] ** 2) / d + kappa * (d / (d + 4) - (d * c) ** 2) + (2 * kappa - c ** 2) * traces[1];
+  const e2 = (m * traces[1]) / (d * A ** 2);
+  const e3 = (m * traces[2]) / (d * A ** 3);
+  const e4 = (m * traces[3] + m * (m - 1) * pairs) / (d * A ** 4);
+  const errors = [Math.max(1, A / gamma - 1) * e4];
+  for (const xi of [0.3, 0.5, 0.6, 0.7, 0.8, 0.9]) {
+    const rare = 4 * Math.log(m) - Math.log(gamma) - 3 * Math.log(A) - (xi ** 2 * m * c) / 2;
+    errors.push(Math.max(1, A / (gamma + (1 - xi) * m * c) - 1) * e4 + Math.exp(Math.min(rare, 100)));
+  }
+  if (Math.min(...errors) <= 5e-5) return 1 - (gamma * (1 + e2 - e3 + e4)) / A;
+  if (given === null) throw new Error("For so few people the shrinkage is simulated: use `truthful verify`.");
+  // By Jensen's inequality at most what it would be if G were its mean, up to the library's own error of 1e-4.
+  if (!(given > 0 && given <= 1 - (gamma / A) * (1 - 2e-4))) throw new Error("The shrinkage cannot be right.");
+  return given;
+}
+
+/** E[1/(gamma + G)] with one feature, uniform on [-1, 1]: the integral of 2t exp(-gamma t^2) (sqrt(pi) erf(t)/2t)^m. */
+function oneFeature(m, gamma) {
+  const log = (t) => Math.log(2 * t) - gamma * t * t + m * Math.log((Math.sqrt(Math.PI) * erf(t)) / (2 * t));
+  const width = 1 / Math.sqrt(gamma + m / 3);
+  let sum = 0;
+  for (let k = 0; k < 400; k++) {
+    for (const [node, weight] of GAUSS) {
+      sum += weight * 0.125 * width * Math.exp(log(width * (k * 0.25 + 0.125 + 0.125 * node)));
+    }
+  }
+  return sum;
+}
+
+// 3. Her own prediction -------------------------------------------------------------------------------------------
+
+/**
+ * q = r E[psi(u) | x, y]: u = theta.x/r has the density f(u) g(y - ru), f from the prior, g from the noise. In the
+ * angle t, u = R cos t, it has no corner. Everything is odd in y; an answer nobody could hold moves to the edge.
+ */
+function ownPrediction({ beliefs, R, M, d }, r, y, curve) {
+  if (r === 0) return { q: 0, error: 0 };
+  const side = Math.sign(y);
+  const size = Math.min(Math.abs(y), R * r + M);
+  const angle = (gap) => 2 * Math.asin(Math.sqrt(gap / (2 * R)));
+  const low = angle(Math.max((R * r - M - size) / r, 0));
+  const high = Math.max(angle(Math.min((R * r + M - size) / r, 2 * R)), low * (1 + 1e-15), 1e-100);
+  const prior = beliefs.prior === "normal" ? normalBall(R / beliefs.prior_sd, d) : (t) => d * Math.log(Math.sin(t));
+  const sd = beliefs.noise_sd ?? M / 2;
+  const noise = beliefs.noise === "uniform" ? () => 0 : (z) => -0.5 * (z / sd) ** 2;
+  const logWeight = (t) => prior(t) + noise(clip(size - r * (R * Math.cos(t)), M));
+  const mean = expectation(low, high, logWeight, (t) => curve(R * Math.cos(t)), R);
+  return { q: r * side * mean.value, error: r * mean.error };
+}
+
+/** The density of t under a normal prior cut to the ball: sin t exp(-u^2/2s^2) P(chi^2_{d-1} <= (R^2 - u^2)/s^2). */
+function normalBall(k, d) {
+  const chi2 = logChi2(d - 1);
+  return (t) => Math.log(Math.sin(t)) + chi2((k * Math.sin(t)) ** 2) - (k * Math.cos(t)) ** 2 / 2;
+}
+
+/**
+ * psi(u) = E[clip(factor u + e, -R, R)], what the other half predicts on average, its noise e of scale s along x. With
+ * F the law of e at s = 1 and K(z) the integral of F - 1/2 from 0 to z it is s [K((R + m)/s) - K((R - m)/s)].
+ */
+function clippedCurve(R, d, factor, s) {
+  if (!(s > 0)) return (u) => clip(factor * u, R);
+  const K = antiderivative(d);
+  return (u) => s * (K((R + factor * u) / s) - K((R - factor * u) / s));
+}
+
+/** K, from e = sqrt(tau) Z, Z normal and tau/2 ~ Gamma((d+1)/2): the trapezoidal rule in log tau. */
+function antiderivative(d) {
+  const a = (d + 1) / 2;
+  const start = Math.log(2 * a) - 42 / a - 9 / Math.sqrt(a);
+  const end = Math.log(2 * (a + 50 + 10 * Math.sqrt(a)));
+  const step = Math.min(0.2, 0.5 / Math.sqrt(a));
+  const nodes = [];
+  for (let i = 0; start + i * step < end; i++) {
+    const tau = Math.exp(start + i * step);
+    nodes.push([Math.sqrt(tau), Math.exp(a * Math.log(tau / (2 * a)) - (tau - 2 * a) / 2)]);
+  }
+  const mass = sum(nodes, ([, weight]) => weight);
+  const far = 40 + 9 * Math.sqrt(d + 1);
+  const half = sum(nodes, ([root, weight]) => root * weight) / mass / Math.sqrt(2 * Math.PI);
+  return (z) => {
+    const size = Math.abs(z);
+    if (size > far) return size / 2 - half;
+    return sum(nodes, ([root, weight]) => root * weight * kappa(size / root)) / mass;
+  };
+}
+
+/** K for the normal law. */
+function kappa(x) {
+  return (x * erf(x / Math.SQRT2)) / 2 + Math.expm1((-x * x) / 2) / Math.sqrt(2 * Math.PI);
+}
+
+// 4. The payment --------------------------------------------------------------------------------------------------
+
+function pay({ rule, a, b }, R, clipped, p, q) {
+  const linear = rule === "brier" ? 1 : 0;
+  let exact = a + b * (2.0 * p * q - q * q - linear * p);
+  if (clipped) exact = Math.min(Math.max(exact, 0), a + b * (linear * R + R ** 2));
+  return Math.floor(exact * STEPS) / STEPS;
+}
+
+// Mathematics -----------------------------------------------------------------------------------------------------
+
+function dot(a, b) {
+  let total = 0;
+  for (let i = 0; i < a.length; i++) total += a[i] * b[i];
+  return total;
+}
+
+function sum(items, value) {
+  let total = 0;
+  for (const item of items) total += value(item);
+  return total;
+}
+
+function clip(value, limit) {
+  return Math.min(Math.max(value, -limit), limit);
+}
+
+/** The error function: a series of positive terms. */
+export function erf(x) {
+  if (Math.abs(x) > 6) return Math.sign(x);
+  let term = x;
+  let total = x;
+  for (let n = 1; Math.abs(term) > 1e-18 * Math.abs(total); n++) {
+    term *= (2 * x * x) / (2 * n + 1);
+    total += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * total;
+}
+
+/** log P(chi^2_k <= x) as a function of x; 0 for k = 0. P(a, h) = h^a e^-h / Gamma(a+1) (1 + h/(a+1) + ...). */
+function logChi2(k) {
+  if (k === 0) return () => 0;
+  const a = k / 2;
+  let logGamma = k % 2 ? Math.log(Math.sqrt(Math.PI)) : 0;
+  for (let factor = a; factor > 0; factor--) logGamma += Math.log(factor);
+  return (x) => {
+    const h = x / 2;
+    if (h > a + 40 + 10 * Math.sqrt(a)) return 0;
+    let term = 1;
+    let total = 1;
+    for (let n = 1; term > 1e-18 * total; n++) {
+      term *= h / (a + n);
+      total += term;
+    }
+    return a * Math.log(h) - h - logGamma + Math.log(total);
+  };
+}
+
+/** Nodes and weights of Gauss and Legendre on [-1, 1], 16 of them, by Newton's method. */
+const GAUSS = Array.from({ length: 16 }, (_, i) => {
+  const n = 16;
+  let x = Math.cos((Math.PI * (i + 0.75)) / (n + 0.5));
+  let slope = 1;
+  for (let round = 0; round < 8; round++) {
+    let [before, now] = [1, x];
+    for (let k = 2; k <= n; k++) [before, now] = [now, ((2 * k - 1) * x * now - (k - 1) * before) / k];
+    slope = (n * (x * now - before)) / (x * x - 1);
+    x -= now / slope;
+  }
+  return [x, 2 / ((1 - x * x) * slope * slope)];
+});
+
+/** E[value] under a density given by its logarithm: where it is not negligible, with twice the panels until it stays. */
+function expectation(low, high, logWeight, value, unit) {
+  for (let round = 0; round < 3; round++) [low, high] = narrowed(low, high, logWeight);
+  let last = Infinity;
+  let change = Infinity;
+  for (let panels = 8; panels <= 8192; panels *= 2) {
+    const next = composite(low, high, panels, logWeight, value);
+    const before = change;
+    change = Math.abs(next - last);
+    last = next;
+    if (change <= 1e-13 * unit || (change <= 1e-12 * unit && before <= 1e-12 * unit)) break;
+  }
+  return { value: last, error: change };
+}
+
+/** The part of an interval outside of which the density is below e^-50 of its largest value. */
+function narrowed(low, high, logWeight) {
+  const cells = 1000;
+  const width = (high - low) / cells;
+  const logs = Array.from({ length: cells }, (_, i) => logWeight(low + (i + 0.5) * width));
+  const most = Math.max(...logs);
+  const first = logs.findIndex((log) => log > most - 50);
+  const end = logs.findLastIndex((log) => log > most - 50);
+  return [first ? low + (first - 1) * width : low, end < cells - 1 ? low + (end + 2) * width : high];
+}
+
+function composite(low, high, panels, logWeight, value) {
+  const half = (high - low) / (2 * panels);
+  const points = [];
+  for (let k = 0; k < panels; k++) {
+    for (const [node, weight] of GAUSS) {
+      const t = low + (2 * k + 1 + node) * half;
+      points.push([t, weight, logWeight(t)]);
+    }
+  }
+  const most = points.reduce((best, [, , log]) => Math.max(best, log), -Infinity);
+  let mass = 0;
+  let total = 0;
+  for (const [t, weight, log] of points) {
+    const w = weight * Math.exp(log - most);
+    if (w < 1e-25) continue;
+    mass += w;
+    total += w * value(t);
+  }
+  return total / mass;
+}
