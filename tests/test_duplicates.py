@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import gc
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from truthful import kernels
 from truthful.errors import InputError
 from truthful.groups import player_hashes
 from truthful.intake.duplicates import Duplicates, Repeats, find_duplicates
@@ -60,29 +61,36 @@ def test_a_million_hashes_with_three_planted_repeats_give_exactly_those(tmp_path
         for part in np.array_split(np.concatenate([hashes, planted, planted[:1]]), 37):
             duplicates.add(part)
         assert duplicates.repeated().tolist() == sorted(planted.tolist())
-        assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == 8 * (10**6 + 4)
 
 
-def test_partition_files_are_private_and_removed_when_the_block_ends(tmp_path: Path) -> None:
+@given(
+    values=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**56), max_size=40), bits=st.integers(1, 9)
+)
+def test_parts_hold_the_hashes_that_begin_alike_in_their_order(values: list[int], bits: int) -> None:
+    hashes = np.array(values, dtype=np.uint64)
+    ordered = np.empty_like(hashes)
+    starts = kernels.parted(hashes, bits, ordered)
+    assert (starts[0], starts[-1], len(starts)) == (0, len(values), 2**bits + 1)
+    for number in range(2**bits):
+        part = ordered[starts[number] : starts[number + 1]].tolist()
+        assert part == [value for value in values if value >> (64 - bits) == number]
+
+
+def test_hashes_that_all_begin_alike_are_one_part() -> None:
+    hashes = np.arange(5_000, dtype=np.uint64)
+    for threshold in (1, 10**6):
+        with Duplicates(in_memory=threshold) as duplicates:
+            for part in (hashes, hashes[4_000:] + np.uint64(999), NO_HASHES):
+                duplicates.add(part)
+            assert duplicates.repeated().tolist() == [4_999]
+
+
+def test_spilled_hashes_lie_in_a_file_that_has_no_name(tmp_path: Path) -> None:
     with Duplicates(tmp_path, in_memory=1) as duplicates:
         duplicates.add(np.arange(10, dtype=np.uint64))
-        (directory,) = tmp_path.iterdir()
-        assert directory.stat().st_mode & 0o077 == 0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_partition_files_are_removed_when_nobody_holds_them(tmp_path: Path) -> None:
-    duplicates = Duplicates(tmp_path, in_memory=1)
-    duplicates.add(np.arange(10, dtype=np.uint64))
-    del duplicates
-    gc.collect()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_is_written_below_the_threshold(tmp_path: Path) -> None:
-    with Duplicates(tmp_path, in_memory=10) as duplicates:
-        duplicates.add(np.arange(10, dtype=np.uint64))
         assert list(tmp_path.iterdir()) == []
+        opened = (os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink())
+        assert sum(str(tmp_path) in name for name in opened) == 1
 
 
 def test_nobody_is_repeated_where_nobody_is() -> None:

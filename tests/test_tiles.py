@@ -34,13 +34,13 @@ def halves_of(study: Study, values: dict[str, Any], groups: Any) -> Any:
     return tally.halves
 
 
-def peers_of(rng: np.random.Generator, d: int, isotropic: bool) -> tuple[Floats, Floats, Floats, float]:
+def peers_of(rng: np.random.Generator, d: int, isotropic: bool) -> kernels.Peers:
     spreads = np.zeros((0, d, d)) if isotropic else rng.normal(size=(2, d, d))
     scales = np.array([(0.1, 0.01, 0.5), (0.2, 0.02, 0.6)])
-    return rng.normal(size=(2, d)), spreads, scales, 0.5
+    return kernels.Peers(rng.normal(size=(2, d)), spreads, scales, 0.5)
 
 
-def plain_predictions(kx: Floats, groups: Any, peers: tuple[Floats, Floats, Floats, float]) -> Any:
+def plain_predictions(kx: Floats, groups: Any, peers: kernels.Peers) -> Any:
     """One player at a time, in Python."""
     thetas, spreads, scales, reach = peers
     found = []
@@ -74,7 +74,7 @@ def test_tiles_give_the_bits_of_their_plain_twins(data: st.DataObject) -> None:
             (r, p, noise), plain_predictions(kx, groups, peers), rtol=1e-13, atol=1e-300
         )
         out = np.empty((3, len(groups)))
-        kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, *peers, *out)
+        kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, peers, *out)
         np.testing.assert_array_equal(out, (r, p, noise))
 
 

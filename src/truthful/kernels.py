@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -24,13 +24,45 @@ from truthful.check import Floats
 
 Columns = Floats  # (d, n)
 Groups = npt.NDArray[np.uint8]
+Hashes = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
 
 GRID = 2**20  # steps of the grid in a unit
 PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
-TILE = 2_048  # rows: with ten features 180 kB
-NUMBER, LEVEL = 0, 1  # kinds of columns
+LARGEST = float(np.finfo(np.float64).max)
+TILE = 1_024  # rows: with ten features 90 kB
 BLOCK = 512  # players of whom a few numbers each fit the nearest cache
+
+
+class Codes(NamedTuple):
+    """What loops know of a study: its columns, features first, then the response; and what is the same for all.
+
+    A column has so many levels, or 0 if it holds numbers; these are coded as (2v − low − high)·factor, maps having the
+    three, and must lie within `ranges`. `weights` is the centre of the prior, `unit` what a level is coded as and
+    `limit` the largest response on the grid.
+    """
+
+    levels: Integers
+    maps: Floats
+    ranges: Floats
+    weights: Floats
+    unit: float
+    intercept: bool
+    limit: float
+
+
+class Peers(NamedTuple):
+    """What loops know of the halves: estimates, spreads and scales of their noise, and how far predictions reach.
+
+    The noise of half j is spreads[j] @ v with v of scales[j, 0], and so along any x of a scale between scales[j, 1] and
+    scales[j, 2]; spreads are left out if those are the same for each half.
+    """
+
+    thetas: Floats
+    spreads: Floats
+    scales: Floats
+    reach: float
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -120,31 +152,20 @@ def stretched(columns: Columns, spread: Floats, out: Floats) -> None:
 
 @each
 def peer_predictions(
-    columns: Columns,
-    unit: float,
-    groups: Groups,
-    thetas: Floats,
-    spreads: Floats,
-    scales: Floats,
-    reach: float,
-    r: Floats,
-    p: Floats,
-    noise: Floats,
+    columns: Columns, unit: float, groups: Groups, peers: Peers, r: Floats, p: Floats, noise: Floats
 ) -> None:
     """What the other half says of every player: ‖x‖, x·θ̂ within ±reach·‖x‖, and the scale of its noise along x.
 
-    x is the columns times the unit, a power of two; the half of a player is thetas[1 − group]. Its noise is spread @ v
-    with v of scales[…, 0], and so of a scale between scales[…, 1] and scales[…, 2] along any x; spreads are left out if
-    those are the same for each half.
+    x is the columns times the unit, a power of two; the half of a player is thetas[1 − group].
     """
     squares, first, second = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    most_0, most_1 = scales[0, 2], scales[1, 2]
+    most_0, most_1 = peers.scales[0, 2], peers.scales[1, 2]
     for start in range(0, len(r), BLOCK):
         rows = min(BLOCK, len(r) - start)
         group = groups[start : start + rows]
         squares[:], first[:], second[:] = 0.0, 0.0, 0.0
         for a in range(len(columns)):
-            theta_0, theta_1, x = thetas[0, a], thetas[1, a], columns[a, start : start + rows]
+            theta_0, theta_1, x = peers.thetas[0, a], peers.thetas[1, a], columns[a, start : start + rows]
             for i in range(rows):
                 squares[i] += x[i] * x[i]
                 first[i] += x[i] * theta_0
@@ -152,43 +173,28 @@ def peer_predictions(
         for i in range(rows):
             squares[i] = math.sqrt(squares[i])
             length = squares[i] * unit
-            limit = reach * length
+            limit = peers.reach * length
             predicted = (second[i] if group[i] == 0 else first[i]) * unit
             r[start + i] = length
             p[start + i] = min(max(predicted, -limit), limit)
             noise[start + i] = most_1 if group[i] == 0 else most_0
-        if len(spreads):
-            block = columns[:, start : start + rows].copy()
-            _noise(
-                block,
-                group,
-                spreads,
-                scales,
-                squares,
-                first[:rows],
-                second[:rows],
-                noise[start : start + rows],
-            )
+        if len(peers.spreads):
+            block, part = columns[:, start : start + rows].copy(), noise[start : start + rows]
+            _noise(block, group, peers, squares, first[:rows], second[:rows], part)
 
 
 @each
 def _noise(
-    columns: Columns,
-    groups: Groups,
-    spreads: Floats,
-    scales: Floats,
-    r: Floats,
-    first: Floats,
-    second: Floats,
-    noise: Floats,
+    columns: Columns, groups: Groups, peers: Peers, r: Floats, first: Floats, second: Floats, noise: Floats
 ) -> None:
     """The scale of noise along x, of the half that each player is not in."""
-    stretched(columns, spreads[0], first)
-    stretched(columns, spreads[1], second)
+    stretched(columns, peers.spreads[0], first)
+    stretched(columns, peers.spreads[1], second)
     for i in range(len(noise)):
         peer = 1 - groups[i]
-        along = scales[peer, 0] * (second[i] if peer == 1 else first[i]) / (r[i] if r[i] > 0 else 1.0)
-        noise[i] = min(max(along, scales[peer, 1]), scales[peer, 2])
+        scale, least, most = peers.scales[peer, 0], peers.scales[peer, 1], peers.scales[peer, 2]
+        along = scale * (second[i] if peer == 1 else first[i]) / (r[i] if r[i] > 0 else 1.0)
+        noise[i] = min(max(along, least), most)
 
 
 @each
@@ -282,6 +288,21 @@ def total_steps(payments: Floats, steps: float) -> tuple[np.int64, np.int64]:
     return high, low
 
 
+@each
+def parted(hashes: Hashes, bits: int, out: Hashes) -> Integers:
+    """The hashes ordered by their top bits alone; gives where each part begins, and where the last one ends."""
+    shift, places = np.uint64(64 - bits), np.zeros(2**bits + 1, np.int64)
+    for i in range(len(hashes)):
+        places[np.int64(hashes[i] >> shift) + 1] += 1
+    starts = np.cumsum(places)
+    places[:] = starts
+    for i in range(len(hashes)):
+        part = np.int64(hashes[i] >> shift)
+        out[places[part]] = hashes[i]
+        places[part] += 1
+    return starts
+
+
 @intrinsic
 def _floats_at(typing_context, address):  # type: ignore[no-untyped-def]
     return types.CPointer(types.float64)(types.int64), _cast
@@ -300,8 +321,7 @@ def _cast(context, builder, signature, arguments):  # type: ignore[no-untyped-de
 def _put(x: Floats, weight: float, k: Floats, squares: Floats, centre: Floats) -> None:
     """One feature of a tile on the grid."""
     for i in range(len(x)):
-        k[i] = math.copysign(np.floor(abs(x[i] * GRID)), x[i])
-    for i in range(len(x)):
+        k[i] = np.trunc(x[i] * GRID)
         squares[i] += k[i] * k[i]
     if weight != 0:
         for i in range(len(x)):
@@ -309,70 +329,55 @@ def _put(x: Floats, weight: float, k: Floats, squares: Floats, centre: Floats) -
 
 
 @each
-def _tile(
-    addresses: Integers,
-    kinds: Integers,
-    maps: Floats,
-    weights: Floats,
-    unit: float,
-    intercept: bool,
-    limit: float,
-    start: int,
-    k: Floats,
-    work: Floats,
-) -> bool:
-    """Rows from `start` on, as many as k has, on the grid: features, then the response. False if ‖x‖ > 1."""
-    rows, row = k.shape[1], 0
+def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, work: Floats) -> bool:
+    """Rows from `start` on, as many as k has, on the grid: features, then the response.
+
+    False if a value lies outside of its range, is no number or no level, or if ‖x‖ > 1.
+    """
+    rows, row, outside = k.shape[1], 0, 0
     x, squares, centre = work[0, :rows], work[1, :rows], work[2, :rows]
     squares[:], centre[:] = 0.0, 0.0
-    if intercept:
-        x[:] = unit
-        _put(x, weights[0], k[0], squares, centre)
+    if codes.intercept:
+        x[:] = codes.unit
+        _put(x, codes.weights[0], k[0], squares, centre)
         row = 1
-    for column in range(len(kinds)):
-        low, high, factor = maps[column, 0], maps[column, 1], maps[column, 2]
-        if kinds[column, 0] == NUMBER:
+    for column in range(len(addresses)):
+        least, most = codes.ranges[column, 0], codes.ranges[column, 1]
+        if codes.levels[column] == 0:
+            low, high, factor = codes.maps[column, 0], codes.maps[column, 1], codes.maps[column, 2]
             values = numba.carray(_floats_at(addresses[column]), start + rows)[start:]
             for i in range(rows):
                 x[i] = (2.0 * values[i] - low - high) * factor
-            if column < len(kinds) - 1:
-                _put(x, weights[row], k[row], squares, centre)
+                outside += not ((values[i] >= least) & (values[i] <= most))
+            if column < len(addresses) - 1:
+                _put(x, codes.weights[row], k[row], squares, centre)
                 row += 1
         else:
             places = numba.carray(_integers_at(addresses[column]), start + rows)[start:]
-            last = kinds[column, 1] - 1
+            last = codes.levels[column] - 1
+            for i in range(rows):
+                outside += not ((places[i] >= 0) & (places[i] <= last))
             for level in range(last):
                 for i in range(rows):
-                    x[i] = unit if places[i] == level else (-unit if places[i] == last else 0.0)
-                _put(x, weights[row], k[row], squares, centre)
+                    x[i] = codes.unit if places[i] == level else (-codes.unit if places[i] == last else 0.0)
+                _put(x, codes.weights[row], k[row], squares, centre)
                 row += 1
-    outside = 0
     for i in range(rows):
-        y = x[i] - centre[i]
-        k[row, i] = math.copysign(min(np.floor(abs(y * GRID)), limit), y)
+        y = np.trunc((x[i] - centre[i]) * GRID)
+        k[row, i] = min(max(y, -codes.limit), codes.limit)
         outside += squares[i] > PRODUCT
     return outside == 0
 
 
 @each
-def add_tiles(
-    addresses: Integers,
-    kinds: Integers,
-    maps: Floats,
-    weights: Floats,
-    unit: float,
-    intercept: bool,
-    limit: float,
-    groups: Groups,
-    panel: int,
-    sums: Integers,
-) -> bool:
-    d, n = len(weights), len(groups)
+def add_tiles(addresses: Integers, codes: Codes, groups: Groups, panel: int, sums: Integers) -> bool:
+    """Adds what `add_products` does of the records whose columns are at these addresses; False as `_tile` has it."""
+    d, n = len(codes.weights), len(groups)
     memory, work = np.empty((d + 1) * TILE), np.empty((3, TILE))
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
         k = memory[: (d + 1) * rows].reshape((d + 1, rows))
-        if not _tile(addresses, kinds, maps, weights, unit, intercept, limit, start, k, work):
+        if not _tile(addresses, codes, start, k, work):
             return False
         add_products(k[:d], k[d], groups[start : start + rows], panel, sums)
     return True
@@ -381,32 +386,23 @@ def add_tiles(
 @each
 def predict_tiles(
     addresses: Integers,
-    kinds: Integers,
-    maps: Floats,
-    weights: Floats,
-    unit: float,
-    intercept: bool,
-    limit: float,
+    codes: Codes,
     groups: Groups,
-    thetas: Floats,
-    spreads: Floats,
-    scales: Floats,
-    reach: float,
+    peers: Peers,
     r: Floats,
     y: Floats,
     p: Floats,
     noise: Floats,
 ) -> bool:
-    d, n = len(weights), len(groups)
+    """What `peer_predictions` has of the records whose columns are at these addresses, and y; False likewise."""
+    d, n = len(codes.weights), len(groups)
     memory, work = np.empty((d + 1) * TILE), np.empty((3, TILE))
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
         part = slice(start, start + rows)
         k = memory[: (d + 1) * rows].reshape((d + 1, rows))
-        if not _tile(addresses, kinds, maps, weights, unit, intercept, limit, start, k, work):
+        if not _tile(addresses, codes, start, k, work):
             return False
-        peer_predictions(
-            k[:d], 1 / GRID, groups[part], thetas, spreads, scales, reach, r[part], p[part], noise[part]
-        )
+        peer_predictions(k[:d], 1 / GRID, groups[part], peers, r[part], p[part], noise[part])
         y[part] = k[d] / GRID
     return True

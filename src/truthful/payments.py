@@ -40,7 +40,7 @@ class Paymaster:
     def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """(p, q): what each player's peers predict of her, and what her own report says they will."""
         r, p, noise = np.empty(len(ky)), np.empty(len(ky)), np.empty(len(ky))
-        kernels.peer_predictions(_columns(kx), 1 / GRID, groups, *self.peers, r, p, noise)
+        kernels.peer_predictions(_columns(kx), 1 / GRID, groups, self.peers, r, p, noise)
         return p, self.own_predictions(r, ky / GRID, noise, groups)
 
     def own_predictions(self, r: Floats, y: Floats, noise: Floats, groups: Groups) -> Floats:
@@ -55,12 +55,12 @@ class Paymaster:
         return q
 
     @cached_property
-    def peers(self) -> tuple[Floats, Floats, Floats, float]:
-        """What the kernel knows of the two halves: estimates, spreads (if they matter), scales of noise, and reach."""
+    def peers(self) -> kernels.Peers:
+        """What the kernel knows of the two halves."""
         halves, d = self.estimates.peers, self.beliefs.dimension
         ranges = [noise_range(peer) for peer in halves]
         isotropic = all(low == high for low, high in ranges)
-        return (
+        return kernels.Peers(
             np.array([peer.theta for peer in halves]),
             np.zeros((0, d, d)) if isotropic else np.array([peer.spread for peer in halves]),
             np.array([(peer.scale, *ends) for peer, ends in zip(halves, ranges, strict=True)]),

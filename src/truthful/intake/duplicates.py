@@ -1,17 +1,15 @@
 """Players who appear twice, found without holding the players in memory.
 
-One pass collects a 64-bit keyed hash of every id. Hashes that repeat are found by sorting: in memory or, past
-a threshold, in partition files split by the top bits of the hash. Equal ids have equal hashes, so no repeat
-is missed; different ids may share one (among n players with probability below n²/2⁶⁵), so a second look at
-the source compares the ids themselves. That look is taken only if some hash repeats.
+One pass collects a 64-bit keyed hash of every id, those of a piece parted by their top bits: in memory or, past a
+threshold, in a file. Hashes that repeat are in one part, which is looked through on its own. Equal ids have equal
+hashes, so no repeat is missed; different ids may share one (among n players with probability below n²/2⁶⁵), so a
+second look at the source compares the ids themselves. That look is taken only if some hash repeats.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from truthful import check
+from truthful import check, kernels
 from truthful.groups import player_hashes
 from truthful.intake.columns import missing_text, player_ids
 
@@ -32,7 +30,7 @@ T = TypeVar("T")
 
 NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
 IN_MEMORY = 2_000_000  # hashes, 16 MB
-PARTITION_BITS = 8  # 256 files: a billion hashes make files of 32 MB
+PART_BITS = 8  # 256 parts: of a billion hashes each has 32 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,34 +56,36 @@ class Duplicates:
     def __init__(self, directory: Path | None = None, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = check.integer("in_memory", in_memory)
         self._directory = directory
-        self._held: list[Hashes] = []
+        self._held: list[Hashes] = []  # pieces, each ordered by parts
         self._held_count = 0
-        self._spill: Path | None = None
+        self._starts: list[Rows] = []  # of the parts of every piece, among all hashes
+        self._file: Any = None
 
     def task(self, gather: T) -> T:
         return gather
 
     def add(self, hashes: Hashes) -> None:
-        """Take in the hashes of one piece; workers have sorted them already."""
-        self._held.append(hashes if (hashes[1:] >= hashes[:-1]).all() else np.sort(hashes))
+        """Take in the hashes of one piece."""
+        ordered, before = np.empty_like(hashes), self._starts[-1][-1] if self._starts else 0
+        starts = kernels.parted(hashes, PART_BITS, ordered)
+        self._starts.append(starts + before)
+        self._held.append(ordered)
         self._held_count += len(hashes)
         if self._held_count > self._in_memory:
-            self._spill_held()
+            self._spill()
 
     def repeated(self) -> Hashes:
         """The hashes that came more than once, each once, ascending."""
-        if self._spill is None:
-            return repeated_in(_merged(self._held))
-        self._spill_held()
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            return np.concatenate(list(pool.map(_repeated_on_disk, sorted(self._spill.iterdir()))))
+            found = pool.map(lambda part: repeated_in(self._part(part)), range(2**PART_BITS))
+            return np.concatenate(list(found))
 
     def close(self) -> None:
-        """Forget the hashes and remove the partition files."""
-        self._held, self._held_count = [], 0
-        if self._spill is not None:
-            self._remove()
-            self._spill = None
+        """Forget the hashes and remove the file."""
+        self._held, self._held_count, self._starts = [], 0, []
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def __enter__(self) -> Duplicates:
         return self
@@ -95,33 +95,36 @@ class Duplicates:
     ) -> None:
         self.close()
 
-    def _spill_held(self) -> None:
-        if self._spill is None:
-            self._spill = Path(tempfile.mkdtemp(prefix="truthful-", dir=self._directory))
-            self._remove = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
-        tops = np.arange(1, 2**PARTITION_BITS, dtype=np.uint64) << np.uint64(64 - PARTITION_BITS)
-        runs = [np.split(run, np.searchsorted(run, tops)) for run in self._held]
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = _unnamed(self._directory)
+        for ordered in self._held:
+            ordered.tofile(self._file)
         self._held, self._held_count = [], 0
-        for number, parts in enumerate(zip(*runs, strict=True)):
-            with open(self._spill / f"{number:03d}", "ab") as file:
-                np.concatenate([NOTHING, *parts]).tofile(file)
+
+    def _part(self, part: int) -> Hashes:
+        """The hashes that begin with these bits."""
+        spilled = len(self._starts) - len(self._held)
+        runs = [NOTHING]
+        for piece, starts in enumerate(self._starts):
+            start, end = starts[part], starts[part + 1]
+            if piece < spilled:
+                data = os.pread(self._file.fileno(), 8 * (end - start), 8 * start)
+                runs.append(np.frombuffer(data, dtype=np.uint64))
+            else:
+                runs.append(self._held[piece - spilled][start - starts[0] : end - starts[0]])
+        return np.concatenate(runs)
 
 
-def _merged(runs: list[Hashes]) -> Hashes:
-    hashes = np.concatenate([NOTHING, *runs])
+def _unnamed(directory: Path | None) -> Any:
+    """A file that nobody else can open, and that is gone when it is closed."""
+    return tempfile.TemporaryFile(prefix="truthful-", dir=directory, buffering=0)
+
+
+def repeated_in(hashes: Hashes) -> Hashes:
+    """The hashes that come more than once, each once, ascending. They are sorted in place."""
     hashes.sort()
-    return hashes
-
-
-def _repeated_on_disk(path: Path) -> Hashes:
-    hashes = np.fromfile(path, dtype=np.uint64)
-    hashes.sort()
-    return repeated_in(hashes)
-
-
-def repeated_in(ascending: Hashes) -> Hashes:
-    """The hashes that come more than once among sorted ones, each once."""
-    return np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
+    return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
 
 
 def find_duplicates(batches: Iterable[Any], key: bytes, repeated: Hashes) -> Repeats:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -41,18 +42,23 @@ class Checked:
     """The good records of one batch.
 
     `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
-    `players`, `records` and `values` have one row for each good record. `records` holds the features and the response
-    in raw units, numbers as float64 and levels as text, as they are used; `values` has the places of levels instead of
-    their text. `clipped` counts the numbers moved to an end of their range.
+    `players` and `values` have one row for each good record; these are numbers in raw units, as float64, and the places
+    of levels. `clipped` counts the numbers moved to an end of their range.
     """
 
     study: Study
     first_row: int
     everyone: Any
     players: Any
-    records: Any
     values: Values
-    clipped: int
+    clipped: int = 0
+
+    @property
+    def records(self) -> Any:
+        """Features and response as they are used: numbers in raw units, levels as text."""
+        rules = rules_of(self.study)
+        arrays = [rule.raw(self.values[rule.name]) for rule in rules]
+        return pa.RecordBatch.from_arrays(arrays, names=[rule.name for rule in rules])
 
     @property
     def kx(self) -> Floats:
@@ -123,16 +129,27 @@ class Intake:
 
     def batches(self, piece: Piece) -> Iterator[Checked]:
         """The good records of a piece."""
-        first_row = piece.first_row
-        for batch in piece.batches():
+        for first_row, batch in piece.numbered():
             yield self.check(batch, first_row)
-            first_row += batch.num_rows
+
+    def glance(self, batch: Any, first_row: int) -> Checked | None:
+        """The batch if nothing can be wrong with it but single values, which nobody looked at; else None.
+
+        Who uses the values sees whether they are what the rules ask for; if they are not, the batch needs `check`.
+        """
+        ids, values = player_ids(batch.column(PLAYER)), self._values(batch)
+        if player_faults(PLAYER, missing_text(ids), first_row, self._repeats):
+            return None
+        if any(ball.faults(values) for ball in self._ball_rules):
+            return None
+        return Checked(self._study, first_row, ids, ids, values)
 
     def check(self, batch: Any, first_row: int) -> Checked:
         """Check one batch, whose first record is number `first_row` of the source, counted from 1."""
         ids = player_ids(batch.column(PLAYER))
         missing = missing_text(ids)
-        values, faults = self._read(batch)
+        values = self._values(batch)
+        faults = self._faults(batch, values)
         clipped = 0
         if self.on_bad == "clip":
             values = self._clip(values)
@@ -145,7 +162,7 @@ class Intake:
         if bad.any():
             ids = ids.filter(pa.array(~bad))
             values = {name: column[~bad] for name, column in values.items()}
-        return Checked(self._study, first_row, everyone, ids, self._raw(values), values, clipped)
+        return Checked(self._study, first_row, everyone, ids, values, clipped)
 
     def finish(self) -> Counts:
         """The account of the pass, or BadReports if there are faults that were not to be dropped."""
@@ -156,21 +173,15 @@ class Intake:
         bad = {str(kind): number for kind, number in found.counts.items() if number}
         return Counts(found.all_records, kept, found.clipped, bad, self._ignored)
 
-    def _read(self, batch: Any) -> tuple[Values, list[Fault]]:
-        values: Values = {}
-        faults: list[Fault] = []
-        for rule in self._rules:
-            values[rule.name], found = rule.read(batch.column(rule.name))
-            faults += found
-        for ball in self._ball_rules:
-            faults += ball.faults(values)
-        return values, faults
+    def _values(self, batch: Any) -> Values:
+        return {rule.name: rule.values(batch.column(rule.name)) for rule in self._rules}
+
+    def _faults(self, batch: Any, values: Values) -> list[Fault]:
+        of_columns = (rule.faults(batch.column(rule.name), values[rule.name]) for rule in self._rules)
+        of_vectors = (ball.faults(values) for ball in self._ball_rules)
+        return list(chain.from_iterable([*of_columns, *of_vectors]))
 
     def _clip(self, values: Values) -> Values:
         for ball in self._ball_rules:
             values = ball.clip(values)
         return {rule.name: rule.clip(values[rule.name]) for rule in self._rules}
-
-    def _raw(self, values: Values) -> Any:
-        arrays = [rule.raw(values[rule.name]) for rule in self._rules]
-        return pa.RecordBatch.from_arrays(arrays, names=[rule.name for rule in self._rules])

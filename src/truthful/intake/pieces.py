@@ -87,6 +87,13 @@ class Piece:
             for start in range(0, table.num_rows, SLICE_ROWS):
                 yield table.slice(start, SLICE_ROWS)
 
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """The batches, each with the number of its first row."""
+        row = self.first_row
+        for batch in self.batches():
+            yield row, batch
+            row += batch.num_rows
+
 
 def split(rows: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
     """Neighbouring row groups, given by their sizes, as many together as have at most so many rows."""

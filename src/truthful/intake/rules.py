@@ -15,10 +15,10 @@ from truthful.check import Floats
 from truthful.intake.columns import level_places, level_text, missing_number, missing_text, numbers
 from truthful.intake.duplicates import Repeats
 from truthful.intake.records import Bad, Fault, Mask, Player, owner, quoted, shown
+from truthful.kernels import LARGEST
 from truthful.study import Study
 from truthful.study.features import AsGiven, Column, Levels
 
-LARGEST = float(np.finfo(np.float64).max)
 NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere
 LEVELS_SHOWN = 8
 
@@ -35,13 +35,16 @@ class NumberRule:
     low: float = -LARGEST
     high: float = LARGEST
 
-    def read(self, column: Any) -> tuple[Floats, list[Fault]]:
-        """The values, NaN where there is none, and the faults."""
-        values = np.ascontiguousarray(numbers(column))
+    def values(self, column: Any) -> Floats:
+        """The values, NaN where there is none."""
+        return np.ascontiguousarray(numbers(column))
+
+    def faults(self, column: Any, values: Floats) -> list[Fault]:
+        """What is wrong with the values of the column."""
         if kernels.within(values, float(self.low), float(self.high)):
-            return values, []
+            return []
         inside = (values >= self.low) & (values <= self.high)  # neither NaN nor infinity is inside
-        return values, self._faults(column, values, inside)
+        return self._faults(column, values, inside)
 
     def clip(self, values: Floats) -> Floats:
         """The values moved into the range."""
@@ -83,12 +86,14 @@ class LevelRule:
     name: str
     levels: tuple[str, ...]
 
-    def read(self, column: Any) -> tuple[Places, list[Fault]]:
-        """The place of each value among the levels, -1 where it is none of them, and the faults."""
-        text = level_text(column)
-        places = level_places(text, self.levels)
+    def values(self, column: Any) -> Places:
+        """The place of each value among the levels, -1 where it is none of them."""
+        return level_places(level_text(column), self.levels)
+
+    def faults(self, column: Any, places: Places) -> list[Fault]:
+        """What is wrong with the values of the column."""
         known = places >= 0
-        return places, [] if known.all() else self._faults(text, known)
+        return [] if known.all() else self._faults(level_text(column), known)
 
     def clip(self, places: Places) -> Places:
         """Levels have no range; nothing is moved."""

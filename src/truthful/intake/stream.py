@@ -73,6 +73,11 @@ class Reports:
         """Whether pieces can be sent to other processes without the rows themselves."""
         return isinstance(self._source, ParquetFiles)
 
+    @property
+    def rows_in_memory(self) -> int:
+        """How many of the reports are held whole: all of a table, none of a file."""
+        return self._source.rows if isinstance(self._source, Tables) else 0
+
     def batches(self) -> Iterator[Any]:
         """One pass over the reports."""
         rows = 0

@@ -1,8 +1,9 @@
-"""From checked columns straight to what is made of them, compiled: no array is as long as a batch that need not be.
+"""From columns straight to what is made of them, compiled: no array is as long as a batch that need not be.
 
 Rows are put on the grid a tile at a time, to the bit as `Study.normalise`, `normalise_response` and the grid of
 `truthful.moments` have it, and used while they are in a near cache: for the moments of the halves in the first pass,
-for the peers' predictions in the second.
+for the peers' predictions in the second. That a value lies in its range is seen on the way; if one does not, or if some
+‖x‖ > 1, the batch is left as it was, for rules that look closer.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ import numpy.typing as npt
 from truthful import kernels
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.kernels import LEVEL, NUMBER
+from truthful.kernels import LARGEST, Codes, Peers
 from truthful.moments import Groups, Tally, exact_rows, response_limit
 from truthful.study import Study
-from truthful.study.features import AsGiven, Levels
+from truthful.study.features import AsGiven, Column, Levels
 
 Integers = npt.NDArray[np.int64]
-Peers = tuple[Floats, Floats, Floats, float]  # the halves' estimates, spreads, scales of noise, and reach
 Values = dict[str, Any]  # one array for each column: numbers, or places of levels
 
 
@@ -34,22 +34,22 @@ class Tiles:
     study: Study
 
     def add(self, values: Values, groups: Groups, tally: Tally) -> bool:
-        """Adds the records of a batch to the tally, or gives False: if one has ‖x‖ > 1 it needs a closer look."""
+        """Adds the records of a batch to the tally, or gives False: one of them needs a closer look."""
         panel, block = exact_rows(self.limit)
         if len(groups) > block:
             return False
         sums = np.zeros((2, self.study.dimension + 1, self.study.dimension + 1), dtype=np.int64)
         columns = self._held(values, len(groups))
-        done = kernels.add_tiles(_addresses(columns), *self._codes, groups, panel, sums)
+        done = kernels.add_tiles(_addresses(columns), self._codes, groups, panel, sums)
         if done:
             tally.add_sums(sums, groups, block)
         return bool(done)
 
     def predictions(self, values: Values, groups: Groups, peers: Peers) -> tuple[Floats, ...] | None:
-        """(‖x‖, y, p, noise along x) of every record of a batch, as `peer_predictions` has them; None if ‖x‖ > 1."""
+        """(‖x‖, y, p, noise along x) of every record of a batch, as `peer_predictions` has them; None likewise."""
         r, y, p, noise = np.empty((4, len(groups)))
         columns = self._held(values, len(groups))
-        done = kernels.predict_tiles(_addresses(columns), *self._codes, groups, *peers, r, y, p, noise)
+        done = kernels.predict_tiles(_addresses(columns), self._codes, groups, peers, r, y, p, noise)
         return (r, y, p, noise) if done else None
 
     @cached_property
@@ -58,31 +58,16 @@ class Tiles:
         return response_limit(self.study.beliefs.response_bound)
 
     @cached_property
-    def _codes(self) -> tuple[Integers, Floats, Floats, float, bool, float]:
-        """What the kernels know of the study.
-
-        For each column its kind and levels, and low, high and factor of (2v − low − high)·factor; the centre of the
-        prior; the unit of a level; whether there is an intercept; and the largest response.
-        """
+    def _codes(self) -> Codes:
         encoding, response = self.study.declared.encoding, self.study.response
-        kinds, maps = [], []
-        for feature in encoding.features:
-            match feature:
-                case Levels():
-                    kinds.append((LEVEL, len(feature.levels)))
-                    maps.append((0.0, 0.0, 0.0))
-                case AsGiven():
-                    kinds.append((NUMBER, 0))
-                    maps.append((0.0, 0.0, 0.5 / encoding.scale))
-                case _:
-                    kinds.append((NUMBER, 0))
-                    factor = 1.0 / ((feature.high - feature.low) * encoding.scale)
-                    maps.append((feature.low, feature.high, factor))
-        kinds.append((NUMBER, 0))
-        maps.append((response.low, response.high, self.study.half_range / (response.high - response.low)))
-        return (
-            np.array(kinds, dtype=np.int64),
+        columns = [_coded(feature, encoding.scale) for feature in encoding.features]
+        factor = self.study.half_range / (response.high - response.low)
+        columns.append((0, (response.low, response.high, factor), (response.low, response.high)))
+        levels, maps, ranges = zip(*columns, strict=True)
+        return Codes(
+            np.array(levels, dtype=np.int64),
             np.array(maps, dtype=np.float64),
+            np.array(ranges, dtype=np.float64),
             np.ascontiguousarray(self.study.centre, dtype=np.float64),
             1.0 / encoding.scale,
             encoding.intercept,
@@ -92,7 +77,7 @@ class Tiles:
     def _held(self, values: Values, rows: int) -> list[Any]:
         """The columns in the study's order, in the form that kernels may read by their addresses."""
         names = [feature.name for feature in self.study.declared.encoding.features]
-        kinds = [np.int64 if kind == LEVEL else np.float64 for kind in self._codes[0][:, 0].tolist()]
+        kinds = [np.int64 if levels else np.float64 for levels in self._codes.levels.tolist()]
         columns = [
             np.ascontiguousarray(values[name], dtype=kind)
             for name, kind in zip([*names, self.study.response.name], kinds, strict=True)
@@ -100,6 +85,18 @@ class Tiles:
         if any(column.shape != (rows,) for column in columns):
             raise InputError(f"The columns must have {rows} rows; they have {[len(c) for c in columns]}.")
         return columns
+
+
+def _coded(feature: Column, scale: float) -> tuple[int, tuple[float, float, float], tuple[float, float]]:
+    """The levels of a feature, how its numbers are coded, and between what they must lie."""
+    match feature:
+        case Levels():
+            return len(feature.levels), (0.0, 0.0, 0.0), (0.0, 0.0)
+        case AsGiven():
+            return 0, (0.0, 0.0, 0.5 / scale), (-LARGEST, LARGEST)
+        case _:
+            low, high = feature.low, feature.high
+            return 0, (low, high, 1.0 / ((high - low) * scale)), (low, high)
 
 
 def _addresses(columns: list[Any]) -> Integers:

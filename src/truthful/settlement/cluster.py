@@ -51,7 +51,7 @@ class Cluster:
         rows = (reports.rows or 0) // PIECES
         return reports.pieces(min(max(rows, LEAST_ROWS), MOST_ROWS))
 
-    def duplicates(self) -> FiledDuplicates:
+    def duplicates(self, reports: Reports) -> FiledDuplicates:
         return FiledDuplicates(self._directory / f".hashes-{secrets.token_hex(8)}", self.run)
 
     def books(self, directory: Path, kept: str) -> PartBooks:

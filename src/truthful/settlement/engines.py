@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from truthful.intake.duplicates import Duplicates
+from truthful.intake.duplicates import IN_MEMORY, Duplicates
 from truthful.intake.pieces import Piece
 from truthful.intake.stream import Reports
 from truthful.settlement.books import Books, FileBooks
@@ -28,7 +28,7 @@ class Engine(Protocol):
 
     def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]: ...  # in the order of the pieces
     def pieces(self, reports: Reports) -> Iterator[Piece]: ...
-    def duplicates(self) -> Any: ...  # Duplicates, or what does the same
+    def duplicates(self, reports: Reports) -> Any: ...  # Duplicates, or what does the same
     def books(self, directory: Path, kept: str) -> Books: ...
 
 
@@ -41,8 +41,9 @@ class Threads:
     def pieces(self, reports: Reports) -> Iterator[Piece]:
         return reports.pieces()
 
-    def duplicates(self) -> Duplicates:
-        return Duplicates()
+    def duplicates(self, reports: Reports) -> Duplicates:
+        """Reports that are in memory anyway may have their hashes there."""
+        return Duplicates(in_memory=max(IN_MEMORY, reports.rows_in_memory))
 
     def books(self, directory: Path, kept: str) -> FileBooks:
         return FileBooks(directory, kept)

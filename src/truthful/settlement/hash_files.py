@@ -58,7 +58,6 @@ class RepeatedWithin:
 
     def __call__(self, within: Range) -> Iterator[Hashes]:
         found = np.concatenate([NOTHING, *(_within(path, *map(np.uint64, within)) for path in self.paths)])
-        found.sort()
         yield repeated_in(found)
 
 

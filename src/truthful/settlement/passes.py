@@ -56,7 +56,7 @@ def gather(
     Bad records end it (or are left out, or moved into range, as `on_bad` says) before anything is drawn. Players
     with two records are found by the same pass; only if there are any is the source read again without them.
     """
-    with engine.duplicates() as duplicates:
+    with engine.duplicates(reports) as duplicates:
         first = _gather(reports, Gather(study, key, on_bad, NO_REPEATS), engine, rows_done, duplicates)
         repeated = duplicates.repeated()
     if not len(repeated):

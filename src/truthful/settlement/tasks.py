@@ -5,13 +5,12 @@ Tasks can be sent to other processes, and done again if a worker is lost: what t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from truthful import kernels
@@ -21,11 +20,13 @@ from truthful.intake import Checked, Intake
 from truthful.intake.duplicates import NOTHING, Repeats, suspects
 from truthful.intake.pieces import Piece
 from truthful.intake.records import BadRecords
-from truthful.intake.tiles import Tiles
-from truthful.moments import Moments, Tally
+from truthful.intake.tiles import Tiles, Values
+from truthful.moments import Groups, Moments, Tally
 from truthful.payments import PAYMENT_STEPS, Paymaster
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +51,17 @@ class Gather:
     repeats: Repeats
 
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
-        intake, tally = Intake(self.study, self.on_bad, repeats=self.repeats), Tally(self.study.dimension)
-        hashes, tiles = [NOTHING], Tiles(self.study)
-        for batch in intake.batches(piece):
-            hashes.append(player_hashes(batch.everyone, self.key))
-            groups = groups_of(
-                hashes[-1] if batch.players is batch.everyone else player_hashes(batch.players, self.key)
-            )
-            if not tiles.add(batch.values, groups, tally):
+        intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
+        tally, hashes = Tally(self.study.dimension), [NOTHING]
+
+        def add(values: Values, groups: Groups) -> bool:
+            return tiles.add(values, groups, tally)
+
+        for batch, everyone, groups, added in _used(intake, piece, self.key, add):
+            hashes.append(everyone)
+            if not added:
                 tally.add(*batch.on_grid(), groups)
-        wanted = NOTHING if len(self.repeats) else np.sort(np.concatenate(hashes))
-        yield Gathered(tally.halves, intake.account, wanted)
+        yield Gathered(tally.halves, intake.account, NOTHING if len(self.repeats) else np.concatenate(hashes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,20 +105,43 @@ class Pay:
 
     def __call__(self, piece: Piece) -> Iterator[tuple[Any, Paid]]:
         """Receipts, batch by batch, each with what was paid."""
-        intake, tiles, master = (
-            Intake(self.study, self.on_bad, repeats=self.repeats),
-            Tiles(self.study),
-            self.master,
-        )
-        for batch in intake.batches(piece):
-            groups = groups_of(player_hashes(batch.players, self.key))
-            seen = tiles.predictions(batch.values, groups, master.peers)
+        intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
+        master = self.master
+
+        def predict(values: Values, groups: Groups) -> tuple[Floats, ...] | None:
+            return tiles.predictions(values, groups, master.peers)
+
+        for batch, _, groups, seen in _used(intake, piece, self.key, predict):
             if seen is None:
                 payments = master.payments(*batch.on_grid(), groups)
             else:
                 r, y, p, noise = seen
                 payments = master.payable(p, master.own_predictions(r, y, noise, groups))
             yield _receipts(batch, groups, payments), _paid(payments)
+
+
+def _used(
+    intake: Intake, piece: Piece, key: bytes, use: Callable[[Values, Groups], T | None]
+) -> Iterator[tuple[Checked, Hashes, Groups, T | None]]:
+    """The good records of each batch, everyone's hashes, the groups of the good, and what `use` makes of them.
+
+    `use` sees values that are out of range, and then makes nothing of them: only such a batch is checked rule by rule.
+    """
+    for first_row, batch in piece.numbered():
+        glanced = intake.glance(batch, first_row)
+        if glanced is not None:
+            hashes = player_hashes(glanced.players, key)
+            groups = groups_of(hashes)
+            made = use(glanced.values, groups)
+            if made:
+                intake.account.all_records += batch.num_rows
+                yield glanced, hashes, groups, made
+                continue
+        checked = intake.check(batch, first_row)
+        hashes = player_hashes(checked.everyone, key)
+        good = hashes if checked.players is checked.everyone else player_hashes(checked.players, key)
+        groups = groups_of(good)
+        yield checked, hashes, groups, use(checked.values, groups)
 
 
 def _paid(payments: Floats) -> Paid:
@@ -127,7 +151,7 @@ def _paid(payments: Floats) -> Paid:
     return Paid(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
 
 
-def _receipts(batch: Checked, groups: npt.NDArray[np.uint8], payments: Floats) -> Any:
+def _receipts(batch: Checked, groups: Groups, payments: Floats) -> Any:
     """Each player's record as it was used, her group and her payment."""
     columns = {
         "player": batch.players,
