@@ -90,7 +90,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # publish
     ("release.intervals", "release.records"),
     ("release.coefficients",),
-    ("release.publication", "release.receipts", "release.verdict"),
+    ("release.publication", "release.receipts", "release.steps"),
+    ("release.verdict",),
     ("release",),
     # draw
     ("charts.house", "charts.labels", "charts.picture"),
@@ -134,15 +135,16 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("store.tables", "store.tokens"),
     ("store.database", "store.log"),
     ("store.accounts", "store.surveys"),
-    ("store.roster", "store.answers", "store.due"),
+    ("store.roster", "store.answers", "store.due", "store.access"),
     ("store",),
     # serve
-    ("service.catalogue", "service.formats", "service.places", "service.security"),
+    ("service.catalogue", "service.formats", "service.places", "service.limits", "service.browsers"),
     ("service.settings", "service.once", "service.freezing"),
     ("service.settling",),
     ("service.web",),
-    ("service.signing",),
-    ("service.analyst", "service.participant", "service.payer", "service.public"),
+    ("service.security",),
+    ("service.bodies", "service.signing"),
+    ("service.analyst", "service.participant", "service.payer", "service.people", "service.public"),
     ("service.app",),
     ("service",),
     # the doors

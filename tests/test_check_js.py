@@ -70,7 +70,7 @@ def cases(plan: Plan, some: int = 2) -> list[tuple[Case, Verdict]]:
 def _case(
     release: Release, study: Study, features: dict[str, Any], report: float, group: int
 ) -> tuple[Case, Verdict]:
-    receipt = Receipt(player="p", features=features, report=report, group=group, payment=0.0)  # type: ignore[arg-type]
+    receipt = Receipt(player="p", features=features, report=report, group=group, payment=0.0)
     verdict = verify(release, receipt)
     curve = peer_curve(release.mechanism(study), study.beliefs, release.groups[1 - group])
     factor = curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0
@@ -104,7 +104,7 @@ def require_agreement(computed: list[dict[str, Any]], verdicts: list[Verdict]) -
 @pytest.mark.parametrize("estimator", CASES)
 def test_it_finds_every_estimators_payments(estimator: str, payments: str) -> None:
     text, parameters = CASES[estimator]
-    found = cases(planned(Study.parse(text), 300, estimator, payments=payments, **parameters))  # type: ignore[arg-type]
+    found = cases(planned(Study.parse(text), 300, estimator, payments=payments, **parameters))
     require_agreement(in_node([case for case, _ in found]), [verdict for _, verdict in found])
 
 
@@ -149,7 +149,7 @@ def test_features_on_and_beyond_the_edge_of_the_ball_are_drawn_into_it() -> None
 def test_shrinkage_is_computed_where_a_formula_gives_it() -> None:
     """Whatever the service says of it."""
     text, parameters = CASES["ridge-free"]
-    (release, receipt, _), verdict = cases(planned(Study.parse(text), 300, "ridge-free", **parameters))[0]  # type: ignore[arg-type]
+    (release, receipt, _), verdict = cases(planned(Study.parse(text), 300, "ridge-free", **parameters))[0]
     require_agreement(in_node([(release, receipt, 0.123)]), [verdict])
 
 
@@ -179,7 +179,7 @@ def browser() -> Iterator[Any]:
 def test_a_browser_finds_the_same(browser: Any) -> None:
     found = []
     for estimator, (text, parameters) in CASES.items():
-        found += cases(planned(Study.parse(text), 300, estimator, **parameters))  # type: ignore[arg-type]
+        found += cases(planned(Study.parse(text), 300, estimator, **parameters))
     page = browser.new_page()
     page.add_script_tag(content=f"{CHECK.read_text()}\nwindow.check = check;", type="module")
     page.wait_for_function("typeof window.check === 'function'")

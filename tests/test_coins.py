@@ -1,10 +1,12 @@
 """Payments in coins: right on average, the same every time, and nobody's to choose."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from truthful.coins import in_coins
+from truthful.coins import coin_range, in_coins
 from truthful.errors import InputError
 
 KEY = bytes(range(16))
@@ -38,3 +40,10 @@ def test_a_toss_is_the_same_every_time_and_another_for_another_key_or_player() -
 def test_coins_smaller_than_the_exact_amounts_are_refused(digits: int) -> None:
     with pytest.raises(InputError, match=f"digits is {digits}"):
         in_coins([1], ["p"], KEY, digits)
+
+
+def test_a_range_of_exact_amounts_is_widened_to_whole_coins() -> None:
+    """Whoever is due 0.824901 may be tossed the coin above."""
+    assert coin_range(0.0, 0.824901, 2) == (Decimal("0.00"), Decimal("0.83"))
+    assert coin_range(1.5, 1.5, 2) == (Decimal("1.50"), Decimal("1.50"))
+    assert coin_range(149.2, 150.1, 0) == (Decimal(149), Decimal(151))

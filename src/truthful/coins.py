@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from truthful.errors import InputError
 
@@ -25,6 +26,12 @@ def in_coins(millionths: Sequence[int], players: Sequence[str], key: bytes, digi
         (amount + _toss(player, key, coin)) // coin
         for amount, player in zip(millionths, players, strict=True)
     ]
+
+
+def coin_range(least: float, most: float, digits: int) -> tuple[Decimal, Decimal]:
+    """The least and the most that is paid in coins, if exact amounts lie in this range."""
+    coin = Decimal(1).scaleb(-digits)
+    return Decimal(least).quantize(coin, ROUND_FLOOR), Decimal(most).quantize(coin, ROUND_CEILING)
 
 
 def _toss(player: str, key: bytes, sides: int) -> int:

@@ -105,6 +105,14 @@ def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Flo
     return out
 
 
+def payment_range(mechanism: Mechanism, beliefs: Beliefs) -> tuple[float, float]:
+    """The least and the most that anybody can be paid where payments are never negative, whatever anybody does."""
+    a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
+    ends = (max(0.0, a - b * rule.loss(beliefs.radius)), a + b * rule.gain(beliefs.radius))
+    least, most = (math.floor(end * PAYMENT_STEPS) / PAYMENT_STEPS for end in ends)
+    return least, most
+
+
 def peer_prediction(mechanism: Mechanism, beliefs: Beliefs, peer: Estimate, x: Floats, r: Floats) -> Floats:
     """p = x·θ̂ of the other half; inside ±R‖x‖, where the truth lies, if payments are never negative."""
     p = _along(x, peer.theta)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from truthful.charts import Forest, Odds, Payments
 from truthful.charts.odds import BEFORE
-from truthful.payments import PAYMENT_STEPS
+from truthful.payments import payment_range
 from truthful.plan import Plan
 from truthful.release import Release
 from truthful.report.effects import effects
@@ -131,14 +129,10 @@ def _gain(slack: float, currency: str) -> str:
 
 def payments(release: Release, plan: Plan) -> str:
     """Predicted, never the payments themselves: those are functions of raw answers."""
-    mechanism, currency, R = plan.mechanism, plan.study.currency, plan.study.beliefs.radius
-    a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
-    least, most = (
-        math.floor(paid * PAYMENT_STEPS) / PAYMENT_STEPS
-        for paid in (a - b * rule.loss(R), a + b * rule.gain(R))
-    )
+    mechanism, currency = plan.mechanism, plan.study.currency
+    least, most = payment_range(mechanism, plan.study.beliefs)
     bounds = (
-        f"No payment is below {money(max(0.0, least), currency)} or above {money(most, currency)}, whatever anybody "
+        f"No payment is below {money(least, currency)} or above {money(most, currency)}, whatever anybody "
         "does."
         if mechanism.payments == "never-negative"
         else "Payments can be negative: this is a rehearsal of a mechanism for research."
