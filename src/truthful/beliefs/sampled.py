@@ -68,7 +68,7 @@ def _line(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Floa
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _evaluate(u: Floats, radius: float, coefficients: Floats, slopes: Floats, straight: int) -> Floats:
-    cells, order, scales = coefficients.shape
+    cells, _, scales = coefficients.shape
     out = np.empty((len(u), scales))
     for i in range(len(u)):
         h = cells * np.sqrt(max(0.0, 1 - abs(u[i]) / radius))
@@ -79,12 +79,11 @@ def _evaluate(u: Floats, radius: float, coefficients: Floats, slopes: Floats, st
             continue
         x = 2 * (h - cell) - 1
         sign = -1.0 if u[i] < 0 else 1.0
-        row = out[i]
-        row[:] = coefficients[cell, order - 1]
-        for k in range(order - 2, -1, -1):
-            above = coefficients[cell, k]
-            for s in range(scales):
-                row[s] = row[s] * x + above[s]
-        for s in range(scales):
-            row[s] *= sign
+        w = coefficients[cell]
+        for s in range(
+            scales
+        ):  # Horner's rule, written out: a loop over the degrees would keep its sums in memory
+            high = ((w[11, s] * x + w[10, s]) * x + w[9, s]) * x + w[8, s]
+            middle = (((high * x + w[7, s]) * x + w[6, s]) * x + w[5, s]) * x + w[4, s]
+            out[i, s] = sign * ((((middle * x + w[3, s]) * x + w[2, s]) * x + w[1, s]) * x + w[0, s])
     return out
