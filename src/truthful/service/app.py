@@ -7,20 +7,25 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DataError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from truthful.errors import InputError, Refused
-from truthful.service import analyst, participant, payer, public, signing
-from truthful.service.security import SafeHeaders, SameOrigin, SmallBodies
+from truthful.service import analyst, participant, payer, people, public, signing
+from truthful.service.bodies import SmallBodies
+from truthful.service.security import FewGuesses, NoDetails, OwnHost, SafeHeaders, SameOrigin
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler
 from truthful.service.signing import SignInFirst
-from truthful.service.web import Service, go, page
+from truthful.service.web import Service, TurnedAway, go, page
 from truthful.store.database import Database
 from truthful.store.surveys import Unknown
+from truthful.store.tables import Role
 from truthful.version import __version__
 
 
@@ -31,13 +36,16 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app = FastAPI(title="truthful", version=__version__, redoc_url=None, lifespan=_lifespan, **shown)
     app.state.settings = settings
-    for part in (signing, analyst, participant, payer, public):
+    for part in (signing, people, analyst, participant, payer, public):
         app.include_router(part.router)
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
     # The last is the outermost: even a refusal has the headers.
-    app.add_middleware(SmallBodies)
+    app.add_middleware(SmallBodies, may_send_roster=_is_analyst)
+    app.add_middleware(FewGuesses)
     app.add_middleware(SameOrigin, origin=settings.origin)
+    app.add_middleware(OwnHost, hosts=settings.hosts)
+    app.add_middleware(NoDetails)
     app.add_middleware(SafeHeaders, secure=settings.secure)
     return app
 
@@ -52,8 +60,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.service = Service(settings, database, settler)
     settler.start()
     yield
-    settler.stop()
+    await run_in_threadpool(settler.stop)
     database.close()
+
+
+async def _is_analyst(scope: Scope) -> bool:
+    """Whether a request comes from an analyst's browser."""
+    request = Request(scope)
+    try:
+        account = await run_in_threadpool(signing.signed_in, request, request.app.state.service)
+    except SignInFirst:
+        return False
+    return account.role == Role.ANALYST
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -69,10 +87,18 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def refused_by_the_frame(request: Request, problem: HTTPException) -> Response:
-        return page(request, "nothing.html", status=problem.status_code)
+        if isinstance(problem, TurnedAway):
+            return problem.page(request)
+        shown = page(request, "nothing.html", status=problem.status_code)
+        shown.headers.update(problem.headers or {})
+        return shown
 
     @app.exception_handler(RequestValidationError)
     def bad_form(request: Request, _: Exception) -> Response:
+        return page(request, "problem.html", status=422, problem=None)
+
+    @app.exception_handler(DataError)
+    def not_for_the_database(request: Request, _: Exception) -> Response:
         return page(request, "problem.html", status=422, problem=None)
 
     @app.exception_handler(InputError)

@@ -1,3 +1,140 @@
+"""The payer's pages: for every settled study who is paid how much, as files, and nothing else.
+
+Amounts are in coins that exist, as they were rounded when the study was settled. A file is fetched by a form, because
+fetching it is written to the log.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+from dataclasses import dataclass
+from decimal import Decimal
+
 from fastapi import APIRouter
+from sqlalchemy.orm import Session
+from starlette.requests import Request
+from starlette.responses import Response
+
+from truthful.errors import Refused
+from truthful.service.formats import coin_digits
+from truthful.service.places import Places
+from truthful.service.signing import Payer
+from truthful.service.web import Language, Running, page
+from truthful.store import due, surveys
+from truthful.store.log import log
+from truthful.store.surveys import Unknown
+from truthful.store.tables import State, Survey
 
 router = APIRouter()
+
+
+class Kind(enum.StrEnum):
+    """What a file of payments is for."""
+
+    CSV = "payments.csv"
+    PROLIFIC = "prolific.txt"
+    MTURK = "mturk.csv"
+
+
+#: What the log says of each.
+TAKEN = {
+    Kind.CSV: "took the payment file",
+    Kind.PROLIFIC: "took the Prolific file",
+    Kind.MTURK: "took the MTurk file",
+}
+#: First lines. MTurk's are the names of its SendBonus operation; Prolific wants none.
+HEADS = {Kind.CSV: ("player", "amount"), Kind.PROLIFIC: None, Kind.MTURK: ("WorkerId", "BonusAmount")}
+#: Currencies that a platform pays bonuses in.
+CURRENCIES = {Kind.PROLIFIC: ("GBP", "USD"), Kind.MTURK: ("USD",)}
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a settled study owes: to whom how much, in the smallest coins of its currency."""
+
+    survey: Survey
+    currency: str
+    digits: int
+    rows: list[tuple[str, int]]
+
+    @property
+    def total(self) -> Decimal:
+        return self.amount(sum(coins for _, coins in self.rows))
+
+    @property
+    def paid(self) -> int:
+        """How many get anything: platforms take no bonus of nothing."""
+        return sum(coins > 0 for _, coins in self.rows)
+
+    def amount(self, coins: int) -> Decimal:
+        return Decimal(coins).scaleb(-self.digits)
+
+    def takes(self, kind: Kind) -> bool:
+        """Whether a platform can pay it: in its currency, to players whose names can be ids there."""
+        if kind not in CURRENCIES:
+            return True
+        return self.currency in CURRENCIES[kind] and all(
+            player.isascii() and player.isalnum() for player, _ in self.rows
+        )
+
+    def file(self, kind: Kind) -> str:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        if (head := HEADS[kind]) is not None:
+            writer.writerow(head)
+        writer.writerows(
+            (player, f"{self.amount(coins):.{self.digits}f}")
+            for player, coins in self.rows
+            if coins > 0 or kind == Kind.CSV
+        )
+        return out.getvalue()
+
+
+def _bill(session: Session, places: Places, survey: Survey) -> Bill:
+    currency = places.plan(survey.id).study.currency
+    rows = [(row.player, row.coins) for row in due.payments(session, survey.id)]
+    return Bill(survey, currency, coin_digits(currency), rows)
+
+
+def _settled(session: Session, survey_id: str) -> Survey:
+    survey = surveys.find(session, survey_id)
+    if survey.state not in (State.SETTLED, State.PUBLISHED):
+        raise Unknown("There is no such settled study.")
+    return survey
+
+
+@router.get("/payments")
+def payments(request: Request, service: Running, account: Payer) -> Response:
+    with service.database.reading() as session:
+        settled = [
+            survey
+            for survey in surveys.everything(session)
+            if survey.state in (State.SETTLED, State.PUBLISHED)
+        ]
+        bills = [_bill(session, service.places, survey) for survey in settled]
+    return page(request, "payer/payments.html", account=account, bills=bills)
+
+
+@router.get("/payments/{survey_id}")
+def study_payments(request: Request, service: Running, account: Payer, survey_id: str) -> Response:
+    with service.database.reading() as session:
+        bill = _bill(session, service.places, _settled(session, survey_id))
+    return page(request, "payer/study.html", account=account, bill=bill, kinds=Kind)
+
+
+@router.post("/payments/{survey_id}/{kind}")
+def payment_file(service: Running, texts: Language, account: Payer, survey_id: str, kind: Kind) -> Response:
+    """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
+    with service.database.reading() as session:
+        bill = _bill(session, service.places, _settled(session, survey_id))
+    if not bill.takes(kind):
+        raise Refused(texts("payer.not_for_it"))
+    with service.database.writing() as session:
+        log(session, account.name, TAKEN[kind], survey_id)
+    return Response(
+        bill.file(kind),
+        media_type="text/csv" if kind != Kind.PROLIFIC else "text/plain",
+        headers={"Content-Disposition": f'attachment; filename="{survey_id}-{kind}"'},
+    )

@@ -1,4 +1,4 @@
-"""What holds for every page: headers, who may post, how much may be sent.
+"""What holds for every answer, also one that refuses: its headers, whom it is for, and who may post.
 
 A form counts only if the browser says that it was sent from one of our own pages (Sec-Fetch-Site, or Origin where a
 browser has no such header). Cookies are SameSite besides. Programs, which send neither, carry no cookies of others.
@@ -6,11 +6,17 @@ browser has no such header). Cookies are SameSite besides. Programs, which send 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+import traceback
+from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from truthful.service.limits import address
+from truthful.service.web import Service, TurnedAway, page
 
 POLICY = "; ".join(
     (
@@ -35,10 +41,10 @@ HEADERS = {
     "X-Robots-Tag": "noindex, nofollow",
 }
 TLS = "max-age=31536000"
+#: Files that are the same for everybody, and may be kept for an hour.
+STATIC, KEPT = "/static/", "public, max-age=3600"
 #: Methods that change nothing.
 SAFE = ("GET", "HEAD", "OPTIONS")
-#: Bytes of a form; a roster may be larger.
-LARGEST_FORM, LARGEST_ROSTER = 256_000, 64_000_000
 
 
 class SafeHeaders:
@@ -52,11 +58,53 @@ class SafeHeaders:
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                if scope["path"].startswith(STATIC) and message["status"] in (200, 206, 304):
+                    headers["Cache-Control"] = KEPT
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, send_safely if scope["type"] == "http" else send)
+
+
+class NoDetails:
+    """What nobody foresaw becomes a page that says so. Where it happened is told on the console, with no value."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def note_begin(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_begin)
+        except Exception as problem:
+            if scope["type"] != "http":
+                raise
+            # The message of an error may quote an answer or an address of a page; its place in the code does not.
+            places = "".join(traceback.format_tb(problem.__traceback__))
+            print(f"A page failed.\n{places}{type(problem).__name__}", file=sys.stderr)
+            if begun:
+                raise ConnectionAbortedError from None
+            await page(Request(scope), "broken.html", status=500)(scope, receive, send)
+
+
+class OwnHost:
+    """Answers only to its own name: a page of another name that was pointed here is none of ours."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and Headers(scope=scope).get("host", "").lower() not in self._hosts:
+            await TurnedAway(421, "shared.other_host").page(Request(scope))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 class SameOrigin:
@@ -71,8 +119,7 @@ class SameOrigin:
             and scope["method"] not in SAFE
             and not _own(Headers(scope=scope), self._origin)
         ):
-            refused = PlainTextResponse("Refused: this form was not sent from a page of this site.\n", 403)
-            await refused(scope, receive, send)
+            await TurnedAway(403, "shared.other_site").page(Request(scope))(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -85,51 +132,39 @@ def _own(headers: Headers, origin: str) -> bool:
     return sent_from is None or sent_from == origin
 
 
-class SmallBodies:
-    """Refuses to read more than a page can need: by the length that is announced, and by what arrives."""
+class FewGuesses:
+    """Whoever asks for many things that are not there is told to wait. What is there is shown at any time.
 
-    def __init__(self, app: ASGIApp, large: Iterable[str] = ("/roster",)) -> None:
-        self._app, self._large = app, tuple(large)
+    So nobody can keep others at the same address, as behind one router, from their own links.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        most = LARGEST_ROSTER if scope["path"].endswith(self._large) else LARGEST_FORM
-        announced = Headers(scope=scope).get("content-length", "0")
-        if not announced.isdecimal() or int(announced) > most:
-            await _too_large(most)(scope, receive, send)
-            return
-        read, begun = 0, False
+        waiting: Response | None = None
 
-        async def receive_little() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > most:
-                raise _TooLarge
-            return message
+        async def send_or_wait(message: Message) -> None:
+            nonlocal waiting
+            if message["type"] == "http.response.start" and message["status"] == 404:
+                waiting = _waiting(Request(scope))
+            if waiting is None:
+                await send(message)
 
-        async def note_begin(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive_little, note_begin)
-        except _TooLarge:
-            if begun:
-                raise
-            await _too_large(most)(scope, receive, send)
+        await self._app(scope, receive, send_or_wait if scope["type"] == "http" else send)
+        if waiting is not None:
+            await waiting(scope, receive, send)
 
 
-class _TooLarge(Exception):
-    """More arrived than was announced, or than may be."""
+def _waiting(request: Request) -> Response | None:
+    """The page that tells a guesser to wait, if she has to."""
+    service: Service = request.app.state.service
+    seconds = service.limits.unknown.attempt(address(request, service.settings.behind_proxy))
+    return wait(request, seconds) if seconds else None
 
 
-def _too_large(most: int) -> PlainTextResponse:
-    return PlainTextResponse(
-        f"Refused: what was sent is larger than the {most // 1000:,} kB that this page takes.\n",
-        413,
-        {"Connection": "close"},
-    )
+def wait(request: Request, seconds: int) -> Response:
+    """Too much was tried: when it may be tried again."""
+    shown = page(request, "wait.html", status=429, seconds=seconds)
+    shown.headers["Retry-After"] = str(seconds)
+    return shown

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from truthful.errors import InputError
 from truthful.service.places import Places
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -26,20 +28,28 @@ class Settings:
     api_docs: bool = False
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+        if not _is_origin(self.url):
             raise InputError(
                 f"url is {self.url!r}; give what people type before the first slash, as https://study.example.org."
             )
 
     @property
     def origin(self) -> str:
-        parts = urlsplit(self.url)
+        parts = urlsplit(self.url.lower())
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
+    def hosts(self) -> frozenset[str]:
+        """The names by which browsers know the service; on one's own machine, all that it has for itself."""
+        parts = urlsplit(self.url.lower())
+        if parts.hostname not in LOOPBACK:
+            return frozenset({parts.netloc})
+        port = "" if parts.port is None else f":{parts.port}"
+        return frozenset(f"[{name}]{port}" if ":" in name else f"{name}{port}" for name in LOOPBACK)
+
+    @property
     def secure(self) -> bool:
-        return self.url.startswith("https:")
+        return self.origin.startswith("https:")
 
     @property
     def places(self) -> Places:
@@ -48,3 +58,21 @@ class Settings:
     @property
     def database_url(self) -> str:
         return self.database or self.places.database
+
+
+def _is_origin(url: str) -> bool:
+    """Whether it has a scheme and a host, perhaps a port, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not extra
+            and url.isascii()
+            and url.isprintable()
+            and " " not in url
+        )
+    except ValueError:  # a port that is none
+        return False

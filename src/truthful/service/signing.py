@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form
@@ -9,14 +10,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
+from truthful.service.browsers import KNOWN, browser, known
 from truthful.service.catalogue import languages
+from truthful.service.limits import address
+from truthful.service.security import wait
 from truthful.service.web import LANGUAGE, Running, Service, go, page
-from truthful.store import accounts
+from truthful.store import access, accounts
 from truthful.store.tables import Account, Role
 
-#: With TLS the cookie's name says that no other host and no plain connection can have set it.
-COOKIE, SECURE_COOKIE = "truthful", "__Host-truthful"
+COOKIE = "truthful"
 HOME = {Role.ANALYST: "/studies", Role.PAYER: "/payments"}
+YEAR = 31_536_000
+#: Passwords checked at a time: each takes 64 MB for a moment. Others wait, but not for long.
+_CHECKING = threading.BoundedSemaphore(4)
+_PATIENCE_SECONDS = 5
 
 router = APIRouter()
 
@@ -27,7 +34,7 @@ class SignInFirst(Exception):
 
 def signed_in(request: Request, service: Running) -> Account:
     """Who is signed in."""
-    token = request.cookies.get(_cookie(service))
+    token = request.cookies.get(_named(service, COOKIE))
     if token is not None:
         with service.database.reading() as session:
             if (account := accounts.signed_in(session, token)) is not None:
@@ -68,18 +75,36 @@ def sign_in(
     request: Request, service: Running, name: Annotated[str, Form()], password: Annotated[str, Form()]
 ) -> Response:
     with service.database.reading() as session:
-        account = accounts.check_password(session, name, password)
+        found = access.named(session, name)
+    trying = browser(name, found, request.cookies.get(_named(service, KNOWN), ""))
+    limits = service.limits
+    # Counted before the password is checked: of many that come at once, only so many are.
+    seconds = limits.addresses.attempt(
+        address(request, service.settings.behind_proxy)
+    ) or limits.accounts.attempt(trying)
+    if seconds:
+        return wait(request, seconds)
+    if not _CHECKING.acquire(timeout=_PATIENCE_SECONDS):
+        return wait(request, _PATIENCE_SECONDS)
+    try:
+        with service.database.reading() as session:
+            account = accounts.check_password(session, name, password)
+    finally:
+        _CHECKING.release()
     if account is None:
-        return page(request, "signing/sign_in.html", status=403, name=name, wrong=True)
-    return _enter(service, account)
+        return page(request, "signing/sign_in.html", status=403, name=name[:200], wrong=True)
+    limits.accounts.forgive(trying)
+    return _enter(request, service, account)
 
 
 @router.post("/sign-out")
 def sign_out(request: Request, service: Running) -> Response:
     with service.database.writing() as session:
-        accounts.sign_out(session, request.cookies.get(_cookie(service), ""))
+        accounts.sign_out(session, request.cookies.get(_named(service, COOKIE), ""))
     response = go("/sign-in")
-    response.delete_cookie(_cookie(service), secure=service.settings.secure, httponly=True, samesite="lax")
+    response.delete_cookie(
+        _named(service, COOKIE), secure=service.settings.secure, httponly=True, samesite="lax"
+    )
     return response
 
 
@@ -118,7 +143,7 @@ def set_password(
             session.expunge(account)
     except Refused:
         return page(request, "signing/used.html", status=404)
-    return _enter(service, account)
+    return _enter(request, service, account)
 
 
 @router.post("/language")
@@ -129,26 +154,28 @@ def choose_language(
     ours = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable()
     response = go(back if ours else "/")
     if language in languages():
-        response.set_cookie(
-            LANGUAGE,
-            language,
-            max_age=31_536_000,
-            secure=service.settings.secure,
-            httponly=True,
-            samesite="lax",
-        )
+        _keep(service, response, LANGUAGE, language, YEAR)
     return response
 
 
-def _enter(service: Service, account: Account) -> Response:
+def _enter(request: Request, service: Service, account: Account) -> Response:
+    """Sign in under a new token; one that the browser brought along ends here."""
     with service.database.writing() as session:
+        accounts.sign_out(session, request.cookies.get(_named(service, COOKIE), ""))
         token = accounts.sign_in(session, account)
     response = go(HOME[account.role])
-    response.set_cookie(
-        _cookie(service), token, secure=service.settings.secure, httponly=True, samesite="lax", path="/"
-    )
+    _keep(service, response, _named(service, COOKIE), token)
+    _keep(service, response, _named(service, KNOWN), known(account), YEAR)
     return response
 
 
-def _cookie(service: Service) -> str:
-    return SECURE_COOKIE if service.settings.secure else COOKIE
+def _keep(service: Service, response: Response, name: str, value: str, seconds: int | None = None) -> None:
+    """Set a cookie that no script can read and no other site can send; without `seconds`, until the browser ends."""
+    response.set_cookie(
+        name, value, max_age=seconds, secure=service.settings.secure, httponly=True, samesite="lax"
+    )
+
+
+def _named(service: Service, cookie: str) -> str:
+    """With TLS the cookie's name says that no other host and no plain connection can have set it."""
+    return f"__Host-{cookie}" if service.settings.secure else cookie

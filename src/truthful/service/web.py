@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from truthful.service import formats
 from truthful.service.catalogue import Texts, chosen, languages
+from truthful.service.limits import Limits
 from truthful.service.places import Places
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler
@@ -39,6 +41,7 @@ class Service:
     settings: Settings
     database: Database
     settler: Settler
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def places(self) -> Places:
@@ -77,6 +80,18 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         **{"account": None, **values},
     )
     return HTMLResponse(shown, status, headers={"Vary": "Accept-Language, Cookie"})
+
+
+class TurnedAway(HTTPException):
+    """A request that no page gets to see; `key` is the text that says why."""
+
+    def __init__(self, status: int, key: str, **values: Any) -> None:
+        super().__init__(status)
+        self._key, self._values = key, values
+
+    def page(self, request: Request) -> HTMLResponse:
+        problem = language(request)(self._key, **self._values)
+        return page(request, "problem.html", status=self.status_code, problem=problem)
 
 
 def go(path: str) -> RedirectResponse:
