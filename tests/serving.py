@@ -33,6 +33,7 @@ contact = "survey@example.org"
 #: A study file that can be frozen: price from 1 to 5, region, and a spend between 0 and 200 dollars.
 STUDY = DESIGNED.replace("[response]", f"{INVITATION}[response]", 1)
 WHO = "ada"
+PLAYERS = 40
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def served(directory: Path, database: str | None = None, **settings: Any) -> Ite
         yield Served(client, app.state.service)
 
 
-def draft(service: Service, text: str = STUDY, players: int = 40) -> str:
+def draft(service: Service, text: str = STUDY, players: int = PLAYERS) -> str:
     """A planned draft."""
     plan = planned(Study.parse(text), players)
     with service.database.writing() as session:
@@ -85,19 +86,28 @@ def draft(service: Service, text: str = STUDY, players: int = 40) -> str:
         return survey.id
 
 
-def asked(service: Service, text: str = STUDY, players: int = 40, *, rehearsal: bool = False) -> Asked:
+def asked(service: Service, text: str = STUDY, players: int = PLAYERS, *, rehearsal: bool = False) -> Asked:
     """An open study with that many people, all of whom have links."""
     survey_id = draft(service, text, players)
     freeze(service.database, service.places, survey_id, WHO, rehearsal=rehearsal)
+    return bring(service, survey_id, players)
+
+
+def bring(service: Service, survey_id: str, players: int) -> Asked:
+    """Bring people to an open study, and make them links."""
     plan = service.places.plan(survey_id)
-    rows = people(plan.study, players).reports.to_pylist()
-    response = plan.study.response.name
-    values = {row.pop("player"): row for row in rows}
-    spoken = {player: float(row.pop(response)) for player, row in values.items()}
+    features, spoken = invented(plan, players)
     with service.database.writing() as session:
-        roster.add(session, survey_id, WHO, values, plan.players)
+        roster.add(session, survey_id, WHO, features, plan.players)
         links = dict(roster.invite(session, survey_id, WHO))
-    return Asked(survey_id, plan, links, values, spoken)
+    return Asked(survey_id, plan, links, features, spoken)
+
+
+def invented(plan: Plan, players: int) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """People's features, and their answers."""
+    rows = people(plan.study, players).reports.to_pylist()
+    features = {row.pop("player"): row for row in rows}
+    return features, {player: float(row.pop(plan.study.response.name)) for player, row in features.items()}
 
 
 def answer_all(service: Service, study: Asked) -> None:

@@ -1,0 +1,97 @@
+"""Run as a program: freeze, ask, close, settle and publish a study, dying by SIGKILL at every durable step in turn.
+
+    python killed_once.py DIRECTORY...
+
+Each directory is that of a service with one planned draft, and its name says before which durable step to die: a
+write to the disk or the end of a transaction. The second life goes on where the first one stopped. What can be seen of
+the release between the two is kept in the file `seen`; a life that ends by itself writes how many steps it made to
+the file `steps`.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import killed_settlement
+from killed_settlement import deadly, load
+from serving import PLAYERS, WHO, Asked, answer_all, bring, close, invented
+from sqlalchemy.orm import Session
+
+from truthful.service.freezing import freeze
+from truthful.service.once import settle_survey
+from truthful.service.settings import Settings
+from truthful.service.settling import Settler
+from truthful.service.web import Service
+from truthful.store import roster, surveys
+from truthful.store.database import Database
+from truthful.store.tables import State
+
+
+class Mortal(Database):
+    """Dies before one of its transactions ends, if it is the one meant."""
+
+    def __init__(self, url: str, k: int) -> None:
+        super().__init__(url)
+        self._step = deadly(lambda: None, k, "before")
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        with super().writing() as session:
+            yield session
+            session.flush()
+            self._step()
+
+
+def live(directory: Path, k: int) -> None:
+    settings = Settings(directory)
+    database = Mortal(settings.database_url, k)
+    service = Service(settings, database, Settler(database, settings.places))
+    for name in ("fsync", "replace", "rename"):
+        setattr(os, name, deadly(getattr(os, name), k, "before"))
+    with database.reading() as session:
+        (survey,) = surveys.everything(session)
+        asked = roster.size(session, survey.id) > 0
+    if survey.state == State.DRAFT:
+        freeze(database, settings.places, survey.id, WHO, rehearsal=False)
+    if survey.state in (State.DRAFT, State.OPEN):
+        if not asked:
+            bring(service, survey.id, PLAYERS)
+        answer_all(service, invited_again(service, survey.id))
+        close(service, survey.id)
+    if survey.state != State.SETTLED:
+        settle_survey(database, settings.places, survey.id)
+    with database.writing() as session:
+        surveys.step(session, survey.id, State.PUBLISHED, WHO)
+    (directory / "steps").write_text(str(killed_settlement.writes))
+
+
+def invited_again(service: Service, survey_id: str) -> Asked:
+    """Everybody, with new links."""
+    plan = service.places.plan(survey_id)
+    with service.database.writing() as session:
+        links = dict(roster.invite(session, survey_id, WHO, again=True))
+    return Asked(survey_id, plan, links, *invented(plan, PLAYERS))
+
+
+def forked(directory: Path, k: int) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            live(directory, k)
+        except BaseException as error:
+            print(f"{directory.name}: {error!r}", file=sys.stderr)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    load()
+    for name in sys.argv[1:]:
+        directory = Path(name)
+        forked(directory, int(directory.name))
+        found = list(directory.glob("studies/*/settlement/release.json"))
+        (directory / "seen").write_text(found[0].read_text() if found else "")
+        if not (directory / "steps").exists():
+            forked(directory, 0)

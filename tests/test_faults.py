@@ -1,0 +1,70 @@
+"""A service that is killed: nothing acknowledged is lost, nothing is released twice, everybody is due what is right."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from databases import KINDS, database_url
+from faults import KILLS, Person, require_whole, run
+from serving import PLAYERS, Asked, draft, invented, served
+
+from truthful.service.settings import Settings
+from truthful.service.settling import Settler
+from truthful.service.web import Service
+from truthful.store import surveys
+from truthful.store.database import Database
+
+DRIVER = Path(__file__).with_name("killed_once.py")
+STEPS = 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_killed_at_any_moment_loses_nothing_and_releases_once(kind: str, tmp_path: Path) -> None:
+    with database_url(kind, tmp_path) as url:
+        theatre = run(tmp_path / "service", url, studies=2, seed=7)
+    assert (
+        theatre.killed.total() == theatre.lives.kills == 2 * (1 + sum(kills for kills, _ in KILLS.values()))
+    )
+    assert min(theatre.acknowledged) >= 24
+
+
+@pytest.mark.slow
+def test_a_service_killed_before_every_durable_step_goes_on_from_there(tmp_path: Path) -> None:
+    with served(tmp_path / "planned") as running:
+        draft(running.service)
+    directories = [tmp_path / str(k) for k in range(STEPS)]
+    for directory in directories:
+        shutil.copytree(tmp_path / "planned", directory)
+    directories = directories[: lives(directories[0]) + 1]
+    lives(*directories[1:])
+    for directory in directories:
+        require_recovered(directory)
+    seen = [(directory / "seen").read_text() != "" for directory in directories[1:]]
+    assert True in seen
+    assert False in seen
+
+
+def lives(*directories: Path) -> int:
+    """Let the driver live and die in each; the number of steps that the last one took."""
+    told = subprocess.run(
+        [sys.executable, str(DRIVER), *map(str, directories)], capture_output=True, text=True
+    )
+    assert told.stderr == ""
+    return int((directories[-1] / "steps").read_text())
+
+
+def require_recovered(directory: Path) -> None:
+    settings = Settings(directory)
+    database = Database(settings.database_url)
+    service = Service(settings, database, Settler(database, settings.places))
+    with database.reading() as session:
+        (survey,) = surveys.everything(session)
+    plan = settings.places.plan(survey.id)
+    features, answers = invented(plan, PLAYERS)
+    cast = {player: Person("", {answer}) for player, answer in answers.items()}
+    seen = {text for text in ((directory / "seen").read_text(), survey.release or "") if text}
+    require_whole(service, Asked(survey.id, plan, {}, features, answers), cast, seen)
+    database.close()
