@@ -19,10 +19,6 @@ from truthful.service.settings import Settings
 
 def live(directory: Path, database: str, port: int) -> None:
     app = create_app(Settings(directory, f"http://127.0.0.1:{port}", database))
-        sys.path.append("/tmp/faults")
-        import stand_in
-
-        app.include_router(stand_in.router)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
