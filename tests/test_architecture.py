@@ -140,12 +140,13 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # serve
     ("service.catalogue", "service.formats", "service.places", "service.limits", "service.browsers"),
     ("service.settings", "service.once", "service.freezing"),
-    ("service.settling",),
+    ("service.settling", "service.demo"),
     ("service.web",),
     ("service.security",),
     ("service.bodies", "service.signing"),
     ("service.analyst", "service.participant", "service.payer", "service.people", "service.public"),
     ("service.app",),
+    ("service.serving",),
     ("service",),
     # the doors
     ("cli", "sklearn"),

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from truthful import options
-from truthful.errors import TruthfulError
+from truthful.errors import InputError, TruthfulError
 from truthful.version import __version__
 
 app = typer.Typer(
@@ -311,8 +312,6 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute one payment from the public release and one's own record."""
-    from dataclasses import asdict
-
     from truthful.release import Release, read_receipt
     from truthful.release import verify as verify_payment
 
@@ -405,14 +404,42 @@ def demo(
     show(terminal(), *demo_view(shown))
 
 
+@app.command(epilog="Example: truthful serve my-service --demo")
+def serve(
+    directory: options.ServiceDirectory = Path("truthful-service"),
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8000,
+    url: options.Url = None,
+    database: options.DatabaseUrl = None,
+    demo: options.WithDemo = False,
+    new_link: options.NewLink = False,
+    analyst: options.AnalystName = "analyst",
+    behind_proxy: options.BehindProxy = False,
+    api_docs: options.ApiDocs = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run studies on the web: invite people, collect answers, settle, publish, pay."""
+    try:
+        from truthful.service import serving
+        from truthful.service.settings import Settings
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"The service needs {missing.name}, which is not installed: pip install 'truthful[service]'"
+        ) from None
+    settings = Settings(directory, serving.reached_at(url, host, port), database, behind_proxy, api_docs)
+
+    def tell(opening: serving.Opening) -> None:
+        print(json.dumps(asdict(opening)) if as_json else opening.words(), flush=True)
+
+    serving.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
+
+
 @app.command(epilog="Example: truthful errata E3")
 def errata(
     number: Annotated[str | None, typer.Argument(help="One of them in full, as E3. Default: all.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The paper's claims next to what holds, computed, not quoted."""
-    from dataclasses import asdict
-
     from truthful.errata import errata as compute
     from truthful.errata import find
 
@@ -429,8 +456,6 @@ def errata(
 @app.command(epilog="Example: truthful symbols")
 def symbols(as_json: AsJson = False) -> None:
     """The notation: the paper's symbols, what they mean, their names in code and files."""
-    from dataclasses import asdict
-
     from truthful.symbols import SYMBOLS
 
     if as_json:

@@ -1,4 +1,4 @@
-"""The options of `truthful plan`, in the words of its help."""
+"""The options of `truthful plan` and `truthful serve`, in the words of their help."""
 
 from __future__ import annotations
 
@@ -119,4 +119,45 @@ Chart = Annotated[
     typer.Option(
         help="Draw what other budgets would buy, ours and the paper's mechanism, to this .svg or .png."
     ),
+]
+
+ServiceDirectory = Annotated[
+    Path, typer.Argument(help="Where the service keeps everything; made if it is not there.")
+]
+Host = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 is any free one.", min=0, max=65_535)]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="What people type, as https://study.example.org: links begin with it, and with https cookies need TLS. "
+        "Default: where it listens."
+    ),
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="Where answers are kept, as postgresql://USER:PASSWORD@HOST/NAME. Default: SQLite in the directory.",
+        envvar="TRUTHFUL_DATABASE",
+        show_envvar=True,
+    ),
+]
+WithDemo = Annotated[
+    bool, typer.Option("--demo", help="Make a study of invented people to click through, if there is none.")
+]
+NewLink = Annotated[
+    bool,
+    typer.Option(
+        "--new-link", help="Print a new sign-in link for the analyst, also while the service is running."
+    ),
+]
+AnalystName = Annotated[str, typer.Option("--analyst", help="The analyst's name, to sign in with.")]
+BehindProxy = Annotated[
+    bool,
+    typer.Option(
+        "--behind-proxy",
+        help="People's addresses are those that a proxy adds to X-Forwarded-For. They limit rates and are never kept.",
+    ),
+]
+ApiDocs = Annotated[
+    bool, typer.Option("--api-docs", help="Publish the description of all addresses for machines, at /docs.")
 ]

@@ -68,7 +68,7 @@ def _is_origin(url: str) -> bool:
         return (
             parts.scheme in ("http", "https")
             and bool(parts.hostname)
-            and parts.port != 0
+            and (parts.port is None or parts.port >= 0)
             and not extra
             and url.isascii()
             and url.isprintable()
