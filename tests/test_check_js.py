@@ -70,7 +70,7 @@ def cases(plan: Plan, some: int = 2) -> list[tuple[Case, Verdict]]:
 def _case(
     release: Release, study: Study, features: dict[str, Any], report: float, group: int
 ) -> tuple[Case, Verdict]:
-    receipt = Receipt(player="p", features=features, report=report, group=group, payment=0.0)
+    receipt = Receipt(player="p", features=features, report=report, group=group, payment=0.0)  # type: ignore[arg-type]
     verdict = verify(release, receipt)
     curve = peer_curve(release.mechanism(study), study.beliefs, release.groups[1 - group])
     factor = curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0

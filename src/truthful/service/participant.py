@@ -1,3 +1,165 @@
-from fastapi import APIRouter
+"""A participant's pages: one personal link, from the invitation to a payment she can check.
 
-router = APIRouter()
+Opening the link shows how she stands and changes nothing: previews and scanners open links too. Every move is a form,
+may be sent twice, and ends when the study closes; after a move that came too late the page says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form
+from sqlalchemy.orm import Session
+from starlette.requests import Request
+from starlette.responses import Response
+
+from truthful.files import pretty_json
+from truthful.plan import Plan
+from truthful.service.answering import Wrong, as_typed, read_answer, sent_answer
+from truthful.service.standing import Standing, standing
+from truthful.service.telling import offer, paid
+from truthful.service.web import Language, Running, Service, go, page
+from truthful.store import answers
+from truthful.store.surveys import NotNow
+
+Move = Callable[[Session], object]
+
+router = APIRouter(prefix="/a/{token}")
+
+
+@router.head("", include_in_schema=False)
+@router.get("")
+def show(request: Request, service: Running, token: str, done: str = "") -> Response:
+    """How she stands. It changes nothing."""
+    return _show(request, service, _standing(service, token), done=done)
+
+
+@router.get("/answer")
+def question(request: Request, service: Running, token: str) -> Response:
+    """The question once more, for another answer."""
+    her = _standing(service, token)
+    return _page(request, service, her, "question") if her.may_answer else go(her.link)
+
+
+@router.get("/withdraw")
+def confirm(request: Request, service: Running, token: str) -> Response:
+    """Asks whether she means it."""
+    her = _standing(service, token)
+    return _page(request, service, her, "withdraw") if her.may_answer else go(her.link)
+
+
+@router.get("/consent", include_in_schema=False)
+@router.get("/dispute", include_in_schema=False)
+@router.get("/undispute", include_in_schema=False)
+@router.get("/review", include_in_schema=False)
+@router.get("/submit", include_in_schema=False)
+def go_back(service: Running, token: str) -> Response:
+    """Where forms are sent to there is nothing to see; who changes her language there comes here."""
+    return go(_standing(service, token).link)
+
+
+@router.post("/consent")
+def consent(request: Request, service: Running, token: str) -> Response:
+    return _move(request, service, token, lambda session: answers.consent(session, token))
+
+
+@router.post("/dispute")
+def dispute(request: Request, service: Running, token: str) -> Response:
+    """Her features are wrong."""
+    return _move(request, service, token, lambda session: answers.dispute(session, token, wrong=True))
+
+
+@router.post("/undispute")
+def undispute(request: Request, service: Running, token: str) -> Response:
+    """They are right after all."""
+    return _move(request, service, token, lambda session: answers.dispute(session, token, wrong=False))
+
+
+@router.post("/review")
+def review(
+    request: Request, service: Running, texts: Language, token: str, answer: Annotated[str, Form()] = ""
+) -> Response:
+    """Her answer as it was understood, to be sent or changed. Nothing is stored."""
+    her = _standing(service, token)
+    if not her.may_answer:
+        return _show(request, service, her, refused=True)
+    value = read_answer(answer, _plan(service, her).study.response, texts.locale)
+    if isinstance(value, Wrong):
+        return _page(request, service, her, "question", status=400, wrong=value)
+    shown = as_typed(value, texts.locale)
+    return _page(request, service, her, "review", answer=shown, plain=repr(value))
+
+
+@router.post("/submit")
+def submit(request: Request, service: Running, token: str, answer: Annotated[str, Form()] = "") -> Response:
+    """Her answer, as 1234.5 in every language. It counts once this has been answered."""
+    her = _standing(service, token)
+    value = sent_answer(answer, _plan(service, her).study.response)
+    if not isinstance(value, Wrong):
+        return _move(request, service, token, lambda session: answers.submit(session, token, value))
+    if not her.may_answer:
+        return _show(request, service, her, refused=True)
+    return _page(request, service, her, "question", status=400, wrong=value)
+
+
+@router.post("/withdraw")
+def withdraw(request: Request, service: Running, token: str) -> Response:
+    return _move(request, service, token, lambda session: answers.withdraw(session, token), "?done=withdrawn")
+
+
+@router.get("/receipt.json")
+def receipt(service: Running, token: str) -> Response:
+    """What she needs, with the release, to compute her payment again."""
+    hers = _standing(service, token).receipt
+    return _file(pretty_json(hers.model_dump(mode="json")), "receipt.json")
+
+
+@router.get("/release.json")
+def release(service: Running, token: str) -> Response:
+    """The release she is paid by, also before it is public."""
+    return _file(_standing(service, token).released, "release.json")
+
+
+def _standing(service: Service, token: str) -> Standing:
+    with service.database.reading() as session:
+        return standing(session, token)
+
+
+def _plan(service: Service, her: Standing) -> Plan:
+    return service.places.plan(her.survey.id)
+
+
+def _move(request: Request, service: Service, token: str, move: Move, then: str = "") -> Response:
+    """Make a move, durably; if it cannot be made any more, show how she stands instead."""
+    try:
+        with service.database.writing() as session:
+            move(session)
+    except NotNow:
+        # To the store a link that leads nowhere is too late as well; looking again tells them apart.
+        return _show(request, service, _standing(service, token), refused=True)
+    return go(f"/a/{token}{then}")
+
+
+def _show(
+    request: Request, service: Service, her: Standing, *, done: str = "", refused: bool = False
+) -> Response:
+    """The page of how she stands; `refused` if something else was asked for."""
+    values: dict[str, Any] = {"status": 409, "notice": her.refusal} if refused else {}
+    if her.page == "invited":
+        values |= {"offer": offer(_plan(service, her)), "withdrawn": done == "withdrawn"}
+    elif her.page == "paid":
+        values |= {"paid": paid(her)}
+    return _page(request, service, her, her.page, **values)
+
+
+def _page(request: Request, service: Service, her: Standing, name: str, **values: Any) -> Response:
+    study = _plan(service, her).study
+    given: dict[str, Any] = {"her": her, "study": study, "invitation": study.declared.invitation, "notice": None}
+    given |= {"wrong": None} if name == "question" else {}
+    return page(request, f"participant/{name}.html", **given | values)
+
+
+def _file(text: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type="application/json", headers=headers)

@@ -1,0 +1,87 @@
+"""How one participant stands: all that her link may see, and which page shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session, defer
+
+from truthful.payments import PAYMENT_STEPS
+from truthful.release import Receipt, Release
+from truthful.store import answers, due, roster
+from truthful.store.surveys import Unknown
+from truthful.store.tables import Answer, Due, Player, State, Survey
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A player, her study, and what she has in it so far."""
+
+    link: str
+    survey: Survey
+    player: Player
+    answer: Answer | None
+    due: Due | None
+
+    @property
+    def page(self) -> str:
+        """Which page is hers now."""
+        if self.survey.state != State.OPEN:
+            return "paid" if self.due is not None else "closed"
+        if self.player.disputed:
+            return "disputed"
+        if self.player.consented is None:
+            return "invited"
+        return "question" if self.answer is None else "answered"
+
+    @property
+    def may_answer(self) -> bool:
+        return self.page in ("question", "answered")
+
+    @property
+    def refusal(self) -> str:
+        """The text that says why a move was not made."""
+        return "participant.not_ready" if self.survey.state == State.OPEN else "participant.too_late"
+
+    @property
+    def release(self) -> Release:
+        """The release she is paid by. Before the study is settled there is none."""
+        return Release.model_validate_json(self.released)
+
+    @property
+    def released(self) -> str:
+        """The same, as it is published."""
+        if self.due is None or self.survey.release is None:
+            raise Unknown("Nothing is settled.")
+        return self.survey.release
+
+    @property
+    def owed(self) -> Due:
+        """What she is paid."""
+        if self.due is None:
+            raise Unknown("Nothing is due.")
+        return self.due
+
+    @property
+    def receipt(self) -> Receipt:
+        """What `truthful verify` takes, and nobody but her gets."""
+        if self.answer is None:
+            raise Unknown("There is no answer.")
+        return Receipt(
+            player=self.player.player,
+            features=self.player.features,
+            report=self.answer.value,
+            group=1 if self.owed.group else 0,
+            payment=self.owed.millionths / PAYMENT_STEPS,
+        )
+
+
+def standing(session: Session, token: str) -> Standing:
+    """Whose link this is, and how she stands."""
+    player = roster.player_of(session, token)
+    survey = session.get(Survey, player.survey_id, options=[defer(Survey.report)])
+    if survey is None:
+        raise Unknown("There is no such study.")
+    # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
+    owed = due.payment_of(session, player) if survey.state in (State.SETTLED, State.PUBLISHED) else None
+    return Standing(f"/a/{token}", survey, player, answers.answer_of(session, player), owed)

@@ -1,0 +1,35 @@
+"""A service that listens on a port of this machine, for browsers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from truthful.service.app import create_app
+from truthful.service.settings import Settings
+from truthful.service.web import Service
+
+
+@contextmanager
+def listening(directory: Path) -> Iterator[tuple[str, Service]]:
+    """The address of a running service, and the service itself."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        app = create_app(Settings(directory, url=url))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
+        thread.start()
+        while not server.started and thread.is_alive():
+            time.sleep(0.02)
+        try:
+            yield url, app.state.service
+        finally:
+            server.should_exit = True
+            thread.join()

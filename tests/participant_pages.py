@@ -1,0 +1,62 @@
+"""Every page of a participant, each behind a link of its own."""
+
+from __future__ import annotations
+
+from serving import STUDY, WHO, Asked, answer_all, asked, close
+
+from truthful.service.once import settle_survey
+from truthful.service.web import Service
+from truthful.store import answers, surveys
+from truthful.store.tables import State
+
+QUESTION = 'question = "How much did you spend on groceries last week, in dollars?"'
+ASKING = STUDY.replace('name = "spend"', f'name = "spend"\n{QUESTION}')
+
+
+def pages(service: Service) -> dict[str, str]:
+    """Where each page is found."""
+    waiting = asked(service, ASKING)
+    invited, disputed, consented, answered = list(waiting.links.values())[:4]
+    with service.database.writing() as session:
+        answers.dispute(session, disputed, wrong=True)
+        answers.consent(session, consented)
+        answers.consent(session, answered)
+        answers.submit(session, answered, 62.5)
+    rehearsed = asked(service, ASKING, rehearsal=True)
+    return {
+        "invited": f"/a/{invited}",
+        "rehearsal": f"/a/{next(iter(rehearsed.links.values()))}",
+        "disputed": f"/a/{disputed}",
+        "question": f"/a/{consented}",
+        "answered": f"/a/{answered}",
+        "withdraw": f"/a/{answered}/withdraw",
+        **_closed(service),
+        "paid": _paid(service, published=False),
+        "published": _paid(service, published=True),
+    }
+
+
+def settled(service: Service, *, published: bool = False) -> Asked:
+    """A study that everybody answered, settled."""
+    study = asked(service, ASKING)
+    answer_all(service, study)
+    close(service, study.survey_id)
+    settle_survey(service.database, service.places, study.survey_id)
+    if published:
+        with service.database.writing() as session:
+            surveys.step(session, study.survey_id, State.PUBLISHED, WHO)
+    return study
+
+
+def _closed(service: Service) -> dict[str, str]:
+    study = asked(service, ASKING)
+    silent, spoken = list(study.links.values())[:2]
+    with service.database.writing() as session:
+        answers.consent(session, spoken)
+        answers.submit(session, spoken, 62.5)
+    close(service, study.survey_id)
+    return {"closed": f"/a/{silent}", "closed after an answer": f"/a/{spoken}"}
+
+
+def _paid(service: Service, *, published: bool) -> str:
+    return f"/a/{next(iter(settled(service, published=published).links.values()))}"
