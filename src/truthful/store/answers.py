@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
+from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import Executable, bindparam, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from truthful.store.surveys import NotNow
-from truthful.store.tables import Answer, Player, State, Survey
+from truthful.store.tables import Answer, Player, State, Survey, Table
 from truthful.store.tokens import hashed, receipt_code
 
 
@@ -44,15 +47,12 @@ def dispute(session: Session, token: str, wrong: bool) -> None:
 
 def submit(session: Session, token: str, value: float) -> str:
     """Give or change an answer; the code stays the same. It counts once the transaction has ended."""
-    player = _open_player(session, token)
-    if player.disputed or player.consented is None:
+    given = {"link": hashed(token), "value": value, "code": receipt_code()}
+    code: str | None = session.scalar(_submission(session.get_bind().dialect.name), given)
+    if code is None:
+        _open_player(session, token)
         raise NotReady("An answer is taken after consent, for features that are right.")
-    answer = session.get(Answer, (player.survey_id, player.player))
-    if answer is None:
-        answer = Answer(survey_id=player.survey_id, player=player.player, value=value, code=receipt_code())
-        session.add(answer)
-    answer.value = value
-    return answer.code
+    return code
 
 
 def withdraw(session: Session, token: str) -> None:
@@ -83,6 +83,34 @@ def fingerprint(session: Session, survey_id: str) -> str:
     for line in sorted(repr(report) for report in reports(session, survey_id)):
         whole.update(line.encode() + b"\n")
     return whole.hexdigest()
+
+
+@cache
+def _submission(dialect: str) -> Executable:
+    """An answer given or changed in one statement, which gives its code; nothing, if she may not answer now."""
+    insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
+    # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
+    player, survey, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
+    hers = (
+        select(
+            player.c.survey_id,
+            player.c.player,
+            bindparam("value", type_=answer.c.value.type),
+            bindparam("code", type_=answer.c.code.type),
+        )
+        .join_from(player, survey, survey.c.id == player.c.survey_id)
+        .where(
+            player.c.link == bindparam("link"),
+            player.c.consented.is_not(None),
+            ~player.c.disputed,
+            survey.c.state == State.OPEN,
+        )
+        .with_for_update(read=True)
+    )
+    given = insert(answer).from_select(["survey_id", "player", "value", "code"], hers)
+    change = {"index_elements": ["survey_id", "player"], "set_": {"value": given.excluded.value}}
+    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.code)
+    return statement
 
 
 def _open_player(session: Session, token: str) -> Player:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError
+from truthful.store.turns import Turns
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 DIALECTS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
@@ -29,8 +29,8 @@ class Database:
     def __init__(self, url: str) -> None:
         self._url = _url(url)
         self.engine = _engine(self._url)
-        # SQLite has one writer at a time: within this process they queue here, in turn, instead of polling.
-        self._turn = threading.Lock() if self.is_sqlite else nullcontext()
+        self._writers = self.engine.execution_options(writing=True)
+        self._turns = Turns(self._writers) if self.is_sqlite else None
 
     @property
     def is_sqlite(self) -> bool:
@@ -59,8 +59,12 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """One transaction: all of it is durable at the end of the block, or, after an error, none."""
-        with self._turn, Session(self.engine.execution_options(writing=True)) as session, session.begin():
-            yield session
+        if self._turns is not None:
+            with self._turns.writing() as session:
+                yield session
+        else:
+            with Session(self._writers) as session, session.begin():
+                yield session
 
     def close(self) -> None:
         self.engine.dispose()
