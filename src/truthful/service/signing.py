@@ -139,6 +139,7 @@ def set_password(
         )
     try:
         with service.database.writing() as session:
+            access.lock(session, account)  # of two who use a link at once, the second finds it used
             account = accounts.set_password(session, token, password_hash)
             session.expunge(account)
     except Refused:

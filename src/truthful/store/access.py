@@ -10,6 +10,11 @@ from truthful.store.surveys import Unknown
 from truthful.store.tables import Account, Role, SignIn, SignInLink
 
 
+def lock(session: Session, account: Account) -> None:
+    """Let nobody else change an account before this transaction ends."""
+    session.get(Account, account.id, with_for_update=True)
+
+
 def payer(session: Session, account_id: int) -> Account:
     """The payer of this number, locked for the rest of the transaction."""
     found = session.get(Account, account_id, with_for_update=True)
