@@ -1,0 +1,91 @@
+"""The end of a study: closed by typing its name, settled in the background, published."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from truthful.errors import Refused
+from truthful.service.analyst.shared import Sent, find, text
+from truthful.service.results import results
+from truthful.service.sending import HTML, JSON, SVG, download, styled
+from truthful.service.signing import Analyst
+from truthful.service.web import Running, Service, go, page
+from truthful.store import surveys
+from truthful.store.tables import State, Survey
+
+router = APIRouter()
+#: One half needs the other: with fewer answers there is nobody to be compared with.
+LEAST_ANSWERS = 2
+
+
+@router.get("/studies/{survey_id}/close")
+def close_page(request: Request, service: Running, account: Analyst, survey_id: str) -> Response:
+    with service.database.reading() as session:
+        survey, counts = surveys.find(session, survey_id), surveys.counts(session, survey_id)
+    if survey.state != State.OPEN:
+        return go(f"/studies/{survey_id}")
+    return page(
+        request, "analyst/close.html", account=account, survey=survey, counts=counts, wrong=False, typed=""
+    )
+
+
+@router.post("/studies/{survey_id}/close")
+def close(request: Request, service: Running, account: Analyst, survey_id: str, sent: Sent) -> Response:
+    """End the answering for good. Answers on their way count or are refused; none is half counted."""
+    typed = text(sent, "name")
+    with service.database.reading() as session:
+        survey, counts = surveys.find(session, survey_id), surveys.counts(session, survey_id)
+    if survey.state == State.OPEN and typed.split() != survey.name.split():
+        values = {"survey": survey, "counts": counts, "wrong": True, "typed": typed}
+        return page(request, "analyst/close.html", status=400, account=account, **values)
+    with service.database.writing() as session:
+        surveys.step(session, survey_id, State.CLOSED, account.name)
+        answered = surveys.counts(session, survey_id)["answered"]
+        if answered < LEAST_ANSWERS:
+            raise Refused(
+                f"The study has {answered} answers, and each payment compares an answer with what others' answers "
+                f"predict. Wait for at least {LEAST_ANSWERS}."
+            )
+    service.settler.ask(survey_id)
+    return go(f"/studies/{survey_id}")
+
+
+@router.post("/studies/{survey_id}/settle")
+def settle_again(service: Running, account: Analyst, survey_id: str) -> Response:
+    """Try again what stopped. What was drawn is not drawn again."""
+    if find(service, survey_id).state == State.CLOSED:
+        service.settler.ask(survey_id)
+    return go(f"/studies/{survey_id}")
+
+
+@router.post("/studies/{survey_id}/publish")
+def publish(service: Running, account: Analyst, survey_id: str) -> Response:
+    with service.database.writing() as session:
+        surveys.step(session, survey_id, State.PUBLISHED, account.name)
+    return go(f"/studies/{survey_id}")
+
+
+@router.get("/studies/{survey_id}/report")
+def report(service: Running, account: Analyst, survey_id: str) -> Response:
+    return styled(settled(service, survey_id).report or "", HTML)
+
+
+@router.get("/studies/{survey_id}/release.json")
+def release(service: Running, account: Analyst, survey_id: str) -> Response:
+    return download(settled(service, survey_id).release or "", JSON, "release.json")
+
+
+@router.get("/studies/{survey_id}/forest.svg")
+def forest(service: Running, account: Analyst, survey_id: str) -> Response:
+    survey = settled(service, survey_id)
+    return styled(results(survey.release or "", service.places.plan(survey_id)).forest or b"", SVG)
+
+
+def settled(service: Service, survey_id: str) -> Survey:
+    """A study that has a release, or nothing at all."""
+    survey = find(service, survey_id)
+    if survey.state not in (State.SETTLED, State.PUBLISHED):
+        raise surveys.Unknown("There is no release.")
+    return survey

@@ -1,0 +1,81 @@
+"""What the analyst's pages share: forms that are read only for her, files she downloads, a draft's study."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+
+from truthful.errors import Refused
+from truthful.service.signing import Analyst
+from truthful.service.web import Service
+from truthful.store import surveys
+from truthful.store.log import log
+from truthful.store.surveys import NotNow
+from truthful.store.tables import State, Survey
+from truthful.study import Study
+
+LONGEST = 5_000
+
+
+async def _form(request: Request, _: Analyst) -> AsyncIterator[FormData]:
+    """What was sent; it is not even read if somebody else sends it."""
+    async with request.form(max_files=1, max_fields=400) as sent:
+        yield sent
+
+
+#: For the arguments of a page's function.
+Sent = Annotated[FormData, Depends(_form)]
+
+
+def text(sent: FormData, name: str) -> str:
+    """A field as it was typed, without what cannot be stored, and with the ends of lines that files have."""
+    value = sent.get(name, "")
+    words = value if isinstance(value, str) else ""
+    return words.replace("\0", "").replace("\r\n", "\n").strip()[:LONGEST]
+
+
+def uploaded(sent: FormData, name: str) -> UploadFile | None:
+    """A file that was sent, if one was chosen."""
+    value = sent.get(name)
+    return value if isinstance(value, UploadFile) and value.filename else None
+
+
+def find(service: Service, survey_id: str) -> Survey:
+    with service.database.reading() as session:
+        return surveys.find(session, survey_id)
+
+
+def draft(service: Service, survey_id: str) -> Survey:
+    """A study that may still be changed."""
+    with service.database.reading() as session:
+        survey = surveys.find(session, survey_id)
+    if survey.state != State.DRAFT:
+        raise NotNow("This study is frozen: nothing it declares can change. Create a new one instead.")
+    return survey
+
+
+def declare(service: Service, survey_id: str, who: str, declaration: str | None, **values: object) -> None:
+    """Keep what a draft declares now. Its plan goes, unless the study says the same as before."""
+    with service.database.writing() as session:
+        survey = surveys.drafted(session, survey_id)
+        if not _same(survey.declaration, declaration):
+            survey.plan = None
+        survey.declaration = declaration
+        for name, value in values.items():
+            setattr(survey, name, value)
+        log(session, who, "changed the study", survey_id)
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and Study.parse(one) == Study.parse(other)
+
+
+def declaration(survey: Survey) -> str:
+    """What a draft declares, if it says enough."""
+    if survey.declaration is None:
+        raise Refused("The study is not complete yet. Fill in all its steps first.")
+    return survey.declaration

@@ -1,0 +1,98 @@
+"""All studies, a new one, and the page of each: what its state asks for next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from truthful.service.analyst.shared import find
+from truthful.service.drafting import BEGINNING
+from truthful.service.results import results
+from truthful.service.signing import Analyst
+from truthful.service.web import Language, Running, Service, go, page
+from truthful.store import roster, surveys
+from truthful.store.tables import Account, State, Survey
+from truthful.study import Study
+
+router = APIRouter()
+
+
+@router.get("/studies")
+def every_study(request: Request, service: Running, account: Analyst) -> Response:
+    return studies_page(request, service, account)
+
+
+def studies_page(
+    request: Request, service: Service, account: Account, problem: str | None = None
+) -> Response:
+    """The list."""
+    with service.database.reading() as session:
+        found = surveys.everything(session)
+    status = 200 if problem is None else 400
+    return page(
+        request, "analyst/studies.html", status=status, account=account, surveys=found, problem=problem
+    )
+
+
+@router.post("/studies")
+def new_study(service: Running, account: Analyst) -> Response:
+    with service.database.writing() as session:
+        survey = surveys.create(session, account.name, {"name": "", "fields": BEGINNING})
+        return go(f"/studies/{survey.id}/edit/question")
+
+
+@router.get("/studies/{survey_id}")
+def one_study(
+    request: Request, service: Running, account: Analyst, texts: Language, survey_id: str
+) -> Response:
+    """What is to be done next."""
+    survey = find(service, survey_id)
+    values: dict[str, Any] = {"account": account, "survey": survey}
+    if survey.state == State.DRAFT:
+        return page(request, "analyst/draft.html", **values, study=_study(survey))
+    if survey.state == State.OPEN:
+        return open_page(request, service, account, survey)
+    if survey.state == State.CLOSED:
+        return page(request, "analyst/settling.html", **values, doing=service.settler.doing(survey_id))
+    found = results(survey.release or "", service.places.plan(survey_id))
+    return page(
+        request,
+        "analyst/settled.html",
+        **values,
+        found=found,
+        coefficients=found.coefficients(texts.locale),
+        place=f"/studies/{survey_id}",
+    )
+
+
+def _study(survey: Survey) -> Study | None:
+    return None if survey.declaration is None else Study.parse(survey.declaration)
+
+
+def open_page(
+    request: Request,
+    service: Service,
+    account: Account,
+    survey: Survey,
+    *,
+    status: int = 200,
+    **values: Any,
+) -> Response:
+    """An open study: counts of people, never who did what."""
+    with service.database.reading() as session:
+        counts = surveys.counts(session, survey.id)
+        disputed = len(list(roster.disputes(session, survey.id)))
+    plan = service.places.plan(survey.id)
+    return page(
+        request,
+        "analyst/open.html",
+        status=status,
+        account=account,
+        survey=survey,
+        plan=plan,
+        counts={**counts, "disputed": disputed},
+        **{"problem": None, "bad": None, **values},
+    )

@@ -1,0 +1,108 @@
+"""What takes seconds: plans, charts and simulations, a few at a time and none of them twice in a row.
+
+Pages are answered by threads. Plans wait for each other here, so that a reader who changes her mind quickly does not
+take the machine from participants; charts do, because matplotlib draws one at a time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from truthful.charts import Chart, draw_chart, draw_frontier
+from truthful.check import Floats
+from truthful.errors import Refused
+from truthful.plan import Plan, design
+from truthful.planner import Infeasible
+from truthful.report import simulation_report
+from truthful.simulation import simulate
+from truthful.study import Study
+from truthful.study.designs import sample_uniform
+
+#: What a plan is asked for, as pairs that can be a key.
+Asked = tuple[tuple[str, float | str], ...]
+Shares = tuple[tuple[str, float], ...]
+
+_PLANS, _CHARTS = threading.Semaphore(2), threading.Lock()
+#: Simulated answers in all, and studies: enough to see each guarantee at work, in seconds.
+MOST_ANSWERS, MOST_STUDIES, LEAST_STUDIES = 1_500_000, 50, 3
+
+
+def planned(declaration: str, asked: Asked) -> Plan:
+    """The best plan for what is asked; Infeasible if there is none."""
+    found = _planned(declaration, asked)
+    if isinstance(found, Infeasible):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _planned(declaration: str, asked: Asked) -> Plan | Infeasible:
+    """No plan is an answer too, and takes longest to find."""
+    with _PLANS:
+        try:
+            return design(Study.parse(declaration), **dict(asked))  # type: ignore[arg-type]
+        except Infeasible as answer:
+            return answer
+
+
+@lru_cache(maxsize=32)
+def kept(plan: str) -> Plan:
+    """The plan in the text of a plan's file."""
+    return Plan.parse(plan)
+
+
+@lru_cache(maxsize=32)
+def frontier_chart(plan: Plan) -> bytes:
+    """What other budgets would buy, as SVG."""
+    with tempfile.TemporaryDirectory() as directory, _CHARTS:
+        path = Path(directory) / "frontier.svg"
+        draw_frontier(plan, path)
+        return path.read_bytes()
+
+
+def drawn(chart: Chart) -> bytes:
+    """A chart as SVG."""
+    with tempfile.TemporaryDirectory() as directory, _CHARTS:
+        path = Path(directory) / "chart.svg"
+        draw_chart(chart, path)
+        return path.read_bytes()
+
+
+def studies(plan: Plan) -> int:
+    """How many studies a simulation of this plan is made of."""
+    runs = min(MOST_STUDIES, MOST_ANSWERS // plan.players)
+    if runs < LEAST_STUDIES:
+        raise Refused(
+            f"A plan for {plan.players:,} players is too large to be simulated while you wait. Download study.toml and "
+            "plan.json, and run `truthful simulate plan.json` on a machine of your own."
+        )
+    return runs
+
+
+@lru_cache(maxsize=8)
+def simulated(plan: str, shares: Shares, seed: int) -> str:
+    """The page of a simulation of this plan: observed next to guaranteed."""
+    planned = kept(plan)
+    with _PLANS:
+        done = simulate(planned, dict(shares), runs=studies(planned), seed=seed, features=_features(planned))
+    with _CHARTS:
+        return simulation_report(done)
+
+
+def _features(plan: Plan) -> FeaturesOf | None:
+    return None if plan.study.design.kind in ("uniform", "unit-ball") else FeaturesOf(plan.study)
+
+
+class FeaturesOf:
+    """People invented where a study does not say how features are distributed: spread evenly over what it declares."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+
+    def __call__(self, rng: np.random.Generator, n: int) -> Floats:
+        return self._study.normalise(sample_uniform(rng, n, self._study.declared.encoding.features), n)

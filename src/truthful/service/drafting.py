@@ -1,0 +1,145 @@
+"""A study as the wizard's forms hold it, field by field, and the study file that follows from the fields.
+
+Fields are kept as they were typed, whether they make sense or not; numbers that can be read are kept in plain form
+(0.6), whatever the language they were typed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from truthful.errors import InputError
+from truthful.service.study_file import Fields, document, plain, read
+from truthful.study import Study
+
+STEPS = ("question", "invitation", "people", "beliefs", "costs")
+#: What a new study starts from: the everyday choices of `truthful new`.
+BEGINNING: Fields = {
+    "currency": "USD",
+    "features": [],
+    "design": "observed",
+    "signal": "0.6",
+    "noise": "normal",
+    "costs": "pareto",
+    "tail": "2",
+    "scale": "0.05",
+    "median": "0.05",
+    "sigma": "1",
+    "privacy": "quadratic",
+}
+#: Stands in for steps that are not filled in yet while another one is checked.
+EXAMPLE: Fields = {
+    **BEGINNING,
+    "name": "Example",
+    "response": "example_response",
+    "low": "0",
+    "high": "1",
+    "asked_by": "us",
+    "purpose": "an example",
+    "contact": "us",
+}
+#: The sections of a study file, by the step that asks for them. What names no section is about people's features.
+_STEP_OF = {"name": "question", "currency": "question", "response": "question", "invitation": "invitation"}
+_STEP_OF |= {"beliefs": "beliefs", "costs": "costs"}
+
+
+def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
+    """What a step needs: the form's name of each field, its value, and its kind (text, number or optional number)."""
+    kinds = {
+        "question": ("name", "currency", "response", "#low", "#high"),
+        "invitation": ("asked_by", "purpose", "contact"),
+        "people": ("?least_eigenvalue",) if fields.get("design") == "observed" else (),
+        "beliefs": ("#signal", *(("?noise_sd",) if fields.get("noise") == "normal" else ())),
+        "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
+    }
+    for name in kinds[step]:
+        yield name.lstrip("#?"), str(fields.get(name.lstrip("#?"), "")), _kind(name)
+    if step == "people":
+        for at, feature in enumerate(fields.get("features", ())):
+            for name in ("name", "levels") if feature.get("kind") == "levels" else ("name", "#low", "#high"):
+                yield f"f{at}_{name.lstrip('#')}", str(feature.get(name.lstrip("#"), "")), _kind(name)
+
+
+def _kind(name: str) -> str:
+    return {"#": "number", "?": "optional"}.get(name[0], "text")
+
+
+def unfilled(fields: Fields, step: str) -> dict[str, str]:
+    """The fields of a step that are `missing` or hold no `number`."""
+    found = {}
+    for name, value, kind in asked(fields, step):
+        if not value and kind != "optional":
+            found[name] = "missing"
+        elif value and kind != "text" and read(value) is None:
+            found[name] = "number"
+    return found
+
+
+def complaints(fields: Fields, step: str) -> list[str]:
+    """What a study file with these fields is told of this step. Other steps may still be unfinished."""
+    whole = {**fields}
+    for other in STEPS:
+        if other != step and unfilled(fields, other):
+            whole |= {name: EXAMPLE.get(name, "") for name, _, _ in asked(EXAMPLE, other)}
+            whole |= {"features": []} if other == "people" else {}
+    try:
+        Study.parse(document(whole))
+    except InputError as problem:
+        told = f"\n{problem}".split("\nstudy: ")[1:]
+        return [words for words in told if _step_of(words) == step]
+    return []
+
+
+def _step_of(complaint: str) -> str:
+    section = complaint.partition(" ")[0].partition(".")[0].rstrip(":")
+    return _STEP_OF.get(section, "people")
+
+
+def declared(fields: Fields) -> str | None:
+    """The study file of the fields, once they say enough and all of it holds together."""
+    if any(unfilled(fields, step) for step in STEPS):
+        return None
+    text = document(fields)
+    try:
+        Study.parse(text)
+    except InputError:
+        return None
+    return text
+
+
+def fields_of(study: Study) -> Fields | None:
+    """The fields of a study from a file; None if it says what no form asks for."""
+    said = study.declaration()
+    invitation, response, design, beliefs, costs = (
+        said.get(name, {}) for name in ("invitation", "response", "design", "beliefs", "costs")
+    )
+    values = {
+        "name": said["name"],
+        "currency": said["currency"],
+        "response": response["name"],
+        **{name: response.get(name) for name in ("low", "high", "question")},
+        **invitation,
+        "features": [_feature_fields(feature) for feature in said.get("features", ())],
+        "design": design["kind"],
+        "least_eigenvalue": design.get("least_eigenvalue"),
+        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd")},
+        "costs": costs["kind"],
+        **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
+    }
+    fields = BEGINNING | {name: _typed(value) for name, value in values.items() if value is not None}
+    try:
+        return fields if Study.parse(document(fields)) == study else None
+    except InputError:
+        return None
+
+
+def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
+    if "levels" in feature:
+        return {"name": feature["name"], "kind": "levels", "levels": "\n".join(feature["levels"])}
+    ends = {str(name): plain(feature[name]) for name in ("low", "high") if name in feature}
+    return {"name": feature["name"], "kind": "number", **ends}
+
+
+def _typed(value: Any) -> Any:
+    return plain(value) if isinstance(value, int | float) else value

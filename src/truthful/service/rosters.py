@@ -1,0 +1,88 @@
+"""A roster: people's ids and verified features in a CSV file, checked as intake checks reports.
+
+Ids are text, as they stand in the file. They come back in files that are opened in spreadsheets (links, payments), so
+an id that a spreadsheet would run as a formula is refused here, at the one door, instead of being changed there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from truthful.errors import InputError
+from truthful.intake import Intake, open_reports, report_columns
+from truthful.intake.duplicates import later_records
+from truthful.intake.records import quoted
+from truthful.study import Study
+from truthful.study.declaration import PLAYER
+
+FORMULA = ("=", "+", "-", "@")
+LONGEST_ID = 200
+
+People = dict[str, dict[str, Any]]
+
+
+def roster_columns(study: Study) -> list[str]:
+    return [PLAYER, *(feature.name for feature in study.features)]
+
+
+def read_roster(study: Study, path: Path) -> People:
+    """Everybody's features by player, from a CSV file; BadReports if a record is bad."""
+    with open_reports(path, roster_columns(study)) as rows:
+        if rows.extra:
+            raise InputError(
+                f"There are columns that the study does not have: {', '.join(map(repr, rows.extra))}. Leave them out: "
+                "what is not asked for is not kept."
+            )
+        ids = [player for batch in rows.batches() for player in batch.column(PLAYER).to_pylist()]
+        _require_plain(ids)
+        named = ((row, player) for row, player in enumerate(ids, 1) if player.strip())
+        intake = Intake(study, repeats=later_records(named), where=rows.where)
+        people = dict(_checked(study, intake, rows.batches()))
+        intake.finish()
+    return people
+
+
+def _checked(study: Study, intake: Intake, batches: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each good record. In the place of an answer it has the middle of the range, which cannot be at fault."""
+    row, middle, response = 1, (study.response.low + study.response.high) / 2, study.response.name
+    for batch in batches:
+        answers = pa.array(np.full(batch.num_rows, middle))
+        report = pa.RecordBatch.from_arrays([*batch.columns, answers], names=list(report_columns(study)))
+        checked = intake.check(report, row)
+        for player, record in zip(checked.players.to_pylist(), checked.records.to_pylist(), strict=True):
+            record.pop(response)
+            yield player, record
+        row += batch.num_rows
+
+
+def _require_plain(ids: Iterable[str]) -> None:
+    for row, player in enumerate(ids, 1):
+        if len(player) > LONGEST_ID:
+            raise InputError(
+                f"Row {row}: the player's id has {len(player):,} characters; give {LONGEST_ID} or fewer."
+            )
+        if not player.isprintable():
+            raise InputError(
+                f"Row {row}: the player's id {quoted(player)} holds a character that cannot be seen. Leave it out."
+            )
+        if player.startswith(FORMULA):
+            raise InputError(
+                f"Row {row}: the player's id {quoted(player)} begins with {player[0]!r}, which a spreadsheet takes for "
+                "a formula when you open files of links or payments. Begin it with a letter or a digit."
+            )
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A CSV file."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(header)
+    writer.writerows(rows)
+    return written.getvalue()

@@ -1,0 +1,120 @@
+"""The study file that the wizard's fields come to: the same `study.toml` that people write by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+#: What forms hold, as typed: text by the name of its field, and a list of such for features.
+Fields = dict[str, Any]
+
+
+def read(text: str) -> float | None:
+    """The number of a field; None if it holds none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+def plain(value: float) -> str:
+    """A number as fields and study files hold it: all its digits."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def quoted(text: str) -> str:
+    """Any text as a TOML string on one line."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def document(fields: Fields) -> str:
+    """The study file that says what the fields say."""
+    parts = (_question, _invitation, _people, _beliefs, _costs)
+    return _HEAD + "".join(part(fields) for part in parts)
+
+
+_HEAD = """\
+# A study: one sensitive question, facts about the people asked, and what is believed about the answers.
+# Everything in this file is public: people may read it before they answer.
+
+"""
+
+
+def _question(fields: Fields) -> str:
+    words = f"question = {quoted(fields['question'])}\n" if fields.get("question") else ""
+    return f"""\
+name = {quoted(fields.get("name", ""))}
+currency = {quoted(fields.get("currency", ""))}
+
+# The question: one number that people report about themselves.
+[response]
+name = {quoted(fields.get("response", ""))}
+{_number("low", fields)}{_number("high", fields)}{words}"""
+
+
+def _invitation(fields: Fields) -> str:
+    names = ("asked_by", "purpose", "contact")
+    if not any(fields.get(name) for name in names):
+        return ""
+    lines = "".join(f"{name} = {quoted(fields.get(name, ''))}\n" for name in names)
+    return f"\n# The invitation: what people are told before they answer.\n[invitation]\n{lines}"
+
+
+def _people(fields: Fields) -> str:
+    features = "".join(_feature(feature) for feature in fields.get("features", ()))
+    spread = fields.get("least_eigenvalue") if fields.get("design") == "observed" else None
+    vouched = (
+        "# How spread out people are at least, normalised; the analyst vouches for it.\n" if spread else ""
+    )
+    return f"""
+# The features: what explains the answers, and is known of everybody without asking.
+{features}
+# How features are distributed: observed, as the panel has them, or uniform, assigned at random.
+[design]
+kind = {quoted(fields.get("design", ""))}
+{vouched}{_number("least_eigenvalue", {"least_eigenvalue": spread})}"""
+
+
+def _feature(feature: dict[str, str]) -> str:
+    head = f"[[features]]\nname = {quoted(feature.get('name', ''))}\n"
+    if feature.get("kind") == "levels":
+        levels = filter(None, feature.get("levels", "").split("\n"))
+        return f"{head}levels = [{', '.join(map(quoted, levels))}]\n"
+    return head + _number("low", feature) + _number("high", feature)
+
+
+def _beliefs(fields: Fields) -> str:
+    width = _number("noise_sd", fields) if fields.get("noise") == "normal" else ""
+    return f"""
+# What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
+[beliefs]
+# The share of the response's half-range that features can explain.
+{_number("signal", fields)}prior = "uniform"
+noise = {quoted(fields.get("noise", ""))}
+{width}"""
+
+
+def _costs(fields: Fields) -> str:
+    pareto = fields.get("costs") == "pareto"
+    said, names = (
+        ("P(cost > c) = (c / scale)^-tail: a few people care very much", ("tail", "scale"))
+        if pareto
+        else ("The logarithm of the cost is normal", ("median", "sigma"))
+    )
+    return f"""
+# What privacy is worth to people, in currency per unit of h(epsilon). {said}.
+[costs]
+kind = {quoted(fields.get("costs", ""))}
+{"".join(_number(name, fields) for name in names)}\
+# h(epsilon): quadratic is epsilon^2, linear is epsilon.
+privacy = {quoted(fields.get("privacy", ""))}
+"""
+
+
+def _number(name: str, fields: dict[str, Any]) -> str:
+    """A line of the file; none if the field is empty, and what is no number is left to the study to refuse."""
+    text = str(fields.get(name) or "")
+    value = read(text)
+    return "" if not text else f"{name} = {quoted(text) if value is None else plain(value)}\n"

@@ -1,0 +1,186 @@
+"""The wizard's fields and the study file they come to: whatever is typed is said, and nothing else."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from studies import DESIGNED, OBSERVED, UNIT_BALL
+
+from truthful.service.drafting import BEGINNING, STEPS, complaints, declared, fields_of, unfilled
+from truthful.service.study_file import document, plain, quoted, read
+from truthful.study import Study, template
+
+FULL: dict[str, Any] = {
+    **BEGINNING,
+    "name": "Spending",
+    "response": "spend",
+    "low": "0",
+    "high": "200",
+    "question": "How much?",
+    "asked_by": "An institute",
+    "purpose": "To learn.",
+    "contact": "mail@example.org",
+    "features": [
+        {"name": "age", "kind": "number", "low": "18", "high": "90"},
+        {"name": "region", "kind": "levels", "levels": "north\nsouth"},
+    ],
+    "least_eigenvalue": "0.05",
+}
+NASTY = [
+    '"',
+    "'",
+    '"""',
+    "\\",
+    "\n",
+    "\r\n",
+    "#",
+    "]",
+    "[costs]",
+    "{{7*7}}",
+    "%s",
+    "\x7f",
+    "\x1b",
+    "ü",
+    "𝔘",
+    "\u2028",
+]
+texts = st.text(min_size=1, max_size=30) | st.lists(st.sampled_from(NASTY), min_size=1).map("".join)
+
+
+@given(texts)
+def test_any_text_is_one_string_of_the_file(text: str) -> None:
+    assert tomllib.loads(f"a = {quoted(text)}\nb = 1") == {"a": text, "b": 1}
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_number_is_kept_to_the_last_digit(value: float) -> None:
+    assert read(plain(value)) == value
+    assert tomllib.loads(f"a = {plain(value)}")["a"] == value
+
+
+@given(
+    texts,
+    texts,
+    texts,
+    texts,
+    st.lists(texts.map(lambda text: text.replace("\n", " ")), min_size=2, unique=True),
+)
+def test_whatever_is_typed_is_what_the_study_declares(
+    name: str, question: str, purpose: str, feature: str, levels: list[str]
+) -> None:
+    fields = FULL | {"name": name, "question": question, "purpose": purpose}
+    fields["features"] = [
+        {"name": f"of {feature}", "kind": "levels", "levels": "\n".join(f"is {level}" for level in levels)}
+    ]
+    said = tomllib.loads(document(fields))
+    assert said["name"] == name
+    assert said["response"]["question"] == question
+    assert said["invitation"]["purpose"] == purpose
+    assert said["features"] == [{"name": f"of {feature}", "levels": [f"is {level}" for level in levels]}]
+    if "\0" not in feature + "".join(levels):
+        study = Study.parse(document(fields))
+        assert fields_of(study) == fields | {"least_eigenvalue": "0.05"}
+        assert Study.parse(document(fields_of(study) or {})) == study
+
+
+def test_a_full_draft_is_the_study_that_a_file_would_be() -> None:
+    text = declared(FULL)
+    assert text is not None
+    study = Study.parse(text)
+    assert study.response.high == 200
+    assert study.least_eigenvalue == 0.05
+    assert study.declared.invitation is not None
+    assert all(not complaints(FULL, step) and not unfilled(FULL, step) for step in STEPS)
+
+
+@pytest.mark.parametrize("text", [template(), DESIGNED, OBSERVED])
+def test_a_file_that_forms_can_hold_comes_back_the_same(text: str) -> None:
+    study = Study.parse(text)
+    fields = fields_of(study)
+    assert fields is not None
+    assert Study.parse(document(fields)) == study
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        UNIT_BALL,
+        DESIGNED.replace("signal = 0.6", "radius = 0.6\nnoise_bound = 0.4"),
+        DESIGNED.replace("signal = 0.6", "signal = 0.6\ncentre = { intercept = 90 }"),
+        DESIGNED.replace("signal = 0.6", 'signal = 0.6\nprior = "normal"\nprior_sd = 0.2'),
+        DESIGNED.replace('currency = "USD"', 'currency = "USD"\nintercept = false'),
+        DESIGNED.replace('["north", "south", "east"]', '["north\\nwest", "south"]'),
+    ],
+)
+def test_a_file_that_says_more_than_forms_ask_for_is_left_alone(text: str) -> None:
+    assert fields_of(Study.parse(text)) is None
+
+
+def test_a_lognormal_law_and_uniform_noise_are_written_and_read() -> None:
+    fields = FULL | {"costs": "lognormal", "noise": "uniform", "design": "uniform", "privacy": "linear"}
+    study = Study.parse(document(fields))
+    assert study.declaration()["costs"] == {
+        "kind": "lognormal",
+        "median": 0.05,
+        "sigma": 1.0,
+        "privacy": "linear",
+    }
+    assert Study.parse(document(fields_of(study) or {})) == study
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "step", "problem"),
+    [
+        ("name", "", "question", "missing"),
+        ("low", "", "question", "missing"),
+        ("low", "ten", "question", "number"),
+        ("high", "nan", "question", "number"),
+        ("contact", "", "invitation", "missing"),
+        ("least_eigenvalue", "x", "people", "number"),
+        ("signal", "", "beliefs", "missing"),
+        ("noise_sd", "wide", "beliefs", "number"),
+        ("tail", "1_0", "costs", "number"),
+    ],
+)
+def test_a_field_without_its_value_is_named(field: str, value: str, step: str, problem: str) -> None:
+    fields = FULL | {field: value}
+    assert unfilled(fields, step) == {field: problem}
+    assert declared(fields) is None
+    assert not any(unfilled(fields, other) for other in STEPS if other != step)
+
+
+@pytest.mark.parametrize(
+    ("change", "step", "words"),
+    [
+        ({"low": "300"}, "question", "response.low is 300, not below high"),
+        ({"currency": "dollars"}, "question", "three capital letters"),
+        ({"response": "player"}, "people", "'player' is used twice"),
+        ({"features": [{"name": "a", "kind": "levels", "levels": "one"}]}, "people", "needs at least two"),
+        ({"least_eigenvalue": "0.9"}, "people", "at most 1/3"),
+        ({"signal": "1.5"}, "beliefs", "below 1"),
+        ({"scale": "-1"}, "costs", "above 0"),
+    ],
+)
+def test_the_study_s_own_complaints_stand_at_their_step(
+    change: dict[str, Any], step: str, words: str
+) -> None:
+    fields = FULL | change
+    assert [words in told for told in complaints(fields, step)] == [True]
+    assert not any(complaints(fields, other) for other in STEPS if other != step)
+    assert declared(fields) is None
+
+
+def test_a_step_is_checked_while_others_are_empty() -> None:
+    begun = BEGINNING | {"signal": "7"}
+    assert "below 1" in complaints(begun, "beliefs")[0]
+    assert complaints(begun, "costs") == []
+
+
+def test_a_name_that_looks_like_a_complaint_is_one_complaint() -> None:
+    fields = FULL | {"currency": "x\nstudy: costs.tail is wrong"}
+    assert len(complaints(fields, "question")) == 1
+    assert complaints(fields, "costs") == []
