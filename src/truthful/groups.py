@@ -39,7 +39,7 @@ def player_hashes(ids: Any, key: bytes) -> Hashes:
 
 def groups_of(hashes: Hashes) -> npt.NDArray[np.uint8]:
     """The group, 0 or 1, of every player: the lowest bit of her hash."""
-    return (hashes & np.uint64(1)).astype(np.uint8)
+    return hashes.astype(np.uint8) & np.uint8(1)
 
 
 def _plain(ids: Any) -> Any:

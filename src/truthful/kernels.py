@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 GRID = 2**20  # steps of the grid in a unit
 PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST = float(np.finfo(np.float64).max)
-TILE = 1_024  # rows: with ten features 90 kB
+TILE = 1_008  # rows: with ten features 90 kB; a power of two would put all features into the same few cache lines
 BLOCK = 512  # players of whom a few numbers each fit the nearest cache
 
 

@@ -20,7 +20,7 @@ from truthful.beliefs.laws import Noise, Prior
 from truthful.beliefs.quadrature import Expectation, Indices, LogWeight, expectation
 from truthful.check import Floats
 
-_CHUNK = 1024
+_CHUNK = 4096
 _MANY = 4  # chunks, from which on they are shared among the processors
 
 # Where the support is a single point its width is replaced by one that is nothing beside R, but not zero.

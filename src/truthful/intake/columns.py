@@ -69,10 +69,10 @@ def level_places(text: Any, levels: tuple[str, ...]) -> Places:
 
 def missing_text(column: Any) -> Mask:
     """Where a level or a player id is missing: null, or nothing but spaces."""
-    if pa.types.is_string(column.type):
-        blank = pc.or_(pc.equal(pc.binary_length(column), 0), pc.utf8_is_space(column))
-        return _mask(pc.or_kleene(pc.is_null(column), blank))
-    return _mask(pc.is_null(column))
+    if not pa.types.is_string(column.type):
+        return _mask(pc.is_null(column)) if column.null_count else np.zeros(len(column), dtype=np.bool_)
+    blank = pc.or_(pc.equal(pc.binary_length(column), 0), pc.utf8_is_space(column))
+    return _mask(pc.or_kleene(pc.is_null(column), blank))
 
 
 def _mask(column: Any) -> Mask:

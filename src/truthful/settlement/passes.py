@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
+
 from truthful.files import sha256
 from truthful.intake import Counts, Intake
 from truthful.intake.duplicates import NO_REPEATS, Repeats, later_records
@@ -103,4 +105,5 @@ def _gather(
         intake.account.extend(part.account)
         rows_done(intake.account.all_records, reports.rows)
     reports.read_whole(intake.account.all_records)
+    pa.default_memory_pool().release_unused()  # what was read is not kept while charts are drawn
     return lambda: Statistics(halves, task.key, task.on_bad, task.repeats, intake.finish())
