@@ -30,5 +30,6 @@ async function run() {
   }
 }
 
+document.getElementById("check-off").hidden = true;
 box.hidden = false;
 document.getElementById("check-run").addEventListener("click", run);

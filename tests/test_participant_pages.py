@@ -1,0 +1,192 @@
+"""A participant's pages in a real browser: accessible, usable without scripts, and with them payments are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from browsers import opened
+from listening import listening
+from participant_pages import pages
+from sqlalchemy import update
+
+from truthful.service.web import Service
+from truthful.store.roster import player_of
+from truthful.store.tables import Due
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PHONE, DESK, ZOOMED = 390, 1300, 320  # 320 is a desk of 1280 pixels at 400 %
+Scheme = Literal["light", "dark"]
+#: Pages, and what is done on them before they are looked at.
+SEEN = (
+    "invited",
+    "rehearsal",
+    "disputed",
+    "question",
+    "refused",
+    "review",
+    "answered",
+    "withdraw",
+    "closed",
+    "closed after an answer",
+    "paid",
+    "published",
+)
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Site:
+    """A browser and a service, with a link to every page."""
+
+    browser: Browser
+    url: str
+    service: Service
+    links: dict[str, str]
+
+    def opens(self, name: str, **settings: Any) -> Page:
+        """A page of this name, in a browser window of its own."""
+        view = self.browser.new_page(**settings)
+        begin = {"refused": "question", "review": "question"}.get(name, name)
+        view.goto(self.url + self.links[begin])
+        if name in ("refused", "review"):
+            view.fill("#answer", "much" if name == "refused" else "62.5")
+            view.click("form[action$=review] button")
+        for hidden in view.query_selector_all("summary"):
+            hidden.click()
+        if name == "paid":
+            compute(view)
+        return view
+
+
+def compute(view: Page) -> str:
+    """Press the button that checks a payment; what is said then."""
+    view.click("#check-run")
+    view.wait_for_selector("[data-said]:not([hidden]):not([data-said=busy])")
+    return view.locator("[data-said]:not([hidden])").inner_text()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with opened() as browser, listening(tmp_path_factory.mktemp("site")) as (url, service):
+        yield Site(browser, url, service, pages(service))
+
+
+def violations(view: Page) -> list[str]:
+    """Every rule of axe-core that the page breaks, with the first element that does; and its width if too much."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    found = [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in Axe().run(view).response["violations"]]
+    wide, width = view.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    return [*found, f"{wide} pixels wide"] if wide > width else found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("name", SEEN)
+def test_no_page_breaks_a_rule(site: Site, name: str, width: int, scheme: Scheme) -> None:
+    view = site.opens(name, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert violations(view) == []
+    view.close()
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_german_pages_break_none_at_four_hundred_percent(site: Site, name: str) -> None:
+    view = site.opens(name, viewport={"width": ZOOMED, "height": 256}, locale="de-DE")
+    assert view.get_attribute("html", "lang") == "de"
+    assert violations(view) == []
+    view.close()
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_no_page_makes_the_browser_complain(site: Site, name: str) -> None:
+    """Nothing that the policy of content forbids, and no error of a script."""
+    view = site.browser.new_page()
+    said: list[str] = []
+    view.on("console", lambda message: said.append(message.text))
+    view.on("pageerror", lambda error: said.append(str(error)))
+    view.goto(site.url + site.links.get(name, site.links["question"]))
+    if name == "paid":
+        compute(view)
+    view.close()
+    assert said == []
+
+
+def test_a_study_is_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
+    context = site.browser.new_context(java_script_enabled=False)
+    view = context.new_page()
+    view.goto(site.url + site.links["rehearsal"])
+
+    def press(button: str) -> None:
+        view.get_by_role("button", name=button).focus()
+        view.keyboard.press("Enter")
+
+    press("I take part")
+    view.get_by_label("How much did you spend").focus()
+    view.keyboard.type("62.5")
+    view.keyboard.press("Enter")
+    view.get_by_text("62.5").wait_for()
+    press("Send my answer")
+    view.get_by_role("heading", name="Your answer counts.").wait_for()
+    view.get_by_role("link", name="Withdraw my answer").focus()
+    view.keyboard.press("Enter")
+    press("Yes, I withdraw")
+    view.get_by_text("You no longer take part").wait_for()
+    context.close()
+
+
+def test_her_browser_finds_her_payment_and_every_number_on_the_way(site: Site) -> None:
+    view = site.opens("paid")
+    assert view.locator("[data-said=agrees]").is_visible()
+    rows = view.locator("#check-numbers tbody tr")
+    numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
+    assert len(numbers) == 4 + 7
+    assert all(service == browser for service, browser in numbers)
+    view.close()
+
+
+def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: Site) -> None:
+    link = site.links["published"]
+
+    def change(by: int) -> None:
+        with site.service.database.writing() as session:
+            hers = player_of(session, link.removeprefix("/a/"))
+            session.execute(
+                update(Due)
+                .where(Due.survey_id == hers.survey_id, Due.player == hers.player)
+                .values(millionths=Due.millionths + by)
+            )
+
+    change(2)
+    view = site.browser.new_page()
+    # What is public is served to everybody; here the private copy of it will do.
+    view.route("**/s/*/release.json", lambda route: route.continue_(url=f"{site.url}{link}/release.json"))
+    view.goto(site.url + link)
+    assert compute(view).startswith("NOT verified")
+    assert "does not lead to the amount" in view.inner_text("main")
+    change(-2)
+    assert compute(view).startswith("Verified")
+    view.close()
+
+
+def test_a_browser_that_cannot_get_the_release_says_so(site: Site) -> None:
+    view = site.browser.new_page()
+    view.route("**/release.json", lambda route: route.abort())
+    view.goto(site.url + site.links["paid"])
+    assert compute(view).startswith("Your browser could not compute it")
+    view.close()
+
+
+def test_without_scripts_the_page_says_what_it_would_need_and_shows_the_other_way(site: Site) -> None:
+    context = site.browser.new_context(java_script_enabled=False)
+    view = context.new_page()
+    view.goto(site.url + site.links["paid"])
+    assert view.get_by_text("This needs JavaScript").is_visible()
+    assert not view.get_by_role("button", name="Compute it here").is_visible()
+    assert view.get_by_text("truthful verify release.json receipt.json").is_visible()
+    context.close()
