@@ -158,7 +158,7 @@ def test_a_body_that_is_too_large_is_refused_by_its_announced_length(here: Serve
 
 @pytest.mark.parametrize("length", ["-1", "1e9", "1" * 40, "²", "0x10"])
 def test_a_length_that_is_none_is_refused(here: Served, length: str) -> None:
-    answer = here.client.post("/sign-in", content=b"", headers={"content-length": length.encode("latin-1")})  # type: ignore[dict-item]
+    answer = here.client.post("/sign-in", content=b"", headers={b"content-length": length.encode("latin-1")})
     assert answer.status_code == 413
 
 

@@ -125,7 +125,7 @@ ServiceDirectory = Annotated[
     Path, typer.Argument(help="Where the service keeps everything; made if it is not there.")
 ]
 Host = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")]
-Port = Annotated[int, typer.Option(help="The port to listen on; 0 is any free one.", min=0, max=65_535)]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 is any free one.")]
 Url = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,254 @@
+"""`truthful serve` as people run it: a process of its own, on an empty directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from commands import Run
+from databases import database_url
+from serving import PASSWORD
+
+from truthful.service.demo import PLAYERS, TO_ANSWER, make_demo
+from truthful.service.places import Places
+from truthful.service.serving import Opening
+from truthful.service.settings import Settings
+from truthful.store import surveys
+from truthful.store.database import Database
+from truthful.store.tables import State
+
+PROGRAM = [sys.executable, "-c", "from truthful.cli import main; main()"]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server, and what it said when it started."""
+
+    process: subprocess.Popen[str]
+    said: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        return str(self.said["url"])
+
+    def stop(self, number: int = signal.SIGINT) -> tuple[int, str]:
+        """Its exit code, and what it said on the side."""
+        self.process.send_signal(number)
+        _, told = self.process.communicate(timeout=60)
+        return self.process.returncode, told
+
+
+@contextmanager
+def serving(directory: Path, *options: str) -> Iterator[Serving]:
+    arguments = [*PROGRAM, "serve", str(directory), "--port", "0", "--json", *options]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield Serving(process, json.loads(process.stdout.readline()))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_an_empty_directory_is_all_it_takes(tmp_path: Path) -> None:
+    with serving(tmp_path / "service") as first:
+        with httpx2.Client(base_url=first.url) as client:
+            assert "Welcome" in client.get(first.said["sign_in_link"]).text
+            entered = client.post(first.said["sign_in_link"], data={"password": PASSWORD})
+            assert entered.headers["location"] == "/studies"
+            assert "server" not in entered.headers
+            assert client.get("/people").status_code == 200
+        code, told = first.stop()
+    assert code == 0
+    assert "Stopping" in told
+    assert "127.0.0.1" not in told  # nobody's address is written down
+    assert "Traceback" not in told
+    with serving(tmp_path / "service") as second:
+        assert second.said["sign_in_link"] is None
+        with httpx2.Client(base_url=second.url) as client:
+            data = {"name": "analyst", "password": PASSWORD}
+            assert client.post("/sign-in", data=data).headers["location"] == "/studies"
+        assert second.stop(signal.SIGTERM)[0] == -signal.SIGTERM
+
+
+@pytest.mark.slow
+def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "open to all"
+    directory.mkdir(mode=0o755)
+    with serving(directory):
+        assert {oct(path.stat().st_mode & 0o077) for path in directory.iterdir()} == {"0o0"}
+
+
+@pytest.mark.slow
+def test_one_server_for_one_directory_but_a_link_can_be_made_beside_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as first:
+        again = subprocess.run(
+            [*PROGRAM, "serve", str(tmp_path), "--port", "0"], capture_output=True, text=True, check=False
+        )
+        assert again.returncode == 1
+        assert "Another server is running" in again.stderr
+        port = first.url.rpartition(":")[2]
+        link = subprocess.run(
+            [*PROGRAM, "serve", str(tmp_path), "--port", port, "--new-link", "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        made = json.loads(link.stdout)
+        assert made["running_already"] is True
+        with httpx2.Client() as client:
+            assert client.get(first.said["sign_in_link"]).status_code == 404
+            assert client.get(made["sign_in_link"]).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as first:
+        first.process.kill()
+        first.process.wait()
+        with serving(tmp_path) as second, httpx2.Client() as client:
+            assert client.get(f"{second.url}/sign-in").status_code == 200
+            assert (
+                client.get(
+                    second.url + "/welcome/" + first.said["sign_in_link"].rpartition("/")[2]
+                ).status_code
+                == 200
+            )
+
+
+@pytest.mark.slow
+def test_the_demo_is_open_to_click_through(tmp_path: Path) -> None:
+    with serving(tmp_path, "--demo") as demo, httpx2.Client() as client:
+        asked = client.get(demo.said["participant_link"])
+        assert asked.status_code == 200
+        assert "The makers of truthful" in asked.text
+        assert client.get(demo.said["public_page"]).status_code == 200
+        assert demo.stop()[0] == 0
+    with serving(tmp_path, "--demo") as again:
+        assert again.said["participant_link"] is None
+
+
+@pytest.mark.slow
+def test_a_service_keeps_its_answers_in_postgresql_if_told_to(tmp_path: Path) -> None:
+    with database_url("postgresql", tmp_path) as url:
+        with serving(tmp_path / "service", "--database", url) as running, httpx2.Client() as client:
+            assert client.get(running.said["sign_in_link"]).status_code == 200
+            assert running.said["database"].startswith("postgresql")
+            assert running.stop()[0] == 0
+        assert not (tmp_path / "service" / "truthful.db").exists()
+
+
+def test_the_demo_is_made_once_and_most_have_answered(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.make()
+    database = Database(places.database)
+    database.upgrade()
+    made = make_demo(database, places)
+    assert made is not None
+    assert make_demo(database, places) is None
+    with database.reading() as session:
+        survey = surveys.find(session, made.survey_id)
+        counts = surveys.counts(session, made.survey_id)
+    database.close()
+    assert survey.rehearsal
+    assert survey.state == State.OPEN
+    assert counts["roster"] == counts["invited"] == PLAYERS
+    assert counts["answered"] == PLAYERS - TO_ANSWER
+
+
+def test_a_port_in_use_is_said_to_be(tmp_path: Path, run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run("serve", tmp_path, "--port", str(port))
+    assert ran.code == 2
+    assert f"Port {port} of 127.0.0.1 is in use" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--url", "study.example.org"], "give what people type before the first slash"),
+        (["--host", "0.0.0.0"], "Add --url"),
+        (["--host", "192.0.2.1"], "cannot listen on '192.0.2.1'"),
+        (["--host", "no-such-host.invalid"], "cannot listen on"),
+        (["--port", "70000"], "cannot listen on"),
+        (["--port", "0", "--analyst", ""], "give a name"),
+        (["--port", "0", "--database", "mysql://x"], "give sqlite:///FILE or postgresql://"),
+        (["--port", "0", "--database", "postgresql://u:secret@127.0.0.1:1/x"], "cannot be opened"),
+        (["--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
+    ],
+)
+def test_what_cannot_be_is_said_clearly(tmp_path: Path, run: Run, options: list[str], said: str) -> None:
+    ran = run("serve", tmp_path / "service", *options)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "secret" not in ran.err
+
+
+def test_a_file_that_is_no_database_is_not_used(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "truthful.db").write_text("a diary" * 1_000)
+    ran = run("serve", tmp_path, "--port", "0")
+    assert ran.code == 2
+    assert "cannot be used: file is not a database" in ran.err
+
+
+def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path, run: Run) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'truthful.db'}")
+    database.upgrade()
+    database.close()
+    with sqlite3.connect(tmp_path / "truthful.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'later'")
+    connection.close()
+    ran = run("serve", tmp_path, "--port", "0")
+    assert ran.code == 2
+    assert "made by a newer version" in ran.err
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "file").write_text("")
+    ran = run("serve", tmp_path / "file" / "service")
+    assert ran.code == 2
+    assert "Not a directory" in ran.err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.startswith("truthful.service")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    ran = run("serve", tmp_path)
+    assert ran.code == 2
+    assert "pip install 'truthful[service]'" in ran.err
+
+
+def test_links_that_travel_in_the_open_are_warned_of(tmp_path: Path) -> None:
+    def words(url: str) -> str:
+        return Opening(Settings(tmp_path, url).origin, "d", "s", False, "link").words()
+
+    assert "Warning: without TLS" in words("http://192.0.2.1:8000")
+    assert "Warning" not in words("https://study.example.org")
+    assert "Warning" not in words("http://localhost:8000")
+
+
+def test_the_mask_of_files_is_as_it_was(tmp_path: Path, run: Run) -> None:
+    before = os.umask(0o022)
+    try:
+        assert run("serve", tmp_path, "--port", "0", "--database", "mysql://x").code == 2
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
