@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from generators_intake import GAMBLING
 from generators_study import people, studies
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,3 +110,47 @@ def test_a_vector_out_of_the_ball_is_left_to_the_careful_way() -> None:
         Tiles(study).predictions(values, groups, peers_of(np.random.default_rng(0), study.dimension, True))
         is None
     )
+
+
+def a_value_changed(values: dict[str, Any], name: str, value: float) -> dict[str, Any]:
+    """The values with one of the last row's changed."""
+    return values | {name: np.append(values[name][:-1], values[name].dtype.type(value))}
+
+
+def taken(study: Study, values: dict[str, Any]) -> bool:
+    """Whether both passes use the values; a batch that one of them does not is not added at all."""
+    rows = len(values[study.response.name])
+    groups, tally = np.ones(rows, dtype=np.uint8), Tally(study.dimension)
+    added = Tiles(study).add(values, groups, tally)
+    seen = Tiles(study).predictions(values, groups, peers_of(np.random.default_rng(0), study.dimension, True))
+    assert added == (seen is not None)
+    assert tally.halves[1].count == rows * added
+    return added
+
+
+def test_what_is_out_of_its_range_is_left_to_the_rules_and_what_is_at_its_ends_is_not() -> None:
+    n = kernels.TILE + 3  # the last row is in a tile of few
+    values = {
+        "age": np.full(n, 30.0),
+        "region": np.zeros(n, dtype=np.int64),
+        "weekly_spend": np.full(n, 10.0),
+    }
+    inside = [("age", 18), ("age", 90), ("weekly_spend", 0), ("weekly_spend", 200), ("region", 2)]
+    outside = [
+        ("age", np.nextafter(18, 0)),
+        ("age", np.nextafter(90, 91)),
+        ("age", math.nan),
+        ("age", -math.inf),
+    ]
+    outside += [("weekly_spend", -5e-324), ("weekly_spend", math.nan), ("weekly_spend", math.inf)]
+    outside += [("region", -1), ("region", 3)]
+    assert all(taken(GAMBLING, a_value_changed(values, *change)) for change in inside)
+    assert not any(taken(GAMBLING, a_value_changed(values, *change)) for change in outside)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_features_as_they_are_must_be_numbers(value: float) -> None:
+    study = Study.parse(UNIT_BALL)
+    values = {"x1": np.array([0.1, 0.2]), "x2": np.array([0.1, 0.3]), "y": np.zeros(2)}
+    assert taken(study, values)
+    assert not taken(study, a_value_changed(values, "x1", value))
