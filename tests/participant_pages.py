@@ -36,9 +36,9 @@ def pages(service: Service) -> dict[str, str]:
     }
 
 
-def settled(service: Service, *, published: bool = False) -> Asked:
+def settled(service: Service, text: str = ASKING, *, published: bool = False) -> Asked:
     """A study that everybody answered, settled."""
-    study = asked(service, ASKING)
+    study = asked(service, text)
     answer_all(service, study)
     close(service, study.survey_id)
     settle_survey(service.database, service.places, study.survey_id)

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 from browsers import opened
+from generators_study import studies
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from studies import CASES, DESIGNED, UNIT_BALL, people, planned
 
 from truthful.beliefs import Clipped, Shrunk
@@ -117,6 +120,35 @@ def test_it_finds_payments_under_all_beliefs_in_one_to_ten_dimensions(beliefs: s
         study = written(numbers, levels, f"{PRIORS[prior]}\n{NOISES[noise]}")
         found += cases(planned(study, 200))
     assert {len(case[0]["theta"]) for case, _ in found} == {1, 2, 6, 10}
+    require_agreement(in_node([case for case, _ in found]), [verdict for _, verdict in found])
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """A study of any kind, planned in any way that its declaration allows."""
+    declared = draw(studies()).declaration()
+    beliefs = declared["beliefs"]
+    if draw(st.booleans()):
+        beliefs |= {"prior": "normal", "prior_sd": beliefs["radius"] * draw(st.floats(0.002, 3))}
+    if draw(st.booleans()):
+        beliefs["noise"] = "uniform"
+    else:
+        beliefs["noise_sd"] = beliefs["noise_bound"] * draw(st.floats(0.002, 3))
+    return planned(
+        Study.from_declaration(declared),
+        60,
+        draw(st.sampled_from(["known-design", "noisy-statistics"])),
+        epsilon=10 ** draw(st.floats(-2, 1.9)),
+        rule=draw(st.sampled_from(["quadratic", "brier"])),
+        payments=draw(st.sampled_from(["never-negative", "expected"])),
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(plans())
+def test_it_finds_payments_of_any_study(plan: Plan) -> None:
+    found = cases(plan, some=1)
     require_agreement(in_node([case for case, _ in found]), [verdict for _, verdict in found])
 
 

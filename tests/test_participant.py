@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from commands import Run
+from databases import KINDS, database_url
 from participant_pages import ASKING, pages, settled
 from serving import STUDY, URL, WHO, Asked, Served, asked, close, draft, served
 from sqlalchemy import select, update
@@ -36,6 +37,13 @@ STRANGER = "no-such-link-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 def here(tmp_path: Path) -> Iterator[Served]:
     with served(tmp_path / "service") as running:
         yield running
+
+
+@pytest.fixture(params=KINDS)
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Her]:
+    """Somebody whose service runs on one database or the other."""
+    with database_url(request.param, tmp_path) as url, served(tmp_path / "service", url) as running:
+        yield Her(running, asked(running.service, ASKING))
 
 
 @pytest.fixture
@@ -212,27 +220,27 @@ def test_what_a_study_says_is_shown_as_text_and_never_as_markup(here: Served) ->
 # Moves
 
 
-def test_she_consents_answers_changes_and_withdraws(her: Her) -> None:
-    her.does("consent")
-    assert "Your answer" in her.sees()
-    assert her.stored() is None
-    review = her.does("review", 200, "62.50")
+def test_she_consents_answers_changes_and_withdraws(either: Her) -> None:
+    either.does("consent")
+    assert "Your answer" in either.sees()
+    assert either.stored() is None
+    review = either.does("review", 200, "62.50")
     assert "62.5" in review
-    assert her.stored() is None
-    her.does("submit", answer="62.5")
-    assert her.stored() == 62.5
-    assert "Your answer counts" in her.sees()
-    code = her.code
-    assert "How much" in her.sees("/answer")
-    her.does("submit", answer="70")
-    assert (her.stored(), her.code) == (70.0, code)
-    assert "Do you want to withdraw?" in her.sees("/withdraw")
-    assert her.stored() == 70.0
-    her.does("withdraw")
-    assert her.stored() is None
-    assert "You no longer take part" in her.sees("?done=withdrawn")
-    assert "You no longer take part" not in her.sees()
-    assert "I take part" in her.sees()
+    assert either.stored() is None
+    either.does("submit", answer="62.5")
+    assert either.stored() == 62.5
+    assert "Your answer counts" in either.sees()
+    code = either.code
+    assert "How much" in either.sees("/answer")
+    either.does("submit", answer="70")
+    assert (either.stored(), either.code) == (70.0, code)
+    assert "Do you want to withdraw?" in either.sees("/withdraw")
+    assert either.stored() == 70.0
+    either.does("withdraw")
+    assert either.stored() is None
+    assert "You no longer take part" in either.sees("?done=withdrawn")
+    assert "You no longer take part" not in either.sees()
+    assert "I take part" in either.sees()
 
 
 @pytest.mark.parametrize("move", ["consent", "dispute", "undispute", "withdraw"])
@@ -251,13 +259,13 @@ def test_an_answer_sent_twice_is_one_answer(her: Her) -> None:
     assert everything(her.here) == once
 
 
-def test_double_clicks_at_the_same_moment_give_one_answer_and_one_code(her: Her) -> None:
-    her.does("consent")
+def test_double_clicks_at_the_same_moment_give_one_answer_and_one_code(either: Her) -> None:
+    either.does("consent")
     seen: list[int] = []
 
     def click() -> None:
-        client = TestClient(her.here.client.app, base_url=URL, follow_redirects=False)
-        seen.append(client.post(f"{her.link}/submit", data={"answer": "7"}).status_code)
+        client = TestClient(either.here.client.app, base_url=URL, follow_redirects=False)
+        seen.append(client.post(f"{either.link}/submit", data={"answer": "7"}).status_code)
 
     threads = [threading.Thread(target=click) for _ in range(8)]
     for thread in threads:
@@ -265,7 +273,7 @@ def test_double_clicks_at_the_same_moment_give_one_answer_and_one_code(her: Her)
     for thread in threads:
         thread.join()
     assert seen == [303] * 8
-    with her.here.service.database.reading() as session:
+    with either.here.service.database.reading() as session:
         rows = list(session.scalars(select(Answer)))
     assert [(row.player, row.value) for row in rows] == [("p-01", 7.0)]
 
@@ -445,6 +453,15 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
         assert f'data-release="{public if published else her.link + "/release.json"}"' in told
         for move in MOVES:
             her.does(move, 409, answer="6")
+
+
+def test_a_centre_of_expectations_is_told_where_there_is_one(here: Served) -> None:
+    words = "before anybody answered is taken off both"
+    assert words not in Her(here, settled(here.service)).sees()
+    centred = STUDY.replace("signal = 0.6", "signal = 0.6\n[beliefs.centre]\nintercept = 80")
+    her = Her(here, settled(here.service, centred))
+    assert words in her.sees()
+    assert "does not lead to the amount" not in her.sees()
 
 
 def test_the_command_that_the_page_shows_verifies_the_files_that_it_gives(
