@@ -18,7 +18,6 @@ from studies import OBSERVED, UNIT_BALL, people, planned
 
 from truthful.plan import Plan
 from truthful.release import Release
-from truthful.service.once import settle_survey
 from truthful.store import answers, roster, surveys
 from truthful.store.log import events
 from truthful.store.tables import Role, State, Survey
@@ -608,20 +607,39 @@ def test_closing_takes_the_study_s_name_and_two_answers(here: Served, analyst: T
     wait_until_settled(here, study.survey_id)
 
 
-def test_settling_that_stopped_is_told_and_can_be_tried_again(here: Served, analyst: TestClient) -> None:
+def test_a_study_that_waits_to_be_settled_shows_itself_again(tmp_path: Path) -> None:
+    with served(tmp_path / "service") as here:
+        here.service.settler.stop()
+        analyst, study = here.signed_in(Role.ANALYST), asked(here.service)
+        answer_all(here.service, study)
+        close(here.service, study.survey_id)
+        place = f"/studies/{study.survey_id}"
+        waiting = analyst.get(place)
+        assert "Waiting for its turn." in waiting.text
+        assert waiting.headers["refresh"] == "4"
+        assert analyst.post(f"{place}/publish").status_code == 409
+        assert analyst.get(f"{place}/release.json").status_code == 404
+        with here.service.database.writing() as session:
+            surveys.note_problem(session, study.survey_id, "The disk is <full>.")
+        assert "The disk is &lt;full&gt;." in analyst.get(place).text
+
+
+def test_settling_that_stopped_is_told_and_can_be_tried_again(
+    here: Served, analyst: TestClient, tmp_path: Path
+) -> None:
     study = asked(here.service)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    place = f"/studies/{study.survey_id}"
-    waiting = analyst.get(place).text
-    assert 'http-equiv="refresh"' in waiting
-    with here.service.database.writing() as session:
-        surveys.note_problem(session, study.survey_id, "The disk is <full>.")
-    page = analyst.get(place).text
-    assert "The disk is &lt;full&gt;." in page
-    assert 'http-equiv="refresh"' not in page
-    assert analyst.post(f"{place}/publish").status_code == 409
-    assert analyst.get(f"{place}/release.json").status_code == 404
+    directory, place = here.service.places.study(study.survey_id), f"/studies/{study.survey_id}"
+    directory.rename(tmp_path / "elsewhere")
+    assert analyst.post(f"{place}/close", data={"name": "Designed"}).status_code == 303
+    for _ in range(600):
+        if survey(here, study.survey_id).problem is not None:
+            break
+        time.sleep(0.1)
+    page = shown(analyst, place)
+    assert "are not in" in page
+    assert "Try again" in page
+    (tmp_path / "elsewhere").rename(directory)
     assert analyst.post(f"{place}/settle").status_code == 303
     wait_until_settled(here, study.survey_id)
     assert survey(here, study.survey_id).problem is None
@@ -635,7 +653,8 @@ def test_the_analyst_sees_neither_answers_nor_amounts_nor_who_answered(
     place = f"/studies/{study.survey_id}"
     pages = [analyst.get(place).text, analyst.get(f"{place}/close").text]
     close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    here.service.settler.ask(study.survey_id)
+    wait_until_settled(here, study.survey_id)
     pages += [analyst.get(place + path).text for path in ("", "/report", "/release.json")]
     for page in pages:
         assert not any(player in page for player in study.links)
@@ -703,7 +722,6 @@ def test_pages_are_there_in_both_languages(here: Served, analyst: TestClient, la
     opened = asked(here.service, players=4)
     done = asked(here.service)
     answer_all(here.service, done)
-    close(here.service, done.survey_id)
     paths = [f"/studies/{planned_draft}{path}" for path in ("", "/file", "/plan", "/rehearse", "/freeze")]
     paths += [f"/studies/{planned_draft}/edit/{step}" for step in STEPS]
     paths += [
@@ -714,7 +732,10 @@ def test_pages_are_there_in_both_languages(here: Served, analyst: TestClient, la
     paths += ["/studies", f"/s/{opened.survey_id}", f"/s/{done.survey_id}"]
     for path in paths:
         assert f'<html lang="{language}">' in shown(reader, path), path
-    settle_survey(here.service.database, here.service.places, done.survey_id)
+    close(here.service, done.survey_id)
+    assert reader.get(f"/studies/{done.survey_id}").status_code == 200
+    here.service.settler.ask(done.survey_id)
+    wait_until_settled(here, done.survey_id)
     assert reader.get(f"/studies/{done.survey_id}").status_code == 200
     reader.post(f"/studies/{done.survey_id}/publish")
     assert reader.get(f"/studies/{done.survey_id}").status_code == 200

@@ -51,6 +51,6 @@ def results(release: str, plan: Plan) -> Results:
 
 def _local(text: str, locale: Locale) -> str:
     """A number in another language's signs, with the same digits."""
-    digits = len(text.partition(".")[2])
+    value, digits = Decimal(text.replace(",", "")), len(text.partition(".")[2])
     pattern = "#,##0" + ("." + "0" * digits if digits else "")
-    return str(format_decimal(Decimal(text.replace(",", "")), format=pattern, locale=locale))
+    return str(format_decimal(abs(value) if value == 0 else value, format=pattern, locale=locale))

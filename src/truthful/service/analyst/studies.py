@@ -18,6 +18,8 @@ from truthful.store.tables import Account, State, Survey
 from truthful.study import Study
 
 router = APIRouter()
+#: Seconds after which a page of something under way shows itself again, without a script.
+RENEWED = "4"
 
 
 @router.get("/studies")
@@ -56,7 +58,9 @@ def one_study(
     if survey.state == State.OPEN:
         return open_page(request, service, account, survey)
     if survey.state == State.CLOSED:
-        return page(request, "analyst/settling.html", **values, doing=service.settler.doing(survey_id))
+        shown = page(request, "analyst/settling.html", **values, doing=service.settler.doing(survey_id))
+        shown.headers["Refresh"] = RENEWED
+        return shown
     found = results(survey.release or "", service.places.plan(survey_id))
     return page(
         request,

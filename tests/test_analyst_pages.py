@@ -1,0 +1,165 @@
+"""The analyst's pages and the public ones in a real browser: no broken rule of accessibility, plans that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from analyst_pages import NAME, pages, sign_up
+from browsers import opened
+from listening import listening
+from serving import PASSWORD
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PHONE, DESK, ZOOMED = 390, 1300, 320  # 320 is a desk of 1280 pixels at 400 %
+Scheme = Literal["light", "dark"]
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Site:
+    """A browser in which an analyst is signed in, and the path of every page."""
+
+    browser: Browser
+    url: str
+    paths: dict[str, str]
+    signed_in: Any
+
+    def opens(self, path: str, **settings: Any) -> Page:
+        """A page with all that is folded in it unfolded, and what went wrong with it."""
+        view = self.browser.new_page(storage_state=self.signed_in, **settings)
+        view.goto(self.url + path)
+        for hidden in view.query_selector_all("summary"):
+            hidden.evaluate("summary => summary.parentElement.open = true")
+        return view
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with opened() as browser, listening(tmp_path_factory.mktemp("site")) as (url, service):
+        sign_up(service)
+        view = browser.new_page()
+        view.goto(f"{url}/sign-in")
+        view.fill("#name", NAME)
+        view.fill("#password", PASSWORD)
+        view.click("main button")
+        yield Site(browser, url, pages(service), view.context.storage_state())
+
+
+def violations(view: Page) -> list[str]:
+    """Every rule of axe-core that the page breaks, with the first element that does; and its width if too much."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    found = [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in Axe().run(view).response["violations"]]
+    wide, width = view.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    return [*found, f"{wide} pixels wide"] if wide > width else found
+
+
+def heard(view: Page) -> list[str]:
+    """What a page will make the browser say on its console."""
+    told: list[str] = []
+    view.on("console", lambda message: told.append(message.text))
+    return told
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_no_page_breaks_a_rule(site: Site, width: int, scheme: Scheme) -> None:
+    broken = {}
+    for name, path in site.paths.items():
+        view = site.opens(path, viewport={"width": width, "height": 900}, color_scheme=scheme)
+        broken[name] = violations(view)
+        view.close()
+    assert {name: found for name, found in broken.items() if found} == {}
+
+
+def test_no_page_is_too_wide_at_400_percent_in_german(site: Site) -> None:
+    broken = {}
+    for name, path in site.paths.items():
+        view = site.opens(path, viewport={"width": ZOOMED, "height": 256}, locale="de")
+        broken[name] = violations(view)
+        view.close()
+    assert {name: found for name, found in broken.items() if found} == {}
+
+
+def test_a_form_with_errors_breaks_no_rule_and_says_where_they_are(site: Site) -> None:
+    view = site.opens(site.paths["begun"] + "/edit/question", viewport={"width": PHONE, "height": 900})
+    view.fill("#low", "much")
+    view.click("main form > button:last-child")
+    assert violations(view) == []
+    assert view.get_attribute("#low", "aria-invalid") == "true"
+    assert "low-problem" in (view.get_attribute("#low", "aria-describedby") or "")
+
+
+def test_pressing_enter_in_a_row_of_features_saves_and_removes_nothing(site: Site) -> None:
+    view = site.opens(site.paths["step people"])
+    view.press("#f0_name", "Enter")
+    view.wait_for_url("**/edit/beliefs")
+    view.goto(site.url + site.paths["step people"])
+    assert view.input_value("#f0_name") == "age"
+    assert view.input_value("#f1_name") == "region"
+
+
+def test_only_what_a_choice_asks_for_is_seen(site: Site) -> None:
+    view = site.opens(site.paths["step people"])
+    assert view.is_visible("#f0_low")
+    assert not view.is_visible("#f0_levels")
+    view.check("input[name=f0_kind][value=levels]")
+    assert not view.is_visible("#f0_low")
+    assert view.is_visible("#f0_levels")
+
+
+def test_a_plan_follows_the_form_as_it_changes(site: Site) -> None:
+    view = site.opens(site.paths["plan"])
+    complaints = heard(view)
+    view.fill("#players", "200")
+    view.fill("#budget", "500")
+    view.press("#budget", "Tab")
+    view.wait_for_selector("#result .error h2")
+    view.fill("#players", "20000")
+    view.fill("#budget", "5000")
+    view.press("#budget", "Tab")
+    view.wait_for_selector("#result .done")
+    assert "players=20000" in view.url
+    drawn = view.locator("#result img").evaluate("img => img.decode().then(() => img.naturalWidth)")
+    assert drawn > 0
+    assert complaints == []
+    view.click("#result .done button")
+    view.wait_for_selector(".todo")
+    assert view.locator(".is-done").count() == 2
+
+
+def test_a_plan_is_made_without_a_script(site: Site) -> None:
+    view = site.opens(site.paths["plan"], java_script_enabled=False)
+    view.fill("#players", "20000")
+    view.fill("#budget", "5000")
+    view.click("#plan > button")
+    assert view.is_visible("#result .done")
+
+
+def test_reports_and_charts_are_shown_with_their_style_and_without_complaint(site: Site) -> None:
+    for path in (f"{site.paths['results']}/report", f"{site.paths['settled']}/report"):
+        view = site.browser.new_page(storage_state=site.signed_in)
+        complaints = heard(view)
+        view.goto(site.url + path)
+        assert view.evaluate("getComputedStyle(document.body).maxWidth") != "none"
+        assert complaints == []
+        view.goto(f"{site.url}{path.replace('report', 'forest.svg')}")
+        assert complaints == []
+        view.close()
+
+
+def test_no_page_makes_the_browser_complain(site: Site) -> None:
+    complaints = {}
+    for name, path in site.paths.items():
+        view = site.browser.new_page(storage_state=site.signed_in)
+        told = heard(view)
+        view.goto(site.url + path)
+        complaints[name] = told
+        view.close()
+    assert {name: told for name, told in complaints.items() if told} == {}

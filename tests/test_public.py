@@ -1,0 +1,139 @@
+"""The public pages of a study: nothing of a draft, what it declared once it is frozen, what it found once published."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from serving import STUDY, Served, answer_all, asked, close, draft, served
+
+from truthful.plan import Plan
+from truthful.release import Release
+from truthful.service.once import settle_survey
+from truthful.store import surveys
+from truthful.store.tables import State
+from truthful.study import Study
+
+FILES = ("/study.toml", "/plan.json", "/release.json", "/report", "/forest.svg")
+
+
+@dataclass(frozen=True)
+class Studies:
+    """One study in each state of its life."""
+
+    here: Served
+    ids: dict[State, str]
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studies]:
+    with served(tmp_path_factory.mktemp("service") / "service") as here:
+        here.service.settler.stop()
+        ids = {State.DRAFT: draft(here.service)}
+        for state in (State.OPEN, State.CLOSED, State.SETTLED, State.PUBLISHED):
+            study = asked(here.service)
+            ids[state] = study.survey_id
+            if state == State.OPEN:
+                continue
+            answer_all(here.service, study)
+            close(here.service, study.survey_id)
+            if state != State.CLOSED:
+                settle_survey(here.service.database, here.service.places, study.survey_id)
+            if state == State.PUBLISHED:
+                with here.service.database.writing() as session:
+                    surveys.step(session, study.survey_id, State.PUBLISHED, "ada")
+        yield Studies(here, ids)
+
+
+def got(studies: Studies, survey_id: str, path: str = "", status: int = 200) -> str:
+    studies.here.service.limits.unknown.forgive("testclient")
+    answer = studies.here.client.get(f"/s/{survey_id}{path}")
+    assert answer.status_code == status
+    return html.unescape(answer.text)
+
+
+@pytest.mark.parametrize("path", ["", *FILES])
+def test_a_draft_and_a_study_that_does_not_exist_look_the_same(studies: Studies, path: str) -> None:
+    drafted = got(studies, studies.ids[State.DRAFT], path, 404)
+    unknown = got(studies, "0123456789ab", path, 404)
+    assert drafted.replace(studies.ids[State.DRAFT], "0123456789ab") == unknown
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.CLOSED, State.SETTLED])
+def test_a_frozen_study_shows_what_it_declared_and_nothing_else(studies: Studies, state: State) -> None:
+    survey_id = studies.ids[state]
+    page = got(studies, survey_id)
+    assert got(studies, survey_id, "/study.toml") == STUDY
+    study = Study.parse(STUDY)
+    assert study.sha256 in page
+    assert "Institute for Household Studies" in page
+    assert "The five guarantees" in page
+    plan = Plan.parse(got(studies, survey_id, "/plan.json"))
+    assert plan.sha256 in page
+    for path in ("/release.json", "/report", "/forest.svg"):
+        got(studies, survey_id, path, 404)
+    assert "What was found" not in page
+
+
+def test_a_published_study_shows_its_results(studies: Studies) -> None:
+    survey_id = studies.ids[State.PUBLISHED]
+    page = got(studies, survey_id)
+    with studies.here.service.database.reading() as session:
+        stored = surveys.find(session, survey_id)
+    assert studies.here.client.get(f"/s/{survey_id}/release.json").content == (stored.release or "").encode()
+    release = Release.model_validate_json(stored.release or "")
+    for row in release.coefficients:
+        assert row.name in page
+    for guarantee in ("Privacy", "Truthfulness", "Accuracy", "Participation", "Budget"):
+        assert guarantee in page
+    assert "truthful verify release.json receipt.json" in page
+    assert "-0<" not in page
+    assert got(studies, survey_id, "/report") == html.unescape(stored.report or "")
+
+
+def test_a_report_may_style_itself_and_nothing_else(studies: Studies) -> None:
+    answer = studies.here.client.get(f"/s/{studies.ids[State.PUBLISHED]}/report")
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert policy.pop("style-src") == "'unsafe-inline'"
+    assert set(policy.values()) == {"'none'"}
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_files_are_downloads_and_the_chart_is_a_picture(studies: Studies) -> None:
+    survey_id, client = studies.ids[State.PUBLISHED], studies.here.client
+    for name in ("study.toml", "plan.json", "release.json"):
+        told = client.get(f"/s/{survey_id}/{name}").headers["content-disposition"]
+        assert told == f'attachment; filename="{name}"'
+    chart = client.get(f"/s/{survey_id}/forest.svg")
+    assert chart.headers["content-type"] == "image/svg+xml"
+    assert b"<svg" in chart.content
+    assert b"<script" not in chart.content
+
+
+def test_a_results_page_holds_no_answer_no_player_and_no_amount(studies: Studies) -> None:
+    survey_id = studies.ids[State.PUBLISHED]
+    whole = "".join(got(studies, survey_id, path) for path in ("", *FILES))
+    assert "p-01" not in whole
+    assert "p-40" not in whole
+
+
+def test_a_study_without_features_has_no_chart_and_no_broken_picture(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    head, _, rest = STUDY.partition("[[features]]")
+    bare = head + rest[rest.index("[design]") :]
+    with served(tmp_path_factory.mktemp("bare") / "service") as here:
+        here.service.settler.stop()
+        study = asked(here.service, bare)
+        answer_all(here.service, study)
+        close(here.service, study.survey_id)
+        settle_survey(here.service.database, here.service.places, study.survey_id)
+        with here.service.database.writing() as session:
+            surveys.step(session, study.survey_id, State.PUBLISHED, "ada")
+        page = here.client.get(f"/s/{study.survey_id}")
+        assert page.status_code == 200
+        assert "forest.svg" not in page.text
+        assert here.client.get(f"/s/{study.survey_id}/forest.svg").status_code == 404
