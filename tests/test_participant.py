@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -33,16 +34,24 @@ OPENED = ("", "?done=withdrawn", *(f"/{path}" for path in (*MOVES, "answer", "re
 STRANGER = "no-such-link-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 
+@contextmanager
+def quiet(directory: Path, database: str | None = None) -> Iterator[Served]:
+    """A service in which nothing but what a test does happens: closed studies are not settled of themselves."""
+    with served(directory, database) as running:
+        running.service.settler.stop()
+        yield running
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path / "service") as running:
+    with quiet(tmp_path / "service") as running:
         yield running
 
 
 @pytest.fixture(params=KINDS)
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Her]:
     """Somebody whose service runs on one database or the other."""
-    with database_url(request.param, tmp_path) as url, served(tmp_path / "service", url) as running:
+    with database_url(request.param, tmp_path) as url, quiet(tmp_path / "service", url) as running:
         yield Her(running, asked(running.service, ASKING))
 
 
@@ -97,7 +106,7 @@ def her(here: Served, study: Asked) -> Her:
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Her]]:
     """Many participants of one study, each taken once."""
-    with served(tmp_path_factory.mktemp("crowd") / "service") as running:
+    with quiet(tmp_path_factory.mktemp("crowd") / "service") as running:
         study = asked(running.service, ASKING)
         yield (Her(running, study, player) for player in study.links)
 

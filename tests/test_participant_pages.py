@@ -74,6 +74,7 @@ def compute(view: Page) -> str:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with opened() as browser, listening(tmp_path_factory.mktemp("site")) as (url, service):
+        service.settler.stop()  # what is closed stays closed, to be looked at
         yield Site(browser, url, service, pages(service))
 
 
