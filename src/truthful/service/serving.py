@@ -109,12 +109,14 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, OverflowError) as problem:
+    except OSError as problem:
         raise InputError(_why_not(host, port, problem)) from None
 
 
 def reached_at(url: str | None, host: str, port: int) -> str:
     """The address that links begin with: as told, or where we listen, if that is one place."""
+    if not 0 <= port <= 65_535:
+        raise InputError(f"port is {port}; give 1 to 65535, or 0 for any that is free.")
     if url is not None:
         return url
     if host in ANYWHERE:
@@ -146,15 +148,14 @@ def _words(opening: Opening) -> Iterator[str]:
         yield "Then sign in as the analyst, close the study and see it settled."
 
 
-def _why_not(host: str, port: int, problem: Exception) -> str:
-    code = getattr(problem, "errno", None)
-    if code == errno.EADDRINUSE:
+def _why_not(host: str, port: int, problem: OSError) -> str:
+    if problem.errno == errno.EADDRINUSE:
         return f"Port {port} of {host} is in use. Stop what uses it, or choose another: --port {port + 1}."
-    if code == errno.EACCES:
+    if problem.errno == errno.EACCES:
         return (
             f"Port {port} may only be used by the system's administrator. Choose one from 1024: --port 8000."
         )
-    return f"The service cannot listen on {host!r}, port {port}: {getattr(problem, 'strerror', None) or problem}."
+    return f"The service cannot listen on {host!r}, port {port}: {problem.strerror or problem}."
 
 
 @contextmanager
