@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,8 +30,21 @@ Asked = tuple[tuple[str, float | str], ...]
 Shares = tuple[tuple[str, float], ...]
 
 _PLANS, _CHARTS = threading.Semaphore(2), threading.Lock()
+#: Seconds that a page waits for its turn: those who wait must not take all threads from participants.
+PATIENCE = 20.0
 #: Simulated answers in all, and studies: enough to see each guarantee at work, in seconds.
 MOST_ANSWERS, MOST_STUDIES, LEAST_STUDIES = 1_500_000, 50, 3
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Wait for one of the places in which long work is done."""
+    if not _PLANS.acquire(timeout=PATIENCE):
+        raise Refused("Other plans are being worked out just now. Try again in a minute.")
+    try:
+        yield
+    finally:
+        _PLANS.release()
 
 
 def planned(declaration: str, asked: Asked) -> Plan:
@@ -43,7 +58,7 @@ def planned(declaration: str, asked: Asked) -> Plan:
 @lru_cache(maxsize=64)
 def _planned(declaration: str, asked: Asked) -> Plan | Infeasible:
     """No plan is an answer too, and takes longest to find."""
-    with _PLANS:
+    with _turn():
         try:
             return design(Study.parse(declaration), **dict(asked))  # type: ignore[arg-type]
         except Infeasible as answer:
@@ -88,7 +103,7 @@ def studies(plan: Plan) -> int:
 def simulated(plan: str, shares: Shares, seed: int) -> str:
     """The page of a simulation of this plan: observed next to guaranteed."""
     planned = kept(plan)
-    with _PLANS:
+    with _turn():
         done = simulate(planned, dict(shares), runs=studies(planned), seed=seed, features=_features(planned))
     with _CHARTS:
         return simulation_report(done)

@@ -14,6 +14,8 @@ from truthful.service.study_file import Fields, document, plain, read
 from truthful.study import Study
 
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
+#: More would take too long to plan for while somebody waits.
+MOST_COEFFICIENTS = 200
 #: What a new study starts from: the everyday choices of `truthful new`.
 BEGINNING: Fields = {
     "currency": "USD",
@@ -76,6 +78,25 @@ def unfilled(fields: Fields, step: str) -> dict[str, str]:
     return found
 
 
+def parse(text: str) -> Study:
+    """The study in the text of a study file, if it is one that a service can run."""
+    study = Study.parse(text)
+    if study.dimension > MOST_COEFFICIENTS:
+        raise InputError(
+            f"study: The features make {study.dimension:,} coefficients; a study here has at most {MOST_COEFFICIENTS}. "
+            "Leave some out, or put levels together."
+        )
+    if _holds_nul(study.declaration()):
+        raise InputError("study: A text holds a NUL character, which databases do not keep. Leave it out.")
+    return study
+
+
+def _holds_nul(said: Any) -> bool:
+    if isinstance(said, dict):
+        return any(map(_holds_nul, said.values()))
+    return any(map(_holds_nul, said)) if isinstance(said, list) else "\0" in str(said)
+
+
 def complaints(fields: Fields, step: str) -> list[str]:
     """What a study file with these fields is told of this step. Other steps may still be unfinished."""
     whole = {**fields}
@@ -84,7 +105,7 @@ def complaints(fields: Fields, step: str) -> list[str]:
             whole |= {name: EXAMPLE.get(name, "") for name, _, _ in asked(EXAMPLE, other)}
             whole |= {"features": []} if other == "people" else {}
     try:
-        Study.parse(document(whole))
+        parse(document(whole))
     except InputError as problem:
         told = f"\n{problem}".split("\nstudy: ")[1:]
         return [words for words in told if _step_of(words) == step]
@@ -102,7 +123,7 @@ def declared(fields: Fields) -> str | None:
         return None
     text = document(fields)
     try:
-        Study.parse(text)
+        parse(text)
     except InputError:
         return None
     return text

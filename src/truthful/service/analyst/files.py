@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -12,6 +10,7 @@ from starlette.responses import Response
 from truthful.errors import InputError
 from truthful.service.analyst.shared import Sent, declare, find, uploaded
 from truthful.service.analyst.studies import studies_page
+from truthful.service.drafting import parse
 from truthful.service.sending import JSON, TOML, download
 from truthful.service.signing import Analyst
 from truthful.service.web import Running, go, page
@@ -52,16 +51,7 @@ def checked(text: str) -> tuple[str, Study]:
     if len(text) > LARGEST_STUDY:
         raise InputError(f"The study file has more than {LARGEST_STUDY:,} characters. Shorten it.")
     text = text.replace("\r\n", "\n")
-    study = Study.parse(text)
-    if _holds_nul(study.declaration()):
-        raise InputError("The study file holds a NUL character, which databases do not keep. Leave it out.")
-    return text, study
-
-
-def _holds_nul(said: Any) -> bool:
-    if isinstance(said, dict):
-        return any(map(_holds_nul, said.values()))
-    return any(map(_holds_nul, said)) if isinstance(said, list) else "\0" in str(said)
+    return text, parse(text)
 
 
 @router.get("/studies/{survey_id}/study.toml")

@@ -32,7 +32,7 @@ from truthful.store.tables import Account, Survey
 from truthful.study import Study
 
 router = APIRouter()
-WISHES = ("budget", "players", "accuracy", "epsilon")
+WISHES, ENOUGH = ("budget", "players", "accuracy", "epsilon"), 2
 #: Folded away: numbers, and words of which the first is the default.
 NUMBERS = ("lie", "least_slope", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
@@ -46,6 +46,11 @@ class Wishes:
     locale: Locale
     wrong: tuple[str, ...] = ()
     asked: Asked = ()
+
+    @property
+    def given(self) -> int:
+        """How many of the four there are."""
+        return sum(bool(self.typed[name]) for name in WISHES)
 
     @property
     def query(self) -> str:
@@ -88,8 +93,10 @@ def _outcome(survey: Survey, wishes: Wishes) -> Outcome:
     """The answer to what is asked; to nothing, the plan that was kept."""
     if wishes.wrong:
         return Outcome()
-    if not any(wishes.typed[name] for name in WISHES):
+    if not wishes.given:
         return _of(kept(survey.plan)) if survey.plan is not None else Outcome()
+    if wishes.given < ENOUGH:
+        return Outcome()
     try:
         return _of(planned(declaration(survey), wishes.asked))
     except Infeasible as answer:
@@ -127,7 +134,6 @@ def _page(
         outcome=outcome,
         currency=study.currency,
         response=study.response.name,
-        short=len([name for name in WISHES if wishes.typed[name]]) < 2,
     )
 
 

@@ -11,6 +11,7 @@ async function workOut() {
   working.hidden = false;
   try {
     const answer = await fetch(`${form.action}?${query}`);
+    if (answer.redirected) location.reload(); // signed out meanwhile
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const found = page.getElementById("result");
     if (mine !== asked) return;
