@@ -34,11 +34,16 @@ def read_answer(typed: str, response: Response, locale: Locale) -> float | Wrong
 
 def sent_answer(plain: str, response: Response) -> float | Wrong:
     """The number that the review page, or a program, sends: plain, as 1234.5, whatever the language."""
+    return _checked(plain_number(plain), plain, response)
+
+
+def plain_number(plain: str) -> float | None:
+    """A number as 1234.5; None if it is none."""
     try:
-        value = float(plain) if len(plain) <= LONGEST else None
+        value = float(plain) if len(plain) <= LONGEST else math.nan
     except ValueError:
-        value = None
-    return _checked(value, plain, response)
+        return None
+    return value + 0.0 if math.isfinite(value) else None  # -0 is 0
 
 
 def _checked(value: float | None, typed: str, response: Response) -> float | Wrong:
@@ -47,7 +52,7 @@ def _checked(value: float | None, typed: str, response: Response) -> float | Wro
         return Wrong("participant.not_number", shown)
     if not response.low <= value <= response.high:
         return Wrong("participant.outside", shown)
-    return value
+    return value + 0.0  # -0 is 0
 
 
 def as_typed(value: float, locale: Locale) -> str:

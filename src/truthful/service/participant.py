@@ -7,6 +7,7 @@ may be sent twice, and ends when the study closes; after a move that came too la
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form
@@ -16,7 +17,7 @@ from starlette.responses import Response
 
 from truthful.files import pretty_json
 from truthful.plan import Plan
-from truthful.service.answering import Wrong, as_typed, read_answer, sent_answer
+from truthful.service.answering import Wrong, as_typed, plain_number, read_answer, sent_answer
 from truthful.service.standing import Standing, standing
 from truthful.service.telling import offer, paid
 from truthful.service.web import Language, Running, Service, go, page
@@ -94,13 +95,18 @@ def review(
 @router.post("/submit")
 def submit(request: Request, service: Running, token: str, answer: Annotated[str, Form()] = "") -> Response:
     """Her answer, as 1234.5 in every language. It counts once this has been answered."""
+
+    def fits(survey_id: str) -> bool:
+        return not isinstance(sent_answer(answer, service.places.plan(survey_id).study.response), Wrong)
+
+    if (value := plain_number(answer)) is not None:
+        with suppress(answers.Unfit):
+            return _move(request, service, token, lambda session: answers.submit(session, token, value, fits))
     her = _standing(service, token)
-    value = sent_answer(answer, _plan(service, her).study.response)
-    if not isinstance(value, Wrong):
-        return _move(request, service, token, lambda session: answers.submit(session, token, value))
     if not her.may_answer:
         return _show(request, service, her, refused=True)
-    return _page(request, service, her, "question", status=400, wrong=value)
+    wrong = sent_answer(answer, _plan(service, her).study.response)
+    return _page(request, service, her, "question", status=400, wrong=wrong)
 
 
 @router.post("/withdraw")
@@ -155,7 +161,12 @@ def _show(
 
 def _page(request: Request, service: Service, her: Standing, name: str, **values: Any) -> Response:
     study = _plan(service, her).study
-    given: dict[str, Any] = {"her": her, "study": study, "invitation": study.declared.invitation, "notice": None}
+    given: dict[str, Any] = {
+        "her": her,
+        "study": study,
+        "invitation": study.declared.invitation,
+        "notice": None,
+    }
     given |= {"wrong": None} if name == "question" else {}
     return page(request, f"participant/{name}.html", **given | values)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (
 LOCK = ".settling.lock"
 #: What a killed write leaves beside the file it meant to write.
 _UNWRITTEN = re.compile(r"\..+\.[0-9a-f]{16}")
+#: Many ask for the same plan at once; one of them reads it.
+_LOADING = threading.Lock()
 
 
 class SettledElsewhere(Refused):
@@ -86,14 +89,17 @@ class Places:
 
     def plan(self, survey_id: str) -> Plan:
         """The plan of a frozen study."""
-        path = self.study(survey_id).resolve() / PLAN
-        if not path.exists():
+        path = self.study(survey_id) / PLAN
+        try:
+            written = path.stat().st_mtime_ns
+        except FileNotFoundError:
             raise Refused(
                 f"The files of the frozen study {survey_id!r} are not in {str(self.root)!r}, and its ledger would be "
                 "there too: without it a second release could go unnoticed. Start the service with the directory that "
                 "the study was frozen in."
-            )
-        return _load(path, path.stat().st_mtime_ns)
+            ) from None
+        with _LOADING:
+            return _load(path, written)
 
     def is_closed(self, survey_id: str) -> bool:
         """Whether the study was ever closed, whatever the database says."""
@@ -127,4 +133,4 @@ class Places:
 @lru_cache(maxsize=32)
 def _load(path: Path, written: int) -> Plan:
     """Read once: a frozen plan never changes, only one whose freezing was interrupted is written again."""
-    return Plan.load(path)
+    return Plan.load(path.resolve())

@@ -48,10 +48,14 @@ class Service:
         return self.settings.places
 
 
-def running(request: Request) -> Service:
+async def running(request: Request) -> Service:
     """The service that a request has come to."""
     service: Service = request.app.state.service
     return service
+
+
+async def _language(request: Request) -> Texts:
+    return language(request)
 
 
 def language(request: Request) -> Texts:
@@ -59,9 +63,9 @@ def language(request: Request) -> Texts:
     return chosen(request.cookies.get(LANGUAGE), request.headers.get("accept-language", ""))
 
 
-#: For the arguments of a page's function.
+#: For the arguments of a page's function. They are asynchronous because they wait for nothing: no thread is needed.
 Running = Annotated[Service, Depends(running)]
-Language = Annotated[Texts, Depends(language)]
+Language = Annotated[Texts, Depends(_language)]
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

@@ -7,7 +7,7 @@ and counts, or is refused. The lock on the player makes two tabs and double clic
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -16,6 +16,7 @@ from sqlalchemy import Executable, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from truthful.errors import InputError
 from truthful.store.surveys import NotNow
 from truthful.store.tables import Answer, Player, State, Survey, Table
 from truthful.store.tokens import hashed, receipt_code
@@ -45,14 +46,25 @@ def dispute(session: Session, token: str, wrong: bool) -> None:
         _remove(session, player)
 
 
-def submit(session: Session, token: str, value: float) -> str:
-    """Give or change an answer; the code stays the same. It counts once the transaction has ended."""
+class Unfit(InputError):
+    """The study does not take such an answer."""
+
+
+def submit(
+    session: Session, token: str, value: float, fits: Callable[[str], bool] = lambda survey_id: True
+) -> str:
+    """Give or change an answer; the code stays the same. It counts once the transaction has ended.
+
+    Which study it is comes back from the database: one whose range the answer does not fit undoes it by an error.
+    """
     given = {"link": hashed(token), "value": value, "code": receipt_code()}
-    code: str | None = session.scalar(_submission(session.get_bind().dialect.name), given)
-    if code is None:
+    kept = session.execute(_submission(session.get_bind().dialect.name), given).first()
+    if kept is None:
         _open_player(session, token)
         raise NotReady("An answer is taken after consent, for features that are right.")
-    return code
+    if not fits(kept.survey_id):
+        raise Unfit("The answer is outside the range of the study.")
+    return str(kept.code)
 
 
 def withdraw(session: Session, token: str) -> None:
@@ -87,7 +99,7 @@ def fingerprint(session: Session, survey_id: str) -> str:
 
 @cache
 def _submission(dialect: str) -> Executable:
-    """An answer given or changed in one statement, which gives its code; nothing, if she may not answer now."""
+    """An answer given or changed in one statement, which gives study and code; nothing, if she may not answer now."""
     insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
     # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
     player, survey, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
@@ -109,7 +121,7 @@ def _submission(dialect: str) -> Executable:
     )
     given = insert(answer).from_select(["survey_id", "player", "value", "code"], hers)
     change = {"index_elements": ["survey_id", "player"], "set_": {"value": given.excluded.value}}
-    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.code)
+    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.survey_id, answer.c.code)
     return statement
 
 
