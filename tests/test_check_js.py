@@ -182,13 +182,29 @@ def test_shrinkage_is_computed_where_a_formula_gives_it() -> None:
     """Whatever the service says of it."""
     text, parameters = CASES["ridge-free"]
     (release, receipt, _), verdict = cases(planned(Study.parse(text), 300, "ridge-free", **parameters))[0]
-    require_agreement(in_node([(release, receipt, 0.123)]), [verdict])
+    (computed,) = in_node([(release, receipt, 0.123)])
+    require_agreement([computed], [verdict])
+    assert not computed["taken"]
+
+
+@pytest.mark.parametrize("gamma", [0.05, 3.0, 500.0])
+@pytest.mark.parametrize("players", [10, 1000])
+def test_shrinkage_with_one_feature_is_computed_for_any_number_of_people(players: int, gamma: float) -> None:
+    text = UNIT_BALL.replace('[[features]]\nname = "x2"\n', "")
+    (case, verdict), *_ = cases(planned(Study.parse(text), players, "ridge-free", regularization=gamma))
+    (computed,) = in_node([case])
+    assert not computed["taken"]
+    assert computed["factor"] == pytest.approx(case[2], rel=1e-9)
+    assert computed["q"] == pytest.approx(verdict.own_prediction, abs=1e-9)
+    assert computed["verified"]
 
 
 def test_shrinkage_of_very_few_is_taken_from_the_service_if_it_can_be_right() -> None:
     plan = planned(Study.parse(UNIT_BALL), 40, "ridge-free", regularization=2.0)
     case, verdict = cases(plan)[0]
-    require_agreement(in_node([case]), [verdict])
+    (computed,) = in_node([case])
+    require_agreement([computed], [verdict])
+    assert computed["taken"]
     for wrong in (1.02 * case[2], 1.5, 0.0):
         with pytest.raises(subprocess.CalledProcessError):
             in_node([(case[0], case[1], wrong)])

@@ -10,7 +10,10 @@
 const GRID = 2 ** 20;
 const STEPS = 1e6;
 
-/** All steps of one payment. `shrinkage` is used only where no formula gives it (see `shrinkageFactor`). */
+/**
+ * All steps of one payment. `shrinkage` is the service's word for the one number that it simulates where no formula
+ * gives it (see `shrinkageFactor`); `taken` says whether it was used.
+ */
 export function check(release, receipt, shrinkage = null) {
   const study = declared(release);
   const { x, y } = record(study, receipt);
@@ -22,14 +25,16 @@ export function check(release, receipt, shrinkage = null) {
   if (clipped) p = clip(p, study.R * r);
 
   const noise = noiseAlong(release.noise.peer[other].scale, release.peer_spreads[other], x, r);
-  const factor = release.estimator.peer === "ridge-free" ? shrinkageFactor(release, other, study.d, shrinkage) : 1;
+  const computed = release.estimator.peer === "ridge-free" ? shrinkageFactor(release, other, study.d) : 1;
+  const factor = computed ?? possible(shrinkage, release, other, study.d);
   const curve = clipped ? clippedCurve(study.R, study.d, factor, noise) : (u) => factor * u;
   const own = ownPrediction(study, r, y, curve);
 
   const payment = pay(release.payment, study.R, clipped, p, own.q);
   // The service may read q from a table that is good to 1e-9, so the last rounding may differ by one step.
   const verified = Math.abs(payment - receipt.payment) < 1.5 / STEPS;
-  return { x, y, r, noise, factor, p, q: own.q, error: own.error, payment, paid: receipt.payment, verified };
+  const taken = computed === null;
+  return { x, y, r, noise, factor, taken, p, q: own.q, error: own.error, payment, paid: receipt.payment, verified };
 }
 
 // 1. The record ---------------------------------------------------------------------------------------------------
@@ -65,8 +70,9 @@ function centre({ release, beliefs, ball, scale }) {
       coefficients.push(value(feature.name));
     } else {
       const width = feature.high - feature.low;
-      coefficients.push(value(feature.name) / (2.0 / width));
-      constant += (coefficients.at(-1) * (feature.low + feature.high)) / width;
+      const coefficient = value(feature.name) / (2.0 / width);
+      coefficients.push(coefficient);
+      constant += (coefficient * (feature.low + feature.high)) / width;
     }
   }
   if (release.intercept) {
@@ -126,11 +132,10 @@ function noiseAlong(s, A, x, r) {
 /**
  * What a ridge estimate leaves of the truth on average: 1 - gamma E[tr (gamma I + G)^-1] / d, G the sum of xx' over m
  * people uniform on the ball. One feature: an integral. More: a series in G - E G, where it is good to 5e-5. Where it
- * is not, the library simulates, and the number is taken from the service; `truthful verify` simulates it again.
+ * is not, for very few people, it is null: the library simulates it, and so does `truthful verify`.
  */
-function shrinkageFactor(release, other, d, given) {
-  const gamma = release.estimator.peer_regularization ?? release.estimator.regularization;
-  const m = release.groups[other];
+function shrinkageFactor(release, other, d) {
+  const { gamma, m } = ridge(release, other);
   if (m === 0) return 0;
   if (d === 1) return 1 - gamma * oneFeature(m, gamma);
   const c = 1 / (d + 2);
@@ -153,24 +158,38 @@ function shrinkageFactor(release, other, d, given) {
     const rare = 4 * Math.log(m) - Math.log(gamma) - 3 * Math.log(A) - (xi ** 2 * m * c) / 2;
     errors.push(Math.max(1, A / (gamma + (1 - xi) * m * c) - 1) * e4 + Math.exp(Math.min(rare, 100)));
   }
-  if (Math.min(...errors) <= 5e-5) return 1 - (gamma * (1 + e2 - e3 + e4)) / A;
-  if (given === null) throw new Error("For so few people the shrinkage is simulated: use `truthful verify`.");
-  // By Jensen's inequality at most what it would be if G were its mean, up to the library's own error of 1e-4.
-  if (!(given > 0 && given <= 1 - (gamma / A) * (1 - 2e-4))) throw new Error("The shrinkage cannot be right.");
+  return Math.min(...errors) <= 5e-5 ? 1 - (gamma * (1 + e2 - e3 + e4)) / A : null;
+}
+
+/** A shrinkage that may be right: by Jensen's inequality at most that of G's mean, but for the library's error of 1e-4. */
+function possible(given, release, other, d) {
+  const { gamma, m } = ridge(release, other);
+  const most = 1 - (gamma / (gamma + m / (d + 2))) * (1 - 2e-4);
+  if (!(given > 0 && given <= most)) throw new Error("The shrinkage cannot be right. Use `truthful verify`.");
   return given;
 }
 
-/** E[1/(gamma + G)] with one feature, uniform on [-1, 1]: the integral of 2t exp(-gamma t^2) (sqrt(pi) erf(t)/2t)^m. */
+/** The ridge penalty of the other half's estimate, and how many people it is made from. */
+function ridge({ estimator, groups }, other) {
+  return { gamma: estimator.peer_regularization ?? estimator.regularization, m: groups[other] };
+}
+
+/**
+ * E[1/(gamma + G)] with one feature, uniform on [-1, 1]: the integral over t > 0 of 2t exp(-gamma t^2) (sqrt(pi)
+ * erf(t)/2t)^m. With t = w (e^s - 1), w the width of its bulk, a long tail is reached soon.
+ */
 function oneFeature(m, gamma) {
   const log = (t) => Math.log(2 * t) - gamma * t * t + m * Math.log((Math.sqrt(Math.PI) * erf(t)) / (2 * t));
   const width = 1 / Math.sqrt(gamma + m / 3);
-  let sum = 0;
-  for (let k = 0; k < 400; k++) {
+  const half = 0.03;
+  let total = 0;
+  for (let k = 0; k < 300; k++) {
     for (const [node, weight] of GAUSS) {
-      sum += weight * 0.125 * width * Math.exp(log(width * (k * 0.25 + 0.125 + 0.125 * node)));
+      const s = (2 * k + 1 + node) * half;
+      total += weight * half * width * Math.exp(s + log(width * Math.expm1(s)));
     }
   }
-  return sum;
+  return total;
 }
 
 // 3. Her own prediction -------------------------------------------------------------------------------------------
@@ -330,7 +349,7 @@ function narrowed(low, high, logWeight) {
   const logs = Array.from({ length: cells }, (_, i) => logWeight(low + (i + 0.5) * width));
   const most = Math.max(...logs);
   const first = logs.findIndex((log) => log > most - 50);
-  const end = logs.findLastIndex((log) => log > most - 50);
+  const end = cells - 1 - logs.reverse().findIndex((log) => log > most - 50);
   return [first ? low + (first - 1) * width : low, end < cells - 1 ? low + (end + 2) * width : high];
 }
 

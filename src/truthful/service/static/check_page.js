@@ -21,7 +21,8 @@ async function run() {
     const found = check(release, receipt, Number(box.dataset.shrinkage));
     for (const cell of box.querySelectorAll("[data-here]")) {
       const value = cell.dataset.here.split(".").reduce((part, key) => part[key], found);
-      cell.textContent = format.format(value);
+      const taken = found.taken && cell.dataset.here === "factor";
+      cell.textContent = taken ? box.dataset.taken : format.format(value);
     }
     document.getElementById("check-numbers").hidden = false;
     say(found.verified ? "agrees" : "differs");
