@@ -1,0 +1,67 @@
+"""Very many participants on a handful of connections: a client that does as little as it can between two requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+CONNECTIONS = 16
+FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Requests of one kind: how long all took together, and each."""
+
+    seconds: float
+    each: list[float]
+
+    @property
+    def rate(self) -> float:
+        return len(self.each) / self.seconds
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: HOST\r\n\r\n".encode()
+
+
+def post(path: str, form: str = "") -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: HOST\r\nContent-Type: {FORM}\r\nContent-Length: {len(form)}\r\n\r\n{form}"
+    ).encode()
+
+
+def send(port: int, requests: Sequence[bytes], expected: int) -> Timed:
+    """Send all of them, each on the next free connection, and wait for all the answers."""
+    return asyncio.run(_send(port, requests, expected))
+
+
+async def _send(port: int, requests: Sequence[bytes], expected: int) -> Timed:
+    host = f"127.0.0.1:{port}".encode()
+    waiting = iter([request.replace(b"Host: HOST", b"Host: " + host, 1) for request in requests])
+    each: list[float] = []
+    started = time.perf_counter()
+    await asyncio.gather(*(_browse(port, waiting, expected, each) for _ in range(CONNECTIONS)))
+    return Timed(time.perf_counter() - started, each)
+
+
+async def _browse(port: int, waiting: Iterator[bytes], expected: int, each: list[float]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for request in waiting:
+        began = time.perf_counter()
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        if (length := _length(head)) > 0:
+            await reader.readexactly(length)
+        each.append(time.perf_counter() - began)
+        status = int(head[9:12])
+        assert status == expected, f"{status} instead of {expected} to {request!r}"
+    writer.close()
+
+
+def _length(head: bytes) -> int:
+    """What Content-Length says."""
+    at = head.lower().find(b"content-length:")
+    return 0 if at < 0 else int(head[at + 15 : head.index(b"\r\n", at)])
