@@ -35,15 +35,16 @@ def offer(plan: Plan) -> Offer:
     mechanism, study = plan.mechanism, plan.study
     least, most = coin_range(*payment_range(mechanism, study.beliefs), coin_digits(study.currency))
     shown, (for_it, against) = Odds(mechanism.epsilon), odds(mechanism.epsilon).split(":")
-    surer = tuple((before, *map(_share, shown.told(before))) for before in BEFORE)
+    surer = tuple((before, *_shares(shown.told(before))) for before in BEFORE)
     return Offer(
         least, most, mechanism.score_weight > 0, mechanism.epsilon, (float(for_it), float(against)), surer
     )
 
 
-def _share(told: str) -> float:
-    """The number in words as 12.5%, which are rounded outwards."""
-    return float(told.removesuffix("%")) / 100
+def _shares(told: tuple[str, str]) -> tuple[float, float]:
+    """The numbers in words as 12.5%, which are rounded outwards."""
+    least, most = (float(words.removesuffix("%")) / 100 for words in told)
+    return least, most
 
 
 @dataclass(frozen=True)
