@@ -446,7 +446,11 @@ def test_a_mix_that_makes_no_sense_is_told(
 def test_a_plan_too_large_to_be_simulated_says_how_else(here: Served, analyst: TestClient) -> None:
     survey_id = draft(here.service, STUDY, 10_000_000)
     assert "truthful simulate plan.json" in shown(analyst, f"/studies/{survey_id}/rehearse")
-    assert analyst.post(f"/studies/{survey_id}/rehearse", data={}).status_code == 400
+    assert "truthful simulate plan.json" in analyst.post(f"/studies/{survey_id}/rehearse", data={}).text
+    large = draft(here.service, STUDY, 1_000_000)
+    answer = analyst.post(f"/studies/{large}/rehearse", data={"best-responder": "100"})
+    assert answer.status_code == 400
+    assert "Choose fewer who calculate" in answer.text
 
 
 # Freezing

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from truthful.agents import KINDS
 from truthful.charts import Chart, draw_chart, draw_frontier
 from truthful.check import Floats
 from truthful.errors import Refused
@@ -32,8 +33,8 @@ Shares = tuple[tuple[str, float], ...]
 _PLANS, _CHARTS = threading.Semaphore(2), threading.Lock()
 #: Seconds that a page waits for its turn: those who wait must not take all threads from participants.
 PATIENCE = 20.0
-#: Simulated answers in all, and studies: enough to see each guarantee at work, in seconds.
-MOST_ANSWERS, MOST_STUDIES, LEAST_STUDIES = 1_500_000, 50, 3
+#: Predictions in all, and studies: enough to see each guarantee at work, in seconds.
+MOST_PREDICTIONS, MOST_STUDIES, LEAST_STUDIES = 12_000_000, 50, 3
 
 
 @contextmanager
@@ -88,13 +89,14 @@ def drawn(chart: Chart) -> bytes:
         return path.read_bytes()
 
 
-def studies(plan: Plan) -> int:
-    """How many studies a simulation of this plan is made of."""
-    runs = min(MOST_STUDIES, MOST_ANSWERS // plan.players)
+def studies(plan: Plan, shares: Shares = ()) -> int:
+    """How many studies a simulation of this plan is made of: fewer where people look at many predictions first."""
+    each = 1 + sum(share * KINDS[name].looks for name, share in shares)
+    runs = min(MOST_STUDIES, int(MOST_PREDICTIONS / (plan.players * each)))
     if runs < LEAST_STUDIES:
         raise Refused(
-            f"A plan for {plan.players:,} players is too large to be simulated while you wait. Download study.toml and "
-            "plan.json, and run `truthful simulate plan.json` on a machine of your own."
+            f"{plan.players:,} such people are too many to be simulated while you wait. Choose fewer who calculate, or "
+            "download plan.json and run `truthful simulate plan.json` on a machine of your own."
         )
     return runs
 
@@ -104,7 +106,9 @@ def simulated(plan: str, shares: Shares, seed: int) -> str:
     """The page of a simulation of this plan: observed next to guaranteed."""
     planned = kept(plan)
     with _turn():
-        done = simulate(planned, dict(shares), runs=studies(planned), seed=seed, features=_features(planned))
+        done = simulate(
+            planned, dict(shares), runs=studies(planned, shares), seed=seed, features=_features(planned)
+        )
     with _CHARTS:
         return simulation_report(done)
 

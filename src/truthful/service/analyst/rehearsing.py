@@ -19,7 +19,7 @@ from truthful.service.freezing import NOT_PLANNED
 from truthful.service.sending import HTML, styled
 from truthful.service.signing import Analyst
 from truthful.service.web import Language, Running, go, page
-from truthful.store.tables import Survey
+from truthful.store.tables import Account, Survey
 
 router = APIRouter()
 HONEST = "honest"
@@ -31,14 +31,21 @@ LARGEST_SEED = 2**31
 @router.get("/studies/{survey_id}/rehearse")
 def rehearse_page(request: Request, service: Running, account: Analyst, survey_id: str) -> Response:
     survey = find(service, survey_id)
+    return _page(request, account, survey, {"exaggerator": "5"})
+
+
+def _page(
+    request: Request, account: Account, survey: Survey, typed: dict[str, str], problem: str | None = None
+) -> Response:
     plan = kept(_plan(survey))
     try:
-        runs, problem = studies(plan), None
+        runs = studies(plan)
     except Refused as too_large:
         runs, problem = 0, str(too_large)
     return page(
         request,
         "analyst/rehearse.html",
+        status=200 if problem is None or not runs else 400,
         account=account,
         survey=survey,
         others=OTHERS,
@@ -46,7 +53,7 @@ def rehearse_page(request: Request, service: Running, account: Analyst, survey_i
         players=plan.players,
         invented=plan.study.design.kind in ("observed", "covariance"),
         problem=problem,
-        typed={"exaggerator": "5"},
+        typed=typed,
     )
 
 
@@ -56,24 +63,12 @@ def rehearse(
 ) -> Response:
     """Run it, and show its page, whose address says all that makes it again."""
     survey = find(service, survey_id)
-    plan = kept(_plan(survey))
     try:
         shares, seed = read_mix(sent, texts.locale)
         simulated(_plan(survey), shares, seed)
     except (InputError, Refused) as problem:
-        return page(
-            request,
-            "analyst/rehearse.html",
-            status=400,
-            account=account,
-            survey=survey,
-            others=OTHERS,
-            runs=0 if isinstance(problem, Refused) else studies(plan),
-            players=plan.players,
-            invented=plan.study.design.kind in ("observed", "covariance"),
-            problem=str(problem),
-            typed={name: str(sent.get(name, ""))[:20] for name in (*OTHERS, "seed")},
-        )
+        typed = {name: str(sent.get(name, ""))[:20] for name in (*OTHERS, "seed")}
+        return _page(request, account, survey, typed, str(problem))
     query = {**{name: f"{100 * share:.10g}" for name, share in shares}, "seed": seed}
     return go(f"/studies/{survey_id}/rehearse/report?{urlencode(query)}")
 
