@@ -33,8 +33,10 @@ Shares = tuple[tuple[str, float], ...]
 _PLANS, _CHARTS = threading.Semaphore(2), threading.Lock()
 #: Seconds that a page waits for its turn: those who wait must not take all threads from participants.
 PATIENCE = 20.0
-#: Predictions in all, and studies: enough to see each guarantee at work, in seconds.
-MOST_PREDICTIONS, MOST_STUDIES, LEAST_STUDIES = 12_000_000, 50, 3
+#: Simulated people in all, and studies: enough to see each guarantee at work, in seconds.
+MOST_PEOPLE, MOST_STUDIES, LEAST_STUDIES = 12_000_000, 50, 3
+#: What looking at one prediction takes, where a person takes 1.
+LOOK = 0.1
 
 
 @contextmanager
@@ -91,8 +93,8 @@ def drawn(chart: Chart) -> bytes:
 
 def studies(plan: Plan, shares: Shares = ()) -> int:
     """How many studies a simulation of this plan is made of: fewer where people look at many predictions first."""
-    each = 1 + sum(share * KINDS[name].looks for name, share in shares)
-    runs = min(MOST_STUDIES, int(MOST_PREDICTIONS / (plan.players * each)))
+    each = 1 + LOOK * sum(share * KINDS[name].looks for name, share in shares)
+    runs = min(MOST_STUDIES, int(MOST_PEOPLE / (plan.players * each)))
     if runs < LEAST_STUDIES:
         raise Refused(
             f"{plan.players:,} such people are too many to be simulated while you wait. Choose fewer who calculate, or "
