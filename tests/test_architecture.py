@@ -131,6 +131,12 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("demo", "progress", "comparison"),
     ("show",),
     ("show_plan", "show_simulation", "show_errata", "show_audit", "options"),
+    # rehearse over HTTP
+    ("bots.forms",),
+    ("bots.browser",),
+    ("bots.analyst", "bots.players"),
+    ("bots.rehearsal",),
+    ("bots",),
     # remember
     ("store.tables", "store.tokens", "store.turns"),
     ("store.database", "store.log"),

@@ -434,6 +434,42 @@ def serve(
     serving.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
 
 
+@app.command(
+    epilog="Example: truthful bots http://127.0.0.1:8000/welcome/TOKEN --players 500 --mix honest=0.9,liar=0.1"
+)
+def bots(
+    url: options.BotsUrl,
+    players: Annotated[int, typer.Option(help="How many participants to invent.")] = 500,
+    mix: options.Mix = "honest=0.9,liar=0.1",
+    name: options.AnalystName = "analyst",
+    password: options.Password = None,
+    seed: Annotated[int, typer.Option(help="Invent the same people again.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
+    try:
+        from truthful.bots import rehearse
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"Bots need {missing.name}, which is not installed: pip install 'truthful[service]'"
+        ) from None
+    outcome = rehearse(
+        url,
+        players=players,
+        mix=mix,
+        name=name,
+        password=password,
+        seed=seed,
+        tell=_quiet if as_json else print,
+    )
+    if as_json:
+        _print_json(outcome.record())
+    else:
+        print(outcome.words())
+    if not outcome.whole:
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Example: truthful errata E3")
 def errata(
     number: Annotated[str | None, typer.Argument(help="One of them in full, as E3. Default: all.")] = None,

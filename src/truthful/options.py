@@ -161,3 +161,21 @@ BehindProxy = Annotated[
 ApiDocs = Annotated[
     bool, typer.Option("--api-docs", help="Publish the description of all addresses for machines, at /docs.")
 ]
+BotsUrl = Annotated[
+    str,
+    typer.Argument(
+        help="Where the service is, as http://127.0.0.1:8000, or the sign-in link that `truthful serve` prints."
+    ),
+]
+Mix = Annotated[
+    str,
+    typer.Option(help="Shares of kinds of people, as those of `truthful simulate`; liars are exaggerators."),
+]
+Password = Annotated[
+    str | None,
+    typer.Option(
+        help="The analyst's. With a sign-in link: the one to set. Default: a new one, which is printed.",
+        envvar="TRUTHFUL_PASSWORD",
+        show_envvar=True,
+    ),
+]

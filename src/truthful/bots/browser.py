@@ -1,0 +1,87 @@
+"""A browser without a screen: opens pages, fills in their forms, keeps cookies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from truthful.bots.forms import Button, Page
+from truthful.errors import InputError, Refused
+
+PATIENCE_SECONDS = 120.0
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Browser:
+    """One browser, on one page at a time. A page that refuses ends everything, with what it says."""
+
+    def __init__(self, url: str) -> None:
+        headers = {"Accept-Language": "en"}
+        self._client = httpx2.Client(
+            base_url=url, headers=headers, follow_redirects=True, timeout=PATIENCE_SECONDS
+        )
+        self.address, self.page = url, Page("")
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def open(self, address: str) -> Page:
+        return self._show(self._request("GET", address))
+
+    def read(self, address: str) -> str:
+        """A file; the page stays the one it was."""
+        return self._request("GET", address).text
+
+    def press(
+        self, end: str, values: Mapping[str, str] = NOTHING, file: tuple[str, str] | None = None
+    ) -> Page:
+        """Fill in a form of this page and press the button that sends it to an address with this end."""
+        return self._show(self._send(end, values, file))
+
+    def button(self, end: str) -> Button | None:
+        """The button of this page that sends its form to an address with this end."""
+        for button in self.page.buttons:
+            if button.method == "post" and urlsplit(self._at(button.action)).path.endswith(end):
+                return button
+        return None
+
+    def fetch(self, end: str) -> str:
+        """Press a button that gives a file instead of a page."""
+        return self._send(end, NOTHING, None).text
+
+    def _send(self, end: str, values: Mapping[str, str], file: tuple[str, str] | None) -> httpx2.Response:
+        button = self.button(end)
+        if button is None:
+            raise Refused(
+                f"The page {self.address} has no button for {end!r}. Is it a service of this version?"
+            )
+        fields = {**button.form.fields, **button.adds, **values}
+        files = None if file is None else {"file": file}
+        return self._request("POST", button.action, data=fields, files=files)
+
+    def _show(self, response: httpx2.Response) -> Page:
+        self.address, self.page = str(response.url), Page(response.text)
+        return self.page
+
+    def _at(self, address: str) -> str:
+        return urljoin(self.address, address)
+
+    def _request(self, method: str, address: str, **what: object) -> httpx2.Response:
+        try:
+            response = self._client.request(method, self._at(address), **what)  # type: ignore[arg-type]
+        except (httpx2.TransportError, httpx2.InvalidURL) as problem:
+            raise InputError(
+                f"The service at {self._client.base_url} does not answer ({problem}). Start it with: truthful serve"
+            ) from None
+        if response.status_code >= 400:
+            said = Page(response.text).complaint or "it says no more"
+            raise Refused(f"{method} {response.url.path} was answered by {response.status_code}: {said}")
+        return response
