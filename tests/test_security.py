@@ -122,7 +122,23 @@ def test_a_service_on_ones_own_machine_answers_to_all_its_names() -> None:
         "localhost:8000",
         "[::1]:8000",
     }
-    assert Settings(Path(), "https://Study.Example.org").hosts == {"study.example.org"}
+    assert Settings(Path(), "http://[::1]:80").hosts == {"127.0.0.1", "localhost", "[::1]"}
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://Study.Example.org/", "https://study.example.org"),
+        ("HTTPS://study.example.org:443", "https://study.example.org"),
+        ("https://study.example.org:8443", "https://study.example.org:8443"),
+        ("http://[2001:DB8::1]:8000", "http://[2001:db8::1]:8000"),
+    ],
+)
+def test_an_address_is_taken_as_browsers_send_it(url: str, origin: str) -> None:
+    settings = Settings(Path(), url)
+    assert settings.origin == origin
+    assert settings.hosts == {origin.partition("//")[2]}
+    assert settings.secure == origin.startswith("https")
 
 
 @pytest.mark.parametrize(

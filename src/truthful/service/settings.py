@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from truthful.errors import InputError
 from truthful.service.places import Places
 
+PORTS = {"http": 80, "https": 443}
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -35,17 +36,19 @@ class Settings:
 
     @property
     def origin(self) -> str:
-        parts = urlsplit(self.url.lower())
-        return f"{parts.scheme}://{parts.netloc}"
+        return f"{urlsplit(self.url).scheme}://{self._host(urlsplit(self.url).hostname or '')}"
 
     @property
     def hosts(self) -> frozenset[str]:
         """The names by which browsers know the service; on one's own machine, all that it has for itself."""
-        parts = urlsplit(self.url.lower())
-        if parts.hostname not in LOOPBACK:
-            return frozenset({parts.netloc})
-        port = "" if parts.port is None else f":{parts.port}"
-        return frozenset(f"[{name}]{port}" if ":" in name else f"{name}{port}" for name in LOOPBACK)
+        name = urlsplit(self.url).hostname or ""
+        return frozenset(map(self._host, LOOPBACK if name in LOOPBACK else (name,)))
+
+    def _host(self, name: str) -> str:
+        """A name with our port, as browsers send it: without the port that the scheme has anyway."""
+        parts = urlsplit(self.url)
+        bare = f"[{name}]" if ":" in name else name
+        return bare if parts.port in (None, PORTS[parts.scheme]) else f"{bare}:{parts.port}"
 
     @property
     def secure(self) -> bool:
@@ -66,7 +69,7 @@ def _is_origin(url: str) -> bool:
         parts = urlsplit(url)
         extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
         return (
-            parts.scheme in ("http", "https")
+            parts.scheme in PORTS
             and bool(parts.hostname)
             and (parts.port is None or parts.port >= 0)
             and not extra

@@ -1,0 +1,155 @@
+"""The pages for signing in, people, the log and payments in a real browser: accessible at every size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from browsers import opened
+from listening import listening
+from serving import PASSWORD, answer_all, asked, close
+
+from truthful.service.once import settle_survey
+from truthful.service.web import Service
+from truthful.store import accounts
+from truthful.store.tables import Role
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PHONE, DESK, ZOOMED = 390, 1300, 320  # 320 is a desk of 1280 pixels at 400 %
+#: Pages by who looks at them.
+ROLES = {"nobody": None, "analyst": Role.ANALYST, "payer": Role.PAYER}
+SEEN = {
+    "sign in": "nobody",
+    "wrong password": "nobody",
+    "wait": "nobody",
+    "welcome": "nobody",
+    "short password": "nobody",
+    "used link": "nobody",
+    "nothing": "nobody",
+    "people": "analyst",
+    "link": "analyst",
+    "taken": "analyst",
+    "log": "analyst",
+    "payments": "payer",
+    "payment": "payer",
+}
+PATHS = {
+    "sign in": "/sign-in",
+    "nothing": "/nothing",
+    "used link": "/welcome/used",
+    "people": "/people",
+    "log": "/log",
+}
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Site:
+    """A browser and a service with two settled studies, one of them a rehearsal."""
+
+    browser: Browser
+    url: str
+    service: Service
+
+    def link(self, role: Role) -> str:
+        with self.service.database.writing() as session:
+            account = accounts.account(session, f"The {role} <b>", role, "test")
+            return f"{self.url}/welcome/{accounts.new_link(session, account, 'test')}"
+
+    def opens(self, name: str, **settings: Any) -> Page:
+        """A page of this name, in a browser window of its own."""
+        view = self.browser.new_page(**settings)
+        if (role := ROLES[SEEN[name]]) is not None:
+            enter(view, self.link(role))
+        if name in PATHS:
+            view.goto(self.url + PATHS[name])
+        elif name in ("welcome", "short password"):
+            view.goto(self.link(Role.PAYER))
+            if name == "short password":
+                view.eval_on_selector("#password", "field => field.removeAttribute('minlength')")
+                send(view, "#password", "short")
+        elif name in ("wrong password", "wait"):
+            for _ in range(1 if name == "wrong password" else 7):
+                view.goto(f"{self.url}/sign-in")
+                view.fill("#name", name)
+                send(view, "#password", "a wrong password")
+        elif name in ("link", "taken"):
+            view.goto(f"{self.url}/people")
+            send(view, "#name", f"{settings}"[:90] if name == "link" else "service")
+        elif name == "payment":
+            view.click("main h2 a")
+        return view
+
+
+def send(view: Page, field: str, text: str) -> None:
+    view.fill(field, text)
+    view.press(field, "Enter")
+    view.wait_for_load_state()
+
+
+def enter(view: Page, link: str) -> None:
+    view.goto(link)
+    send(view, "#password", PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with opened() as browser, listening(tmp_path_factory.mktemp("site")) as (url, service):
+        for rehearsal in (False, True):
+            study = asked(service, rehearsal=rehearsal)
+            answer_all(service, study)
+            close(service, study.survey_id)
+            settle_survey(service.database, service.places, study.survey_id)
+        yield Site(browser, url, service)
+
+
+def violations(view: Page) -> list[str]:
+    """Every rule of axe-core that the page breaks, with the first element that does; and its width if too much."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    found = [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in Axe().run(view).response["violations"]]
+    wide, width = view.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    return [*found, f"{wide} pixels wide"] if wide > width else found
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
+@pytest.mark.parametrize("name", SEEN)
+def test_no_page_breaks_a_rule(site: Site, name: str, width: int, scheme: Literal["light", "dark"]) -> None:
+    view = site.opens(name, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert violations(view) == []
+    view.close()
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_german_pages_break_none_at_four_hundred_percent(site: Site, name: str) -> None:
+    view = site.opens(name, viewport={"width": ZOOMED, "height": 256}, locale="de-DE", color_scheme="dark")
+    assert view.get_attribute("html", "lang") == "de"
+    assert violations(view) == []
+    view.close()
+
+
+def test_a_payer_is_added_and_takes_the_file_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
+    context = site.browser.new_context(java_script_enabled=False)
+    analyst = context.new_page()
+    enter(analyst, site.link(Role.ANALYST))
+    analyst.goto(f"{site.url}/people")
+    send(analyst, "#name", "keyboard")
+    link = analyst.locator("main pre").inner_text().strip()
+    payer = site.browser.new_context(java_script_enabled=False).new_page()
+    enter(payer, link)
+    payer.locator("main h2 a").last.focus()
+    payer.keyboard.press("Enter")
+    payer.get_by_role("button", name="Take the payment file").focus()
+    with payer.expect_download() as taken:
+        payer.keyboard.press("Enter")
+    assert taken.value.suggested_filename.endswith("-payments.csv")
+    lines = taken.value.path().read_text().splitlines()
+    assert lines[0] == "player,amount"
+    assert len(lines) == 41
+    analyst.goto(f"{site.url}/log")
+    assert "took the payment file" in analyst.content()
