@@ -30,6 +30,19 @@ def database_url(kind: str, directory: Path) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+@contextmanager
+def away(url: str) -> Iterator[None]:
+    """A database of PostgreSQL's that ends all connections and takes none, as while its server is restarted."""
+    name = url.partition("?")[0].rpartition("/")[2]
+    with psycopg.connect(_server(), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
+        yield
+        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+
+
 @cache
 def _server() -> str:
     """A PostgreSQL server for this process, which ends with it."""

@@ -196,7 +196,7 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
             player=row.player,
             features=study.features[row.player],
             report=stored[row.player],
-            group=row.group,
+            group=1 if row.group else 0,
             payment=row.millionths / 1e6,
         )
         assert verify(release, receipt).verified, row.player

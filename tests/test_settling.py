@@ -2,17 +2,23 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from databases import KINDS, database_url
-from serving import Served, answer_all, asked, close, served
+from databases import KINDS, away, database_url
+from serving import WHO, Served, answer_all, asked, close, served
+from sqlalchemy import text
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
+from truthful.service.freezing import freeze
 from truthful.service.once import settle_survey
+from truthful.service.settling import Settler
 from truthful.store import due, surveys
 from truthful.store.tables import State
 
@@ -42,7 +48,7 @@ def test_a_settled_study_pays_everybody_what_its_release_implies(here: Served) -
             player=row.player,
             features=study.features[row.player],
             report=study.answers[row.player],
-            group=row.group,
+            group=1 if row.group else 0,
             payment=row.millionths / 1e6,
         )
         assert verify(release, receipt).verified
@@ -122,3 +128,125 @@ def test_a_database_without_its_directory_settles_nothing(here: Served) -> None:
     shutil.move(service.places.study(study.survey_id), service.places.root / "elsewhere")
     with pytest.raises(Refused, match="are not in"):
         settle_survey(service.database, service.places, study.survey_id)
+
+
+def soon(true: Callable[[], bool]) -> None:
+    """Wait for the settler, which works in a thread of its own."""
+    given_up = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < given_up
+        time.sleep(0.02)
+
+
+def test_servers_on_one_directory_settle_a_study_once(here: Served) -> None:
+    service = here.service
+    study = asked(service)
+    answer_all(service, study)
+    close(service, study.survey_id)
+    servers = [Settler(service.database, service.places) for _ in range(3)]
+    for server in servers:
+        server.start()
+    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+    for server in servers:
+        server.stop()
+    with service.database.reading() as session:
+        assert surveys.find(session, study.survey_id).problem is None
+    ledger = json.loads((service.places.study(study.survey_id) / "ledger.json").read_text())
+    assert len(ledger["releases"]) == 1
+
+
+def test_a_server_takes_over_from_one_that_dies_while_settling(here: Served) -> None:
+    service = here.service
+    study = asked(service)
+    answer_all(service, study)
+    with service.places.settling(study.survey_id):  # as another server does; a killed one frees it
+        close(service, study.survey_id)
+        service.settler.ask(study.survey_id)
+        soon(lambda: service.settler.doing(study.survey_id) is not None)
+        time.sleep(0.2)
+        assert here.state(study.survey_id) == State.CLOSED
+    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+
+
+def test_a_problem_is_shown_and_settling_is_tried_again_until_it_is_gone(here: Served) -> None:
+    service = here.service
+    study = asked(service)
+    answer_all(service, study)
+    plan = service.places.study(study.survey_id) / "plan.json"
+    plan.rename(plan.with_name("elsewhere"))
+    close(service, study.survey_id)
+    service.settler.ask(study.survey_id)
+
+    def problem() -> str:
+        with service.database.reading() as session:
+            return surveys.find(session, study.survey_id).problem or ""
+
+    soon(lambda: "are not in" in problem())
+    plan.with_name("elsewhere").rename(plan)
+    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+    assert problem() == ""
+
+
+def test_a_database_that_was_away_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with database_url("postgresql", tmp_path) as url, served(tmp_path / "service", url) as here:
+        study = asked(here.service)
+        answer_all(here.service, study)
+        close(here.service, study.survey_id)
+        said = ""
+
+        def complained() -> bool:
+            nonlocal said
+            said += capsys.readouterr().err
+            return "OperationalError" in said
+
+        with away(url):
+            here.service.settler.ask(study.survey_id)
+            soon(complained)
+        soon(lambda: here.state(study.survey_id) == State.SETTLED)
+
+
+def test_a_study_that_was_closed_is_closed_in_an_older_database_too(tmp_path: Path) -> None:
+    """No answer can be given that could never be settled; with the same answers it is settled as it was."""
+    directory = tmp_path / "service"
+    with served(directory) as here:
+        study = asked(here.service)
+        answer_all(here.service, study)
+        backup = tmp_path / "backup.db"
+        with closing(sqlite3.connect(directory / "truthful.db")) as connection:
+            connection.execute("VACUUM INTO ?", [str(backup)])
+        close(here.service, study.survey_id)
+        settle_survey(here.service.database, here.service.places, study.survey_id)
+        with here.service.database.reading() as session:
+            release = surveys.find(session, study.survey_id).release
+    for path in directory.glob("truthful.db*"):
+        path.unlink()
+    shutil.move(backup, directory / "truthful.db")
+    with served(directory) as here:
+        soon(lambda: here.state(study.survey_id) == State.SETTLED)
+        with here.service.database.reading() as session:
+            assert surveys.find(session, study.survey_id).release == release
+
+
+def test_a_study_that_was_closed_is_not_frozen_again_from_an_older_database(here: Served) -> None:
+    service = here.service
+    study = asked(service)
+    answer_all(service, study)
+    close(service, study.survey_id)
+    settle_survey(service.database, service.places, study.survey_id)
+    kept = service.places.study(study.survey_id)
+    for missing in ((), ("ledger.json",)):
+        for name in missing:
+            (kept / name).unlink()
+        with service.database.writing() as session:
+            surveys.find(session, study.survey_id).state = State.DRAFT
+        with pytest.raises(Refused, match="frozen and closed before"):
+            freeze(service.database, service.places, study.survey_id, WHO, rehearsal=False)
+
+
+def test_an_error_of_the_database_does_not_tell_what_people_said(here: Served) -> None:
+    with (
+        pytest.raises(Exception, match=r"no such|does not exist") as told,
+        here.service.database.reading() as session,
+    ):
+        session.execute(text("SELECT x FROM nowhere WHERE x = :x"), {"x": 123.456})
+    assert "123.456" not in str(told.value)

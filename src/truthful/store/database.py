@@ -84,8 +84,9 @@ def _url(text: str) -> URL:
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         # The default of PostgreSQL: each statement sees what is committed; rows are locked where that matters.
-        return create_engine(url, pool_size=20, max_overflow=30, pool_pre_ping=True)
-    engine = create_engine(url, pool_size=20, max_overflow=30)
+        return create_engine(url, pool_size=20, max_overflow=30, pool_pre_ping=True, hide_parameters=True)
+    # An error says which statement failed and never with which values: they are people's.
+    engine = create_engine(url, pool_size=20, max_overflow=30, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
