@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import httpx2
 import pytest
 from commands import Run
 from databases import database_url
-from serving import PASSWORD
+from serving import PASSWORD, answer_all, asked, close, served
 
 from truthful.service.demo import PLAYERS, TO_ANSWER, make_demo
 from truthful.service.places import Places
@@ -128,6 +129,34 @@ def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
                 ).status_code
                 == 200
             )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 2])
+def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path: Path, times: int) -> None:
+    """Ctrl-C lets it finish, a second one leaves at once; in both cases the next start has one release."""
+    with served(tmp_path) as before:
+        study = asked(before.service)
+        answer_all(before.service, study)
+        close(before.service, study.survey_id)
+    with serving(tmp_path) as first:
+        with httpx2.Client() as client:
+            assert client.get(f"{first.url}/sign-in").status_code == 200
+        for _ in range(times):
+            first.process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        assert first.process.wait(timeout=60) in (0, 130)[:times]
+    with serving(tmp_path) as second:
+        for _ in range(300):
+            with httpx2.Client() as client:
+                if client.get(f"{second.url}/a/{study.links['p-01']}/receipt.json").status_code == 200:
+                    break
+            time.sleep(0.1)
+        assert second.stop()[0] == 0
+    ledger = json.loads((Places(tmp_path).study(study.survey_id) / "ledger.json").read_text())
+    assert len(ledger["releases"]) == 1
+    with served(tmp_path) as after:
+        assert after.state(study.survey_id) == State.SETTLED
 
 
 @pytest.mark.slow
