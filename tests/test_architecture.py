@@ -148,7 +148,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("service.computing", "service.rosters", "service.sending", "service.study_file"),
     ("service.drafting", "service.results"),
     ("service.settings", "service.once", "service.freezing"),
-    ("service.settling", "service.demo"),
+    ("service.opening", "service.settling", "service.demo"),
     ("service.answering", "service.standing"),
     ("service.telling",),
     ("service.web",),

@@ -23,8 +23,8 @@ from databases import database_url
 from serving import PASSWORD, answer_all, asked, close, served
 
 from truthful.service.demo import PLAYERS, TO_ANSWER, make_demo
+from truthful.service.opening import Opening
 from truthful.service.places import Places
-from truthful.service.serving import Opening
 from truthful.service.settings import Settings
 from truthful.store import surveys
 from truthful.store.database import Database

@@ -420,7 +420,7 @@ def serve(
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
     try:
-        from truthful.service import serving
+        from truthful.service import opening, serving
         from truthful.service.settings import Settings
     except ModuleNotFoundError as missing:
         raise InputError(
@@ -428,8 +428,8 @@ def serve(
         ) from None
     settings = Settings(directory, serving.reached_at(url, host, port), database, behind_proxy, api_docs)
 
-    def tell(opening: serving.Opening) -> None:
-        print(json.dumps(asdict(opening)) if as_json else opening.words(), flush=True)
+    def tell(told: opening.Opening) -> None:
+        print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)
 
     serving.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
 

@@ -159,7 +159,8 @@ BehindProxy = Annotated[
     ),
 ]
 ApiDocs = Annotated[
-    bool, typer.Option("--api-docs", help="Publish the description of all addresses for machines, at /docs.")
+    bool,
+    typer.Option("--api-docs", help="Publish a description of all pages for machines, at /openapi.json."),
 ]
 BotsUrl = Annotated[
     str,

@@ -31,10 +31,15 @@ from truthful.version import __version__
 
 def create_app(settings: Settings) -> FastAPI:
     """The application. Its database is opened, and closed studies are settled, when it starts."""
-    shown = (
-        {"openapi_url": "/openapi.json", "docs_url": "/docs"} if settings.api_docs else {"openapi_url": None}
+    # The page that shows the description to people would load scripts from elsewhere, which our policy forbids.
+    app = FastAPI(
+        title="truthful",
+        version=__version__,
+        openapi_url="/openapi.json" if settings.api_docs else None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
     )
-    app = FastAPI(title="truthful", version=__version__, redoc_url=None, lifespan=_lifespan, **shown)
     app.state.settings = settings
     for part in (signing, people, analyst, participant, payer, public):
         app.include_router(part.router)

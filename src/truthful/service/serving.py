@@ -9,9 +9,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
-from urllib.parse import urlsplit
 
 import uvicorn
 from alembic.util import CommandError
@@ -21,7 +20,8 @@ from truthful.errors import InputError, Refused
 from truthful.files import exclusive
 from truthful.service.app import create_app
 from truthful.service.demo import make_demo
-from truthful.service.settings import LOOPBACK, Settings
+from truthful.service.opening import Opening
+from truthful.service.settings import Settings
 from truthful.store import accounts
 from truthful.store.database import Database
 from truthful.store.tables import Role
@@ -33,22 +33,6 @@ STOPPING = (
     "\nStopping: answers under way are kept, and a settlement under way is finished first. To leave at once, press "
     "Ctrl-C again: it goes on where it was at the next start."
 )
-
-
-@dataclass(frozen=True)
-class Opening:
-    """What whoever starts a service is told: where it is, and the links that nobody is shown again."""
-
-    url: str
-    directory: str
-    database: str
-    running_already: bool
-    sign_in_link: str | None
-    participant_link: str | None = None
-    public_page: str | None = None
-
-    def words(self) -> str:
-        return "\n".join(_words(self))
 
 
 def serve(
@@ -125,27 +109,6 @@ def reached_at(url: str | None, host: str, port: int) -> str:
             "people type, as https://study.example.org: links begin with it."
         )
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _words(opening: Opening) -> Iterator[str]:
-    if opening.running_already:
-        yield "The service is running already; this link works there."
-    else:
-        yield f"The service answers at {opening.url}. Ctrl-C stops it."
-        yield f"It keeps studies and ledgers in {opening.directory}, answers in {opening.database}."
-        if opening.url.startswith("http:") and urlsplit(opening.url).hostname not in LOOPBACK:
-            yield (
-                "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in front, "
-                "and give its address: --url https://…"
-            )
-    if opening.sign_in_link is not None:
-        yield f"\nThe analyst signs in with this link, once, within a week:\n  {opening.sign_in_link}"
-    elif not opening.running_already:
-        yield "\nSign in there. If the password is lost: truthful serve --new-link"
-    if opening.participant_link is not None:
-        yield f"\nA demo study is open. Answer as one of its invented people:\n  {opening.participant_link}"
-        yield f"Its public page:\n  {opening.public_page}"
-        yield "Then sign in as the analyst, close the study and see it settled."
 
 
 def _why_not(host: str, port: int, problem: OSError) -> str:
