@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from starlette.requests import HTTPConnection
 
@@ -65,7 +66,9 @@ class Limit:
         return len(self._tries)
 
     def _forget(self, now: float) -> None:
-        for key, tries in list(self._tries.items())[:2]:  # two for each that comes: they cannot pile up
+        for key, tries in tuple(
+            islice(self._tries.items(), 2)
+        ):  # two for each that comes: they cannot pile up
             if len(self._tries) >= self._most or now - max(tries.last, tries.next) > FORGOTTEN:
                 del self._tries[key]
 
