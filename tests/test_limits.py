@@ -92,8 +92,8 @@ def test_nobody_can_be_read_out_of_what_is_remembered() -> None:
     assert "203.0.113" not in repr(vars(limit))
 
 
-def request(client: str, forwarded: str | None = None) -> Request:
-    headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded.encode())]
+def request(client: str, *forwarded: str) -> Request:
+    headers = [(b"x-forwarded-for", line.encode()) for line in forwarded]
     return Request({"type": "http", "headers": headers, "client": (client, 1)})
 
 
@@ -103,6 +103,7 @@ def request(client: str, forwarded: str | None = None) -> Request:
         (request("203.0.113.7"), False, "203.0.113.7"),
         (request("127.0.0.1", "198.51.100.1"), False, "127.0.0.1"),
         (request("127.0.0.1", "6.6.6.6, 198.51.100.1"), True, "198.51.100.1"),
+        (request("127.0.0.1", "6.6.6.6", "198.51.100.1"), True, "198.51.100.1"),
         (request("127.0.0.1"), True, "127.0.0.1"),
         (request("2001:db8:1:2:3::4"), False, "2001:db8:1:2::/64"),
         (request("::ffff:203.0.113.7"), False, "203.0.113.7"),

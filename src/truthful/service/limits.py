@@ -90,7 +90,7 @@ def address(connection: HTTPConnection, behind_proxy: bool) -> str:
 
     One household has a whole /64 of IPv6: that counts as one.
     """
-    told = connection.headers.get("x-forwarded-for", "") if behind_proxy else ""
+    told = ",".join(connection.headers.getlist("x-forwarded-for")) if behind_proxy else ""
     text = told.rpartition(",")[2].strip() or (connection.client.host if connection.client else "")
     try:
         found = ipaddress.ip_address(text)
