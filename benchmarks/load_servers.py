@@ -14,6 +14,7 @@ from typing import Annotated
 
 import uvicorn
 from fastapi import FastAPI, Form, Response
+from sqlalchemy import create_engine
 
 from truthful.service.app import create_app
 from truthful.service.settings import Settings
@@ -25,7 +26,9 @@ TABLE = "CREATE TABLE bare (survey_id TEXT, player TEXT, value FLOAT8, code TEXT
 def bare(url: str) -> FastAPI:
     """One row for each form, committed before the answer; no question is asked and no page is shown."""
     database, app = Database(url), FastAPI(openapi_url=None)
-    engine = database.engine.execution_options(writing=True)
+    # For PostgreSQL an engine as it comes; for SQLite one that waits for the disk.
+    plain = create_engine(database.engine.url, pool_size=20, max_overflow=30)
+    engine = database.engine.execution_options(writing=True) if database.is_sqlite else plain
     mark = "?" if database.is_sqlite else "%s"
     insert = f"INSERT INTO bare VALUES ({mark}, {mark}, {mark}, {mark})"
     # SQLite has one writer at a time; without a lock they would poll.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from databases import KINDS, database_url
+from databases import KINDS, away, database_url
 from sqlalchemy import select, text
 
 from truthful.errors import InputError, Refused
@@ -386,3 +386,18 @@ def test_a_name_has_one_role(database: Database) -> None:
 def test_a_short_password_is_refused_with_its_length() -> None:
     with pytest.raises(InputError, match="has 5 characters; give 12"):
         accounts.hash_password("short")
+
+
+def test_a_connection_that_was_ended_while_it_rested_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truthful.store.database.RESTED_SECONDS", 0.0)
+    with database_url("postgresql", tmp_path) as url:
+        opened = Database(url)
+        with opened.reading() as session:
+            first = session.scalar(text("SELECT pg_backend_pid()"))
+        with away(url):
+            pass
+        with opened.reading() as session:
+            assert session.scalar(text("SELECT pg_backend_pid()")) != first
+        opened.close()

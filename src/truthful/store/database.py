@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,9 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from truthful.errors import InputError
 from truthful.store.turns import Turns
@@ -21,6 +23,8 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 DIALECTS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 #: How long a writer waits for another process to end its transaction.
 PATIENCE_SECONDS = 30
+#: After how long a connection is looked at before it is used again.
+RESTED_SECONDS = 2.0
 
 
 class Database:
@@ -81,12 +85,33 @@ def _url(text: str) -> URL:
     return url.set(drivername=dialect)
 
 
+def _look_at_the_rested(engine: Engine) -> None:
+    """A connection that was not used for a while may have been ended meanwhile: then another one is opened.
+
+    SQLAlchemy can look at every connection before every use, which takes as long as a small transaction.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def note(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info["rests since"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def look(connection: Any, record: ConnectionPoolEntry, _: Any) -> None:
+        now = time.monotonic()
+        if now - record.info.get("rests since", now) > RESTED_SECONDS:
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error:
+                raise DisconnectionError from None
+
+
 def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        # The default of PostgreSQL: each statement sees what is committed; rows are locked where that matters.
-        return create_engine(url, pool_size=20, max_overflow=30, pool_pre_ping=True, hide_parameters=True)
     # An error says which statement failed and never with which values: they are people's.
     engine = create_engine(url, pool_size=20, max_overflow=30, hide_parameters=True)
+    if url.get_backend_name() != "sqlite":
+        # The default of PostgreSQL: each statement sees what is committed; rows are locked where that matters.
+        _look_at_the_rested(engine)
+        return engine
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
