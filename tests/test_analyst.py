@@ -376,6 +376,7 @@ def test_an_impossible_plan_says_why_and_what_would_help(analyst: TestClient) ->
         ("players=many&budget=5", "Please give a number."),
         ("players=2.5&budget=5", "Please give a number."),
         ("players=1&budget=5", "players is 1"),
+        ("players=100&budget=1e300", "Please give a number."),
         ("players=100&epsilon=1e9", "epsilon is 1e+09"),
         ("", "Fill in two of the four"),
     ],

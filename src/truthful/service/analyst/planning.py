@@ -33,6 +33,7 @@ from truthful.study import Study
 
 router = APIRouter()
 WISHES, ENOUGH = ("budget", "players", "accuracy", "epsilon"), 2
+USUAL = (1e-9, 1e15)
 #: Folded away: numbers, and words of which the first is the default.
 NUMBERS = ("lie", "least_slope", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
@@ -80,13 +81,19 @@ def read_wishes(sent: FormData | QueryParams, locale: Locale) -> Wishes:
     wrong = []
     for name in (*WISHES, *NUMBERS):
         number = read_number(typed[name], locale) if typed[name] else None
-        if typed[name] and (number is None or (name == "players" and number != int(number))):
+        if typed[name] and (number is None or not _usual(name, number)):
             wrong.append(name)
         elif number is not None:
             asked.append((name, int(number) if name == "players" else number))
             typed[name] = shown(plain(number), locale)
     asked += [(name, typed[name]) for name, words in WORDS.items() if typed[name] in words]
     return Wishes(typed, locale, tuple(wrong), tuple(asked))
+
+
+def _usual(name: str, number: float) -> bool:
+    """Whether a number can be meant: people are whole, and squares of others stay numbers."""
+    low, high = USUAL
+    return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
 def _outcome(survey: Survey, wishes: Wishes) -> Outcome:
