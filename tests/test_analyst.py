@@ -189,6 +189,7 @@ def test_what_is_typed_is_kept_although_it_is_wrong(here: Served, analyst: TestC
     assert 'value="much"' in answer.text
     assert "Please give a number." in answer.text
     assert "Please fill this in." in answer.text
+    assert "it must be a number" not in answer.text
     assert 'value="much"' in analyst.get(f"/studies/{survey_id}/edit/question").text
     assert survey(here, survey_id).declaration is None
 

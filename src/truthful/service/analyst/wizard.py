@@ -91,7 +91,7 @@ def save_step(
     if pressed.startswith("remove-"):
         return go(f"{here}#features")
     if unfilled(fields, step) or complaints(fields, step):
-        return _page(request, account, survey, fields, step, texts.locale, checked=True)
+        return _page(request, account, draft(service, survey_id), fields, step, texts.locale, checked=True)
     later = STEPS[STEPS.index(step) + 1 :]
     return go(f"/studies/{survey_id}/edit/{later[0]}" if later else f"/studies/{survey_id}")
 
@@ -121,6 +121,7 @@ def _page(
     *,
     checked: bool = False,
 ) -> Response:
+    empty = unfilled(fields, step) if checked else {}
     return page(
         request,
         f"analyst/edit_{step}.html",
@@ -131,8 +132,8 @@ def _page(
         steps=STEPS,
         fields=fields,
         shown=partial(shown, locale=locale),
-        unfilled=unfilled(fields, step) if checked else {},
-        complaints=complaints(fields, step) if checked else [],
+        unfilled=empty,
+        complaints=complaints(fields, step) if checked and not empty else [],
         **(_even(fields, locale) if step == "people" else {}),
     )
 
