@@ -22,6 +22,14 @@ from truthful.service.settling import Settler
 from truthful.store import due, surveys
 from truthful.store.tables import State
 
+#: Statements that make a database, SQLite or not, store other payments than it is given.
+ROUNDING = {
+    True: """CREATE TRIGGER rounding AFTER INSERT ON due
+             BEGIN UPDATE due SET millionths = millionths / 10 * 10 + 5 WHERE rowid = new.rowid; END""",
+    False: """CREATE FUNCTION rounded() RETURNS trigger LANGUAGE plpgsql AS
+              $$ BEGIN new.millionths := new.millionths / 10 * 10 + 5; RETURN new; END $$""",
+}
+
 
 @pytest.fixture(params=KINDS)
 def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
@@ -250,3 +258,23 @@ def test_an_error_of_the_database_does_not_tell_what_people_said(here: Served) -
     ):
         session.execute(text("SELECT x FROM nowhere WHERE x = :x"), {"x": 123.456})
     assert "123.456" not in str(told.value)
+
+
+def test_an_outcome_that_does_not_read_back_is_not_stored(here: Served) -> None:
+    """A database that changes what it is given, as one that rounds would: here by a trigger of its own."""
+    service = here.service
+    study = asked(service)
+    answer_all(service, study)
+    close(service, study.survey_id)
+    with service.database.writing() as session:
+        session.execute(text(ROUNDING[service.database.is_sqlite]))
+        if not service.database.is_sqlite:
+            session.execute(
+                text("CREATE TRIGGER rounding BEFORE INSERT ON due FOR EACH ROW EXECUTE FUNCTION rounded()")
+            )
+    with pytest.raises(Refused, match="not what its settlement wrote"):
+        settle_survey(service.database, service.places, study.survey_id)
+    assert here.state(study.survey_id) == State.CLOSED
+    with service.database.reading() as session:
+        assert list(due.payments(session, study.survey_id)) == []
+        assert surveys.find(session, study.survey_id).release is None

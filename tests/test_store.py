@@ -339,9 +339,9 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
     with database.reading() as session:
         due.require_recorded(session, survey_id, "{}", amounts)
         for wrong in (amounts[:1], [amounts[0], Amount("p2", 1, 150001, 15)]):
-            with pytest.raises(InputError, match="not what its settlement wrote"):
+            with pytest.raises(Refused, match="not what its settlement wrote"):
                 due.require_recorded(session, survey_id, "{}", wrong)
-        with pytest.raises(InputError):
+        with pytest.raises(Refused):
             due.require_recorded(session, survey_id, '{"a": 1}', amounts)
 
 

@@ -2,8 +2,9 @@
 
 The order of what becomes durable is the whole argument. (1) The study is closed: no answer changes any more. (2) The
 answers' fingerprint is on the disk. (3) `settle` draws, enters the ledger and shows its directory in one rename; killed
-on the way, it finishes the same draw. (4) One transaction stores the release and all payments. (5) They are read back.
-Whatever was done is found done, and the rest follows. Servers that share a directory take turns by a lock on a file.
+on the way, it finishes the same draw. (4) One transaction stores the release and all payments, and ends only if they
+read back as they were written: before that nobody sees them. Whatever was done is found done, and the rest follows.
+Servers that share a directory take turns by a lock on a file.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def settle_survey(
         amounts = _amounts(places, survey_id, plan)
         with database.writing() as session:
             due.record(session, survey_id, release, report, amounts, SERVICE)
-        with database.reading() as session:
+            session.expire_all()
             due.require_recorded(session, survey_id, release, amounts)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import traceback
 from contextlib import suppress
 
-from truthful.errors import TruthfulError
+from truthful.errors import Refused
 from truthful.service.once import SERVICE, Doing, settle_survey
 from truthful.service.places import Places, SettledElsewhere
 from truthful.store import surveys
@@ -64,8 +65,8 @@ class Settler:
             self._asked.clear()
             try:
                 well = self._settle_all()
-            except Exception:  # the database is away: the thread must live
-                traceback.print_exc()
+            except Exception as failed:  # the database is away: the thread must live
+                _complain(failed)
                 well = False
             pause = (
                 LOOK_SECONDS if well else FIRST_PAUSE if pause == LOOK_SECONDS else min(2 * pause, LAST_PAUSE)
@@ -94,13 +95,19 @@ class Settler:
         except SettledElsewhere as busy:
             self._doing[survey_id] = Doing("waiting")
             return str(busy)
-        except TruthfulError as refused:
+        except Refused as refused:
             problem = str(refused)
         except Exception as failed:
-            traceback.print_exc()
+            _complain(failed)
             problem = f"Settling stopped ({type(failed).__name__}) and is tried again. See the service's own output."
         self._doing.pop(survey_id, None)
         if problem is not None:
             with self._database.writing() as session:
                 surveys.note_problem(session, survey_id, problem)
         return problem
+
+
+def _complain(failed: Exception) -> None:
+    """Tell the console where something failed. What the error says may quote an answer, so it is not told."""
+    places = "".join(traceback.format_tb(failed.__traceback__))
+    print(f"Settling failed.\n{places}{type(failed).__name__}", file=sys.stderr, flush=True)

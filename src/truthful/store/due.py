@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from truthful.errors import InputError
+from truthful.errors import Refused
 from truthful.store.surveys import find, step
 from truthful.store.tables import Due, Player, State
 
@@ -46,9 +46,9 @@ def require_recorded(session: Session, survey_id: str, release: str, amounts: It
     stored = {(row.player, row.group, row.millionths, row.coins) for row in payments(session, survey_id)}
     meant = {(row.player, row.group, row.millionths, row.coins) for row in amounts}
     if find(session, survey_id).release != release or stored != meant:
-        raise InputError(
-            f"What the database holds of study {survey_id!r} is not what its settlement wrote. Do not use it: restore "
-            "the database from a backup; the settlement's files are whole."
+        raise Refused(
+            f"What the database gives back of study {survey_id!r} is not what its settlement wrote, so nothing was "
+            "stored. The settlement's files are whole. Check the database and its disk."
         )
 
 
