@@ -34,12 +34,12 @@ def rows(studies: int = STUDIES) -> list[Row]:
         acknowledged += sum(theatre.acknowledged)
     phases = ", ".join(f"{count} {phase}" for phase, count in killed.items())
     return [
-        Row("kills of a running service, both databases", killed.total(), "", note=phases),
-        Row("acknowledged answers lost or altered", 0, "", 0, note=f"of {acknowledged:,}"),
+        Row("a running service ended by SIGKILL, on both databases", killed.total(), "kills", note=phases),
+        Row("acknowledged answers lost or altered", 0, "answers", 0, note=f"of {acknowledged:,}"),
         Row(
             "studies with two releases, or a payment that does not follow from theirs",
             0,
-            "",
+            "studies",
             0,
             note=f"of {2 * studies}",
         ),
@@ -51,4 +51,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A service under fire.")
     parser.add_argument("--studies", type=int, default=STUDIES, help="for each database")
     for row in rows(parser.parse_args().studies):
-        print(f"{row.found:10,.0f} {row.unit:2} {row.work}  {row.note}")
+        print(f"{row.found:10,.0f} {row.unit:7} {row.work}  {row.note}")

@@ -23,6 +23,8 @@ PARTS = {
     "simulator": "The laboratory",
     "cluster": "Dask",
     "startup": "The command line",
+    "load": "The service, with twenty thousand participants",
+    "kills": "The service, killed again and again",
 }
 HEAD = """# Benchmarks
 
