@@ -1,0 +1,184 @@
+"""The acts of a study's life, as those who live it do them: by clicking and typing, and by nothing else."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+
+from serving import PASSWORD
+from windows import Window
+
+from truthful.bots.browser import Browser
+
+NAME = "Weekly groceries"
+QUESTION = "How much did you spend on groceries last week, in dollars?"
+ASKED_BY = "Institute for Household Studies"
+CONTACT = "survey@example.org"
+FEW, ENOUGH = (
+    ("600", "6000"),
+    ("1000", "8000"),
+)  # people and budget of a plan that is not possible, and of one that is
+REGIONS = ("north", "south", "east")
+PATIENCE = 60_000
+MONEY = re.compile(r"\$(\d+\.\d+)|(\d+,\d+)\s\$")
+
+
+def set_password(window: Window, link: str) -> str:
+    """The first sign-in, by the link that works once."""
+    assert "This link works only once" in window.open(link)
+    window.type(password=PASSWORD)
+    return window.press("Set the password and begin")
+
+
+def sign_in(window: Window, url: str, name: str) -> str:
+    window.open(f"{url}/sign-in")
+    window.type(name=name, password="a wrong password")
+    assert "do not belong together" in window.press("Sign in")
+    window.type(password=PASSWORD)
+    return window.press("Sign in")
+
+
+def declare(analyst: Window) -> str:
+    """A new study by the wizard, with a step that is sent too early."""
+    analyst.press("New study")
+    analyst.type(name=NAME, question=QUESTION, response="spend", low="0")
+    assert "Please fill this in." in analyst.press("Save and go on")
+    analyst.type(high="200")
+    analyst.press("Save and go on")
+    analyst.type(asked_by=ASKED_BY, purpose="To learn how spending goes with prices.", contact=CONTACT)
+    analyst.press("Save and go on")
+    analyst.press("Add a fact")
+    analyst.type(f0_name="price", f0_low="1", f0_high="5")
+    analyst.press("Add a fact")
+    analyst.type(f1_name="region")
+    analyst.choose("f1_kind", "levels")
+    analyst.type(f1_levels="\n".join(REGIONS))
+    analyst.choose("design", "uniform")
+    for _ in ("people", "beliefs", "costs"):
+        page = analyst.press("Save and go on")
+    return page
+
+
+def plan(analyst: Window) -> str:
+    """The result follows what is typed: first it is not possible, then it is."""
+    assert "Fill in two of the four" in analyst.follow("Plan")
+    for (players, budget), found in ((FEW, "That is not possible"), (ENOUGH, "This is possible")):
+        analyst.type(players=players, budget=budget)
+        analyst.view.keyboard.press("Tab")
+        analyst.view.get_by_role("heading", name=found).wait_for(timeout=PATIENCE)
+        analyst.look()
+    drawn = analyst.view.locator("#result img").evaluate("img => img.decode().then(() => img.naturalWidth)")
+    assert drawn > 0
+    return analyst.press("Keep this plan")
+
+
+def rehearse(analyst: Window) -> str:
+    """What would happen if one in ten exaggerated."""
+    analyst.follow("Rehearse")
+    analyst.type(exaggerator="10")
+    report = analyst.press("Run the rehearsal")
+    analyst.view.go_back()
+    analyst.follow(NAME)
+    return report
+
+
+def freeze(analyst: Window) -> str:
+    page = analyst.follow("Look at it a last time and freeze")
+    assert ASKED_BY in page
+    assert QUESTION in page
+    analyst.choose("for", "people")
+    return analyst.press("Freeze it for good")
+
+
+def bring(analyst: Window, rows: list[tuple[str, str, str]], directory: Path) -> str:
+    """Upload a roster."""
+    path = directory / "people.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("player", "price", "region"), *rows])
+    analyst.view.set_input_files("#file", path)
+    return analyst.press("Upload people")
+
+
+def take_links(analyst: Window, count: int, directory: Path) -> dict[str, str]:
+    path = analyst.take(analyst.button(f"Make {count} links and download them"), directory)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        links = {row["player"]: row["link"] for row in csv.DictReader(file)}
+    analyst.view.reload()
+    assert "Everybody on the roster has a link." in analyst.look()
+    return links
+
+
+def counts(analyst: Window) -> dict[str, int]:
+    """The progress, as the study's page shows it."""
+    analyst.view.reload()
+    analyst.look()
+    boxes = analyst.view.locator(".counts > div").all()
+    return {box.locator("dt").inner_text(): int(box.locator("dd").inner_text().split()[0]) for box in boxes}
+
+
+def answer(window: Window, link: str, typed: str) -> str:
+    """From the invitation to the receipt."""
+    window.open(link)
+    window.press("I take part")
+    return say(window, typed)
+
+
+def say(window: Window, typed: str) -> str:
+    window.type(answer=typed)
+    assert typed in window.press("Go on")
+    return window.press("Send my answer")
+
+
+def scan(url: str, links: Iterable[str]) -> None:
+    """A program that opens every link in every mail."""
+    with Browser(url) as browser:
+        for link in links:
+            browser.open(link)
+
+
+def answer_plainly(url: str, link: str, typed: str) -> None:
+    """Somebody whose browser has no screen."""
+    with Browser(url) as browser:
+        browser.open(link)
+        browser.press("/consent")
+        browser.press("/review", {"answer": typed})
+        browser.press("/submit")
+
+
+def close(analyst: Window) -> str:
+    """Closed by typing its name, and waited for until it is settled."""
+    analyst.follow("Close the study")
+    analyst.type(name="Weekly")
+    assert "Nothing was closed" in analyst.press("Close for good")
+    analyst.type(name=NAME)
+    page = analyst.press("Close for good")
+    assert "being settled" in page or "Publish the results" in page
+    analyst.button("Publish the results").wait_for(timeout=PATIENCE)  # the page renews itself
+    return analyst.look()
+
+
+def paid(window: Window, link: str) -> tuple[Decimal, Decimal]:
+    """What her page says that she gets, in coins and exactly."""
+    window.open(link)
+    return _amounts(window.view.inner_text(".card"))
+
+
+def paid_plainly(url: str, link: str) -> tuple[Decimal, Decimal]:
+    with Browser(url) as browser:
+        return _amounts(browser.read(link).split('<div class="card">')[1].split("</div>")[0])
+
+
+def _amounts(text: str) -> tuple[Decimal, Decimal]:
+    coins, exact = (Decimal((english or german).replace(",", ".")) for english, german in MONEY.findall(text))
+    return coins, exact
+
+
+def computed_here(window: Window) -> str:
+    """What her own browser says of her payment."""
+    window.view.click("#check-run")
+    window.view.wait_for_selector("[data-said]:not([hidden]):not([data-said=busy])")
+    window.look()
+    return window.view.locator("[data-said]:not([hidden])").inner_text()

@@ -1,0 +1,300 @@
+"""The whole life of a study in a real browser, from the first sign-in to the last payment, by clicking and typing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import life
+import pytest
+from browsers import opened
+from test_serve import PROGRAM, serving
+from windows import DESK, PHONE, Window
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PEOPLE = 30
+#: Who does something of her own, and what she types. Nobody else, and nothing on any page, has these numbers.
+TYPED = {
+    "anna": "137.314",
+    "berta": "62,518",
+    "clara": "88.127",
+    "dora": "19.646",
+    "emma": "104.933",
+    "fay": "71.409",
+}
+CHANGED = "73.582"
+WITHDRAWN = "150.271"
+OTHERS = tuple(f"w{number:03}" for number in range(PEOPLE - len(TYPED) - 2))
+
+
+@dataclass
+class Life:
+    """Everybody's window, and what they have in their hands."""
+
+    browser: Browser
+    url: str
+    directory: Path
+    links: dict[str, str] = field(default_factory=dict)
+    everybody: dict[str, Window] = field(default_factory=dict)
+
+    def window(self, who: str, size: tuple[int, int] = PHONE, **settings: Any) -> Window:
+        self.everybody[who] = Window(self.browser, size, **settings)
+        return self.everybody[who]
+
+    @cached_property
+    def answers(self) -> dict[str, str]:
+        """What counts in the end."""
+        others = {player: f"{40 + 3 * at}.{at:02}7" for at, player in enumerate(OTHERS)}
+        return {**TYPED, "fay": CHANGED, **others}
+
+
+@pytest.fixture
+def alive(tmp_path: Path) -> Iterator[tuple[Life, str]]:
+    """An empty service, started by its command, and its sign-in link."""
+    with opened() as browser, serving(tmp_path / "service") as service:
+        yield Life(browser, service.url, tmp_path), service.said["sign_in_link"]
+
+
+@pytest.mark.slow
+def test_a_study_lives_from_the_first_sign_in_to_the_last_payment(alive: tuple[Life, str]) -> None:
+    lived, link = alive
+    analyst = lived.window("analyst", DESK)
+    assert "There is no study yet." in life.set_password(analyst, link)
+    assert "does not work any more" in lived.window("late").open(link)
+    prepare(analyst)
+    invite(lived, analyst)
+    take_part(lived, analyst)
+    pocket = lived.window("analyst's phone")
+    assert life.NAME in life.sign_in(pocket, lived.url, "analyst")
+    results = end(lived, pocket)
+    amounts = see_payments(lived)
+    check_on_a_computer(lived, "anna")
+    pay(lived, pocket, amounts)
+    leave(lived, analyst)
+    assert life.ASKED_BY in results
+    seen = [*analyst.seen, *pocket.seen, results]
+    assert told(seen, [*lived.answers.values(), TYPED["fay"], WITHDRAWN]) == []
+    assert told(seen, [f"{exact}" for _, exact in amounts.values()]) == []
+    assert told(lived.everybody["payer"].seen, lived.answers.values()) == []
+    assert told(lived.everybody["anna"].seen, [lived.answers["anna"]]) != []
+    assert {who: window.complaints for who, window in lived.everybody.items() if window.complaints} == {}
+
+
+def prepare(analyst: Window) -> None:
+    """Declare, plan, rehearse and freeze."""
+    life.declare(analyst)
+    assert "A plan is kept" in life.plan(analyst)
+    assert "exaggerator" in life.rehearse(analyst)
+    page = life.freeze(analyst)
+    assert "Open for answers" in page
+    assert "0 of at most 1,000" in " ".join(page.split())
+
+
+def invite(lived: Life, analyst: Window) -> None:
+    """A roster with a mistake, the roster, and a link for everybody. A program that opens all mail opens the links."""
+    people = [*TYPED, "gerda", "hanna", *OTHERS]
+    rows = [(who, f"{1 + at % 5}", life.REGIONS[at % 3]) for at, who in enumerate(people)]
+    refused = life.bring(analyst, [*rows, ("ida", "2", "west")], lived.directory)
+    assert "Row 31" in refused
+    assert "Nothing was stored" in refused
+    life.bring(analyst, rows, lived.directory)
+    lived.links.update(life.take_links(analyst, PEOPLE, lived.directory))
+    assert list(lived.links) == people
+    life.scan(lived.url, lived.links.values())
+    assert life.counts(analyst) == progress(consented=0, answered=0, disputed=0)
+
+
+def progress(consented: int, answered: int, disputed: int) -> dict[str, int]:
+    return {
+        "People on the roster": PEOPLE,
+        "have a link": PEOPLE,
+        "have agreed to take part": consented,
+        "have answered": answered,
+        "say that their facts are wrong": disputed,
+    }
+
+
+def take_part(lived: Life, analyst: Window) -> None:
+    """Everybody in her own way."""
+    on_her_phone(lived)
+    in_german(lived)
+    by_keyboard(lived)
+    without_scripts(lived)
+    with_wrong_facts(lived, analyst)
+    with_another_answer(lived)
+    without_an_answer(lived)
+    for who in OTHERS:
+        life.answer_plainly(lived.url, lived.links[who], lived.answers[who])
+    assert life.counts(analyst) == progress(consented=PEOPLE - 2, answered=PEOPLE - 2, disputed=0)
+
+
+def on_her_phone(lived: Life) -> None:
+    anna = lived.window("anna")
+    page = anna.open(lived.links["anna"])
+    for words in (life.ASKED_BY, life.QUESTION, "What you get", "$0.00", "north", "50:50", "Who sees what"):
+        assert words in page, words
+    anna.press("I take part")
+    for typed, said in (("much", "“much” is not a number"), ("250", "250 is outside the range")):
+        anna.type(answer=typed)
+        assert said in anna.press("Go on")
+    page = life.say(anna, TYPED["anna"])
+    assert "Your receipt code" in page
+    assert TYPED["anna"] not in page  # whoever looks over her shoulder
+
+
+def in_german(lived: Life) -> None:
+    berta = lived.window("berta")
+    berta.open(lived.links["berta"])
+    page = berta.press("Deutsch")
+    assert "Was andere über Ihre Antwort erfahren können" in page
+    berta.press("Ich nehme teil")
+    berta.type(answer=TYPED["berta"])
+    assert TYPED["berta"] in berta.press("Weiter")
+    assert "Ihre Antwort zählt." in berta.press("Meine Antwort senden")
+
+
+def by_keyboard(lived: Life) -> None:
+    clara = lived.window("clara", DESK)
+    clara.open(lived.links["clara"])
+    clara.tab_to("I take part")
+    clara.enter()
+    clara.tab_to(life.QUESTION)
+    clara.view.keyboard.type(TYPED["clara"])
+    clara.enter()
+    clara.tab_to("Send my answer")
+    assert "Your answer counts." in clara.enter()
+
+
+def without_scripts(lived: Life) -> None:
+    dora = lived.window("dora", java_script_enabled=False)
+    assert "Your answer counts." in life.answer(dora, lived.links["dora"], TYPED["dora"])
+
+
+def with_wrong_facts(lived: Life, analyst: Window) -> None:
+    """She says so, the analyst learns who and corrects it, and she is asked again."""
+    emma = lived.window("emma")
+    emma.open(lived.links["emma"])
+    assert "You said that these facts are wrong" in emma.press("These are wrong")
+    assert life.counts(analyst)["say that their facts are wrong"] == 1
+    file = analyst.take(analyst.view.get_by_role("link", name="Download their ids"), lived.directory)
+    assert file.read_text(encoding="utf-8-sig").split() == ["player", "emma"]
+    life.bring(analyst, [("emma", "4.75", "east")], lived.directory)
+    assert "4.75" in emma.open(lived.links["emma"])
+    assert "Your answer counts." in life.answer(emma, lived.links["emma"], TYPED["emma"])
+
+
+def with_another_answer(lived: Life) -> None:
+    fay = lived.window("fay")
+    life.answer(fay, lived.links["fay"], TYPED["fay"])
+    fay.follow("Change my answer")
+    assert "Your answer counts." in life.say(fay, CHANGED)
+    fay.view.click("summary")
+    shown = fay.view.inner_text("details")
+    assert CHANGED in shown
+    assert TYPED["fay"] not in shown
+
+
+def without_an_answer(lived: Life) -> None:
+    """She answers, and takes it back."""
+    gerda = lived.window("gerda")
+    life.answer(gerda, lived.links["gerda"], WITHDRAWN)
+    gerda.follow("Withdraw my answer")
+    assert "You no longer take part." in gerda.press("Yes, I withdraw")
+
+
+def end(lived: Life, analyst: Window) -> str:
+    """Closed, settled and published; the source of the page that everybody can read then."""
+    analyst.follow(life.NAME)
+    assert "Settled" in life.close(analyst)
+    public = analyst.view.url.replace("/studies/", "/s/")
+    stranger = lived.window("stranger", DESK)
+    before = stranger.open(public)
+    assert "Results are not published yet." in before
+    assert "What was found" not in before
+    assert "Published" in analyst.press("Publish the results")
+    page = stranger.open(public)
+    for words in (f"From {PEOPLE - 2} answers.", "The five guarantees", "price", "region"):
+        assert words in page, words
+    release = stranger.take(stranger.view.get_by_role("link", name="Download release.json"), lived.directory)
+    assert json.loads(release.read_text())["rehearsal"] is False
+    stranger.follow("Full report")
+    return "".join(stranger.seen)
+
+
+def see_payments(lived: Life) -> dict[str, tuple[Decimal, Decimal]]:
+    """Everybody who answered sees what she gets; whoever can computes it herself."""
+    amounts = {who: life.paid_plainly(lived.url, lived.links[who]) for who in OTHERS}
+    for who in TYPED:
+        amounts[who] = life.paid(lived.everybody[who], lived.links[who])
+        if who != "dora":
+            assert life.computed_here(lived.everybody[who]).startswith(("Verified", "Bestätigt")), who
+    assert "This needs JavaScript" in lived.everybody["dora"].view.inner_text("main")
+    for who in ("gerda", "hanna"):
+        window = lived.everybody.get(who) or lived.window(who)
+        assert "there is no payment" in window.open(lived.links[who])
+    assert all(abs(coins - exact) < Decimal("0.01") for coins, exact in amounts.values())
+    return amounts
+
+
+def check_on_a_computer(lived: Life, who: str) -> None:
+    """Her receipt and the public release, with the command; and a receipt that claims more."""
+    window = lived.everybody[who]
+    receipt = window.take(window.view.get_by_role("link", name="receipt.json"), lived.directory)
+    verify = [*PROGRAM, "verify", "release.json", "receipt.json"]
+    ran = subprocess.run(verify, cwd=lived.directory, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "Verified" in ran.stdout
+    claimed = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**claimed, "payment": claimed["payment"] + 0.01}))
+    assert subprocess.run(verify, cwd=lived.directory, capture_output=True).returncode == 1
+
+
+def pay(lived: Life, analyst: Window, amounts: dict[str, tuple[Decimal, Decimal]]) -> None:
+    """The analyst invites a payer, who takes all files: they hold what everybody was told, and nothing else."""
+    analyst.follow("People who sign in")
+    analyst.type(name="Petra Payer")
+    analyst.press("Add, and show the link")
+    link = analyst.view.inner_text("main pre")
+    payer = lived.window("payer", DESK)
+    assert life.NAME in life.set_password(payer, link)
+    page = payer.follow(life.NAME)
+    assert f"${sum(coins for coins, _ in amounts.values()):,}" in page
+    rows = {}
+    for button in ("Take the payment file", "Take the file for Prolific", "Take the file for MTurk"):
+        with payer.take(payer.button(button), lived.directory).open(newline="") as file:
+            rows[button] = [(who, amount) for who, amount in csv.reader(file)]
+    table, prolific, mturk = rows.values()
+    told_to = {who: coins for who, (coins, _) in amounts.items()}
+    assert table[0] == ("player", "amount")
+    assert {who: Decimal(amount) for who, amount in table[1:]} == told_to
+    assert prolific == [row for row in table[1:] if Decimal(row[1])]
+    assert mturk == [("WorkerId", "BonusAmount"), *prolific]
+    payer.press("Sign out (Petra Payer)")
+
+
+def leave(lived: Life, analyst: Window) -> None:
+    """The log tells who did what; after signing out there is nothing to see."""
+    page = analyst.follow("Log")
+    for words in ("froze the study", "closed the study", "published the result", "took the payment file"):
+        assert words in page, words
+    assert not any(who in page for who in lived.links)
+    analyst.press("Sign out (analyst)")
+    assert "Password" in analyst.open(f"{lived.url}/studies")
+    assert life.NAME not in analyst.view.content()
+
+
+def told(pages: list[str], numbers: Any) -> list[str]:
+    """Which of these numbers stand on the pages, written in English or in German."""
+    text = "\n".join(pages)
+    spoken = [re.escape(number.replace(",", ".")).replace(r"\.", "[.,]") for number in numbers]
+    return [number for number in spoken if re.search(rf"(?<![\d.,]){number}(?!\d)", text)]
