@@ -143,7 +143,9 @@ def live(here: Served, analyst: TestClient) -> None:
     assert study.sha256 in page
     assert plan.sha256 in page
     assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"}).status_code == 303
-    assert study.sha256 in shown(here.client, f"/s/{survey_id}")
+    for reader, path in ((here.client, f"/s/{survey_id}"), (analyst, f"/studies/{survey_id}")):
+        assert study.sha256 in shown(reader, path)
+        assert plan.sha256 in shown(reader, path)
 
     template = analyst.get(f"/studies/{survey_id}/roster.csv")
     assert template.text == "player,price,region\r\n"
@@ -285,10 +287,16 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     with here.service.database.writing() as session:
         surveys.drafted(session, survey_id).plan = json.dumps(planned(study, 40).record())
     pages += [analyst.get(f"/studies/{survey_id}{path}").text for path in paths]
+    typed = dict.fromkeys(("exaggerator", "seed", "players", "budget", "text", "name", "which"), NASTY)
+    pages += [
+        analyst.post(f"/studies/{survey_id}/{path}", data=typed).text for path in ("rehearse", "plan", "file")
+    ]
+    pages.append(analyst.get(f"/studies/{survey_id}/plan", params=typed).text)
     assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "rehearsal"}).status_code == 303
+    pages.append(analyst.post(f"/studies/{survey_id}/close", data=typed).text)
     pages += [analyst.get(f"/studies/{survey_id}").text, here.client.get(f"/s/{survey_id}").text]
     pages.append(send_roster(analyst, survey_id, f"player\n{NASTY}").text)
-    for page in pages:
+        assert "'&49" not in html.unescape(page)
         assert "<script>alert" not in page
         assert "49" not in page.split("<main")[1].split("</main>")[0] or "{{7*7}}" in page
     assert all("{{7*7}}" in html.unescape(page) for page in pages[:3])

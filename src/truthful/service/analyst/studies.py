@@ -13,7 +13,7 @@ from truthful.service.drafting import BEGINNING
 from truthful.service.results import results
 from truthful.service.signing import Analyst
 from truthful.service.web import Language, Running, Service, go, page
-from truthful.store import roster, surveys
+from truthful.store import surveys
 from truthful.store.tables import Account, State, Survey
 from truthful.study import Study
 
@@ -88,7 +88,6 @@ def open_page(
     """An open study: counts of people, never who did what."""
     with service.database.reading() as session:
         counts = surveys.counts(session, survey.id)
-        disputed = len(list(roster.disputes(session, survey.id)))
     plan = service.places.plan(survey.id)
     return page(
         request,
@@ -97,6 +96,6 @@ def open_page(
         account=account,
         survey=survey,
         plan=plan,
-        counts={**counts, "disputed": disputed},
+        counts=counts,
         **{"problem": None, "bad": None, **values},
     )
