@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
+from clocks import stop_clock
 from databases import KINDS, database_url
 from serving import PASSWORD, URL, Asked, Served, answer_all, asked, close, draft, served
 from starlette.testclient import TestClient
@@ -44,6 +45,7 @@ def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         database_url(request.param, directory) as url,
         served(directory / "service", url, behind_proxy=True) as running,
     ):
+        stop_clock(running)
         yield running
 
 
@@ -299,6 +301,7 @@ def filled(client: TestClient, path: str, text: str) -> Iterator[tuple[str, str,
             yield action or path, answer.text, answer.status_code
 
 
+@pytest.mark.slow
 def test_whatever_is_written_into_any_field_stays_text(here: Served) -> None:
     """Of the analyst's pages, a participant's and those for signing in."""
     analyst, study = here.signed_in(Role.ANALYST), asked(here.service, players=4)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from clocks import stop_clock
 from databases import KINDS, database_url
 from serving import URL, Served, asked, served
 from starlette.types import Message, Receive, Scope, Send
@@ -245,6 +246,7 @@ def test_the_machines_description_is_off_unless_asked_for(here: Served, tmp_path
 
 def test_many_guesses_wait_but_a_good_link_is_shown_at_any_time(tmp_path: Path) -> None:
     with served(tmp_path) as here:
+        stop_clock(here)
         codes = [here.client.get(f"/a/{number:043d}").status_code for number in range(40)]
         assert codes == [404] * 30 + [429] * 10
         waiting = here.client.get("/welcome/x")

@@ -181,6 +181,7 @@ def test_a_service_keeps_its_answers_in_postgresql_if_told_to(tmp_path: Path) ->
         assert not (tmp_path / "service" / "truthful.db").exists()
 
 
+@pytest.mark.slow
 def test_the_demo_is_made_once_and_most_have_answered(tmp_path: Path) -> None:
     places = Places(tmp_path)
     places.make()

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from clocks import stop_clock
 from databases import KINDS, database_url
 from serving import PASSWORD, URL, Served, served
 from starlette.testclient import TestClient
@@ -132,6 +133,7 @@ def test_the_session_ends_with_the_browser_and_the_cookie_holds_no_name(here: Se
 
 
 def test_wrong_passwords_make_strangers_wait_but_not_the_browser_that_signed_in_before(here: Served) -> None:
+    stop_clock(here)
     own = here.signed_in(Role.ANALYST)
     stranger = browser(here)
     codes = [sign_in(stranger, "a wrong password") for _ in range(8)]
@@ -143,15 +145,19 @@ def test_wrong_passwords_make_strangers_wait_but_not_the_browser_that_signed_in_
 
 
 def test_names_that_nobody_has_wait_too(here: Served) -> None:
+    stop_clock(here)
     assert [sign_in(browser(here), "x" * 12, "nobody") for _ in range(7)] == [403] * 5 + [429] * 2
 
 
+@pytest.mark.slow
 def test_an_address_that_tries_many_names_waits(here: Served) -> None:
+    stop_clock(here)
     codes = [sign_in(browser(here), "x" * 12, f"name {number}") for number in range(22)]
     assert codes == [403] * 20 + [429] * 2
 
 
 def test_of_many_attempts_at_once_only_so_many_are_checked(here: Served) -> None:
+    stop_clock(here)
     here.signed_in(Role.ANALYST)
     with ThreadPoolExecutor(16) as pool:
         codes = list(pool.map(lambda _: sign_in(browser(here), "a wrong password"), range(16)))

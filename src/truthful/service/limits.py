@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from starlette.requests import HTTPConnection
@@ -76,13 +76,13 @@ class Limit:
         return hashlib.blake2b(who.encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
 
 
-@dataclass(frozen=True)
 class Limits:
     """All limits of a service."""
 
-    addresses: Limit = field(default_factory=lambda: Limit(20))
-    accounts: Limit = field(default_factory=lambda: Limit(5))
-    unknown: Limit = field(default_factory=lambda: Limit(30))
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.addresses = Limit(20, clock)
+        self.accounts = Limit(5, clock)
+        self.unknown = Limit(30, clock)
 
 
 def address(connection: HTTPConnection, behind_proxy: bool) -> str:

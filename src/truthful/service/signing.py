@@ -23,7 +23,7 @@ HOME = {Role.ANALYST: "/studies", Role.PAYER: "/payments"}
 YEAR = 31_536_000
 #: Passwords checked at a time: each takes 64 MB for a moment. Others wait, but not for long.
 _CHECKING = threading.BoundedSemaphore(4)
-_PATIENCE_SECONDS = 5
+_PATIENCE_SECONDS = 10
 
 router = APIRouter()
 
