@@ -45,7 +45,7 @@ def new_link(session: Session, account: Account, who: str) -> str:
     token = new_token()
     session.execute(delete(SignInLink).where(SignInLink.account_id == account.id))
     session.add(SignInLink(hash=hashed(token), account_id=account.id, expires=datetime.now(UTC) + LINK_LASTS))
-    log(session, who, f"made a sign-in link for {account.name}"[:40])
+    log(session, who, f"made a sign-in link for {account.name}")
     return token
 
 

@@ -176,5 +176,5 @@ class Event(Table):
     id: Mapped[int] = mapped_column(primary_key=True)
     time: Mapped[datetime]
     who: Mapped[str] = mapped_column(String(200))
-    what: Mapped[str] = mapped_column(String(40))
+    what: Mapped[str] = mapped_column(String(300))
     survey_id: Mapped[str | None] = mapped_column(String(16))

@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("time", sa.DateTime(timezone=True), nullable=False),
         sa.Column("who", sa.String(length=200), nullable=False),
-        sa.Column("what", sa.String(length=40), nullable=False),
+        sa.Column("what", sa.String(length=300), nullable=False),
         sa.Column("survey_id", sa.String(length=16), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
