@@ -97,7 +97,7 @@ def prepare(analyst: Window) -> None:
     assert "exaggerator" in life.rehearse(analyst)
     page = life.freeze(analyst)
     assert "Open for answers" in page
-    assert "0 of at most 1,000" in " ".join(page.split())
+    assert "on the roster, of at most 1,000" in page
 
 
 def invite(lived: Life, analyst: Window) -> None:
@@ -116,7 +116,7 @@ def invite(lived: Life, analyst: Window) -> None:
 
 def progress(consented: int, answered: int, disputed: int) -> dict[str, int]:
     return {
-        "People on the roster": PEOPLE,
+        "on the roster, of at most 1,000": PEOPLE,
         "have a link": PEOPLE,
         "have agreed to take part": consented,
         "have answered": answered,

@@ -13,7 +13,7 @@ from truthful.service.sending import HTML, JSON, SVG, download, styled
 from truthful.service.signing import Analyst
 from truthful.service.web import Running, Service, go, page
 from truthful.store import surveys
-from truthful.store.tables import State, Survey
+from truthful.store.tables import Account, State, Survey
 
 router = APIRouter()
 #: One half needs the other: with fewer answers there is nobody to be compared with.
@@ -23,11 +23,28 @@ LEAST_ANSWERS = 2
 @router.get("/studies/{survey_id}/close")
 def close_page(request: Request, service: Running, account: Analyst, survey_id: str) -> Response:
     with service.database.reading() as session:
-        survey, counts = surveys.find(session, survey_id), surveys.counts(session, survey_id)
+        survey = surveys.find(session, survey_id)
     if survey.state != State.OPEN:
         return go(f"/studies/{survey_id}")
+    return _page(request, service, account, survey)
+
+
+def _page(
+    request: Request, service: Service, account: Account, survey: Survey, wrong: str | None = None
+) -> Response:
+    """How many have answered, of how many the plan counts on; and what was typed, if it is not the name."""
+    with service.database.reading() as session:
+        counts = surveys.counts(session, survey.id)
     return page(
-        request, "analyst/close.html", account=account, survey=survey, counts=counts, wrong=False, typed=""
+        request,
+        "analyst/close.html",
+        status=200 if wrong is None else 400,
+        account=account,
+        survey=survey,
+        counts=counts,
+        players=service.places.plan(survey.id).players,
+        wrong=wrong is not None,
+        typed=wrong or "",
     )
 
 
@@ -36,10 +53,9 @@ def close(request: Request, service: Running, account: Analyst, survey_id: str, 
     """End the answering for good. Answers on their way count or are refused; none is half counted."""
     typed = text(sent, "name")
     with service.database.reading() as session:
-        survey, counts = surveys.find(session, survey_id), surveys.counts(session, survey_id)
+        survey = surveys.find(session, survey_id)
     if survey.state == State.OPEN and typed.split() != survey.name.split():
-        values = {"survey": survey, "counts": counts, "wrong": True, "typed": typed}
-        return page(request, "analyst/close.html", status=400, account=account, **values)
+        return _page(request, service, account, survey, wrong=typed)
     with service.database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, account.name)
         answered = surveys.counts(session, survey_id)["answered"]
