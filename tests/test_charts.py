@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from studies import DESIGNED, OBSERVED, UNIT_BALL, planned
@@ -250,3 +252,15 @@ assert matplotlib.rcParams["text.parse_math"]
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
     assert (tmp_path / "a.svg").exists()
+
+
+def test_charts_drawn_at_once_leave_matplotlib_as_it_was() -> None:
+    before = dict(matplotlib.rcParams)
+
+    def draw(_: int) -> None:
+        with canvas() as figure:
+            figure.subplots().plot([0, 1])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(draw, range(24)))
+    assert dict(matplotlib.rcParams) == before

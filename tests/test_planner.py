@@ -408,3 +408,9 @@ def test_goals_and_a_score_weight_are_not_both_given() -> None:
         design(BALL, players=100, budget=10, epsilon=1.0, score_weight=0.1)
     with pytest.raises((InputError, Refused), match="players is missing"):
         design(BALL, epsilon=1.0, score_weight=0.1)
+
+
+def test_an_accuracy_that_asks_for_nothing_is_no_trouble() -> None:
+    study = Study.parse(DESIGNED)
+    asked = Goals(players=20_000, accuracy=1e300)
+    assert asked.error(study) == pytest.approx(1e200)

@@ -6,6 +6,7 @@ import html
 import io
 import math
 import textwrap
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,6 +68,10 @@ def check_suffix(path: Path) -> None:
         )
 
 
+#: The style and the warnings are the whole process's while a chart is drawn: threads take turns.
+_DRAWING = threading.RLock()
+
+
 @contextmanager
 def canvas(width: float = WIDTH, height: float = HEIGHT) -> Iterator[Figure]:
     """An empty figure in the house style, and nothing of matplotlib's global state changed afterwards."""
@@ -74,7 +79,7 @@ def canvas(width: float = WIDTH, height: float = HEIGHT) -> Iterator[Figure]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+    with _DRAWING, matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # Letters that this font does not have are drawn by whoever shows the chart; only their width is a guess.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height), dpi=100, facecolor="white")

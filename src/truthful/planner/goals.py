@@ -17,6 +17,8 @@ ACCURACIES = ("coefficients", "predictions")
 PINS = ("absent_share", "public_share", "gram_share", "regularization", "peer_regularization")
 LEAST_SLOPE = 0.8
 MOST_PLAYERS = 1_000_000_000
+#: No error is larger, in normalised units.
+LOOSEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class Goals:
 
     def error(self, study: Study) -> float | None:
         """The accuracy asked for as a mean squared error in normalised units."""
-        return None if self.accuracy is None else (self.accuracy / study.response_unit) ** 2
+        # Beyond any answer's range it asks for nothing; its square must stay a number.
+        return None if self.accuracy is None else min(self.accuracy / study.response_unit, LOOSEST) ** 2
 
     def prior_error(self, study: Study) -> float:
         """The mean squared error of answering with the prior mean, asking nobody, in normalised units."""

@@ -32,4 +32,4 @@ def end(session: Session, account: Account, who: str) -> None:
     account.password = None
     for kind in (SignInLink, SignIn):
         session.execute(delete(kind).where(kind.account_id == account.id))
-    log(session, who, f"ended the access of {account.name}"[:40])
+    log(session, who, f"ended the access of {account.name}")
