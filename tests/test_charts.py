@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 from studies import DESIGNED, OBSERVED, UNIT_BALL, planned
@@ -255,6 +254,8 @@ assert matplotlib.rcParams["text.parse_math"]
 
 
 def test_charts_drawn_at_once_leave_matplotlib_as_it_was() -> None:
+    import matplotlib
+
     before = dict(matplotlib.rcParams)
 
     def draw(_: int) -> None:
