@@ -47,10 +47,14 @@ def photograph(page: Path, path: Path, width: int, height: int) -> None:
     with opened() as browser:
         view = browser.new_page(viewport={"width": width, "height": height})
         view.goto(page.resolve().as_uri())
-        drawn = Image.open(io.BytesIO(view.screenshot()))
+        keep(Image.open(io.BytesIO(view.screenshot())), path, shown)
+
+
+def keep(picture: Image.Image, path: Path, shown: str) -> None:
+    """Save a picture in few colours, with the hash of what it shows."""
     words = PngImagePlugin.PngInfo()
     words.add_text(OF, shown)
-    drawn.convert("RGB").quantize(64).save(path, optimize=True, pnginfo=words)
+    picture.convert("RGB").quantize(64).save(path, optimize=True, pnginfo=words)
 
 
 def shown_in(path: Path) -> str:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import library
+import phones
 import typer.main
 from browsers import photograph
 
@@ -237,6 +238,7 @@ if __name__ == "__main__":
         text = (directory / "README.md").read_text(encoding="utf-8")
         (directory / "README.md").write_text(text.replace(ran.shown, ran.output), encoding="utf-8")
     ERRATA.write_text(errata_page(), encoding="utf-8")
+    phones.take(ROOT / "docs")
     draw_frontier(charted(), CHART)
     draw_chart(best_response(), BEST_RESPONSE)
     draw_chart(followed(), RATES)

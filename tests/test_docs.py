@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pages
+import phones
 import pyarrow.parquet
 import pytest
 from browsers import shown_in
@@ -163,6 +164,13 @@ def test_the_picture_in_the_tutorial_is_small_and_of_a_report() -> None:
     assert "](report.png)" in pages.read(pages.TUTORIAL)
     assert pages.REPORT.stat().st_size < 200_000
     assert re.fullmatch("[0-9a-f]{64}", shown_in(pages.REPORT))
+
+
+@pytest.mark.parametrize("name", phones.PICTURES)
+def test_pictures_of_a_participants_pages_are_small_and_of_pages(name: str) -> None:
+    assert f"]({name})" in pages.read("docs/participants.md")
+    assert (pages.ROOT / "docs" / name).stat().st_size < 100_000
+    assert re.fullmatch("[0-9a-f]{64}", shown_in(pages.ROOT / "docs" / name))
 
 
 @pytest.mark.parametrize("page", pages.PAGES)

@@ -1,0 +1,120 @@
+"""A participant's pages as pictures for the documentation: as they are on a phone, two side by side.
+
+Links, codes and noise differ from run to run. So a picture holds the hash of what its pages are made of, and is taken
+again when a template, a text or the style has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from browsers import keep, opened, program, shown_in
+from listening import listening
+from participant_pages import ASKING
+from PIL import Image
+from serving import PLAYERS, WHO, answer_all, bring, close
+
+from truthful.plan import design
+from truthful.service.freezing import freeze
+from truthful.service.once import settle_survey
+from truthful.service.web import Service
+from truthful.store import surveys
+from truthful.study import Study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PICTURES = ("participant-asked.png", "participant-answered.png", "participant-paid.png")
+NAMED = ASKING.replace("Designed", "Weekly groceries")
+WIDTH, HEIGHT, GAP = 390, 780, 24
+BETWEEN = (200, 204, 208)
+MADE_OF = ("static/style.css", "templates/base.html", "templates/participant", "texts/en/participant.toml")
+
+
+def made_of() -> str:
+    """The hash of all that decides how the pages look."""
+    service = resources.files("truthful.service")
+    parts = b"".join(_read(service.joinpath(*name.split("/"))) for name in MADE_OF)
+    return hashlib.sha256(parts).hexdigest()
+
+
+def _read(place: Traversable) -> bytes:
+    if place.is_file():
+        return place.read_bytes()
+    return b"".join(_read(part) for part in sorted(place.iterdir(), key=lambda part: part.name))
+
+
+def take(directory: Path) -> None:
+    """All pictures; nothing without a browser, or if they are of these pages."""
+    shown = made_of()
+    paths = [directory / name for name in PICTURES]
+    if program() is None or all(path.exists() and shown_in(path) == shown for path in paths):
+        return
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        opened() as browser,
+        listening(Path(scratch)) as (url, its),
+    ):
+        view = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        for views, path in zip(_views(view, url, its), paths, strict=True):
+            keep(_side_by_side(views), path, shown)
+
+
+def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
+    """The invitation, and what it says of privacy; an answer, and its receipt; the payment, and its check."""
+    study = bring(service, _frozen(service), PLAYERS)
+    player, link = next(iter(study.links.items()))
+    view.goto(f"{url}/a/{link}")
+    yield [view.screenshot(), _from(view, "h2:has-text('What others can learn')")]
+    view.click("button:has-text('I take part')")
+    view.fill("#answer", f"{study.answers[player]:.0f}")
+    view.click("button:has-text('Go on')")
+    view.wait_for_selector("h1:has-text('Is this right?')")
+    review = view.screenshot()
+    view.click("button:has-text('Send my answer')")
+    view.wait_for_selector("h1:has-text('Your answer counts')")
+    yield [review, view.screenshot()]
+    answer_all(service, study)
+    close(service, study.survey_id)
+    settle_survey(service.database, service.places, study.survey_id)
+    view.goto(f"{url}/a/{link}")
+    paid = view.screenshot()
+    view.click("#check-run")
+    view.wait_for_selector("[data-said=agrees]:not([hidden])")
+    yield [paid, _from(view, "#check")]
+
+
+def _frozen(service: Service) -> str:
+    """A study of some thousand people, as its analyst planned it."""
+    plan = design(Study.parse(NAMED), players=1_000, budget=8_000)
+    with service.database.writing() as session:
+        survey = surveys.create(session, WHO, tomllib.loads(NAMED))
+        survey.name, survey.declaration, survey.plan = plan.study.name, NAMED, json.dumps(plan.record())
+        survey_id = survey.id
+    freeze(service.database, service.places, survey_id, WHO, rehearsal=False)
+    return survey_id
+
+
+def _from(view: Page, selector: str) -> bytes:
+    """What a phone shows when one has scrolled to this."""
+    view.locator(selector).evaluate(
+        "part => window.scrollTo(0, part.getBoundingClientRect().top + scrollY - 4)"
+    )
+    return view.screenshot()
+
+
+def _side_by_side(views: list[bytes]) -> Image.Image:
+    pictures = [Image.open(io.BytesIO(view)) for view in views]
+    sheet = Image.new("RGB", (len(pictures) * (WIDTH + GAP) + GAP, HEIGHT + 2 * GAP), BETWEEN)
+    for at, picture in enumerate(pictures):
+        sheet.paste(picture, (GAP + at * (WIDTH + GAP), GAP))
+    return sheet
