@@ -23,6 +23,8 @@ FEW, ENOUGH = (
 )  # people and budget of a plan that is not possible, and of one that is
 REGIONS = ("north", "south", "east")
 PATIENCE = 60_000
+#: An amount in coins, and exactly.
+Paid = tuple[Decimal, Decimal]
 MONEY = re.compile(r"\$(\d+\.\d+)|(\d+,\d+)\s\$")
 
 
@@ -139,13 +141,14 @@ def scan(url: str, links: Iterable[str]) -> None:
             browser.open(link)
 
 
-def answer_plainly(url: str, link: str, typed: str) -> None:
-    """Somebody whose browser has no screen."""
+def answer_plainly(url: str, answers: Iterable[tuple[str, str]]) -> None:
+    """People whose browser has no screen, each with her link and her answer."""
     with Browser(url) as browser:
-        browser.open(link)
-        browser.press("/consent")
-        browser.press("/review", {"answer": typed})
-        browser.press("/submit")
+        for link, typed in answers:
+            browser.open(link)
+            browser.press("/consent")
+            browser.press("/review", {"answer": typed})
+            browser.press("/submit")
 
 
 def close(analyst: Window) -> str:
@@ -160,18 +163,20 @@ def close(analyst: Window) -> str:
     return analyst.look()
 
 
-def paid(window: Window, link: str) -> tuple[Decimal, Decimal]:
-    """What her page says that she gets, in coins and exactly."""
+def paid(window: Window, link: str) -> Paid:
+    """What her page says that she gets."""
     window.open(link)
     return _amounts(window.view.inner_text(".card"))
 
 
-def paid_plainly(url: str, link: str) -> tuple[Decimal, Decimal]:
+def paid_plainly(url: str, links: Iterable[str]) -> list[Paid]:
     with Browser(url) as browser:
-        return _amounts(browser.read(link).split('<div class="card">')[1].split("</div>")[0])
+        return [
+            _amounts(browser.read(link).split('<div class="card">')[1].split("</div>")[0]) for link in links
+        ]
 
 
-def _amounts(text: str) -> tuple[Decimal, Decimal]:
+def _amounts(text: str) -> Paid:
     coins, exact = (Decimal((english or german).replace(",", ".")) for english, german in MONEY.findall(text))
     return coins, exact
 

@@ -1,4 +1,8 @@
-"""The whole life of a study in a real browser, from the first sign-in to the last payment, by clicking and typing."""
+"""The whole life of a study in a real browser, from the first sign-in to the last payment, by clicking and typing.
+
+The noise is real. That a number of the results happens to be somebody's answer or amount, to all its digits, is an
+alarm for nothing; it has a probability below 0.001.
+"""
 
 from __future__ import annotations
 
@@ -133,8 +137,7 @@ def take_part(lived: Life, analyst: Window) -> None:
     with_wrong_facts(lived, analyst)
     with_another_answer(lived)
     without_an_answer(lived)
-    for who in OTHERS:
-        life.answer_plainly(lived.url, lived.links[who], lived.answers[who])
+    life.answer_plainly(lived.url, [(lived.links[who], lived.answers[who]) for who in OTHERS])
     assert life.counts(analyst) == progress(consented=PEOPLE - 2, answered=PEOPLE - 2, disputed=0)
 
 
@@ -231,9 +234,10 @@ def end(lived: Life, analyst: Window) -> str:
     return "".join(stranger.seen)
 
 
-def see_payments(lived: Life) -> dict[str, tuple[Decimal, Decimal]]:
+def see_payments(lived: Life) -> dict[str, life.Paid]:
     """Everybody who answered sees what she gets; whoever can computes it herself."""
-    amounts = {who: life.paid_plainly(lived.url, lived.links[who]) for who in OTHERS}
+    plainly = life.paid_plainly(lived.url, [lived.links[who] for who in OTHERS])
+    amounts = dict(zip(OTHERS, plainly, strict=True))
     for who in TYPED:
         amounts[who] = life.paid(lived.everybody[who], lived.links[who])
         if who != "dora":
@@ -259,7 +263,7 @@ def check_on_a_computer(lived: Life, who: str) -> None:
     assert subprocess.run(verify, cwd=lived.directory, capture_output=True).returncode == 1
 
 
-def pay(lived: Life, analyst: Window, amounts: dict[str, tuple[Decimal, Decimal]]) -> None:
+def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
     """The analyst invites a payer, who takes all files: they hold what everybody was told, and nothing else."""
     analyst.follow("People who sign in")
     analyst.type(name="Petra Payer")
