@@ -22,7 +22,6 @@ FEW, ENOUGH = (
     ("1000", "8000"),
 )  # people and budget of a plan that is not possible, and of one that is
 REGIONS = ("north", "south", "east")
-PATIENCE = 60_000
 #: An amount in coins, and exactly.
 Paid = tuple[Decimal, Decimal]
 MONEY = re.compile(r"\$(\d+\.\d+)|(\d+,\d+)\s\$")
@@ -70,7 +69,7 @@ def plan(analyst: Window) -> str:
     for (players, budget), found in ((FEW, "That is not possible"), (ENOUGH, "This is possible")):
         analyst.type(players=players, budget=budget)
         analyst.view.keyboard.press("Tab")
-        analyst.view.get_by_role("heading", name=found).wait_for(timeout=PATIENCE)
+        analyst.view.get_by_role("heading", name=found).wait_for()
         analyst.look()
     drawn = analyst.view.locator("#result img").evaluate("img => img.decode().then(() => img.naturalWidth)")
     assert drawn > 0
@@ -159,7 +158,7 @@ def close(analyst: Window) -> str:
     analyst.type(name=NAME)
     page = analyst.press("Close for good")
     assert "being settled" in page or "Publish the results" in page
-    analyst.button("Publish the results").wait_for(timeout=PATIENCE)  # the page renews itself
+    analyst.button("Publish the results").wait_for()  # the page renews itself
     return analyst.look()
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PHONE, DESK = (390, 844), (1300, 900)
 MOST_TABS = 60
 REFUSED = "Failed to load resource: the server responded with a status of 4"
-PATIENCE = 15_000  # milliseconds
+PATIENCE = 60_000  # milliseconds: a rehearsal takes some seconds, and more on a busy machine
 
 
 class Window:
