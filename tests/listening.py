@@ -17,11 +17,11 @@ from truthful.service.web import Service
 
 
 @contextmanager
-def listening(directory: Path) -> Iterator[tuple[str, Service]]:
+def listening(directory: Path, host: str = "127.0.0.1") -> Iterator[tuple[str, Service]]:
     """The address of a running service, and the service itself."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        taken.bind((host, 0))
+        url = f"http://{host}:{taken.getsockname()[1]}"
         app = create_app(Settings(directory, url=url))
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
@@ -33,3 +33,14 @@ def listening(directory: Path) -> Iterator[tuple[str, Service]]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def own_address() -> str | None:
+    """An address of this machine that others could reach it by, if it has one. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))  # a network for examples: the system only chooses a way to it
+        except OSError:
+            return None
+        address = str(asking.getsockname()[0])
+    return None if address.startswith("127.") else address

@@ -7,15 +7,18 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from browsers import opened
 from clocks import stop_clock
 from databases import KINDS, database_url
-from serving import URL, Served, asked, served
+from listening import listening, own_address
+from serving import PASSWORD, URL, Served, asked, served
 from starlette.types import Message, Receive, Scope, Send
 
 from truthful.errors import InputError
 from truthful.service.bodies import LARGEST_FORM, LARGEST_ROSTER, SmallBodies
 from truthful.service.security import HEADERS
 from truthful.service.settings import Settings
+from truthful.store import accounts
 from truthful.store.tables import Role
 
 
@@ -106,6 +109,31 @@ def test_a_fault_shows_no_details_and_tells_no_values(
 )
 def test_a_form_counts_only_from_our_own_pages(here: Served, headers: dict[str, str], code: int) -> None:
     assert sign_in_headers(here, **headers) == code
+
+
+def test_our_own_pages_let_browsers_name_them(here: Served) -> None:
+    """`no-referrer` makes a browser send `Origin: null` with our own forms, as a hostile page's would be sent."""
+    assert here.client.get("/sign-in").headers["referrer-policy"] == "same-origin"
+
+
+def test_a_browser_that_names_its_origin_alone_can_send_forms(tmp_path: Path) -> None:
+    """Without TLS, on an address that is not the machine's own for itself, browsers send no Sec-Fetch-Site."""
+    host = own_address()
+    if host is None:
+        pytest.skip("this machine has no address but its own for itself")
+    with listening(tmp_path, host) as (url, service), opened() as browser:
+        with service.database.writing() as session:
+            account = accounts.account(session, "ada", Role.ANALYST, "test")
+            link = accounts.new_link(session, account, "test")
+        view = browser.new_page(locale="en")
+        view.goto(f"{url}/welcome/{link}")
+        view.get_by_label("password").fill(PASSWORD)
+        with view.expect_request(lambda sent: sent.method == "POST") as posted, view.expect_navigation():
+            view.get_by_role("button", name="Set the password and begin").click()
+        sent = posted.value.all_headers()
+        assert "sec-fetch-site" not in sent
+        assert sent["origin"] == url
+        assert view.url == f"{url}/studies"
 
 
 @pytest.mark.parametrize(

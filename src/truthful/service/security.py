@@ -33,7 +33,9 @@ POLICY = "; ".join(
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    # Other sites learn nothing of where somebody came from. Our own pages must: with `no-referrer` a browser sends
+    # `Origin: null` with our own forms too, and one without Sec-Fetch-Site could not send any.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -128,7 +130,7 @@ def _own(headers: Headers, origin: str) -> bool:
     site, sent_from = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site in ("same-origin", "none")
-    # `null` is what a browser sends that keeps its origin to itself; our own pages never make it do so.
+    # `null` is what a browser sends from a page that keeps its origin to itself. Ours do not, by their Referrer-Policy.
     return sent_from is None or sent_from == origin
 
 
