@@ -60,7 +60,7 @@ def read_number(text: str, locale: Locale) -> float | None:
     words = text.strip().replace("\u2212", "-").replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
     try:
         value = float(parse_decimal(words, locale=locale, strict=True))
-    except (NumberFormatError, ValueError):
+    except (NumberFormatError, ValueError, ArithmeticError):  # the last for exponents that no decimal has
         try:
             value = float(words) if words.isascii() and "_" not in words else float("nan")
         except ValueError:
