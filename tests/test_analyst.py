@@ -148,7 +148,7 @@ def live(here: Served, analyst: TestClient) -> None:
         assert plan.sha256 in shown(reader, path)
 
     template = analyst.get(f"/studies/{survey_id}/roster.csv")
-    assert template.text == "player,price,region\r\n"
+    assert template.text == "player,price,region\n"
     invented = people(study, 60).reports.to_pylist()
     lines = [f"{person['player']},{person['price']},{person['region']}" for person in invented]
     assert send_roster(analyst, survey_id, template.text + "\n".join(lines)).status_code == 303
@@ -586,9 +586,9 @@ def test_somebody_who_is_known_is_not_changed_unless_her_features_were_wrong(
     page = shown(analyst, f"/studies/{study.survey_id}")
     assert "One person says that her facts are wrong" in page
     assert player not in page
-    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == f"player\r\n{player}\r\n"
+    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == f"player\n{player}\n"
     assert send_roster(analyst, study.survey_id, row).status_code == 303
-    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == "player\r\n"
+    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == "player\n"
     with here.service.database.reading() as session:
         assert roster.player_of(session, link).features == {"price": 2.0, "region": "east"}
 

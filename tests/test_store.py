@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -324,13 +325,13 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, _ = open_survey
-    amounts = [Amount("p1", 0, 167078, 17), Amount("p2", 1, 150000, 15)]
+    amounts = [Amount("p1", 0, 167078, 17, 2), Amount("p2", 1, 150000, 15, 2)]
     with pytest.raises(NotNow), database.writing() as session:
         due.record(session, survey_id, "{}", "<p>", amounts, WHO)
     with database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, WHO)
     with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as session:
-        due.record(session, survey_id, "{}", "<p>", [*amounts, Amount("nobody", 0, 1, 1)], WHO)
+        due.record(session, survey_id, "{}", "<p>", [*amounts, Amount("nobody", 0, 1, 1, 6)], WHO)
     with database.reading() as session:
         assert surveys.find(session, survey_id).state == State.CLOSED
         assert list(due.payments(session, survey_id)) == []
@@ -338,11 +339,27 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
         due.record(session, survey_id, "{}", "<p>", amounts, WHO)
     with database.reading() as session:
         due.require_recorded(session, survey_id, "{}", amounts)
-        for wrong in (amounts[:1], [amounts[0], Amount("p2", 1, 150001, 15)]):
+        for wrong in (replace(amounts[1], millionths=150001), replace(amounts[1], digits=3)):
             with pytest.raises(Refused, match="not what its settlement wrote"):
-                due.require_recorded(session, survey_id, "{}", wrong)
+                due.require_recorded(session, survey_id, "{}", [amounts[0], wrong])
+        with pytest.raises(Refused, match="not what its settlement wrote"):
+            due.require_recorded(session, survey_id, "{}", amounts[:1])
         with pytest.raises(Refused):
             due.require_recorded(session, survey_id, '{"a": 1}', amounts)
+
+
+def test_coins_that_do_not_pay_what_is_due_are_not_stored(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, _ = open_survey
+    amounts = [Amount("p1", 0, 167078, 18, 2), Amount("p2", 1, 150000, 15, 2)]
+    with database.writing() as session:
+        surveys.step(session, survey_id, State.CLOSED, WHO)
+    with pytest.raises(Refused, match="nothing was stored"), database.writing() as session:
+        due.record(session, survey_id, "{}", "<p>", amounts, WHO)
+        due.require_recorded(session, survey_id, "{}", amounts)
+    with database.reading() as session:
+        assert list(due.payments(session, survey_id)) == []
 
 
 def test_a_sign_in_link_works_once_and_a_new_one_ends_the_old(database: Database) -> None:

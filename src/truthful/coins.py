@@ -28,6 +28,25 @@ def in_coins(millionths: Sequence[int], players: Sequence[str], key: bytes, digi
     ]
 
 
+def in_currency(coins: int, digits: int) -> Decimal:
+    """What coins of 10^-digits are worth."""
+    return Decimal(coins).scaleb(-digits)
+
+
+def pays(coins: int, millionths: int, digits: int) -> bool:
+    """Whether these coins may be paid for an exact amount: they are the amount itself, the coin above or the one below."""
+    coin = 10 ** (EXACT - digits)
+    return abs(coins * coin - millionths) < coin
+
+
+def most_in_coins(players: int, most: float, digits: int) -> Decimal:
+    """The most that so many players can cost together, if nobody's exact amount is above `most`.
+
+    Their exact amounts sum to `players`·`most` at most; the toss may give every one of them the coin above.
+    """
+    return players * coin_range(most, most, digits)[1]
+
+
 def coin_range(least: float, most: float, digits: int) -> tuple[Decimal, Decimal]:
     """The least and the most that is paid in coins, if exact amounts lie in this range."""
     coin = Decimal(1).scaleb(-digits)

@@ -25,6 +25,11 @@ from truthful.moments import Groups as Groups
 PAYMENT_STEPS = 1_000_000
 
 
+def in_millionths(payment: float) -> int:
+    """A payment, which is a whole number of millionths, as that number: a float is near enough to tell which."""
+    return round(payment * PAYMENT_STEPS)
+
+
 @dataclass(frozen=True, eq=False)
 class Paymaster:
     """Pays players, given the three estimates.

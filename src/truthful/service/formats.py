@@ -33,7 +33,7 @@ def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | 
         format_currency(
             amount,
             currency,
-            pattern.replace("0.00", "0." + "0" * digits),
+            pattern.replace("0.00", "0." + "0" * digits if digits else "0"),
             locale=locale,
             currency_digits=False,
         )

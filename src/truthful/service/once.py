@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from truthful.coins import in_coins
-from truthful.payments import PAYMENT_STEPS
+from truthful.payments import in_millionths
 from truthful.plan import Plan
 from truthful.service.formats import coin_digits
 from truthful.service.places import Places
@@ -95,6 +95,7 @@ def _amounts(places: Places, survey_id: str, plan: Plan) -> list[Amount]:
     directory = places.settlement(survey_id)
     payments = pyarrow.parquet.read_table(directory / "payments.parquet").to_pydict()
     key = bytes.fromhex(json.loads((directory / "settlement.json").read_text("utf-8"))["group_key"])
-    millionths = [round(payment * PAYMENT_STEPS) for payment in payments["payment"]]
-    coins = in_coins(millionths, payments[PLAYER], key, coin_digits(plan.study.currency))
-    return [Amount(*row) for row in zip(payments[PLAYER], payments["group"], millionths, coins, strict=True)]
+    millionths, digits = [*map(in_millionths, payments["payment"])], coin_digits(plan.study.currency)
+    coins = in_coins(millionths, payments[PLAYER], key, digits)
+    rows = zip(payments[PLAYER], payments["group"], millionths, coins, strict=True)
+    return [Amount(*row, digits) for row in rows]

@@ -6,9 +6,7 @@ fetching it is written to the log.
 
 from __future__ import annotations
 
-import csv
 import enum
-import io
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -17,9 +15,11 @@ from sqlalchemy.orm import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
+from truthful.coins import in_currency
 from truthful.errors import Refused
-from truthful.service.formats import coin_digits
 from truthful.service.places import Places
+from truthful.service.rosters import table
+from truthful.service.sending import CSV, TEXT, download
 from truthful.service.signing import Payer
 from truthful.service.web import Language, Running, page
 from truthful.store import due, surveys
@@ -61,15 +61,12 @@ class Bill:
 
     @property
     def total(self) -> Decimal:
-        return self.amount(sum(coins for _, coins in self.rows))
+        return in_currency(sum(coins for _, coins in self.rows), self.digits)
 
     @property
     def paid(self) -> int:
         """How many get anything: platforms take no bonus of nothing."""
         return sum(coins > 0 for _, coins in self.rows)
-
-    def amount(self, coins: int) -> Decimal:
-        return Decimal(coins).scaleb(-self.digits)
 
     def takes(self, kind: Kind) -> bool:
         """Whether a platform can pay it: in its currency, to players whose names can be ids there."""
@@ -80,22 +77,22 @@ class Bill:
         )
 
     def file(self, kind: Kind) -> str:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        if (head := HEADS[kind]) is not None:
-            writer.writerow(head)
-        writer.writerows(
-            (player, f"{self.amount(coins):.{self.digits}f}")
+        rows = (
+            (player, f"{in_currency(coins, self.digits):.{self.digits}f}")
             for player, coins in self.rows
             if coins > 0 or kind == Kind.CSV
         )
-        return out.getvalue()
+        return table(HEADS[kind], rows)
 
 
 def _bill(session: Session, places: Places, survey: Survey) -> Bill:
-    currency = places.plan(survey.id).study.currency
-    rows = [(row.player, row.coins) for row in due.payments(session, survey.id)]
-    return Bill(survey, currency, coin_digits(currency), rows)
+    owed = list(due.payments(session, survey.id))
+    return Bill(
+        survey,
+        places.plan(survey.id).study.currency,
+        owed[0].digits,
+        [(row.player, row.coins) for row in owed],
+    )
 
 
 def _settled(session: Session, survey_id: str) -> Survey:
@@ -133,8 +130,4 @@ def payment_file(service: Running, texts: Language, account: Payer, survey_id: s
         raise Refused(texts("payer.not_for_it"))
     with service.database.writing() as session:
         log(session, account.name, TAKEN[kind], survey_id)
-    return Response(
-        bill.file(kind),
-        media_type="text/csv" if kind != Kind.PROLIFIC else "text/plain",
-        headers={"Content-Disposition": f'attachment; filename="{survey_id}-{kind}"'},
-    )
+    return download(bill.file(kind), TEXT if kind == Kind.PROLIFIC else CSV, f"{survey_id}-{kind}")

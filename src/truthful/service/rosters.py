@@ -79,10 +79,11 @@ def _require_plain(ids: Iterable[str]) -> None:
             )
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A CSV file."""
+def table(header: Iterable[str] | None, rows: Iterable[Iterable[str]]) -> str:
+    """A CSV file, with or without a line of names."""
     written = io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow(header)
+    writer = csv.writer(written, lineterminator="\n")
+    if header is not None:
+        writer.writerow(header)
     writer.writerows(rows)
     return written.getvalue()

@@ -6,10 +6,11 @@ from starlette.responses import Response
 
 #: Their style and nothing else: no script, no other file, no form, no frame.
 STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-HTML, SVG, CSV, JSON, TOML = (
+HTML, SVG, CSV, TEXT, JSON, TOML = (
     "text/html",
     "image/svg+xml",
     "text/csv",
+    "text/plain",
     "application/json",
     "application/toml; charset=utf-8",
 )

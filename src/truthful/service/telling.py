@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from truthful.charts import Odds
-from truthful.coins import coin_range
+from truthful.coins import coin_range, in_currency, pays
 from truthful.payments import PAYMENT_STEPS, payment_range
 from truthful.plan import Plan
 from truthful.release import verify
@@ -49,9 +49,13 @@ def _shares(told: tuple[str, str]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Paid:
-    """What she is paid, in coins and exactly, and how that came about."""
+    """What she is paid, in coins of 10^-digits and exactly, and how that came about.
+
+    It is verified if the exact amount follows from the release and her record, and the coins are those next to it.
+    """
 
     coins: Decimal
+    digits: int
     exact: Decimal
     steps: Steps
     verified: bool
@@ -65,10 +69,11 @@ def paid(her: Standing) -> Paid:
     release, receipt, due = her.release, her.receipt, her.owed
     study = release.declared_study()
     return Paid(
-        coins=Decimal(due.coins).scaleb(-coin_digits(study.currency)),
+        coins=in_currency(due.coins, due.digits),
+        digits=due.digits,
         exact=Decimal(due.millionths) / PAYMENT_STEPS,
         steps=steps(release, receipt),
-        verified=verify(release, receipt).verified,
+        verified=verify(release, receipt).verified and pays(due.coins, due.millionths, due.digits),
         half_range=study.half_range,
         rule=release.payment.rule,
         base=release.payment.a,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from truthful.coins import pays
 from truthful.errors import Refused
 from truthful.store.surveys import find, step
 from truthful.store.tables import Due, Player, State
@@ -15,12 +16,13 @@ from truthful.store.tables import Due, Player, State
 
 @dataclass(frozen=True)
 class Amount:
-    """What one player is due: exactly, in millionths of the currency, and in the coins that are paid."""
+    """What one player is due: exactly, in millionths of the currency, and in the coins of 10^-digits that are paid."""
 
     player: str
     group: int
     millionths: int
     coins: int
+    digits: int
 
 
 def record(
@@ -28,24 +30,18 @@ def record(
 ) -> None:
     """Store the whole outcome; the study is settled then, or, after an error, nothing has changed."""
     step(session, survey_id, State.SETTLED, who, release=release, report=report, problem=None)
-    rows = [
-        {
-            "survey_id": survey_id,
-            "player": amount.player,
-            "group": amount.group,
-            "millionths": amount.millionths,
-            "coins": amount.coins,
-        }
-        for amount in amounts
-    ]
+    rows = [{"survey_id": survey_id, **asdict(amount)} for amount in amounts]
     session.execute(insert(Due), rows)
 
 
 def require_recorded(session: Session, survey_id: str, release: str, amounts: Iterable[Amount]) -> None:
-    """Read the outcome back: what the database holds is what the settlement wrote, to the last byte."""
-    stored = {(row.player, row.group, row.millionths, row.coins) for row in payments(session, survey_id)}
-    meant = {(row.player, row.group, row.millionths, row.coins) for row in amounts}
-    if find(session, survey_id).release != release or stored != meant:
+    """Read the outcome back: what the database holds is what the settlement wrote, and coins pay what is due."""
+    stored = {
+        Amount(row.player, row.group, row.millionths, row.coins, row.digits)
+        for row in payments(session, survey_id)
+    }
+    paid = all(pays(amount.coins, amount.millionths, amount.digits) for amount in stored)
+    if find(session, survey_id).release != release or stored != set(amounts) or not paid:
         raise Refused(
             f"What the database gives back of study {survey_id!r} is not what its settlement wrote, so nothing was "
             "stored. The settlement's files are whole. Check the database and its disk."

@@ -156,7 +156,10 @@ class Answer(Table):
 
 
 class Due(Table):
-    """What a player is paid: exactly, in millionths, and in the coins that are really paid."""
+    """What a player is paid: exactly, in millionths, and in the coins of 10^-digits that are really paid.
+
+    The digits are kept because a currency's coins may be others when the payment is looked at again.
+    """
 
     __tablename__ = "due"
     __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
@@ -166,6 +169,7 @@ class Due(Table):
     group: Mapped[int]
     millionths: Mapped[int] = mapped_column(BigInteger)
     coins: Mapped[int] = mapped_column(BigInteger)
+    digits: Mapped[int]
 
 
 class Event(Table):

@@ -110,6 +110,7 @@ def upgrade() -> None:
         sa.Column("group", sa.Integer(), nullable=False),
         sa.Column("millionths", sa.BigInteger(), nullable=False),
         sa.Column("coins", sa.BigInteger(), nullable=False),
+        sa.Column("digits", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
             ["survey_id", "player"],
             ["players.survey_id", "players.player"],
