@@ -355,9 +355,14 @@ def test_coins_that_do_not_pay_what_is_due_are_not_stored(
     amounts = [Amount("p1", 0, 167078, 18, 2), Amount("p2", 1, 150000, 15, 2)]
     with database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, WHO)
-    with pytest.raises(Refused, match="nothing was stored"), database.writing() as session:
-        due.record(session, survey_id, "{}", "<p>", amounts, WHO)
-        due.require_recorded(session, survey_id, "{}", amounts)
+
+    def settle() -> None:
+        with database.writing() as session:
+            due.record(session, survey_id, "{}", "<p>", amounts, WHO)
+            due.require_recorded(session, survey_id, "{}", amounts)
+
+    with pytest.raises(Refused, match="nothing was stored"):
+        settle()
     with database.reading() as session:
         assert list(due.payments(session, survey_id)) == []
 
