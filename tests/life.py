@@ -112,12 +112,12 @@ def take_links(analyst: Window, count: int, directory: Path) -> dict[str, str]:
     return links
 
 
-def counts(analyst: Window) -> dict[str, int]:
+def counts(analyst: Window) -> dict[str, str]:
     """The progress, as the study's page shows it."""
     analyst.view.reload()
     analyst.look()
     boxes = analyst.view.locator(".counts > div").all()
-    return {box.locator("dt").inner_text(): int(box.locator("dd").inner_text().split()[0]) for box in boxes}
+    return {box.locator("dt").inner_text(): box.locator("dd").inner_text() for box in boxes}
 
 
 def answer(window: Window, link: str, typed: str) -> str:
@@ -133,21 +133,18 @@ def say(window: Window, typed: str) -> str:
     return window.press("Send my answer")
 
 
-def scan(url: str, links: Iterable[str]) -> None:
+def scan(browser: Browser, links: Iterable[str]) -> None:
     """A program that opens every link in every mail."""
-    with Browser(url) as browser:
-        for link in links:
-            browser.open(link)
+    for link in links:
+        browser.open(link)
 
 
-def answer_plainly(url: str, answers: Iterable[tuple[str, str]]) -> None:
-    """People whose browser has no screen, each with her link and her answer."""
-    with Browser(url) as browser:
-        for link, typed in answers:
-            browser.open(link)
-            browser.press("/consent")
-            browser.press("/review", {"answer": typed})
-            browser.press("/submit")
+def answer_plainly(browser: Browser, link: str, typed: str) -> None:
+    """Somebody whose browser has no screen."""
+    browser.open(link)
+    browser.press("/consent")
+    browser.press("/review", {"answer": typed})
+    browser.press("/submit")
 
 
 def close(analyst: Window) -> str:
@@ -168,11 +165,8 @@ def paid(window: Window, link: str) -> Paid:
     return _amounts(window.view.inner_text(".card"))
 
 
-def paid_plainly(url: str, links: Iterable[str]) -> list[Paid]:
-    with Browser(url) as browser:
-        return [
-            _amounts(browser.read(link).split('<div class="card">')[1].split("</div>")[0]) for link in links
-        ]
+def paid_plainly(browser: Browser, link: str) -> Paid:
+    return _amounts(browser.read(link).split('<div class="card">')[1].split("</div>")[0])
 
 
 def _amounts(text: str) -> Paid:

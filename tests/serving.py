@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +88,7 @@ def draft(service: Service, text: str = STUDY, players: int = PLAYERS) -> str:
 
 def asked(service: Service, text: str = STUDY, players: int = PLAYERS, *, rehearsal: bool = False) -> Asked:
     """An open study with that many people, all of whom have links."""
-    survey_id = draft(service, text, players)
+    survey_id = draft(service, text, max(players, surveys.COARSE))
     freeze(service.database, service.places, survey_id, WHO, rehearsal=rehearsal)
     return bring(service, survey_id, players)
 
@@ -112,10 +112,21 @@ def invented(plan: Plan, players: int) -> tuple[dict[str, dict[str, Any]], dict[
 
 def answer_all(service: Service, study: Asked) -> None:
     """Everybody consents and answers."""
+    answer(service, study, study.links)
+
+
+def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
+    """These people consent and answer."""
     with service.database.writing() as session:
-        for player, link in study.links.items():
-            answers.consent(session, link)
-            answers.submit(session, link, study.answers[player])
+        for player in players:
+            code = answers.consent(session, study.links[player])
+            answers.submit(session, study.links[player], study.answers[player], code)
+
+
+def code_of(service: Service, link: str) -> str:
+    """The code of whoever has this link, as her browser has it; nothing if she has none."""
+    with service.database.reading() as session:
+        return roster.player_of(session, link).code or ""
 
 
 def close(service: Service, survey_id: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from databases import KINDS, database_url
-from serving import INVITATION, STUDY, Served, answer_all, asked, close, draft, served
+from serving import INVITATION, STUDY, Served, answer, answer_all, asked, close, draft, served
 from starlette.testclient import TestClient
 from studies import OBSERVED, UNIT_BALL, people, planned
 
@@ -161,9 +161,8 @@ def live(here: Served, analyst: TestClient) -> None:
     with here.service.database.writing() as session:
         for player, link in rows(links.text)[1:]:
             token = link.removeprefix("http://testserver/a/")
-            answers.consent(session, token)
-            answers.submit(session, token, spoken[player])
-    assert ">60<" in analyst.get(f"/studies/{survey_id}").text.replace("\n", "")
+            answers.submit(session, token, spoken[player], answers.consent(session, token))
+    assert "60 or more" in analyst.get(f"/studies/{survey_id}").text
 
     assert analyst.post(f"/studies/{survey_id}/close", data={"name": "Spending"}).status_code == 303
     wait_until_settled(here, survey_id)
@@ -502,10 +501,10 @@ def test_a_rehearsal_says_so_on_its_pages(here: Served, analyst: TestClient) -> 
 
 @pytest.fixture
 def opened(here: Served) -> str:
-    """An open study for up to five people, of whom nobody is known yet."""
+    """An open study for up to ten people, of whom nobody is known yet."""
     from truthful.service.freezing import freeze
 
-    survey_id = draft(here.service, STUDY, 5)
+    survey_id = draft(here.service, STUDY, 10)
     freeze(here.service.database, here.service.places, survey_id, "ada", rehearsal=False)
     return survey_id
 
@@ -621,13 +620,39 @@ def test_a_roster_comes_only_to_an_open_study(here: Served, analyst: TestClient)
 # Closing, settling, publishing
 
 
-def test_closing_takes_the_study_s_name_and_two_answers(here: Served, analyst: TestClient) -> None:
-    study = asked(here.service, players=4)
+def test_while_a_study_is_open_one_more_answer_changes_no_page(here: Served, analyst: TestClient) -> None:
+    """Or whoever invites one person after the other would see of each whether she has answered."""
+    study = asked(here.service, players=20)
+    place, pages = f"/studies/{study.survey_id}", []
+    for player in study.links:
+        answer(here.service, study, [player])
+        pages.append((analyst.get(place).text, analyst.get(f"{place}/close").text))
+    assert len(set(pages[:9])) == len(set(pages[9:19])) == 1
+    assert len(set(pages)) == 3
+    assert "fewer than 10" in pages[0][0]
+    assert "10 or more" in pages[9][0]
+
+
+def test_a_study_for_very_few_is_not_frozen(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service, players=9)
+    refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})
+    assert refused.status_code == 409
+    assert "fewer than 10 people" in refused.text
+    assert here.state(survey_id) == State.DRAFT
+
+
+def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: TestClient) -> None:
+    study = asked(here.service, players=10)
     place = f"/studies/{study.survey_id}/close"
-    assert "At least two answers" in shown(analyst, place)
-    assert analyst.post(place, data={"name": "Designed"}).status_code == 409
-    assert here.state(study.survey_id) == State.OPEN
-    answer_all(here.service, study)
+    *most, last = study.links
+    for players in ([], most):
+        answer(here.service, study, players)
+        assert "Fewer than 10 people have answered" in shown(analyst, place)
+        refused = analyst.post(place, data={"name": "Designed"})
+        assert refused.status_code == 409
+        assert "Fewer than 10 people have answered" in refused.text
+        assert here.state(study.survey_id) == State.OPEN
+    answer(here.service, study, [last])
     wrong = analyst.post(place, data={"name": "designed?"})
     assert wrong.status_code == 400
     assert "not the study's name" in html.unescape(wrong.text)

@@ -23,6 +23,8 @@ from browsers import opened
 from test_serve import PROGRAM, serving
 from windows import DESK, PHONE, Window
 
+from truthful.bots.browser import Browser as PlainBrowser
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -46,6 +48,7 @@ class Life:
     """Everybody's window, and what they have in their hands."""
 
     browser: Browser
+    plain: PlainBrowser
     url: str
     directory: Path
     links: dict[str, str] = field(default_factory=dict)
@@ -65,8 +68,12 @@ class Life:
 @pytest.fixture
 def alive(tmp_path: Path) -> Iterator[tuple[Life, str]]:
     """An empty service, started by its command, and its sign-in link."""
-    with opened() as browser, serving(tmp_path / "service") as service:
-        yield Life(browser, service.url, tmp_path), service.said["sign_in_link"]
+    with (
+        opened() as browser,
+        serving(tmp_path / "service") as service,
+        PlainBrowser(service.url) as plain,
+    ):
+        yield Life(browser, plain, service.url, tmp_path), service.said["sign_in_link"]
 
 
 @pytest.mark.slow
@@ -115,17 +122,17 @@ def invite(lived: Life, analyst: Window) -> None:
     life.bring(analyst, rows, lived.directory)
     lived.links.update(life.take_links(analyst, PEOPLE, lived.directory))
     assert list(lived.links) == people
-    life.scan(lived.url, lived.links.values())
-    assert life.counts(analyst) == progress(consented=0, answered=0, disputed=0)
+    life.scan(lived.plain, lived.links.values())
+    assert life.counts(analyst) == progress("fewer than 10")
 
 
-def progress(consented: int, answered: int, disputed: int) -> dict[str, int]:
+def progress(answered: str) -> dict[str, str]:
     return {
-        "on the roster, of at most 1,000": PEOPLE,
-        "have a link": PEOPLE,
-        "have agreed to take part": consented,
+        "on the roster, of at most 1,000": f"{PEOPLE}",
+        "have a link": f"{PEOPLE}",
+        "have agreed to take part": answered,
         "have answered": answered,
-        "say that their facts are wrong": disputed,
+        "say that their facts are wrong": "0",
     }
 
 
@@ -138,8 +145,9 @@ def take_part(lived: Life, analyst: Window) -> None:
     with_wrong_facts(lived, analyst)
     with_another_answer(lived)
     without_an_answer(lived)
-    life.answer_plainly(lived.url, [(lived.links[who], lived.answers[who]) for who in OTHERS])
-    assert life.counts(analyst) == progress(consented=PEOPLE - 2, answered=PEOPLE - 2, disputed=0)
+    for who in OTHERS:
+        life.answer_plainly(lived.plain, lived.links[who], lived.answers[who])
+    assert life.counts(analyst) == progress(f"{PEOPLE - 10} or more")
 
 
 def on_her_phone(lived: Life) -> None:
@@ -189,7 +197,7 @@ def with_wrong_facts(lived: Life, analyst: Window) -> None:
     emma = lived.window("emma")
     emma.open(lived.links["emma"])
     assert "You said that these facts are wrong" in emma.press("These are wrong")
-    assert life.counts(analyst)["say that their facts are wrong"] == 1
+    assert life.counts(analyst)["say that their facts are wrong"] == "1"
     file = analyst.take(analyst.view.get_by_role("link", name="Download their ids"), lived.directory)
     assert file.read_text(encoding="utf-8-sig").split() == ["player", "emma"]
     life.bring(analyst, [("emma", "4.75", "east")], lived.directory)
@@ -237,8 +245,7 @@ def end(lived: Life, analyst: Window) -> str:
 
 def see_payments(lived: Life) -> dict[str, life.Paid]:
     """Everybody who answered sees what she gets; whoever can computes it herself."""
-    plainly = life.paid_plainly(lived.url, [lived.links[who] for who in OTHERS])
-    amounts = dict(zip(OTHERS, plainly, strict=True))
+    amounts = {who: life.paid_plainly(lived.plain, lived.links[who]) for who in OTHERS}
     for who in TYPED:
         amounts[who] = life.paid(lived.everybody[who], lived.links[who])
         if who != "dora":
@@ -246,7 +253,9 @@ def see_payments(lived: Life) -> dict[str, life.Paid]:
     assert "This needs JavaScript" in lived.everybody["dora"].view.inner_text("main")
     for who in ("gerda", "hanna"):
         window = lived.everybody.get(who) or lived.window(who)
-        assert "there is no payment" in window.open(lived.links[who])
+        page = window.open(lived.links[who])
+        assert "This study has closed" in page
+        assert "Your payment" not in page
     assert all(abs(coins - exact) < Decimal("0.01") for coins, exact in amounts.values())
     return amounts
 

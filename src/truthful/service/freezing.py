@@ -20,6 +20,11 @@ CAN_OWE = (
     "never-negative payments."
 )
 
+TOO_FEW = (
+    f"The plan is for fewer than {surveys.COARSE} people, and a study is closed only with {surveys.COARSE} answers or "
+    "more. Plan it for more people."
+)
+
 
 def freeze(database: Database, places: Places, survey_id: str, who: str, *, rehearsal: bool) -> None:
     """Open a planned draft for answers, of people or, in a rehearsal, of programs.
@@ -35,6 +40,8 @@ def freeze(database: Database, places: Places, survey_id: str, who: str, *, rehe
             raise Refused(NOT_INVITING)
         if plan.mechanism.payments == "expected":
             raise Refused(CAN_OWE)
+        if plan.players < surveys.COARSE:
+            raise Refused(TOO_FEW)
         seed = secrets.randbelow(2**62) if rehearsal else None
         surveys.step(
             session, survey_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name

@@ -20,6 +20,8 @@ STEPS = {
     State.SETTLED: ("settled", "settled"),
     State.PUBLISHED: ("published", "published"),
 }
+#: While people answer, progress is told in steps of so many; a study for fewer, or closed by fewer, would tell of each.
+COARSE = 10
 _BEFORE = dict(zip(list(State)[1:], State, strict=False))
 
 
@@ -96,8 +98,20 @@ def to_settle(session: Session) -> list[str]:
     )
 
 
+def progress(session: Session, survey: Survey) -> dict[str, int]:
+    """All that an analyst sees of people's progress.
+
+    While a study is open, who agreed and who answered are told as the tens below them: with exact numbers she could
+    invite one person after the other, and see of each whether she has answered.
+    """
+    found = counts(session, survey.id)
+    if survey.state == State.OPEN:
+        found |= {name: found[name] // COARSE * COARSE for name in ("consented", "answered")}
+    return found
+
+
 def counts(session: Session, survey_id: str) -> dict[str, int]:
-    """All that an analyst sees of people's progress."""
+    """How far people are, exactly."""
 
     def count(*where: Any) -> int:
         return (

@@ -16,8 +16,6 @@ from truthful.store import surveys
 from truthful.store.tables import Account, State, Survey
 
 router = APIRouter()
-#: One half needs the other: with fewer answers there is nobody to be compared with.
-LEAST_ANSWERS = 2
 
 
 @router.get("/studies/{survey_id}/close")
@@ -32,9 +30,9 @@ def close_page(request: Request, service: Running, account: Analyst, survey_id: 
 def _page(
     request: Request, service: Service, account: Account, survey: Survey, wrong: str | None = None
 ) -> Response:
-    """How many have answered, of how many the plan counts on; and what was typed, if it is not the name."""
+    """How many have answered, coarsely, of how many the plan counts on; and what was typed, if it is not the name."""
     with service.database.reading() as session:
-        counts = surveys.counts(session, survey.id)
+        counts = surveys.progress(session, survey)
     return page(
         request,
         "analyst/close.html",
@@ -42,6 +40,7 @@ def _page(
         account=account,
         survey=survey,
         counts=counts,
+        coarse=surveys.COARSE,
         players=service.places.plan(survey.id).players,
         wrong=wrong is not None,
         typed=wrong or "",
@@ -50,7 +49,10 @@ def _page(
 
 @router.post("/studies/{survey_id}/close")
 def close(request: Request, service: Running, account: Analyst, survey_id: str, sent: Sent) -> Response:
-    """End the answering for good. Answers on their way count or are refused; none is half counted."""
+    """End the answering for good. Answers on their way count or are refused; none is half counted.
+
+    Whether it can be closed tells no more than the study's page does.
+    """
     typed = text(sent, "name")
     with service.database.reading() as session:
         survey = surveys.find(session, survey_id)
@@ -58,11 +60,10 @@ def close(request: Request, service: Running, account: Analyst, survey_id: str, 
         return _page(request, service, account, survey, wrong=typed)
     with service.database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, account.name)
-        answered = surveys.counts(session, survey_id)["answered"]
-        if answered < LEAST_ANSWERS:
+        if surveys.counts(session, survey_id)["answered"] < surveys.COARSE:
             raise Refused(
-                f"The study has {answered} answers, and each payment compares an answer with what others' answers "
-                f"predict. Wait for at least {LEAST_ANSWERS}."
+                f"Fewer than {surveys.COARSE} people have answered. A result and payments from so few would tell too "
+                "much of each of them. Wait for more."
             )
     service.settler.ask(survey_id)
     return go(f"/studies/{survey_id}")

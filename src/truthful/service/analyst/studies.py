@@ -85,9 +85,9 @@ def open_page(
     status: int = 200,
     **values: Any,
 ) -> Response:
-    """An open study: counts of people, never who did what."""
+    """An open study: counts of people, too coarse to tell who did what."""
     with service.database.reading() as session:
-        counts = surveys.counts(session, survey.id)
+        counts = surveys.progress(session, survey)
     plan = service.places.plan(survey.id)
     return page(
         request,
@@ -97,5 +97,6 @@ def open_page(
         survey=survey,
         plan=plan,
         counts=counts,
+        coarse=surveys.COARSE,
         **{"problem": None, "bad": None, **values},
     )
