@@ -12,6 +12,7 @@ import json
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -83,7 +84,9 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
     view.click("button:has-text('Send my answer')")
     view.wait_for_selector("h1:has-text('Your answer counts')")
     yield [review, view.screenshot()]
-    answer_all(service, study)
+    answer_all(
+        service, replace(study, links={who: other for who, other in study.links.items() if who != player})
+    )
     close(service, study.survey_id)
     settle_survey(service.database, service.places, study.survey_id)
     view.goto(f"{url}/a/{link}")
