@@ -8,6 +8,7 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from serving import INVITATION, STUDY, Served, answer, answer_all, asked, close,
 from starlette.testclient import TestClient
 from studies import OBSERVED, UNIT_BALL, people, planned
 
+from truthful.payments import payment_range
 from truthful.plan import Plan
 from truthful.release import Release
+from truthful.service.bill import most_paid
 from truthful.store import answers, roster, surveys
 from truthful.store.log import events
 from truthful.store.tables import Role, State, Survey
@@ -618,6 +621,19 @@ def test_a_roster_comes_only_to_an_open_study(here: Served, analyst: TestClient)
 
 
 # Closing, settling, publishing
+
+
+def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, analyst: TestClient) -> None:
+    """Coins are tossed up or down: the plan's cap, which is on exact amounts, can be exceeded by them."""
+    survey_id = draft(here.service)
+    with here.service.database.reading() as session:
+        plan = Plan.parse(surveys.find(session, survey_id).plan or "")
+    each, most = payment_range(plan.mechanism, plan.study.beliefs)[1], most_paid(plan, plan.players)
+    assert (plan.guarantees.budget.cap or 0.0) < most < plan.players * (Decimal(each) + Decimal("0.01"))
+    for path in ("freeze", "plan"):
+        assert f"${most:,}" in analyst.get(f"/studies/{survey_id}/{path}").text
+    assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"}).status_code == 303
+    assert f"at most ${most:,}" in here.client.get(f"/s/{survey_id}").text
 
 
 def test_while_a_study_is_open_one_more_answer_changes_no_page(here: Served, analyst: TestClient) -> None:

@@ -145,7 +145,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("store",),
     # serve
     ("service.catalogue", "service.formats", "service.places", "service.limits", "service.browsers"),
-    ("service.computing", "service.rosters", "service.sending", "service.study_file"),
+    ("service.bill", "service.computing", "service.rosters", "service.sending", "service.study_file"),
     ("service.drafting", "service.results"),
     ("service.settings", "service.once", "service.freezing"),
     ("service.opening", "service.settling", "service.demo"),

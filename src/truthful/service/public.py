@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.promises import promises
+from truthful.service.bill import most_paid
 from truthful.service.places import PLAN
 from truthful.service.results import results
 from truthful.service.sending import HTML, JSON, SVG, TOML, download, styled
@@ -29,7 +30,8 @@ def public_page(request: Request, service: Running, texts: Language, survey_id: 
     plan = service.places.plan(survey_id)
     values: dict[str, Any] = {"survey": survey, "plan": plan, "place": f"/s/{survey_id}"}
     if survey.state != State.PUBLISHED:
-        return page(request, "public/declared.html", **values, promises=promises(plan, plan.players))
+        declared = {"promises": promises(plan, plan.players), "most": most_paid(plan, plan.players)}
+        return page(request, "public/declared.html", **values, **declared)
     found = results(survey.release or "", plan)
     return page(
         request,
@@ -37,7 +39,6 @@ def public_page(request: Request, service: Running, texts: Language, survey_id: 
         **values,
         found=found,
         coefficients=found.coefficients(texts.locale),
-        promises=found.promises,
     )
 
 

@@ -14,6 +14,7 @@ from truthful.plan import Plan
 from truthful.promises import Promise, released
 from truthful.release import Release
 from truthful.report.effects import effects
+from truthful.service.bill import most_paid
 from truthful.service.computing import drawn
 from truthful.words import to_within
 
@@ -24,6 +25,9 @@ class Results:
 
     release: Release
     promises: tuple[Promise, ...]
+    most: Decimal
+    """The most that those who took part are paid together, in coins."""
+    currency: str
     forest: bytes | None
 
     def coefficients(self, locale: Locale) -> list[tuple[str, ...]]:
@@ -46,7 +50,8 @@ def results(release: str, plan: Plan) -> Results:
     read = Release.model_validate_json(release)
     found = effects(read, plan.study)
     forest = drawn(Forest(found, plan.study.response.name, read.interval_level)) if found else None
-    return Results(read, released(read, plan), forest)
+    most = most_paid(plan, read.players)
+    return Results(read, released(read, plan), most, plan.study.currency, forest)
 
 
 def _local(text: str, locale: Locale) -> str:

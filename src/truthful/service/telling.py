@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from truthful.charts import Odds
-from truthful.coins import coin_range, in_currency, pays
-from truthful.payments import PAYMENT_STEPS, payment_range
+from truthful.coins import in_currency, pays
+from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
 from truthful.release import verify
 from truthful.release.steps import Steps, steps
-from truthful.service.formats import coin_digits
+from truthful.service.bill import pay_range
 from truthful.service.standing import Standing
 from truthful.words import odds
 
@@ -32,8 +32,7 @@ class Offer:
 
 
 def offer(plan: Plan) -> Offer:
-    mechanism, study = plan.mechanism, plan.study
-    least, most = coin_range(*payment_range(mechanism, study.beliefs), coin_digits(study.currency))
+    mechanism, (least, most) = plan.mechanism, pay_range(plan)
     shown, (for_it, against) = Odds(mechanism.epsilon), odds(mechanism.epsilon).split(":")
     surer = tuple((before, *_shares(shown.told(before))) for before in BEFORE)
     return Offer(

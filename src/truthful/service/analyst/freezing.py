@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.errors import Refused
-from truthful.payments import payment_range
 from truthful.promises import promises
 from truthful.service.analyst.shared import Sent, draft, text
+from truthful.service.bill import most_paid, pay_range
 from truthful.service.computing import kept
 from truthful.service.freezing import NOT_PLANNED, freeze
 from truthful.service.signing import Analyst
@@ -31,7 +31,8 @@ def freeze_page(request: Request, service: Running, account: Analyst, survey_id:
         survey=survey,
         plan=plan,
         promises=promises(plan, plan.players),
-        pay=payment_range(plan.mechanism, plan.study.beliefs),
+        pay=pay_range(plan),
+        most=most_paid(plan, plan.players),
     )
 
 

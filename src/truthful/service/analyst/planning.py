@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from urllib.parse import urlencode
 
 from babel import Locale
@@ -14,12 +15,12 @@ from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
-from truthful.payments import payment_range
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.promises import Promise, promises
 from truthful.service.analyst.shared import Sent, declaration, draft, find
 from truthful.service.analyst.wizard import shown
+from truthful.service.bill import most_paid, pay_range
 from truthful.service.computing import Asked, frontier_chart, kept, planned
 from truthful.service.formats import read_number
 from truthful.service.sending import SVG, styled
@@ -71,7 +72,8 @@ class Outcome:
     infeasible: Infeasible | None = None
     problem: str | None = None
     promises: tuple[Promise, ...] = ()
-    pay: tuple[float, float] = (0.0, 0.0)
+    pay: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
+    most: Decimal = Decimal(0)
 
 
 def read_wishes(sent: FormData | QueryParams, locale: Locale) -> Wishes:
@@ -113,8 +115,8 @@ def _outcome(survey: Survey, wishes: Wishes) -> Outcome:
 
 
 def _of(plan: Plan) -> Outcome:
-    pay = payment_range(plan.mechanism, plan.study.beliefs)
-    return Outcome(plan, promises=promises(plan, plan.players), pay=pay)
+    promised, most = promises(plan, plan.players), most_paid(plan, plan.players)
+    return Outcome(plan, promises=promised, pay=pay_range(plan), most=most)
 
 
 @router.get("/studies/{survey_id}/plan")
