@@ -345,6 +345,8 @@ def test_an_uploaded_study_that_forms_cannot_hold_is_changed_as_text(
         (STUDY.replace("Designed", "De\\u0000signed"), "NUL character"),
         (STUDY.replace('"east"', ", ".join(f'"{i}"' for i in range(200))), "203 coefficients; a study here"),
         ("#" * 200_001, "more than 200,000 characters"),
+        ("x = " + "[" * 30_000, "more than 50 deep"),
+        ("x = " + "9" * 100_000, "number of 100,000 characters"),
         (
             STUDY.replace(
                 'kind = "pareto"\ntail = 2.0\nscale = 0.05', 'kind = "empirical"\nfile = "/etc/passwd"'

@@ -37,7 +37,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("beliefs.beliefs",),
     ("beliefs",),
     # declare
-    ("study.features",),
+    ("study.features", "study.text"),
     ("study.designs",),
     ("study.declaration",),
     ("study.complaints",),

@@ -12,7 +12,6 @@ half the range is 1, then ‖θ₀‖ = kH, hence H = Y/(1 − k). So k must be 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,6 +52,7 @@ from truthful.study.designs import (
     UnitBallDesign,
 )
 from truthful.study.features import INTERCEPT
+from truthful.study.text import parsed
 
 
 def template() -> str:
@@ -95,12 +95,12 @@ class Study:
             raise InputError(f"The study file {str(path)!r} cannot be read: {problem.strerror}.") from None
         except UnicodeDecodeError:
             raise InputError(f"The study file {str(path)!r} is not UTF-8 text.") from None
-        return _validated(_toml(text, path.name), path.name, path.parent).at(path)
+        return _validated(parsed(text, path.name), path.name, path.parent).at(path)
 
     @classmethod
     def parse(cls, text: str) -> Study:
         """The study in the text of a study file. It may come from anywhere, so it may not name files to read."""
-        return _validated(_toml(text, "study"), "study", None)
+        return _validated(parsed(text, "study"), "study", None)
 
     @classmethod
     def from_declaration(cls, record: Mapping[str, Any]) -> Study:
@@ -305,13 +305,6 @@ class Study:
     def sample_features(self, rng: np.random.Generator, n: int) -> RawColumns:
         """Raw columns of n invented people, for designs that say how features are distributed."""
         return self.design.sample(rng, n)
-
-
-def _toml(text: str, source: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{source} is not valid TOML: {problem}.") from None
 
 
 def _validated(data: dict[str, Any], source: str, directory: Path | None) -> Study:

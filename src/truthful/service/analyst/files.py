@@ -18,7 +18,6 @@ from truthful.store import surveys
 from truthful.study import Study
 
 router = APIRouter()
-LARGEST_STUDY = 200_000
 
 
 @router.post("/studies/upload")
@@ -40,7 +39,7 @@ def study_file(sent: FormData) -> tuple[str, Study]:
     if file is None:
         raise InputError("No file was chosen. Choose a study.toml first.")
     try:
-        text = file.file.read(LARGEST_STUDY + 1).decode("utf-8-sig")
+        text = file.file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("The file is not UTF-8 text. Save it as plain text in UTF-8.") from None
     return checked(text)
@@ -48,8 +47,6 @@ def study_file(sent: FormData) -> tuple[str, Study]:
 
 def checked(text: str) -> tuple[str, Study]:
     """The text of a study file, and the study in it."""
-    if len(text) > LARGEST_STUDY:
-        raise InputError(f"The study file has more than {LARGEST_STUDY:,} characters. Shorten it.")
     text = text.replace("\r\n", "\n")
     return text, parse(text)
 
