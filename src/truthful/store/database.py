@@ -56,7 +56,10 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One consistent view; nothing is written."""
+        """Nothing is written. SQLite gives one view for the whole block, PostgreSQL one for each statement.
+
+        So no block may rely on two statements agreeing, unless what they read cannot change any more.
+        """
         with Session(self.engine) as session:
             yield session
 
@@ -105,13 +108,24 @@ def _look_at_the_rested(engine: Engine) -> None:
                 raise DisconnectionError from None
 
 
-def _engine(url: URL) -> Engine:
+def _pool(url: URL, **settings: Any) -> Engine:
     # An error says which statement failed and never with which values: they are people's.
-    engine = create_engine(url, pool_size=20, max_overflow=30, hide_parameters=True)
+    return create_engine(url, pool_size=20, max_overflow=30, hide_parameters=True, **settings)
+
+
+def _durably(url: URL) -> str:
+    """PostgreSQL's options: what is committed is on its disk, whatever the server's own setting is."""
+    own = url.query.get("options", ())
+    return " ".join([*([own] if isinstance(own, str) else own), "-c synchronous_commit=on"])
+
+
+def _engine(url: URL) -> Engine:
+    """Connections. On PostgreSQL each statement sees what is committed; rows are locked where that matters."""
     if url.get_backend_name() != "sqlite":
-        # The default of PostgreSQL: each statement sees what is committed; rows are locked where that matters.
+        engine = _pool(url, isolation_level="READ COMMITTED", connect_args={"options": _durably(url)})
         _look_at_the_rested(engine)
         return engine
+    engine = _pool(url)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -120,6 +134,7 @@ def _engine(url: URL) -> Engine:
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
+            "secure_delete = ON",  # an answer that was taken back is overwritten, not only forgotten
             f"busy_timeout = {PATIENCE_SECONDS * 1000}",
         ):
             connection.execute(f"PRAGMA {pragma}")
