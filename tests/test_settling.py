@@ -235,6 +235,23 @@ def test_a_study_that_was_closed_is_closed_in_an_older_database_too(tmp_path: Pa
             assert surveys.find(session, study.survey_id).release == release
 
 
+def test_a_database_that_falls_back_under_a_running_server_is_closed_again(here: Served) -> None:
+    """As when a standby takes over that has not heard of the closing yet."""
+    service = here.service
+    study = asked(service)
+    answer_all(service, study)
+    close(service, study.survey_id)
+    settle_survey(service.database, service.places, study.survey_id)
+    with service.database.writing() as session:
+        survey = surveys.find(session, study.survey_id)
+        release, survey.state, survey.closed, survey.release = survey.release, State.OPEN, None, None
+        session.execute(text("DELETE FROM due"))
+    service.settler.ask(study.survey_id)
+    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+    with service.database.reading() as session:
+        assert surveys.find(session, study.survey_id).release == release
+
+
 def test_a_study_that_was_closed_is_not_frozen_again_from_an_older_database(here: Served) -> None:
     service = here.service
     study = asked(service)

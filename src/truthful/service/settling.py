@@ -51,10 +51,11 @@ class Settler:
     def _close_again(self) -> None:
         """A study that its directory knows as closed is open only in a database from an older backup.
 
-        An answer given to it now could never be settled.
+        An answer given to it now could never be settled. A database server can fall back while we run, so it is looked
+        for at the start, before any page is shown, and then each time.
         """
         with self._database.reading() as session:
-            known = [survey.id for survey in surveys.everything(session) if survey.state == State.OPEN]
+            known = surveys.in_state(session, State.OPEN)
         for survey_id in filter(self._places.is_closed, known):
             with suppress(surveys.NotNow), self._database.writing() as session:
                 surveys.step(session, survey_id, State.CLOSED, SERVICE)
@@ -75,8 +76,9 @@ class Settler:
 
     def _settle_all(self) -> bool:
         """Settle every closed study; whether all went well."""
+        self._close_again()
         with self._database.reading() as session:
-            closed = surveys.to_settle(session)
+            closed = surveys.in_state(session, State.CLOSED)
         for survey_id in self._doing.keys() - set(closed):
             self._doing.pop(survey_id, None)
         problems = []

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from truthful.errors import Refused
 from truthful.store.log import log
@@ -56,8 +56,9 @@ def find(session: Session, survey_id: str) -> Survey:
 
 
 def everything(session: Session) -> list[Survey]:
-    """All studies, the newest first."""
-    return list(session.scalars(select(Survey).order_by(Survey.created.desc(), Survey.id)))
+    """All studies, the newest first, without what takes room: files of a study are read with that study."""
+    light = [defer(column, raiseload=True) for column in (Survey.plan, Survey.release, Survey.report)]
+    return list(session.scalars(select(Survey).options(*light).order_by(Survey.created.desc(), Survey.id)))
 
 
 def drafted(session: Session, survey_id: str) -> Survey:
@@ -91,11 +92,9 @@ def note_problem(session: Session, survey_id: str, problem: str) -> None:
     )
 
 
-def to_settle(session: Session) -> list[str]:
-    """Closed studies: each must be settled, whatever happened before."""
-    return list(
-        session.scalars(select(Survey.id).where(Survey.state == State.CLOSED).order_by(Survey.closed))
-    )
+def in_state(session: Session, state: State) -> list[str]:
+    """The studies in a state, those that were closed first before others."""
+    return list(session.scalars(select(Survey.id).where(Survey.state == state).order_by(Survey.closed)))
 
 
 def progress(session: Session, survey: Survey) -> dict[str, int]:
