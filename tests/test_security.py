@@ -90,6 +90,28 @@ def test_a_fault_shows_no_details_and_tells_no_values(
     assert "Traceback" not in answer.text
 
 
+def test_where_the_server_keeps_its_files_is_told_to_the_analyst_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(tmp_path / "service") as here:
+        study = asked(here.service, players=4)
+        analyst, payer = here.signed_in(Role.ANALYST), here.signed_in(Role.PAYER)
+        here.service.places.study(study.survey_id).rename(tmp_path / "elsewhere")
+        link = f"/a/{next(iter(study.links.values()))}"
+        refused = [
+            here.client.get(f"/s/{study.survey_id}"),
+            here.client.get(link),
+            payer.get(f"/s/{study.survey_id}"),
+        ]
+        told = analyst.get(f"/studies/{study.survey_id}")
+    assert {answer.status_code for answer in refused} == {503}
+    assert not any(str(tmp_path) in answer.text for answer in refused)
+    assert all("The fault is ours" in answer.text for answer in refused)
+    assert told.status_code == 409
+    assert str(tmp_path) in told.text
+    assert str(tmp_path) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("headers", "code"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ from starlette.types import Scope
 from truthful.errors import InputError, Refused
 from truthful.service import analyst, participant, payer, people, public, signing
 from truthful.service.bodies import SmallBodies
+from truthful.service.places import FilesMissing
 from truthful.service.security import FewGuesses, NoDetails, OwnHost, SafeHeaders, SameOrigin
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler
@@ -46,7 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
     # The last is the outermost: even a refusal has the headers.
-    app.add_middleware(SmallBodies, may_send_roster=_is_analyst)
+    app.add_middleware(SmallBodies, may_send_roster=_may_send_roster)
     app.add_middleware(FewGuesses)
     app.add_middleware(SameOrigin, origin=settings.origin)
     app.add_middleware(OwnHost, hosts=settings.hosts)
@@ -69,14 +71,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     database.close()
 
 
-async def _is_analyst(scope: Scope) -> bool:
+async def _may_send_roster(scope: Scope) -> bool:
+    return await run_in_threadpool(_is_analyst, Request(scope))
+
+
+def _is_analyst(request: Request) -> bool:
     """Whether a request comes from an analyst's browser."""
-    request = Request(scope)
     try:
-        account = await run_in_threadpool(signing.signed_in, request, request.app.state.service)
+        return signing.signed_in(request, request.app.state.service).role == Role.ANALYST
     except SignInFirst:
         return False
-    return account.role == Role.ANALYST
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -113,3 +117,11 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     def refused(request: Request, problem: Refused) -> Response:
         return page(request, "problem.html", status=409, problem=str(problem))
+
+    @app.exception_handler(FilesMissing)
+    def files_missing(request: Request, problem: FilesMissing) -> Response:
+        """A participant can do nothing about it, and the server's directories are none of her business."""
+        print(problem, file=sys.stderr, flush=True)
+        if _is_analyst(request):
+            return page(request, "problem.html", status=409, problem=str(problem))
+        return page(request, "broken.html", status=503)

@@ -45,6 +45,10 @@ class SettledElsewhere(Refused):
     """Another server on the same directory is at it."""
 
 
+class FilesMissing(Refused):
+    """The directory is not the one that a study was frozen in. It names the directory: for the analyst alone."""
+
+
 @dataclass(frozen=True)
 class Places:
     """The service's directory."""
@@ -93,7 +97,7 @@ class Places:
         try:
             written = path.stat().st_mtime_ns
         except FileNotFoundError:
-            raise Refused(
+            raise FilesMissing(
                 f"The files of the frozen study {survey_id!r} are not in {str(self.root)!r}, and its ledger would be "
                 "there too: without it a second release could go unnoticed. Start the service with the directory that "
                 "the study was frozen in."
