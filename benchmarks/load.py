@@ -66,10 +66,15 @@ def measure(kind: str, participants: int) -> dict[str, list[Timed]]:
                 found["nothing"].append(send(bare, [get("/nothing") for _ in some], 204))
                 found["open"].append(send(ours, [get(f"/a/{link}") for link, _ in some], 200))
                 found["consent"].append(send(ours, [post(f"/a/{link}/consent") for link, _ in some], 303))
-                found["review"].append(
-                    send(ours, [post(f"/a/{link}/review", form) for link, form in some], 200)
-                )
-                submits = [post(f"/a/{link}/submit", form) for link, form in some]
+                codes = found["consent"][-1].codes
+
+                def forms(
+                    move: str, some: list[tuple[str, str]] = some, codes: dict[str, str] = codes
+                ) -> list[bytes]:
+                    return [post(f"/a/{link}/{move}", form, codes[f"/a/{link}"]) for link, form in some]
+
+                found["review"].append(send(ours, forms("review"), 200))
+                submits = forms("submit")
                 found["submit"].append(send(ours, submits, 303))
                 found["bare"].append(send(bare, submits, 303))
     return found

@@ -20,7 +20,7 @@ from truthful.service.app import create_app
 from truthful.service.settings import Settings
 from truthful.store.database import Database
 
-TABLE = "CREATE TABLE bare (survey_id TEXT, player TEXT, value FLOAT8, code TEXT, PRIMARY KEY (survey_id, player))"
+TABLE = "CREATE TABLE bare (survey_id TEXT, player TEXT, value FLOAT8, PRIMARY KEY (survey_id, player))"
 
 
 def bare(url: str) -> FastAPI:
@@ -30,7 +30,7 @@ def bare(url: str) -> FastAPI:
     plain = create_engine(database.engine.url, pool_size=20, max_overflow=30)
     engine = database.engine.execution_options(writing=True) if database.is_sqlite else plain
     mark = "?" if database.is_sqlite else "%s"
-    insert = f"INSERT INTO bare VALUES ({mark}, {mark}, {mark}, {mark})"
+    insert = f"INSERT INTO bare VALUES ({mark}, {mark}, {mark})"
     # SQLite has one writer at a time; without a lock they would poll.
     turn = threading.Lock() if database.is_sqlite else nullcontext()
     with engine.begin() as connection:
@@ -39,7 +39,7 @@ def bare(url: str) -> FastAPI:
     @app.post("/a/{token}/submit")
     def submit(token: str, answer: Annotated[float, Form()]) -> Response:
         with turn, engine.begin() as connection:
-            connection.exec_driver_sql(insert, ("0123456789ab", token, answer, "ABCD-EFGH"))
+            connection.exec_driver_sql(insert, ("0123456789ab", token, answer))
         return Response(status_code=303, headers={"Location": f"/a/{token}"})
 
     @app.get("/nothing")

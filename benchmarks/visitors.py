@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 CONNECTIONS = 16
 FORM = "application/x-www-form-urlencoded"
+#: The cookie that a participant gets when she consents.
+CODE = re.compile(r"(?i)set-cookie: code=(?P<code>[^;]+);.*path=(?P<path>[^;\r]+)")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Timed:
 
     seconds: float
     each: list[float]
+    codes: dict[str, str]  # by the path of the pages that they open
 
     @property
     def rate(self) -> float:
@@ -27,10 +31,9 @@ def get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: HOST\r\n\r\n".encode()
 
 
-def post(path: str, form: str = "") -> bytes:
-    return (
-        f"POST {path} HTTP/1.1\r\nHost: HOST\r\nContent-Type: {FORM}\r\nContent-Length: {len(form)}\r\n\r\n{form}"
-    ).encode()
+def post(path: str, form: str = "", code: str = "") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: HOST\r\nCookie: code={code}\r\nContent-Type: {FORM}\r\n"
+    return f"{head}Content-Length: {len(form)}\r\n\r\n{form}".encode()
 
 
 def send(port: int, requests: Sequence[bytes], expected: int) -> Timed:
@@ -42,12 +45,17 @@ async def _send(port: int, requests: Sequence[bytes], expected: int) -> Timed:
     host = f"127.0.0.1:{port}".encode()
     waiting = iter([request.replace(b"Host: HOST", b"Host: " + host, 1) for request in requests])
     each: list[float] = []
+    heads: list[bytes] = []
     started = time.perf_counter()
-    await asyncio.gather(*(_browse(port, waiting, expected, each) for _ in range(CONNECTIONS)))
-    return Timed(time.perf_counter() - started, each)
+    await asyncio.gather(*(_browse(port, waiting, expected, each, heads) for _ in range(CONNECTIONS)))
+    seconds = time.perf_counter() - started
+    found = (CODE.search(head.decode()) for head in heads)
+    return Timed(seconds, each, {match["path"]: match["code"] for match in found if match})
 
 
-async def _browse(port: int, waiting: Iterator[bytes], expected: int, each: list[float]) -> None:
+async def _browse(
+    port: int, waiting: Iterator[bytes], expected: int, each: list[float], heads: list[bytes]
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for request in waiting:
         began = time.perf_counter()
@@ -56,6 +64,7 @@ async def _browse(port: int, waiting: Iterator[bytes], expected: int, each: list
         if (length := _length(head)) > 0:
             await reader.readexactly(length)
         each.append(time.perf_counter() - began)
+        heads.append(head)
         status = int(head[9:12])
         assert status == expected, f"{status} instead of {expected} to {request!r}"
     writer.close()

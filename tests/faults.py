@@ -49,6 +49,7 @@ class Person:
     """What one participant has been told, and what she tried without being told anything: either may be so."""
 
     link: str
+    code: str = ""
     possible: set[float | None] = field(default_factory=lambda: {None})
     acknowledged: int = 0
 
@@ -57,20 +58,20 @@ class Person:
         value = None if chance.random() < 0.05 else round(chance.uniform(0, 200), 3)
         self.possible.add(value)
         if value is None:
-            told = _acknowledged(browser.post(f"/a/{self.link}/withdraw"))
+            told = self._told(browser, "withdraw")
         else:
-            told = _acknowledged(browser.post(f"/a/{self.link}/consent")) and _acknowledged(
-                browser.post(f"/a/{self.link}/submit", data={"answer": f"{value}"})
-            )
+            told = self._told(browser, "consent") and self._told(browser, "submit", answer=f"{value}")
         if told:
             self.possible = {value}
             self.acknowledged += 1
         return told
 
-
-def _acknowledged(response: httpx2.Response) -> bool:
-    assert response.status_code in (303, 404, 409), response.text
-    return response.status_code == 303
+    def _told(self, browser: httpx2.Client, move: str, **form: str) -> bool:
+        """Make a move, with the code that she was told last; whether it was acknowledged."""
+        response = browser.post(f"/a/{self.link}/{move}", data=form, headers={"Cookie": f"code={self.code}"})
+        assert response.status_code in (303, 404, 409), response.text
+        self.code = response.cookies.get("code") or self.code
+        return response.status_code == 303
 
 
 @dataclass(frozen=True)

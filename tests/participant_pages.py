@@ -20,8 +20,7 @@ def pages(service: Service) -> dict[str, str]:
     with service.database.writing() as session:
         answers.dispute(session, disputed, wrong=True)
         answers.consent(session, consented)
-        answers.consent(session, answered)
-        answers.submit(session, answered, 62.5)
+        answers.submit(session, answered, 62.5, answers.consent(session, answered))
     rehearsed = asked(service, ASKING, rehearsal=True)
     return {
         "invited": f"/a/{invited}",
@@ -50,12 +49,16 @@ def settled(service: Service, text: str = ASKING, *, published: bool = False) ->
 
 def _closed(service: Service) -> dict[str, str]:
     study = asked(service, ASKING)
-    silent, spoken = list(study.links.values())[:2]
+    silent, spoken, other = list(study.links.values())[:3]
     with service.database.writing() as session:
-        answers.consent(session, spoken)
-        answers.submit(session, spoken, 62.5)
+        answers.consent(session, silent)
+        answers.submit(session, spoken, 62.5, answers.consent(session, spoken))
     close(service, study.survey_id)
-    return {"closed": f"/a/{silent}", "closed after an answer": f"/a/{spoken}"}
+    return {
+        "closed": f"/a/{silent}",
+        "closed after an answer": f"/a/{spoken}",
+        "closed, another browser": f"/a/{other}",
+    }
 
 
 def _paid(service: Service, *, published: bool) -> str:

@@ -15,7 +15,7 @@ import pytest
 from commands import Run
 from databases import KINDS, database_url
 from participant_pages import ASKING, pages, settled
-from serving import STUDY, URL, WHO, Asked, Served, asked, close, draft, served
+from serving import STUDY, URL, WHO, Asked, Served, asked, close, code_of, draft, served
 from sqlalchemy import select, update
 from starlette.testclient import TestClient
 from studies import planned
@@ -67,6 +67,11 @@ class Her:
         self.here, self.study, self.player = here, study, player
         self.link = f"/a/{study.links[player]}"
         self.client = TestClient(here.client.app, base_url=URL, follow_redirects=False)
+        self.knows(code_of(here.service, study.links[player]))
+
+    def knows(self, code: str) -> None:
+        """Her browser has this code from now on."""
+        self.client.cookies.set("code", code, domain="testserver.local", path=self.link)
 
     def sees(self, path: str = "", status: int = 200) -> str:
         response = self.client.get(self.link + path)
@@ -177,9 +182,9 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         f"/s/{her.study.survey_id}",
         str(features["region"]),
         f"{features['price']:.8}"[:8],
-        "never see your answer",
+        "shown only in this browser",
         "has to be trusted",
-        "withdraw your answer with this same link until the study closes",
+        "or with your receipt code, until the study closes",
     ):
         assert words in told
     assert "REHEARSAL" not in told
@@ -273,8 +278,8 @@ def test_double_clicks_at_the_same_moment_give_one_answer_and_one_code(either: H
     seen: list[int] = []
 
     def click() -> None:
-        client = TestClient(either.here.client.app, base_url=URL, follow_redirects=False)
-        seen.append(client.post(f"{either.link}/submit", data={"answer": "7"}).status_code)
+        other_tab = Her(either.here, either.study)
+        seen.append(other_tab.client.post(f"{either.link}/submit", data={"answer": "7"}).status_code)
 
     threads = [threading.Thread(target=click) for _ in range(8)]
     for thread in threads:
@@ -333,6 +338,112 @@ def test_pages_that_forms_are_sent_to_lead_back_when_opened(her: Her) -> None:
         her.sees(f"/{move}", 303)
     her.sees("/answer", 303)
     her.sees("/withdraw", 303)
+
+
+# The link alone
+
+
+def test_a_link_alone_looks_the_same_whether_she_has_answered_or_not(here: Served) -> None:
+    """The analyst hands out the links, and may open them: before, while and after people answer."""
+    study = asked(here.service, ASKING)
+    her, silent = Her(here, study, "p-01"), Her(here, study, "p-02")
+    features = {"price": 2.5, "region": "east"}
+    with here.service.database.writing() as session:
+        session.execute(update(Player).where(Player.survey_id == study.survey_id).values(features=features))
+
+    def seen(somebody: Her, path: str) -> tuple[int, str]:
+        response = here.client.get(somebody.link + path)
+        return response.status_code, response.text.replace(somebody.link, "LINK")
+
+    def look() -> None:
+        for path in ("", "/answer", "/withdraw", "/receipt.json", "/release.json", "?done=withdrawn"):
+            assert seen(her, path) == seen(silent, path)
+        assert here.client.post(f"{her.link}/review", data={"answer": "5"}).status_code == 409
+
+    her.does("consent")
+    look()
+    her.does("submit", answer="5")
+    look()
+    with here.service.database.writing() as session:
+        for player, link in list(study.links.items())[2:]:
+            answers.submit(session, link, study.answers[player], answers.consent(session, link))
+    close(here.service, study.survey_id)
+    look()
+    settle_survey(here.service.database, here.service.places, study.survey_id)
+    look()
+    assert "Your payment" in her.sees()
+
+
+@pytest.mark.parametrize("move", ["consent", "dispute", "submit", "withdraw"])
+def test_an_answer_is_not_touched_by_who_does_not_know_its_code(her: Her, move: str) -> None:
+    her.answers(5)
+    before = everything(her.here)
+    for code in ("", "AAAA-AAAA", "x" * 3000):
+        stranger = Her(her.here, her.study)
+        stranger.knows(code)
+        told = stranger.does(move, 409, answer="6")
+        assert "Nothing was changed" in told
+        assert her.code not in told
+    assert everything(her.here) == before
+
+
+def test_in_another_browser_she_types_her_code(her: Her) -> None:
+    her.answers(5)
+    elsewhere = Her(her.here, her.study)
+    elsewhere.knows("")
+    assert "Your answer counts" not in elsewhere.sees()
+    for wrong in ("", "AAAA-AAAA", her.code[:-1], "<script>"):
+        refused = elsewhere.client.post(f"{her.link}/code", data={"code": wrong})
+        assert refused.status_code == 403
+        assert "That is not the receipt code" in refused.text
+    typed = her.code.lower().replace("-", " ")
+    elsewhere.client.cookies.clear()
+    assert elsewhere.client.post(f"{her.link}/code", data={"code": typed}).status_code == 303
+    assert "Your answer counts" in elsewhere.sees()
+    elsewhere.does("submit", answer="6")
+    assert her.stored() == 6.0
+
+
+def test_who_tries_many_codes_waits(her: Her) -> None:
+    her.answers(5)
+    tried = [
+        her.here.client.post(f"{her.link}/code", data={"code": f"AAAA-AAA{letter}"}).status_code
+        for letter in "ABCDEFGHIJKLMN"
+    ]
+    assert tried[:10] == [403] * 10
+    assert set(tried[10:]) == {429}
+    assert "Your answer counts" in her.sees()
+
+
+def test_new_links_keep_the_code(her: Her) -> None:
+    her.answers(5)
+    code = her.code
+    with her.here.service.database.writing() as session:
+        fresh = dict(roster.invite(session, her.study.survey_id, WHO, again=True))["p-01"]
+    assert "Your answer counts" not in her.client.get(f"/a/{fresh}").text
+    assert her.client.post(f"/a/{fresh}/code", data={"code": code}).status_code == 303
+    assert "Your answer counts" in her.client.get(f"/a/{fresh}").text
+
+
+def test_who_has_not_answered_may_begin_anew_in_another_browser(her: Her) -> None:
+    her.does("consent")
+    elsewhere = Her(her.here, her.study)
+    elsewhere.knows("")
+    elsewhere.does("consent")
+    assert "I take part" in her.sees()
+    elsewhere.client.cookies.delete("code", domain="testserver.local", path=her.link)
+    again = Her(her.here, her.study)
+    again.does("submit", answer="7")
+    assert her.stored() == 7.0
+
+
+def test_a_browser_without_cookies_is_told(her: Her) -> None:
+    response = her.client.post(f"{her.link}/consent")
+    cookie = response.headers["set-cookie"]
+    assert f"Path={her.link}" in cookie
+    assert "HttpOnly" in cookie
+    assert "did not keep the cookie" in her.here.client.get(response.headers["location"]).text
+    assert "did not keep" not in her.sees("?done=consented")
 
 
 # The answer
@@ -427,7 +538,7 @@ def test_after_closing_every_move_is_refused_and_nothing_changes(her: Her) -> No
             assert "The study has closed in the meantime" in told
     assert everything(her.here) == before
     assert "Your answer counts" in her.sees()
-    assert "You gave no answer" in silent.sees()
+    assert "enter your receipt code" in silent.sees()
 
 
 def test_nothing_is_shown_of_a_payment_before_the_study_is_settled(her: Her) -> None:
@@ -497,8 +608,8 @@ def test_a_payment_that_the_release_does_not_imply_is_told_to_be_wrong(here: Ser
 def test_who_gave_no_answer_is_told_so_when_others_are_paid(here: Served, study: Asked) -> None:
     with here.service.database.writing() as session:
         for player, link in list(study.links.items())[1:]:
-            answers.consent(session, link)
-            answers.submit(session, link, study.answers[player])
+            answers.submit(session, link, study.answers[player], answers.consent(session, link))
+        answers.consent(session, study.links["p-01"])
     close(here.service, study.survey_id)
     settle_survey(here.service.database, here.service.places, study.survey_id)
     silent = Her(here, study)
@@ -512,7 +623,7 @@ def test_her_pages_hold_nothing_of_anybody_else(here: Served) -> None:
     her = Her(here, study)
     seen = "".join(her.sees(path) for path in ("", "/receipt.json", "/release.json"))
     with here.service.database.reading() as session:
-        codes = set(session.scalars(select(Answer.code).where(Answer.player != "p-01")))
+        codes = set(session.scalars(select(Player.code).where(Player.player != "p-01")))
         hashes = set(session.scalars(select(Player.link)))
     others = {player for player in study.links if player != "p-01"}
     values = {repr(study.answers[player]) for player in others}
@@ -523,7 +634,7 @@ def test_her_pages_hold_nothing_of_anybody_else(here: Served) -> None:
 def test_private_pages_are_not_kept_and_send_no_referrer(her: Her) -> None:
     headers = her.client.get(her.link).headers
     assert headers["cache-control"] == "no-store"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert "noindex" in headers["x-robots-tag"]
 
 

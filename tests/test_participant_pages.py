@@ -10,6 +10,7 @@ import pytest
 from browsers import opened
 from listening import listening
 from participant_pages import pages
+from serving import code_of
 from sqlalchemy import update
 
 from truthful.service.web import Service
@@ -33,6 +34,7 @@ SEEN = (
     "withdraw",
     "closed",
     "closed after an answer",
+    "closed, another browser",
     "paid",
     "published",
 )
@@ -51,7 +53,7 @@ class Site:
 
     def opens(self, name: str, **settings: Any) -> Page:
         """A page of this name, in a browser window of its own."""
-        view = self.browser.new_page(**settings)
+        view = self.window(**settings)
         begin = {"refused": "question", "review": "question"}.get(name, name)
         view.goto(self.url + self.links[begin])
         if name in ("refused", "review"):
@@ -62,6 +64,20 @@ class Site:
         if name == "paid":
             compute(view)
         return view
+
+    def window(self, **settings: Any) -> Page:
+        """A window of a browser that has everybody's code."""
+        context = self.browser.new_context(**settings)
+        paths = {path.removesuffix("/withdraw") for path in self.links.values()}
+        codes = {path: code_of(self.service, path.removeprefix("/a/")) for path in paths}
+        context.add_cookies(
+            [
+                {"name": "code", "value": code, "domain": "127.0.0.1", "path": path}
+                for path, code in codes.items()
+                if code
+            ]
+        )
+        return context.new_page()
 
 
 def compute(view: Page) -> str:
@@ -107,7 +123,7 @@ def test_german_pages_break_none_at_four_hundred_percent(site: Site, name: str) 
 @pytest.mark.parametrize("name", SEEN)
 def test_no_page_makes_the_browser_complain(site: Site, name: str) -> None:
     """Nothing that the policy of content forbids, and no error of a script."""
-    view = site.browser.new_page()
+    view = site.window()
     said: list[str] = []
     view.on("console", lambda message: said.append(message.text))
     view.on("pageerror", lambda error: said.append(str(error)))
@@ -164,7 +180,7 @@ def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: S
             )
 
     change(2)
-    view = site.browser.new_page()
+    view = site.window()
     # What is public is served to everybody; here the private copy of it will do.
     view.route("**/s/*/release.json", lambda route: route.continue_(url=f"{site.url}{link}/release.json"))
     view.goto(site.url + link)
@@ -176,7 +192,7 @@ def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: S
 
 
 def test_a_browser_that_cannot_get_the_release_says_so(site: Site) -> None:
-    view = site.browser.new_page()
+    view = site.window()
     view.route("**/release.json", lambda route: route.abort())
     view.goto(site.url + site.links["paid"])
     assert compute(view).startswith("Your browser could not compute it")
@@ -184,10 +200,9 @@ def test_a_browser_that_cannot_get_the_release_says_so(site: Site) -> None:
 
 
 def test_without_scripts_the_page_says_what_it_would_need_and_shows_the_other_way(site: Site) -> None:
-    context = site.browser.new_context(java_script_enabled=False)
-    view = context.new_page()
+    view = site.window(java_script_enabled=False)
     view.goto(site.url + site.links["paid"])
     assert view.get_by_text("This needs JavaScript").is_visible()
     assert not view.get_by_role("button", name="Compute it here").is_visible()
     assert view.get_by_text("truthful verify release.json receipt.json").is_visible()
-    context.close()
+    view.close()

@@ -10,10 +10,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from databases import KINDS, away, database_url
 from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, due, roster, surveys
-from truthful.store.answers import NotReady, TooLate
+from truthful.store.answers import NotHers, NotReady, TooLate
 from truthful.store.database import Database
 from truthful.store.due import Amount
 from truthful.store.log import events
@@ -47,8 +48,14 @@ def open_survey(database: Database) -> tuple[str, dict[str, str]]:
 
 def answer(database: Database, link: str, value: float) -> str:
     with database.writing() as session:
-        answers.consent(session, link)
-        return answers.submit(session, link, value)
+        code = answers.consent(session, link, known(session, link))
+        answers.submit(session, link, value, code)
+        return code
+
+
+def known(session: Session, link: str) -> str:
+    """The code that her browser has."""
+    return roster.player_of(session, link).code or ""
 
 
 def stored(database: Database, survey_id: str) -> dict[str, float]:
@@ -190,26 +197,46 @@ def test_an_answer_needs_consent_and_can_be_changed_and_withdrawn(
 ) -> None:
     survey_id, links = open_survey
     with pytest.raises(NotReady), database.writing() as session:
-        answers.submit(session, links["p1"], 5.0)
+        answers.submit(session, links["p1"], 5.0, "")
     first, second = answer(database, links["p1"], 5.0), answer(database, links["p1"], 6.0)
     assert first == second
     assert stored(database, survey_id) == {"p1": 6.0}
     with database.writing() as session:
-        answers.withdraw(session, links["p1"])
+        answers.withdraw(session, links["p1"], first)
     assert stored(database, survey_id) == {}
     with pytest.raises(NotReady), database.writing() as session:
-        answers.submit(session, links["p1"], 5.0)
+        answers.submit(session, links["p1"], 5.0, first)
+
+
+def test_who_does_not_know_the_code_can_neither_change_an_answer_nor_take_it_back(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    code = answer(database, links["p1"], 5.0)
+    for wrong in ("", "AAAA-AAAA", code.lower(), "\ud800"):
+        for move in (
+            lambda s, w=wrong: answers.submit(s, links["p1"], 6.0, w.replace("\ud800", "?")),
+            lambda s, w=wrong: answers.withdraw(s, links["p1"], w),
+            lambda s, w=wrong: answers.dispute(s, links["p1"], True, w),
+            lambda s, w=wrong: answers.consent(s, links["p1"], w),
+        ):
+            with pytest.raises(NotHers), database.writing() as session:
+                move(session)
+    assert stored(database, survey_id) == {"p1": 5.0}
 
 
 def test_features_that_are_wrong_stop_an_answer_until_they_are_put_right(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, links = open_survey
-    answer(database, links["p1"], 5.0)
+    code = answer(database, links["p1"], 5.0)
     with database.writing() as session:
-        answers.dispute(session, links["p1"], wrong=True)
+        answers.dispute(session, links["p1"], True, code)
     assert stored(database, survey_id) == {}
-    for move in (lambda s: answers.consent(s, links["p1"]), lambda s: answers.submit(s, links["p1"], 1.0)):
+    for move in (
+        lambda s: answers.consent(s, links["p1"]),
+        lambda s: answers.submit(s, links["p1"], 1.0, code),
+    ):
         with pytest.raises(NotReady), database.writing() as session:
             move(session)
     with database.writing() as session:
@@ -224,14 +251,14 @@ def test_after_closing_nothing_of_a_player_changes(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, links = open_survey
-    answer(database, links["p1"], 5.0)
+    code = answer(database, links["p1"], 5.0)
     with database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, WHO)
     for move in (
         lambda s: answers.consent(s, links["p2"]),
-        lambda s: answers.submit(s, links["p1"], 1.0),
-        lambda s: answers.withdraw(s, links["p1"]),
-        lambda s: answers.dispute(s, links["p1"], wrong=True),
+        lambda s: answers.submit(s, links["p1"], 1.0, code),
+        lambda s: answers.withdraw(s, links["p1"], code),
+        lambda s: answers.dispute(s, links["p1"], True, code),
     ):
         with pytest.raises(TooLate), database.writing() as session:
             move(session)
@@ -252,15 +279,14 @@ def test_no_acknowledged_answer_is_missed_by_a_closing_at_the_same_moment(databa
         surveys.step(session, survey_id, State.OPEN, WHO)
         roster.add(session, survey_id, WHO, people, most=40)
         links = dict(roster.invite(session, survey_id, WHO))
-        for link in links.values():
-            answers.consent(session, link)
+        codes = {player: answers.consent(session, link) for player, link in links.items()}
     acknowledged: list[str] = []
     seen: list[set[str]] = []
 
     def submit(player: str) -> None:
         try:
             with database.writing() as session:
-                answers.submit(session, links[player], 1.0)
+                answers.submit(session, links[player], 1.0, codes[player])
             acknowledged.append(player)
         except TooLate:
             pass
@@ -282,27 +308,59 @@ def test_no_acknowledged_answer_is_missed_by_a_closing_at_the_same_moment(databa
     assert set(acknowledged) == seen[0] == set(stored(database, survey_id))
 
 
-def test_two_tabs_at_once_leave_one_answer_and_one_code(
+def test_two_tabs_at_once_leave_one_answer(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, links = open_survey
     with database.writing() as session:
-        answers.consent(session, links["p1"])
-    codes: list[str] = []
+        code = answers.consent(session, links["p1"])
 
     def submit(value: float) -> None:
         with database.writing() as session:
-            codes.append(answers.submit(session, links["p1"], value))
+            answers.submit(session, links["p1"], value, code)
 
     threads = [threading.Thread(target=submit, args=(float(i),)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(codes)) == 1
     with database.reading() as session:
         assert len(session.scalars(select(Answer)).all()) == 1
     assert len(stored(database, survey_id)) == 1
+
+
+def test_replacing_links_while_people_submit_waits_for_nobody_for_ever(database: Database) -> None:
+    """Whoever locks takes the study before its players: the other way round PostgreSQL would end one of the two."""
+    people = {f"p{i:03d}": {"age": 1.0} for i in range(200)}
+    with database.writing() as session:
+        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+        surveys.step(session, survey_id, State.OPEN, WHO)
+        roster.add(session, survey_id, WHO, people, most=200)
+        links = dict(roster.invite(session, survey_id, WHO))
+        codes = {player: answers.consent(session, link) for player, link in links.items()}
+    stop, failed = threading.Event(), []
+
+    def submit(players: list[str]) -> None:
+        while not stop.is_set():
+            for player in players:
+                try:
+                    with database.writing() as session:
+                        answers.submit(session, links[player], 1.0, codes[player])
+                except (TooLate, NotReady):
+                    pass  # her link was replaced
+                except Exception as problem:
+                    failed.append(problem)
+
+    threads = [threading.Thread(target=submit, args=(list(links)[k::6],)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):
+        with database.writing() as session:
+            links.update(roster.invite(session, survey_id, WHO, again=True))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failed == []
 
 
 def test_the_fingerprint_tells_answers_and_features_apart(

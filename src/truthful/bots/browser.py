@@ -46,6 +46,11 @@ class Browser:
         """Fill in a form of this page and press the button that sends it to an address with this end."""
         return self._show(self._send(end, values, file))
 
+    def cookie(self, name: str, path: str) -> str:
+        """What this browser was given to keep for the pages below a path; nothing if it was not."""
+        kept = (cookie for cookie in self._client.cookies.jar if cookie.path == path)
+        return next((cookie.value or "" for cookie in kept if cookie.name == name), "")
+
     def button(self, end: str) -> Button | None:
         """The button of this page that sends its form to an address with this end."""
         for button in self.page.buttons:

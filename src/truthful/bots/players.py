@@ -40,6 +40,7 @@ class Bot:
     answer: float | None
     manner: Manner = Manner.PLAIN
     link: str = ""
+    code: str = ""
     paid: float | None = None
     verified: bool = False
 
@@ -59,6 +60,7 @@ class Bot:
                 return
             browser.press("/undispute")
         browser.press("/consent")
+        self.code = browser.cookie("code", self.link)
         if self.manner == Manner.CHANGES:
             self._say(browser, round(self.answer / 2, 2))
             browser.open(f"{self.link}/answer")
@@ -73,6 +75,8 @@ class Bot:
 
     def check(self, browser: Browser, release: Release) -> None:
         """Recompute her payment from the public release and her own receipt, of what she said and nothing else."""
+        browser.open(self.link)
+        browser.press("/code", {"code": self.code})
         receipt = Receipt.model_validate_json(browser.read(f"{self.link}/receipt.json"))
         self.paid = receipt.payment
         self.verified = (

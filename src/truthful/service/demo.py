@@ -66,6 +66,5 @@ def _collect(database: Database, survey_id: str, plan: Plan) -> str:
         roster.add(session, survey_id, DEMO, people, plan.players)
         links = roster.invite(session, survey_id, DEMO)
         for player, token in links[:-TO_ANSWER]:
-            answers.consent(session, token)
-            answers.submit(session, token, said[player])
+            answers.submit(session, token, said[player], answers.consent(session, token))
     return links[-1][1]

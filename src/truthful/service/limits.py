@@ -1,4 +1,4 @@
-"""How often somebody may try: sign-ins, and addresses that lead nowhere.
+"""How often somebody may try: sign-ins, receipt codes, and addresses that lead nowhere.
 
 Everything is in memory, forgotten after minutes, and keyed by hashes under a key that this process drew: no address and
 no name is kept. A wrong attempt makes the next one wait, twice as long each time. Attempts made while waiting are
@@ -83,6 +83,7 @@ class Limits:
         self.addresses = Limit(20, clock)
         self.accounts = Limit(5, clock)
         self.unknown = Limit(30, clock)
+        self.codes = Limit(10, clock)
 
 
 def address(connection: HTTPConnection, behind_proxy: bool) -> str:

@@ -2,10 +2,14 @@
 
 Opening the link shows how she stands and changes nothing: previews and scanners open links too. Every move is a form,
 may be sent twice, and ends when the study closes; after a move that came too late the page says so.
+
+The link comes from the analyst, so it is not enough to see an answer or a payment. That takes a code, which a browser
+gets as a cookie when she consents; in another browser she types it in.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any
@@ -18,13 +22,18 @@ from starlette.responses import Response
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.service.answering import Wrong, as_typed, plain_number, read_answer, sent_answer
+from truthful.service.security import wait
 from truthful.service.standing import Standing, standing
 from truthful.service.telling import offer, paid
 from truthful.service.web import Language, Running, Service, go, page
 from truthful.store import answers
+from truthful.store.answers import NotHers, TooLate
 from truthful.store.surveys import NotNow
+from truthful.store.tables import State
 
 Move = Callable[[Session], object]
+CODE, YEAR = "code", 31_536_000
+"""The cookie of her code, which is sent with her own pages alone, and its seconds."""
 
 router = APIRouter(prefix="/a/{token}")
 
@@ -33,20 +42,20 @@ router = APIRouter(prefix="/a/{token}")
 @router.get("")
 def show(request: Request, service: Running, token: str, done: str = "") -> Response:
     """How she stands. It changes nothing."""
-    return _show(request, service, _standing(service, token), done=done)
+    return _show(request, service, _standing(request, service, token), done=done)
 
 
 @router.get("/answer")
 def question(request: Request, service: Running, token: str) -> Response:
     """The question once more, for another answer."""
-    her = _standing(service, token)
+    her = _standing(request, service, token)
     return _page(request, service, her, "question") if her.may_answer else go(her.link)
 
 
 @router.get("/withdraw")
 def confirm(request: Request, service: Running, token: str) -> Response:
     """Asks whether she means it."""
-    her = _standing(service, token)
+    her = _standing(request, service, token)
     return _page(request, service, her, "withdraw") if her.may_answer else go(her.link)
 
 
@@ -55,26 +64,53 @@ def confirm(request: Request, service: Running, token: str) -> Response:
 @router.get("/undispute", include_in_schema=False)
 @router.get("/review", include_in_schema=False)
 @router.get("/submit", include_in_schema=False)
-def go_back(service: Running, token: str) -> Response:
+@router.get("/code", include_in_schema=False)
+def go_back(request: Request, service: Running, token: str) -> Response:
     """Where forms are sent to there is nothing to see; who changes her language there comes here."""
-    return go(_standing(service, token).link)
+    return go(_standing(request, service, token).link)
 
 
 @router.post("/consent")
 def consent(request: Request, service: Running, token: str) -> Response:
-    return _move(request, service, token, lambda session: answers.consent(session, token))
+    """She takes part, and her browser gets her code."""
+    given = []
+
+    def move(session: Session) -> None:
+        given.append(answers.consent(session, token, _code(request)))
+
+    response = _move(request, service, token, move, "?done=consented")
+    if given:
+        _keep(service, response, token, given[0])
+    return response
+
+
+@router.post("/code")
+def enter_code(request: Request, service: Running, token: str, code: Annotated[str, Form()] = "") -> Response:
+    """Her code, typed in another browser than the one she consented in."""
+    her = _standing(request, service, token)
+    seconds = service.limits.codes.attempt(her.player.link or "")
+    if seconds:
+        return wait(request, seconds)
+    typed = "-".join(re.findall("[A-Z2-7]{4}", code.upper().replace("-", "").replace(" ", "")))
+    if not answers.knows(her.player, typed):
+        return _show(request, service, her, refused="participant.code_wrong", status=403)
+    service.limits.codes.forgive(her.player.link or "")
+    response = go(her.link)
+    _keep(service, response, token, typed)
+    return response
 
 
 @router.post("/dispute")
 def dispute(request: Request, service: Running, token: str) -> Response:
     """Her features are wrong."""
-    return _move(request, service, token, lambda session: answers.dispute(session, token, wrong=True))
+    code = _code(request)
+    return _move(request, service, token, lambda session: answers.dispute(session, token, True, code))
 
 
 @router.post("/undispute")
 def undispute(request: Request, service: Running, token: str) -> Response:
     """They are right after all."""
-    return _move(request, service, token, lambda session: answers.dispute(session, token, wrong=False))
+    return _move(request, service, token, lambda session: answers.dispute(session, token, False))
 
 
 @router.post("/review")
@@ -82,9 +118,9 @@ def review(
     request: Request, service: Running, texts: Language, token: str, answer: Annotated[str, Form()] = ""
 ) -> Response:
     """Her answer as it was understood, to be sent or changed. Nothing is stored."""
-    her = _standing(service, token)
+    her = _standing(request, service, token)
     if not her.may_answer:
-        return _show(request, service, her, refused=True)
+        return _show(request, service, her, refused=_refusal(her))
     value = read_answer(answer, _plan(service, her).study.response, texts.locale)
     if isinstance(value, Wrong):
         return _page(request, service, her, "question", status=400, wrong=value)
@@ -99,37 +135,60 @@ def submit(request: Request, service: Running, token: str, answer: Annotated[str
     def fits(survey_id: str) -> bool:
         return not isinstance(sent_answer(answer, service.places.plan(survey_id).study.response), Wrong)
 
+    code = _code(request)
     if (value := plain_number(answer)) is not None:
         with suppress(answers.Unfit):
-            return _move(request, service, token, lambda session: answers.submit(session, token, value, fits))
-    her = _standing(service, token)
+            return _move(
+                request, service, token, lambda session: answers.submit(session, token, value, code, fits)
+            )
+    her = _standing(request, service, token)
     if not her.may_answer:
-        return _show(request, service, her, refused=True)
+        return _show(request, service, her, refused=_refusal(her))
     wrong = sent_answer(answer, _plan(service, her).study.response)
     return _page(request, service, her, "question", status=400, wrong=wrong)
 
 
 @router.post("/withdraw")
 def withdraw(request: Request, service: Running, token: str) -> Response:
-    return _move(request, service, token, lambda session: answers.withdraw(session, token), "?done=withdrawn")
+    code = _code(request)
+    return _move(
+        request, service, token, lambda session: answers.withdraw(session, token, code), "?done=withdrawn"
+    )
 
 
 @router.get("/receipt.json")
-def receipt(service: Running, token: str) -> Response:
+def receipt(request: Request, service: Running, token: str) -> Response:
     """What she needs, with the release, to compute her payment again."""
-    hers = _standing(service, token).receipt
+    hers = _standing(request, service, token).receipt
     return _file(pretty_json(hers.model_dump(mode="json")), "receipt.json")
 
 
 @router.get("/release.json")
-def release(service: Running, token: str) -> Response:
+def release(request: Request, service: Running, token: str) -> Response:
     """The release she is paid by, also before it is public."""
-    return _file(_standing(service, token).released, "release.json")
+    return _file(_standing(request, service, token).released, "release.json")
 
 
-def _standing(service: Service, token: str) -> Standing:
+def _code(request: Request) -> str:
+    return request.cookies.get(CODE, "")
+
+
+def _keep(service: Service, response: Response, token: str, code: str) -> None:
+    """Give this browser her code, for her own pages."""
+    response.set_cookie(
+        CODE,
+        code,
+        max_age=YEAR,
+        path=f"/a/{token}",
+        secure=service.settings.secure,
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def _standing(request: Request, service: Service, token: str) -> Standing:
     with service.database.reading() as session:
-        return standing(session, token)
+        return standing(session, token, _code(request))
 
 
 def _plan(service: Service, her: Standing) -> Plan:
@@ -141,19 +200,30 @@ def _move(request: Request, service: Service, token: str, move: Move, then: str 
     try:
         with service.database.writing() as session:
             move(session)
-    except NotNow:
+    except NotNow as problem:
         # To the store a link that leads nowhere is too late as well; looking again tells them apart.
-        return _show(request, service, _standing(service, token), refused=True)
+        her = _standing(request, service, token)
+        return _show(request, service, her, refused=_refusal(her, problem))
     return go(f"/a/{token}{then}")
 
 
+def _refusal(her: Standing, problem: NotNow | None = None) -> str:
+    """The text that says why a move was not made."""
+    if isinstance(problem, NotHers):
+        return "participant.not_hers"
+    too_late = isinstance(problem, TooLate) or her.survey.state != State.OPEN
+    return "participant.too_late" if too_late else "participant.not_ready"
+
+
 def _show(
-    request: Request, service: Service, her: Standing, *, done: str = "", refused: bool = False
+    request: Request, service: Service, her: Standing, *, done: str = "", refused: str = "", status: int = 409
 ) -> Response:
-    """The page of how she stands; `refused` if something else was asked for."""
-    values: dict[str, Any] = {"status": 409, "notice": her.refusal} if refused else {}
+    """The page of how she stands; with a word on what was asked for and `refused`."""
+    values: dict[str, Any] = {"status": status, "notice": refused} if refused else {}
     if her.page == "invited":
         values |= {"offer": offer(_plan(service, her)), "withdrawn": done == "withdrawn"}
+        if done == "consented":
+            values["notice"] = "participant.no_cookie"
     elif her.page == "paid":
         values |= {"paid": paid(her)}
     return _page(request, service, her, her.page, **values)

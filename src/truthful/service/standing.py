@@ -15,33 +15,38 @@ from truthful.store.tables import Answer, Due, Player, State, Survey
 
 @dataclass(frozen=True)
 class Standing:
-    """A player, her study, and what she has in it so far."""
+    """A player, her study, and what she has in it so far; `code` is what this browser brings.
+
+    A browser without her code is told what anybody who has the link may know: that she is invited, or that the study
+    has closed. So who hands out links does not learn from them what she said, nor whether.
+    """
 
     link: str
+    code: str
     survey: Survey
     player: Player
     answer: Answer | None
     due: Due | None
 
     @property
+    def knows(self) -> bool:
+        """Whether this browser knows her code."""
+        return answers.knows(self.player, self.code)
+
+    @property
     def page(self) -> str:
         """Which page is hers now."""
         if self.survey.state != State.OPEN:
-            return "paid" if self.due is not None else "closed"
+            return "shut" if not self.knows else "paid" if self.due is not None else "closed"
         if self.player.disputed:
             return "disputed"
-        if self.player.consented is None:
+        if not self.knows:
             return "invited"
         return "question" if self.answer is None else "answered"
 
     @property
     def may_answer(self) -> bool:
         return self.page in ("question", "answered")
-
-    @property
-    def refusal(self) -> str:
-        """The text that says why a move was not made."""
-        return "participant.not_ready" if self.survey.state == State.OPEN else "participant.too_late"
 
     @property
     def release(self) -> Release:
@@ -51,21 +56,21 @@ class Standing:
     @property
     def released(self) -> str:
         """The same, as it is published."""
-        if self.due is None or self.survey.release is None:
+        if not self.knows or self.due is None or self.survey.release is None:
             raise Unknown("Nothing is settled.")
         return self.survey.release
 
     @property
     def owed(self) -> Due:
         """What she is paid."""
-        if self.due is None:
+        if not self.knows or self.due is None:
             raise Unknown("Nothing is due.")
         return self.due
 
     @property
     def receipt(self) -> Receipt:
         """What `truthful verify` takes, and nobody but her gets."""
-        if self.answer is None:
+        if not self.knows or self.answer is None:
             raise Unknown("There is no answer.")
         return Receipt(
             player=self.player.player,
@@ -76,12 +81,12 @@ class Standing:
         )
 
 
-def standing(session: Session, token: str) -> Standing:
-    """Whose link this is, and how she stands."""
+def standing(session: Session, token: str, code: str) -> Standing:
+    """Whose link this is, and how she stands, for a browser that brings this code."""
     player = roster.player_of(session, token)
     survey = session.get(Survey, player.survey_id, options=[defer(Survey.report)])
     if survey is None:
         raise Unknown("There is no such study.")
     # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
     owed = due.payment_of(session, player) if survey.state in (State.SETTLED, State.PUBLISHED) else None
-    return Standing(f"/a/{token}", survey, player, answers.answer_of(session, player), owed)
+    return Standing(f"/a/{token}", code, survey, player, answers.answer_of(session, player), owed)

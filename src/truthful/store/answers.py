@@ -2,11 +2,15 @@
 
 Each takes a shared lock on the study, which closing takes for itself: a move is either wholly before the closing,
 and counts, or is refused. The lock on the player makes two tabs and double clicks wait for each other.
+
+Links are handed out by the analyst, who could open them. So consenting gives a code, and an answer is seen, changed and
+taken back only by who knows it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -30,48 +34,67 @@ class NotReady(NotNow):
     """She has not consented, or has said that her features are wrong."""
 
 
-def consent(session: Session, token: str) -> None:
-    player = _open_player(session, token)
-    if player.disputed:
-        raise NotReady("Consent is asked for once the features are right.")
-    player.consented = player.consented or datetime.now(UTC)
-
-
-def dispute(session: Session, token: str, wrong: bool) -> None:
-    """Say that one's features are wrong, or that they are right after all. An answer given before is taken back."""
-    player = _open_player(session, token)
-    player.disputed = wrong
-    if wrong:
-        player.consented = None
-        _remove(session, player)
+class NotHers(NotNow):
+    """There is an answer, and whoever this is does not know its code."""
 
 
 class Unfit(InputError):
     """The study does not take such an answer."""
 
 
+def consent(session: Session, token: str, code: str = "") -> str:
+    """Take part; the code that her answer will be opened with. Who brings the code she has keeps it.
+
+    Until there is an answer another browser may begin anew, with a code of its own.
+    """
+    player = _open_player(session, token)
+    if player.disputed:
+        raise NotReady("Consent is asked for once the features are right.")
+    if player.code is not None and knows(player, code):
+        return player.code
+    _require_no_answer(session, player)
+    player.code, player.consented = receipt_code(), datetime.now(UTC)
+    return player.code
+
+
+def dispute(session: Session, token: str, wrong: bool, code: str = "") -> None:
+    """Say that one's features are wrong, or that they are right after all. An answer given before is taken back."""
+    player = _open_player(session, token)
+    if wrong:
+        _forget(session, player, code)
+    player.disputed = wrong
+
+
 def submit(
-    session: Session, token: str, value: float, fits: Callable[[str], bool] = lambda survey_id: True
-) -> str:
-    """Give or change an answer; the code stays the same. It counts once the transaction has ended.
+    session: Session,
+    token: str,
+    value: float,
+    code: str,
+    fits: Callable[[str], bool] = lambda survey_id: True,
+) -> None:
+    """Give or change an answer. It counts once the transaction has ended.
 
     Which study it is comes back from the database: one whose range the answer does not fit undoes it by an error.
     """
-    given = {"link": hashed(token), "value": value, "code": receipt_code()}
+    given = {"link": hashed(token), "value": value, "code": code}
     kept = session.execute(_submission(session.get_bind().dialect.name), given).first()
     if kept is None:
-        _open_player(session, token)
+        _require_no_answer(session, _open_player(session, token))
         raise NotReady("An answer is taken after consent, for features that are right.")
     if not fits(kept.survey_id):
         raise Unfit("The answer is outside the range of the study.")
-    return str(kept.code)
 
 
-def withdraw(session: Session, token: str) -> None:
+def withdraw(session: Session, token: str, code: str) -> None:
     """Take back answer and consent: as if she had never come."""
-    player = _open_player(session, token)
-    player.consented = None
-    _remove(session, player)
+    _forget(session, _open_player(session, token), code)
+
+
+def knows(player: Player, code: str) -> bool:
+    """Whether this is the code that opens her answer."""
+    return player.code is not None and hmac.compare_digest(
+        player.code.encode(), code.encode("utf-8", "surrogatepass")
+    )
 
 
 def answer_of(session: Session, player: Player) -> Answer | None:
@@ -99,29 +122,26 @@ def fingerprint(session: Session, survey_id: str) -> str:
 
 @cache
 def _submission(dialect: str) -> Executable:
-    """An answer given or changed in one statement, which gives study and code; nothing, if she may not answer now."""
+    """An answer given or changed in one statement, which gives the study; nothing, if she may not answer now."""
     insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
     # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
     player, survey, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
     hers = (
-        select(
-            player.c.survey_id,
-            player.c.player,
-            bindparam("value", type_=answer.c.value.type),
-            bindparam("code", type_=answer.c.code.type),
-        )
-        .join_from(player, survey, survey.c.id == player.c.survey_id)
+        select(player.c.survey_id, player.c.player, bindparam("value", type_=answer.c.value.type))
+        # The study first: who changes a roster locks the study before its players, and would wait for us for ever.
+        .join_from(survey, player, survey.c.id == player.c.survey_id)
         .where(
             player.c.link == bindparam("link"),
+            player.c.code == bindparam("code"),
             player.c.consented.is_not(None),
             ~player.c.disputed,
             survey.c.state == State.OPEN,
         )
         .with_for_update(read=True)
     )
-    given = insert(answer).from_select(["survey_id", "player", "value", "code"], hers)
+    given = insert(answer).from_select(["survey_id", "player", "value"], hers)
     change = {"index_elements": ["survey_id", "player"], "set_": {"value": given.excluded.value}}
-    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.survey_id, answer.c.code)
+    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.survey_id)
     return statement
 
 
@@ -139,7 +159,16 @@ def _open_player(session: Session, token: str) -> Player:
     return found[0]
 
 
-def _remove(session: Session, player: Player) -> None:
+def _require_no_answer(session: Session, player: Player) -> None:
+    if answer_of(session, player) is not None:
+        raise NotHers("There is an answer already, given in another browser.")
+
+
+def _forget(session: Session, player: Player, code: str) -> None:
+    """Remove consent, code and answer; an answer is removed only by who knows its code."""
+    if not knows(player, code):
+        _require_no_answer(session, player)
+    player.consented = player.code = None
     session.execute(
         delete(Answer).where(Answer.survey_id == player.survey_id, Answer.player == player.player)
     )

@@ -41,7 +41,7 @@ def add(session: Session, survey_id: str, who: str, people: Mapping[str, Feature
         session.execute(
             update(Player)
             .where(Player.survey_id == survey_id, Player.player == player)
-            .values(features=dict(people[player]), disputed=False, consented=None)
+            .values(features=dict(people[player]), disputed=False, consented=None, code=None)
         )
     fresh = [
         {"survey_id": survey_id, "player": player, "features": dict(features), "disputed": False}

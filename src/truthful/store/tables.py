@@ -131,7 +131,11 @@ class Survey(Table):
 
 
 class Player(Table):
-    """Somebody on the roster: her verified features, and the hash of her link once she has one."""
+    """Somebody on the roster: her verified features, and the hash of her link once she has one.
+
+    The analyst hands out the links, so a link alone shows nothing that she has said. `code` is what her browser got
+    when she consented: whoever knows it may see and change her answer.
+    """
 
     __tablename__ = "players"
 
@@ -140,11 +144,12 @@ class Player(Table):
     features: Mapped[dict[str, Any]]
     link: Mapped[str | None] = mapped_column(String(64), unique=True)
     consented: Mapped[datetime | None]
+    code: Mapped[str | None] = mapped_column(String(16))
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
 
 
 class Answer(Table):
-    """What a player reported, in raw units, and the code that shows that she did."""
+    """What a player reported, in raw units."""
 
     __tablename__ = "answers"
     __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
@@ -152,7 +157,6 @@ class Answer(Table):
     survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     value: Mapped[float]
-    code: Mapped[str] = mapped_column(String(16))
 
 
 class Due(Table):

@@ -23,6 +23,6 @@ def new_name() -> str:
 
 
 def receipt_code() -> str:
-    """What a player may show to prove that she answered: as 7KQ4-M2XD, easy to read out."""
+    """What opens a player's answer to her alone: as 7KQ4-M2XD, easy to write down. Forty bits: tries are limited."""
     letters = b32encode(secrets.token_bytes(5)).decode()
     return f"{letters[:4]}-{letters[4:]}"

@@ -61,6 +61,7 @@ def upgrade() -> None:
         sa.Column("features", sa.JSON(), nullable=False),
         sa.Column("link", sa.String(length=64), nullable=True),
         sa.Column("consented", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("code", sa.String(length=16), nullable=True),
         sa.Column("disputed", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
             ["survey_id"],
@@ -96,7 +97,6 @@ def upgrade() -> None:
         sa.Column("survey_id", sa.String(length=16), nullable=False),
         sa.Column("player", sa.Text(), nullable=False),
         sa.Column("value", sa.Double(), nullable=False),
-        sa.Column("code", sa.String(length=16), nullable=False),
         sa.ForeignKeyConstraint(
             ["survey_id", "player"],
             ["players.survey_id", "players.player"],
