@@ -716,6 +716,8 @@ def test_settling_that_stopped_is_told_and_can_be_tried_again(
     assert analyst.post(f"{place}/settle").status_code == 303
     wait_until_settled(here, study.survey_id)
     assert survey(here, study.survey_id).problem is None
+    with here.service.database.reading() as session:
+        assert "asked to settle again" in {event.what for event in events(session, study.survey_id)}
 
 
 def test_the_analyst_sees_neither_answers_nor_amounts_nor_who_answered(

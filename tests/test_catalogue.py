@@ -14,8 +14,11 @@ import pytest
 from jinja2 import Environment, nodes
 
 from truthful.service.catalogue import ENGLISH, Texts, chosen, languages
+from truthful.service.payer import TAKEN
+from truthful.store.surveys import STEPS
+from truthful.store.tables import Role
 
-SERVICE = Path(str(resources.files("truthful.service")))
+SERVICE, STORE = (Path(str(resources.files(f"truthful.{part}"))) for part in ("service", "store"))
 TEMPLATES = sorted(SERVICE.joinpath("templates").rglob("*.html"))
 MODULES = sorted(SERVICE.rglob("*.py"))
 FORMS = {"zero", "one", "two", "few", "many", "other"}
@@ -131,6 +134,25 @@ def test_beginnings_of_keys_lead_somewhere() -> None:
     for path in [*TEMPLATES, *MODULES]:
         for name in literals(path.read_text("utf-8")):
             assert any(key.startswith(name) for key in KEYS), f"{path.name}: {name}"
+
+
+def logged() -> Iterator[str]:
+    """Every word that is written to the log. After one that is put together, a name follows, or a role."""
+    yield from (what for what, _ in STEPS.values())
+    yield from TAKEN.values()
+    for path in [*MODULES, *sorted(STORE.rglob("*.py"))]:
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "log":
+                for word in ast.walk(call.args[2]):
+                    if isinstance(word, ast.Constant) and isinstance(word.value, str):
+                        begun = word.value.strip()
+                        yield from (f"{begun} {role}" for role in Role) if begun == "added a" else [begun]
+
+
+@pytest.mark.parametrize("language", languages())
+def test_all_that_is_logged_is_told_in_every_language(language: str) -> None:
+    """And nothing is kept that is never logged."""
+    assert set(languages()[language].texts["people"]["done"]) == set(logged())
 
 
 @pytest.mark.parametrize(

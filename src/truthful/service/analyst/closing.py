@@ -13,6 +13,7 @@ from truthful.service.sending import HTML, JSON, SVG, download, styled
 from truthful.service.signing import Analyst
 from truthful.service.web import Running, Service, go, page
 from truthful.store import surveys
+from truthful.store.log import log
 from truthful.store.tables import Account, State, Survey
 
 router = APIRouter()
@@ -73,6 +74,8 @@ def close(request: Request, service: Running, account: Analyst, survey_id: str, 
 def settle_again(service: Running, account: Analyst, survey_id: str) -> Response:
     """Try again what stopped. What was drawn is not drawn again."""
     if find(service, survey_id).state == State.CLOSED:
+        with service.database.writing() as session:
+            log(session, account.name, "asked to settle again", survey_id)
         service.settler.ask(survey_id)
     return go(f"/studies/{survey_id}")
 
