@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
 
@@ -101,8 +100,3 @@ class TurnedAway(HTTPException):
 def go(path: str) -> RedirectResponse:
     """After a form: show that page. A reload then sends nothing again."""
     return RedirectResponse(path, 303)
-
-
-def in_units(millionths: int) -> Decimal:
-    """An exact amount in currency."""
-    return Decimal(millionths) / 1_000_000

@@ -66,6 +66,10 @@ def drafted(session: Session, survey_id: str) -> Survey:
     survey = session.get(Survey, survey_id, with_for_update=True)
     if survey is None:
         raise Unknown("There is no such study.")
+    return require_draft(survey)
+
+
+def require_draft(survey: Survey) -> Survey:
     if survey.state != State.DRAFT:
         raise NotNow("This study is frozen: nothing it declares can change. Create a new one instead.")
     return survey

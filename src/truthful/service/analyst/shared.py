@@ -14,8 +14,7 @@ from truthful.service.signing import Analyst
 from truthful.service.web import Service
 from truthful.store import surveys
 from truthful.store.log import log
-from truthful.store.surveys import NotNow
-from truthful.store.tables import State, Survey
+from truthful.store.tables import Survey
 from truthful.study import Study
 
 LONGEST = 5_000
@@ -50,12 +49,8 @@ def find(service: Service, survey_id: str) -> Survey:
 
 
 def draft(service: Service, survey_id: str) -> Survey:
-    """A study that may still be changed."""
-    with service.database.reading() as session:
-        survey = surveys.find(session, survey_id)
-    if survey.state != State.DRAFT:
-        raise NotNow("This study is frozen: nothing it declares can change. Create a new one instead.")
-    return survey
+    """A study that may still be changed, to be looked at."""
+    return surveys.require_draft(find(service, survey_id))
 
 
 def declare(service: Service, survey_id: str, who: str, declaration: str | None, **values: object) -> None:
