@@ -53,6 +53,7 @@ class Life:
     directory: Path
     links: dict[str, str] = field(default_factory=dict)
     everybody: dict[str, Window] = field(default_factory=dict)
+    code: str = ""  # Anna's, as she wrote it down
 
     def window(self, who: str, size: tuple[int, int] = PHONE, **settings: Any) -> Window:
         self.everybody[who] = Window(self.browser, size, **settings)
@@ -85,10 +86,13 @@ def test_a_study_lives_from_the_first_sign_in_to_the_last_payment(alive: tuple[L
     prepare(analyst)
     invite(lived, analyst)
     take_part(lived, analyst)
+    be_curious(lived, analyst)
     pocket = lived.window("analyst's phone")
     assert life.NAME in life.sign_in(pocket, lived.url, "analyst")
     results = end(lived, pocket)
+    be_curious(lived, analyst)
     amounts = see_payments(lived)
+    on_another_phone(lived, "anna", amounts["anna"])
     check_on_a_computer(lived, "anna")
     pay(lived, pocket, amounts)
     leave(lived, analyst)
@@ -161,6 +165,7 @@ def on_her_phone(lived: Life) -> None:
         assert said in anna.press("Go on")
     page = life.say(anna, TYPED["anna"])
     assert "Your receipt code" in page
+    lived.code = anna.view.inner_text(".big")
     assert TYPED["anna"] not in page  # whoever looks over her shoulder
 
 
@@ -241,6 +246,26 @@ def end(lived: Life, analyst: Window) -> str:
     assert json.loads(release.read_text())["rehearsal"] is False
     stranger.follow("Full report")
     return "".join(stranger.seen)
+
+
+def be_curious(lived: Life, analyst: Window) -> None:
+    """The analyst has all links, and opens one. It does not say whether its owner has answered, and what is her own."""
+    back, page = analyst.view.url, analyst.open(lived.links["anna"])
+    for words in ("Your answer counts.", "Your payment"):
+        assert words not in page, words
+    assert analyst.view.request.get(f"{lived.links['anna']}/receipt.json").status == 404
+    analyst.open(back)
+
+
+def on_another_phone(lived: Life, who: str, amount: life.Paid) -> None:
+    """By her link and her receipt code, and not by the link and a wrong code."""
+    phone = lived.window("another phone")
+    phone.open(lived.links[who])
+    for code, heading in (("AAAA-AAAA", "This study has closed"), (lived.code, "Your payment")):
+        phone.type(code=code)
+        phone.press("Show my answer")
+        assert phone.view.inner_text("h1") == heading
+    assert life.paid(phone, lived.links[who]) == amount
 
 
 def see_payments(lived: Life) -> dict[str, life.Paid]:
