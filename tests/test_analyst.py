@@ -651,6 +651,26 @@ def test_while_a_study_is_open_one_more_answer_changes_no_page(here: Served, ana
     assert "10 or more" in pages[9][0]
 
 
+def test_freezing_warns_of_a_study_that_may_ask_the_same_people(here: Served, analyst: TestClient) -> None:
+    """One of the same name, or that declares the same; not a rehearsal, which asks nobody, nor another draft."""
+    mine = STUDY.replace("Designed", "Asked twice?").replace("signal = 0.6", "signal = 0.55")
+    other = mine.replace("signal = 0.55", "signal = 0.45")
+    survey_id = draft(here.service, mine)
+    draft(here.service, mine)
+    asked(here.service, mine, rehearsal=True)
+    asked(here.service, other.replace("Asked twice?", "Unlike it"))
+    warning = "was frozen here before"
+    assert warning not in shown(analyst, f"/studies/{survey_id}/freeze")
+    named = asked(here.service, other)
+    assert f"/studies/{named.survey_id}" in shown(analyst, f"/studies/{survey_id}/freeze")
+    same = asked(here.service, mine.replace("Asked twice?", "Once more"))
+    page = shown(analyst, f"/studies/{survey_id}/freeze")
+    assert warning in page
+    assert "Once more" in page
+    assert same.survey_id in page
+    assert "Unlike it" not in page
+
+
 def test_a_study_for_very_few_is_not_frozen(here: Served, analyst: TestClient) -> None:
     survey_id = draft(here.service, players=9)
     refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import secrets
 
+from sqlalchemy.orm import Session
+
 from truthful.errors import Refused
 from truthful.service.places import Places
 from truthful.store import surveys
 from truthful.store.database import Database
-from truthful.store.tables import State
+from truthful.store.tables import State, Survey
+from truthful.study import Study
 
 NOT_PLANNED = "The study has no plan yet. Plan it first; then it can be frozen."
 NOT_INVITING = (
@@ -46,3 +49,21 @@ def freeze(database: Database, places: Places, survey_id: str, who: str, *, rehe
         surveys.step(
             session, survey_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name
         )
+
+
+def akin(session: Session, survey_id: str, study: Study) -> list[Survey]:
+    """Studies of people that were frozen here before, have the same name or declare the same, and perhaps ask the same.
+
+    For whoever is in two of them ε adds up, and no ledger counts it: each study has its own.
+    """
+    return [
+        other
+        for other in surveys.everything(session)
+        if other.id != survey_id and other.state != State.DRAFT and not other.rehearsal
+        if _like(Study.parse(other.declaration or ""), study)
+    ]
+
+
+def _like(one: Study, other: Study) -> bool:
+    same_name = one.name.split() == other.name.split()
+    return same_name or {**one.declaration(), "name": ""} == {**other.declaration(), "name": ""}

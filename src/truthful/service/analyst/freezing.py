@@ -11,7 +11,7 @@ from truthful.promises import promises
 from truthful.service.analyst.shared import Sent, draft, text
 from truthful.service.bill import most_paid, pay_range
 from truthful.service.computing import kept
-from truthful.service.freezing import NOT_PLANNED, freeze
+from truthful.service.freezing import NOT_PLANNED, akin, freeze
 from truthful.service.signing import Analyst
 from truthful.service.web import Running, go, page
 
@@ -24,6 +24,8 @@ def freeze_page(request: Request, service: Running, account: Analyst, survey_id:
     if survey.plan is None:
         raise Refused(NOT_PLANNED)
     plan = kept(survey.plan)
+    with service.database.reading() as session:
+        before = akin(session, survey_id, plan.study)
     return page(
         request,
         "analyst/freeze.html",
@@ -32,6 +34,7 @@ def freeze_page(request: Request, service: Running, account: Analyst, survey_id:
         plan=plan,
         promises=promises(plan, plan.players),
         pay=pay_range(plan),
+        before=before,
         most=most_paid(plan, plan.players),
     )
 
