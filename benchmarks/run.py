@@ -2,8 +2,8 @@
 
     make bench
 
-Takes about half an hour and 15 GB of disk. `python benchmarks/run.py settle startup` runs some of them and prints;
-`--largest 10000000` makes the page with no file longer than that.
+Takes about half an hour and 15 GB of disk. `python benchmarks/run.py settle startup` renews these parts of the page
+alone; `--largest 10000000` makes no file longer than that.
 """
 
 from __future__ import annotations
@@ -60,19 +60,27 @@ def peers() -> str:
 
 
 def main(chosen: list[str], largest: int) -> None:
-    parts = []
+    """Renew the parts of the page that are asked for, each as soon as it is measured."""
     for name in chosen or PARTS:
-        rows = found(name, largest)
-        parts.append(f"\n## {PARTS[name]}\n\n{TABLE}{''.join(map(line, rows))}")
-        print(parts[-1], flush=True)
-    if not chosen:
-        PAGE.write_text(HEAD.format(machine=machine()) + "".join(parts) + peers())
+        renew(PARTS[name], TABLE + "".join(line(row) for row in found(name, largest)))
+    if not chosen and (others := peers()):
+        renew(*others.removeprefix("\n## ").split("\n\n", 1))
+
+
+def renew(title: str, text: str) -> None:
+    """Write this under its title, in the place of what stood there; the head always says which machine it was."""
+    print(f"\n## {title}\n\n{text}", flush=True)
+    parts = dict(part.split("\n\n", 1) for part in PAGE.read_text().split("\n## ")[1:])
+    parts[title] = text
+    ordered = dict.fromkeys([*(name for name in PARTS.values() if name in parts), *parts])
+    body = "".join(f"\n## {name}\n\n{parts[name].rstrip()}\n" for name in ordered)
+    PAGE.write_text(HEAD.format(machine=machine()) + body)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="How fast it is, next to others.")
     parser.add_argument(
-        "parts", nargs="*", choices=[*PARTS, []], help="some of them; default: all, into the page"
+        "parts", nargs="*", choices=[*PARTS, []], help="parts of the page to renew; default: all"
     )
     parser.add_argument("--largest", type=int, default=50_000_000, help="players in the longest file")
     asked = parser.parse_args()
