@@ -35,7 +35,7 @@ def in_currency(coins: int, digits: int) -> Decimal:
 
 def pays(coins: int, millionths: int, digits: int) -> bool:
     """Whether these coins may be paid for an exact amount: itself, the coin above or the coin below."""
-    coin = 10 ** (EXACT - digits)
+    coin: int = 10 ** (EXACT - digits)
     return abs(coins * coin - millionths) < coin
 
 
