@@ -119,7 +119,8 @@ def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
     """These people consent and answer."""
     with service.database.writing() as session:
         for player in players:
-            code = answers.consent(session, study.links[player])
+            link = study.links[player]
+            code = answers.consent(session, link, roster.player_of(session, link).code or "")
             answers.submit(session, study.links[player], study.answers[player], code)
 
 
