@@ -546,7 +546,7 @@ def test_ids_are_kept_as_they_are_written(here: Served, analyst: TestClient, ope
         (HEAD + "-a,1,north\n", "takes for a formula"),
         (HEAD + "@a,1,north\n", "takes for a formula"),
         (HEAD + "x" * 201 + ",1,north\n", "has 201 characters"),
-        (HEAD + "a,1,north\nb,1,north\nc,1,north\nd,1,north\ne,1,north\nf,1,north\n", "the plan is for 5"),
+        (HEAD + "".join(f"{player},1,north\n" for player in range(10)), "the plan is for 10"),
         (HEAD + "a,1\n", "has 2 fields"),
         (HEAD + 'a,1,"north\n', "quote"),
         (HEAD, "no reports"),

@@ -62,9 +62,10 @@ def require_recovered(directory: Path) -> None:
     service = Service(settings, database, Settler(database, settings.places))
     with database.reading() as session:
         (survey,) = surveys.everything(session)
+        release = survey.release or ""
     plan = settings.places.plan(survey.id)
     features, answers = invented(plan, PLAYERS)
-    cast = {player: Person("", {answer}) for player, answer in answers.items()}
-    seen = {text for text in ((directory / "seen").read_text(), survey.release or "") if text}
+    cast = {player: Person("", possible={answer}) for player, answer in answers.items()}
+    seen = {text for text in ((directory / "seen").read_text(), release) if text}
     require_whole(service, Asked(survey.id, plan, {}, features, answers), cast, seen)
     database.close()

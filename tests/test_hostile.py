@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from clocks import stop_clock
 from databases import KINDS, database_url
-from serving import PASSWORD, URL, Asked, Served, answer_all, asked, close, draft, served
+from serving import PASSWORD, URL, Asked, Served, answer_all, asked, close, code_of, draft, served
 from starlette.testclient import TestClient
 
 from truthful.service.once import settle_survey
@@ -107,8 +107,12 @@ def test_guesses_are_limited_and_a_link_still_works(here: Served, paid: Asked) -
     assert client.get(f"/a/{paid.links['p-01']}").status_code == 200
 
 
-def test_a_link_shows_its_owners_payment_and_no_other(here: Served, paid: Asked) -> None:
+def test_a_link_and_its_code_show_the_owners_payment_and_no_other(here: Served, paid: Asked) -> None:
     client = stranger(here)
+    for player in ("p-01", "p-02"):
+        link = paid.links[player]
+        assert client.get(f"/a/{link}/receipt.json").status_code == 404
+        client.post(f"/a/{link}/code", data={"code": code_of(here.service, link)})
     receipts = {
         player: client.get(f"/a/{paid.links[player]}/receipt.json").json() for player in ("p-01", "p-02")
     }

@@ -96,6 +96,7 @@ def test_a_settlement_whose_files_are_there_is_stored_without_another_draw(here:
 def test_other_answers_than_those_it_was_closed_with_are_refused(here: Served) -> None:
     """A database that was restored from a backup has lost, or still has, answers that others have not."""
     service = here.service
+    service.settler.stop()  # it would close the study again before anybody could answer
     study = asked(service)
     answer_all(service, study)
     close(service, study.survey_id)

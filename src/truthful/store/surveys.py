@@ -56,8 +56,8 @@ def find(session: Session, survey_id: str) -> Survey:
 
 
 def everything(session: Session) -> list[Survey]:
-    """All studies, the newest first, without what takes room: files of a study are read with that study."""
-    light = [defer(column, raiseload=True) for column in (Survey.plan, Survey.release, Survey.report)]
+    """All studies, the newest first. Their files take room, and are read when one asks for them in the session."""
+    light = [defer(column) for column in (Survey.plan, Survey.release, Survey.report)]
     return list(session.scalars(select(Survey).options(*light).order_by(Survey.created.desc(), Survey.id)))
 
 
