@@ -19,7 +19,10 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"colour": 1}, "study: colour is not a known key. Here go name, currency, intercept, invitation, response"),
+        (
+            {"colour": 1},
+            "study: colour is not a known key. Here go name, currency, intercept, invitation, response",
+        ),
         ({"response__lo": 1}, "study: response.lo is not a known key. Here go name, low, high, question."),
         (
             {"features": [AGE, {**AGE, "hi": 1}]},
