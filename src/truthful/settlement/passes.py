@@ -87,6 +87,7 @@ def pay(
         paid += more
         rows_done(paid.players, statistics.players)
     reports.read_whole(statistics.treated.records)
+    pa.default_memory_pool().release_unused()
     return paid
 
 
@@ -105,5 +106,5 @@ def _gather(
         intake.account.extend(part.account)
         rows_done(intake.account.all_records, reports.rows)
     reports.read_whole(intake.account.all_records)
-    pa.default_memory_pool().release_unused()  # what was read is not kept while charts are drawn
+    pa.default_memory_pool().release_unused()  # what was read is not kept
     return lambda: Statistics(halves, task.key, task.on_bad, task.repeats, intake.finish())

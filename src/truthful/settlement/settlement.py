@@ -36,6 +36,8 @@ from truthful.settlement.once import open_account, open_target, pending_draw, re
 from truthful.settlement.passes import RowsDone, Statistics, gather, pay
 from truthful.settlement.tasks import Paid
 
+#: From so many players on, charts wait for payments: the half second is nothing then, and memory is.
+MANY = 20_000_000
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
 
@@ -139,16 +141,18 @@ def settle(
                 memory if target is None else workers.books(target.unfinished, books) as written,
             ):
                 # Charts are drawn while payments are computed: they need the release alone.
-                page = None if target is None else beside.submit(report_or_notice, release, plan)
+                soon = target is not None and statistics.players < MANY
+                page = beside.submit(report_or_notice, release, plan) if soon else None
                 paid = pay(
                     source, plan.study, statistics, master, written, workers, _stage(progress, "payments")
                 )
         summary = _summary(draw, statistics, paid, time.perf_counter() - started)
-        if target is None or page is None:
+        if target is None:
             account.enter(draw, "memory")
             return Settlement(release, summary, memory=memory)
         release.save(target.unfinished / "release.json")
-        write_atomically(target.unfinished / "report.html", page.result())
+        report = report_or_notice(release, plan) if page is None else page.result()
+        write_atomically(target.unfinished / "report.html", report)
         write_atomically(target.unfinished / "settlement.json", pretty_json(summary))
         target.tidy()
         account.enter(draw, target.final.name)
