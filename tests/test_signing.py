@@ -13,6 +13,7 @@ from serving import PASSWORD, URL, Served, served
 from starlette.testclient import TestClient
 
 from truthful.store import accounts
+from truthful.store.log import events
 from truthful.store.tables import Role
 
 NAME = "the analyst"
@@ -130,6 +131,22 @@ def test_the_session_ends_with_the_browser_and_the_cookie_holds_no_name(here: Se
     session = next(cookie for cookie in cookies if cookie.startswith("truthful="))
     assert "max-age" not in session.lower()
     assert not any("analyst" in cookie for cookie in cookies)
+
+
+def test_refused_sign_ins_are_in_the_log_without_names_that_are_nobodys(here: Served) -> None:
+    here.signed_in(Role.ANALYST)
+    before = _logged(here)
+    sign_in(browser(here), "a wrong password")
+    sign_in(browser(here), "a wrong password", name="my password, in the wrong field")
+    assert _logged(here)[len(before) :] == [
+        ("service", f"refused a sign-in as {NAME}"),
+        ("service", "refused a sign-in"),
+    ]
+
+
+def _logged(here: Served) -> list[tuple[str, str]]:
+    with here.service.database.reading() as session:
+        return [(event.who, event.what) for event in reversed(events(session))]
 
 
 def test_wrong_passwords_make_strangers_wait_but_not_the_browser_that_signed_in_before(here: Served) -> None:

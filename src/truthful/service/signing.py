@@ -92,6 +92,9 @@ def sign_in(
     finally:
         _CHECKING.release()
     if account is None:
+        # Of any name, so that it takes as long for one that is nobody's.
+        with service.database.writing() as session:
+            access.refused(session, found)
         return page(request, "signing/sign_in.html", status=403, name=name[:200], wrong=True)
     limits.accounts.forgive(trying)
     return _enter(request, service, account)
