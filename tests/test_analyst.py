@@ -248,6 +248,17 @@ def test_changing_the_study_drops_its_plan_and_saying_the_same_does_not(
     assert survey(here, survey_id).declaration is not None
 
 
+def test_a_draft_is_thrown_away_and_a_frozen_study_is_not(here: Served, analyst: TestClient) -> None:
+    gone, kept = declared(analyst), asked(here.service).survey_id
+    assert f"/studies/{gone}/remove" in analyst.get(f"/studies/{gone}").text
+    assert analyst.post(f"/studies/{gone}/remove").headers["location"] == "/studies"
+    assert analyst.get(f"/studies/{gone}").status_code == 404
+    assert "removed a draft" in analyst.get("/log").text
+    assert f'href="/studies/{gone}"' not in analyst.get("/log").text
+    assert analyst.post(f"/studies/{kept}/remove").status_code == 409
+    assert here.state(kept) == State.OPEN
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_is_a_page(analyst: TestClient, step: str) -> None:
     survey_id = declared(analyst)
@@ -778,6 +789,7 @@ PATHS = [
         for path in ("/file", "/plan", "/rehearse", "/freeze", "/edit/question")
     ),
     *(("POST", f"/studies/ID{path}") for path in ("/roster", "/links", "/close", "/settle", "/publish")),
+    ("POST", "/studies/ID/remove"),
 ]
 
 

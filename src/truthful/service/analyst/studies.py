@@ -72,6 +72,14 @@ def one_study(
     )
 
 
+@router.post("/studies/{survey_id}/remove")
+def remove(service: Running, account: Analyst, survey_id: str) -> Response:
+    """Throw a draft away."""
+    with service.database.writing() as session:
+        surveys.remove(session, survey_id, account.name)
+    return go("/studies")
+
+
 def _study(survey: Survey) -> Study | None:
     return None if survey.declaration is None else Study.parse(survey.declaration)
 
