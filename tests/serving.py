@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argon2 import PasswordHasher
+from argon2.profiles import CHEAPEST
 from starlette.testclient import TestClient
 from studies import DESIGNED, people, planned
 
@@ -24,6 +26,11 @@ from truthful.study import Study
 
 URL = "http://testserver"
 PASSWORD = "correct horse battery staple"
+
+# Slow passwords are tested where they belong (test_store.py); here hundreds of people sign in.
+accounts._HASHER = PasswordHasher.from_parameters(CHEAPEST)
+accounts._NOBODYS = accounts._HASHER.hash("nobody has this one")
+
 INVITATION = """
 [invitation]
 asked_by = "Institute for Household Studies"

@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from argon2 import Type, extract_parameters
 from databases import KINDS, away, database_url
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
@@ -437,6 +439,18 @@ def test_a_sign_in_link_works_once_and_a_new_one_ends_the_old(database: Database
         accounts.set_password(session, new, password)
     with pytest.raises(Refused, match="used already"), database.writing() as session:
         accounts.set_password(session, new, password)
+
+
+def test_passwords_are_hashed_slowly() -> None:
+    """With 19 MB and two rounds of argon2id at least, as OWASP asks. Of a copy: other tests make the module quick."""
+    spec = find_spec(accounts.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(fresh := module_from_spec(spec))
+    for used in map(extract_parameters, (fresh.hash_password("correct horse"), fresh._NOBODYS)):
+        assert used.type == Type.ID
+        assert used.memory_cost >= 19_456
+        assert used.time_cost >= 2
 
 
 def test_signing_in_needs_the_right_name_and_password(database: Database) -> None:
