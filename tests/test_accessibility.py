@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
+from accessibility import violations_anywhere
 from browsers import opened
 from test_report import reported
 from test_report_simulation import simulated
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-PHONE, DESK = 390, 1300
-Scheme = Literal["light", "dark"]
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
 
@@ -25,29 +23,18 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def violations(browser: Browser, source: str, width: int, scheme: Scheme) -> list[str]:
-    """Every rule of axe-core that the page breaks, with the first element that does; and its width if too much."""
-    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.set_content(source)
-    found = Axe().run(page).response["violations"]
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    page.close()
-    broken = [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in found]
-    return [*broken, f"{wide} pixels wide"] if wide > width else broken
+def shown(browser: Browser, source: str) -> Page:
+    view = browser.new_page()
+    view.set_content(source)
+    return view
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
-def test_a_settlements_report_breaks_no_rule(browser: Browser, width: int, scheme: Scheme) -> None:
-    assert violations(browser, reported()[2], width, scheme) == []
+def test_a_settlements_report_breaks_no_rule(browser: Browser) -> None:
+    assert violations_anywhere(shown(browser, reported()[2])) == {}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
-def test_a_simulations_page_breaks_no_rule(browser: Browser, width: int, scheme: Scheme) -> None:
-    assert violations(browser, simulated()[1], width, scheme) == []
+def test_a_simulations_page_breaks_no_rule(browser: Browser) -> None:
+    assert violations_anywhere(shown(browser, simulated()[1])) == {}
 
 
 def test_faults_are_seen_and_in_the_scheme_that_has_them(browser: Browser) -> None:
@@ -55,11 +42,13 @@ def test_faults_are_seen_and_in_the_scheme_that_has_them(browser: Browser) -> No
     source = reported()[2]
     grey = source.replace("--ink: #e9eaeb", "--ink: #444a50")
     assert grey != source
-    assert violations(browser, grey, DESK, "light") == []
-    assert [found.partition(":")[0] for found in violations(browser, grey, DESK, "dark")] == [
-        "color-contrast"
-    ]
+    found = violations_anywhere(shown(browser, grey))
+    assert found.keys() == {"390 pixels, dark", "1300 pixels, dark"}
+    assert all([rule.partition(":")[0] for rule in rules] == ["color-contrast"] for rules in found.values())
     spoilt = source.replace('lang="en"', "").replace("<table>", '<table style="min-width: 500px">')
-    found = violations(browser, spoilt, PHONE, "light")
-    assert found[0].startswith("html-has-lang")
-    assert found[-1].endswith("pixels wide")
+    found = violations_anywhere(shown(browser, spoilt))
+    assert all(rules[0].startswith("html-has-lang") for rules in found.values())
+    assert [where for where, rules in found.items() if rules[-1].endswith("pixels wide")] == [
+        "390 pixels, light",
+        "390 pixels, dark",
+    ]

@@ -20,7 +20,8 @@ import httpx2
 import pytest
 from commands import Run
 from databases import database_url
-from serving import PASSWORD, answer_all, asked, close, served
+from lives import until
+from serving import PASSWORD, answer_all, asked, close, code_of, served
 
 from truthful.service.demo import PLAYERS, TO_ANSWER, make_demo
 from truthful.service.opening import Opening
@@ -139,6 +140,8 @@ def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path
         study = asked(before.service)
         answer_all(before.service, study)
         close(before.service, study.survey_id)
+        link = study.links["p-01"]
+        hers = {"code": code_of(before.service, link)}
     with serving(tmp_path) as first:
         with httpx2.Client() as client:
             assert client.get(f"{first.url}/sign-in").status_code == 200
@@ -147,11 +150,8 @@ def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path
             time.sleep(0.2)
         assert first.process.wait(timeout=60) in (0, 130)[:times]
     with serving(tmp_path) as second:
-        for _ in range(300):
-            with httpx2.Client() as client:
-                if client.get(f"{second.url}/a/{study.links['p-01']}/receipt.json").status_code == 200:
-                    break
-            time.sleep(0.1)
+        with httpx2.Client(base_url=second.url, cookies=hers) as client:
+            until(lambda: client.get(f"/a/{link}/receipt.json").status_code == 200)
         assert second.stop()[0] == 0
     ledger = json.loads((Places(tmp_path).study(study.survey_id) / "ledger.json").read_text())
     assert len(ledger["releases"]) == 1

@@ -90,8 +90,8 @@ def test_a_report_that_waits_for_the_payments_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, table = planned(saved_study(tmp_path), 500), people(saved_study(tmp_path)).reports
-    for name, many in (("soon", 501), ("later", 500)):
-        monkeypatch.setattr("truthful.settlement.settlement.MANY", many)
+    for name, beside in (("soon", range(501)), ("later", range(500))):
+        monkeypatch.setattr("truthful.settlement.settlement.CHARTS_BESIDE", beside)
         settle(plan, table, out=tmp_path / name, seed=1)
     soon, later = ((tmp_path / name / "report.html").read_bytes() for name in ("soon", "later"))
     assert soon == later

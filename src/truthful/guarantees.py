@@ -115,6 +115,7 @@ class Guarantees:
         }
 
 
+@lru_cache(maxsize=32)  # a settlement asks twice, before it draws and to publish
 def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, beta: float) -> Guarantees:
     """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport."""
     s = setting(study, mechanism, players, alpha, beta)

@@ -36,8 +36,9 @@ from truthful.settlement.once import open_account, open_target, pending_draw, re
 from truthful.settlement.passes import RowsDone, Statistics, gather, pay
 from truthful.settlement.tasks import Paid
 
-#: From so many players on, charts wait for payments: the half second is nothing then, and memory is.
-MANY = 20_000_000
+#: For so many players charts are drawn while payments are computed, as they need the release alone. For fewer there is
+#: nothing to gain, and whoever interrupts would wait for charts; for more the half second is nothing, and memory is.
+CHARTS_BESIDE = range(100_000, 20_000_000)
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
 
@@ -140,8 +141,7 @@ def settle(
                 ThreadPoolExecutor(1) as beside,
                 memory if target is None else workers.books(target.unfinished, books) as written,
             ):
-                # Charts are drawn while payments are computed: they need the release alone.
-                soon = target is not None and statistics.players < MANY
+                soon = target is not None and statistics.players in CHARTS_BESIDE
                 page = beside.submit(report_or_notice, release, plan) if soon else None
                 paid = pay(
                     source, plan.study, statistics, master, written, workers, _stage(progress, "payments")

@@ -1,0 +1,31 @@
+"""What axe-core finds wrong with a page in a browser: on a phone and on a desk, light and dark, and at 400 %."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PHONE, DESK, ZOOMED = 390, 1300, 320  # 320 is a desk of 1280 pixels at 400 %
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def violations(view: Page) -> list[str]:
+    """Every rule that the page breaks, with the first element that does; and its width if too much."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    found = [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in Axe().run(view).response["violations"]]
+    wide, width = view.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    return [*found, f"{wide} pixels wide"] if wide > width else found
+
+
+def violations_anywhere(view: Page) -> dict[str, list[str]]:
+    """The same on a phone and on a desk, light and dark; nothing where nothing is wrong."""
+    found = {}
+    for width, scheme in product((PHONE, DESK), SCHEMES):
+        view.emulate_media(color_scheme=scheme)
+        view.set_viewport_size({"width": width, "height": 900})
+        found[f"{width} pixels, {scheme}"] = violations(view)
+    return {where: rules for where, rules in found.items() if rules}
