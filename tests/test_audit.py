@@ -70,6 +70,7 @@ def test_our_product_withstands_every_attack(name: str) -> None:
     assert all(0.97 < finding.figures["share_of_sensitivity"] <= 1 for finding in found.findings[:2])
 
 
+@pytest.mark.slow
 def test_an_audit_is_repeated_by_its_seed(audited: Audit) -> None:
     assert audit(plan_of("known-design"), seed=1, samples=1_000) == audited
 
@@ -93,11 +94,13 @@ def test_impossible_audits_are_refused(option: str, value: float) -> None:
         audit(plan_of("known-design"), **{"seed": 1, option: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_plan_whose_payments_may_be_negative_can_be_audited() -> None:
     plan = planned(Study.parse(DESIGNED), 500, payments="expected", base_payment=0.1)
     assert audit(plan, seed=1, samples=1_000).passed
 
 
+@pytest.mark.slow
 def test_a_plan_for_two_can_be_audited() -> None:
     assert audit(planned(Study.parse(DESIGNED), 2), seed=1, samples=1_000).passed
 

@@ -107,7 +107,12 @@ def load(settled: tuple[Plan, Settlement], name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", pages.PAGES)
+LONG = ("docs/auditing.md", "docs/planning.md")
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in pages.PAGES]
+)
 def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
     for shown in pages.play(page, tmp_path):
         refused = shown.shown.startswith(("Refused: ", "Infeasible: "))

@@ -74,6 +74,7 @@ good_records = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(records=good_records, size=st.integers(1, 13))
 def test_every_source_and_every_size_of_batch_gives_the_same_bits(
     records: list[tuple[float, str, float]], size: int, tmp_path_factory: pytest.TempPathFactory
