@@ -2,7 +2,7 @@
 # make test   every check: format, lint, types, tests
 # make fast   the tests without the slow statistical proofs
 # make docs   the documentation as a site, in site/
-# make bench  how fast it is, next to others, in docs/benchmarks.md (half an hour)
+# make bench  how fast it is, next to others, in docs/benchmarks.md (an hour)
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -97,7 +97,7 @@ def rows(participants: int = PARTICIPANTS) -> list[Row]:
         at = f"{participants:,} participants, {NAMES[kind]}"
         shown += [
             Row(f"{at}: answers", statistics.median(rates["submit"]), "a second", note=about),
-            Row(f"{at}: answer ÷ bare insert, time", 1 / against, "×", 1 / 0.7),
+            Row(f"{at}: answer ÷ bare insert, time", 1 / against, "×"),
             Row(
                 f"{at}: whole visits",
                 participants / visit,

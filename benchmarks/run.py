@@ -2,7 +2,7 @@
 
     make bench
 
-Takes about half an hour and 15 GB of disk. `python benchmarks/run.py settle startup` renews these parts of the page
+Takes about an hour and 15 GB of disk. `python benchmarks/run.py settle startup` renews these parts of the page
 alone; `--largest 10000000` makes no file longer than that.
 """
 
