@@ -10,10 +10,9 @@ its time is a row of its own, the other rows have them.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from measure import Row, interleaved, ratio
@@ -24,7 +23,7 @@ from truthful.simulation import simulate
 from truthful.simulation.cast import cast
 from truthful.simulation.features import features_of
 from truthful.simulation.run import people, run_study
-from truthful.simulation.simulation import set_up
+from truthful.simulation.simulation import in_order, set_up
 from truthful.simulation.stage import Stage, settled
 from truthful.study import Study
 
@@ -55,11 +54,9 @@ def settlement(stage: Stage, rng: np.random.Generator) -> object:
 
 
 def in_turn(work: Callable[[Stage, np.random.Generator], object], stage: Stage) -> None:
-    """So many studies, as many at a time as there are processors."""
-    streams = np.random.SeedSequence(0).spawn(STUDIES)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for _ in pool.map(lambda stream: work(stage, np.random.default_rng(stream)), streams):
-            pass
+    """So many studies, as `simulate` runs them."""
+    for _ in in_order(partial(work, stage), PLAYERS, STUDIES, seed=0):
+        pass
 
 
 def measured(text: str) -> tuple[dict[str, list[float]], float]:

@@ -6,6 +6,8 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,8 +37,12 @@ from truthful.simulation.responses import best_responses
 from truthful.simulation.run import Run, run_study
 from truthful.simulation.stage import Stage
 
+T = TypeVar("T")
+
 #: Told as a simulation goes on: the stage, studies done, studies in all.
 Progress = Callable[[str, int, int | None], None]
+#: From so many players on, studies run beside each other; threads of smaller ones mostly wait for their turn in Python.
+THREADED = 20_000
 #: Of lies that cost nothing.
 NO_LIMIT = Found(math.inf, math.nan)
 
@@ -61,7 +67,7 @@ def simulate(
     draw, brought = features_of(plan.study, features)
     stage = set_up(plan, cast(agents, plan.players), draw, runs)
     done = []
-    for run in _studies(stage, runs, seed):
+    for run in in_order(partial(run_study, stage), plan.players, runs, seed):
         done.append(run)
         if progress is not None:
             progress("Simulating studies", len(done), runs)
@@ -99,12 +105,15 @@ def set_up(plan: Plan, roles: tuple[Role, ...], features: Features, runs: int) -
     )
 
 
-def _studies(stage: Stage, runs: int, seed: int) -> Iterator[Run]:
-    """The studies in their order, as many at a time as there are processors. Each has a random stream of its own."""
+def in_order(study: Callable[[np.random.Generator], T], players: int, runs: int, seed: int) -> Iterator[T]:
+    """What each of so many studies gives, in their order. Each has a random stream of its own."""
+    streams = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(runs))
+    if players < THREADED:
+        yield from map(study, streams)
+        return
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
     try:
-        streams = np.random.SeedSequence(seed).spawn(runs)
-        yield from pool.map(lambda stream: run_study(stage, np.random.default_rng(stream)), streams)
+        yield from pool.map(study, streams)
     finally:
         pool.shutdown(cancel_futures=True)
 
