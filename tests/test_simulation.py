@@ -164,8 +164,8 @@ def test_studies_do_not_depend_on_what_runs_beside_them(
 ) -> None:
     """Several at a time, as large ones run, give to the bit what one after the other gave."""
     monkeypatch.setattr(import_module("truthful.simulation.simulation"), "THREADED", 1)
-    threaded = simulate(honest.plan, runs=20, seed=1)
-    for beside, alone in zip(threaded.studies, honest.studies, strict=False):
+    threaded = simulate(honest.plan, runs=honest.runs, seed=1)
+    for beside, alone in zip(threaded.studies, honest.studies, strict=True):
         assert (beside.squared_error, beside.total) == (alone.squared_error, alone.total)
         np.testing.assert_array_equal(beside.cell_surplus, alone.cell_surplus)
 
