@@ -86,17 +86,6 @@ def test_the_number_of_threads_changes_no_byte(
     assert written[0] == written[1] == written[2]
 
 
-def test_a_report_that_waits_for_the_payments_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan, table = planned(saved_study(tmp_path), 500), people(saved_study(tmp_path)).reports
-    for name, beside in (("soon", range(501)), ("later", range(500))):
-        monkeypatch.setattr("truthful.settlement.settlement.CHARTS_BESIDE", beside)
-        settle(plan, table, out=tmp_path / name, seed=1)
-    soon, later = ((tmp_path / name / "report.html").read_bytes() for name in ("soon", "later"))
-    assert soon == later
-
-
 def test_the_size_of_pieces_changes_no_payment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = saved_study(tmp_path, DESIGNED)
     plan, table = planned(study, 3000), people(study, 3000).reports

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -36,9 +35,6 @@ from truthful.settlement.once import open_account, open_target, pending_draw, re
 from truthful.settlement.passes import RowsDone, Statistics, gather, pay
 from truthful.settlement.tasks import Paid
 
-#: For so many players charts are drawn while payments are computed, as they need the release alone. For fewer there is
-#: nothing to gain, and whoever interrupts would wait for charts; for more the half second is nothing, and memory is.
-CHARTS_BESIDE = range(100_000, 20_000_000)
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
 
@@ -137,12 +133,7 @@ def settle(
             release = publish(plan, estimates, statistics.counts, on_bad, rehearsal=seed is not None)
             master = paymaster(plan.mechanism, plan.study.beliefs, estimates, statistics.counts)
             memory = MemoryBooks()
-            with (
-                ThreadPoolExecutor(1) as beside,
-                memory if target is None else workers.books(target.unfinished, books) as written,
-            ):
-                soon = target is not None and statistics.players in CHARTS_BESIDE
-                page = beside.submit(report_or_notice, release, plan) if soon else None
+            with memory if target is None else workers.books(target.unfinished, books) as written:
                 paid = pay(
                     source, plan.study, statistics, master, written, workers, _stage(progress, "payments")
                 )
@@ -151,8 +142,7 @@ def settle(
             account.enter(draw, "memory")
             return Settlement(release, summary, memory=memory)
         release.save(target.unfinished / "release.json")
-        report = report_or_notice(release, plan) if page is None else page.result()
-        write_atomically(target.unfinished / "report.html", report)
+        write_atomically(target.unfinished / "report.html", report_or_notice(release, plan))
         write_atomically(target.unfinished / "settlement.json", pretty_json(summary))
         target.tidy()
         account.enter(draw, target.final.name)
