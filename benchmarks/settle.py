@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet
 from measure import Row, interleaved, peak_memory, ratio
 
-from truthful.beliefs.beliefs import MANY_PLAYERS
 from truthful.intake.pieces import Piece
 from truthful.intake.stream import open_reports
 from truthful.plan import Plan, design
@@ -171,8 +170,7 @@ def streaming(rows: int, features: int, repeats: int = 5) -> list[Row]:
 
 
 def growth(rows: tuple[int, ...], features: tuple[int, ...], repeats: int = 3) -> list[Row]:
-    """Powers of n and d by which time grows: with players, beyond a few that are paid by table as all others are."""
-    found = []
+    """How far time is from a constant and so much a player, and the power of d by which it grows."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
 
@@ -185,26 +183,19 @@ def growth(rows: tuple[int, ...], features: tuple[int, ...], repeats: int = 3) -
             times = interleaved(works, repeats)
             return [float(np.median(values)) for values in times.values()]
 
-        fewest = 2 * MANY_PLAYERS
-        start, *seconds = medians([(fewest, 10), *((n, 10) for n in rows)])
-        slope = np.polyfit(np.log(np.array(rows) - fewest), np.log(np.array(seconds) - start), 1)[0]
+        n, seconds = np.array(rows), np.array(medians([(n, 10) for n in rows]))
+        each, start = np.polyfit(n, seconds, 1, w=1 / seconds)
+        off = 100 * float(np.abs(seconds / (start + each * n) - 1).max())
         shown = ", ".join(f"{n:,}: {s:.2f} s" for n, s in zip(rows, seconds, strict=True))
-        range_of = f"from {rows[0]:,} to {rows[-1]:,}, d = 10, beyond the {start:.2f} s of {fewest:,}"
-        found.append(
-            Row(
-                f"growth with players, {range_of}",
-                float(slope),
-                "power",
-                1.05,
-                1.0,
-                shown,
-            )
-        )
-        seconds = medians([(1_000_000, d) for d in features])
-        slope = np.polyfit(np.log(features), np.log(seconds), 1)[0]
-        shown = ", ".join(f"d = {d}: {s:.2f} s" for d, s in zip(features, seconds, strict=True))
-        found.append(Row("growth with features, 1,000,000 players", float(slope), "power", note=shown))
-    return found
+        work = f"growth with players, from {rows[0]:,} to {rows[-1]:,}, d = 10: farthest off a straight line"
+        line = f"{start:.2f} s and {1e9 * each:.0f} ns a player; {shown}"
+        seconds_of_d = medians([(1_000_000, d) for d in features])
+        slope = np.polyfit(np.log(features), np.log(seconds_of_d), 1)[0]
+        shown = ", ".join(f"d = {d}: {s:.2f} s" for d, s in zip(features, seconds_of_d, strict=True))
+        return [
+            Row(work, off, "%", 5, 0, line),
+            Row("growth with features, 1,000,000 players", float(slope), "power", note=shown),
+        ]
 
 
 def memory(rows: tuple[int, ...], features: int) -> list[Row]:
@@ -227,11 +218,14 @@ def memory(rows: tuple[int, ...], features: int) -> list[Row]:
 def rows(largest: int = 50_000_000) -> list[Row]:
     """All of it; `largest` is the longest file."""
     sizes = tuple(n for n in (1_000_000, 10_000_000, 50_000_000) if n <= largest)
+    grown = tuple(
+        n for n in (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000) if n <= largest
+    )
     many = min(largest, 10_000_000)
     return [
         *in_memory(many, 10),
         *streaming(many, 10),
-        *growth(sizes, (2, 5, 10, 20, 50)),
+        *growth(grown, (2, 5, 10, 20, 50)),
         *memory(sizes, 10),
     ]
 
