@@ -1,0 +1,97 @@
+"""What an analyst types, and what she and a test see of her study."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import time
+from typing import Any
+
+from serving import STUDY, WHO, Served, draft
+from starlette.testclient import TestClient
+
+from truthful.service.freezing import freeze
+from truthful.store import surveys
+from truthful.store.tables import State, Survey
+
+QUESTION = {
+    "name": "Spending",
+    "currency": "USD",
+    "response": "spend",
+    "low": "0",
+    "high": "200",
+    "question": "How much?",
+}
+INVITED = {"asked_by": "An institute", "purpose": "To learn.", "contact": "mail@example.org"}
+PEOPLE = {
+    "f0_name": "price",
+    "f0_kind": "number",
+    "f0_low": "1",
+    "f0_high": "5",
+    "f1_name": "region",
+    "f1_kind": "levels",
+    "f1_levels": "north\r\nsouth\r\n\r\neast ",
+    "design": "uniform",
+}
+BELIEFS = {"signal": "0.6", "noise": "normal"}
+COSTS = {"costs": "pareto", "tail": "2", "scale": "0.05", "privacy": "quadratic"}
+STEPS = {"question": QUESTION, "invitation": INVITED, "people": PEOPLE, "beliefs": BELIEFS, "costs": COSTS}
+HEAD = "player,price,region\n"
+
+
+def survey(here: Served, survey_id: str) -> Survey:
+    with here.service.database.reading() as session:
+        return surveys.find(session, survey_id)
+
+
+def new(analyst: TestClient) -> str:
+    """A new draft."""
+    answer = analyst.post("/studies")
+    assert answer.status_code == 303
+    return str(answer.headers["location"].split("/")[2])
+
+
+def declared(analyst: TestClient, **changes: dict[str, str]) -> str:
+    """A draft that has been through the whole wizard."""
+    survey_id = new(analyst)
+    for step, fields in STEPS.items():
+        answer = analyst.post(f"/studies/{survey_id}/edit/{step}", data={**fields, **changes.get(step, {})})
+        assert answer.status_code == 303, answer.text
+    return survey_id
+
+
+def open_study(here: Served) -> str:
+    """An open study for up to ten people, of whom nobody is known yet."""
+    survey_id = draft(here.service, STUDY, 10)
+    freeze(here.service.database, here.service.places, survey_id, WHO, rehearsal=False)
+    return survey_id
+
+
+def shown(analyst: TestClient, path: str, status: int = 200) -> str:
+    """A page as it is, with its text unescaped."""
+    answer = analyst.get(path)
+    assert answer.status_code == status, answer.text
+    return html.unescape(answer.text)
+
+
+def send_roster(analyst: TestClient, survey_id: str, text: str | bytes) -> Any:
+    content = text if isinstance(text, bytes) else text.encode()
+    return analyst.post(f"/studies/{survey_id}/roster", files={"file": ("people.csv", content, "text/csv")})
+
+
+def counts(here: Served, survey_id: str) -> dict[str, int]:
+    with here.service.database.reading() as session:
+        return surveys.counts(session, survey_id)
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def wait_until_settled(here: Served, survey_id: str) -> None:
+    for _ in range(600):
+        if here.state(survey_id) != State.CLOSED:
+            return
+        time.sleep(0.1)
+    raise AssertionError(survey(here, survey_id).problem)

@@ -1,0 +1,337 @@
+"""A draft, as the analyst's browser sends and sees it: declared, planned, rehearsed, and every refusal."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from analysts import (
+    INVITED,
+    QUESTION,
+    STEPS,
+    declared,
+    new,
+    send_roster,
+    shown,
+    survey,
+)
+from databases import KINDS, database_url
+from serving import INVITATION, STUDY, Served, asked, draft, served
+from starlette.testclient import TestClient
+from studies import OBSERVED, UNIT_BALL, planned
+
+from truthful.store import surveys
+from truthful.store.tables import Role, State
+from truthful.study import Study
+
+NASTY = "<script>alert(1)</script>\"'&{{7*7}}{name}%s%d\\n"
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("service") / "service") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def analyst(here: Served) -> TestClient:
+    return here.signed_in(Role.ANALYST)
+
+
+# The wizard
+
+
+def test_what_is_typed_is_kept_although_it_is_wrong(here: Served, analyst: TestClient) -> None:
+    survey_id = new(analyst)
+    answer = analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, "low": "much", "name": ""})
+    assert answer.status_code == 400
+    assert 'value="much"' in answer.text
+    assert "Please give a number." in answer.text
+    assert "Please fill this in." in answer.text
+    assert "it must be a number" not in answer.text
+    assert 'value="much"' in analyst.get(f"/studies/{survey_id}/edit/question").text
+    assert survey(here, survey_id).declaration is None
+
+
+def test_the_study_s_own_complaint_stands_at_its_step(analyst: TestClient) -> None:
+    survey_id = new(analyst)
+    answer = analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, "low": "300"})
+    assert answer.status_code == 400
+    assert "response.low is 300, not below high" in answer.text
+
+
+def test_features_are_added_and_removed_without_a_script(here: Served, analyst: TestClient) -> None:
+    survey_id, data = new(analyst), {"design": "observed"}
+    place = f"/studies/{survey_id}/edit/people"
+    assert analyst.post(place, data={**data, "do": "add"}).headers["location"].endswith("#f0_name")
+    typed = {"f0_name": "age", "f0_kind": "number", "f0_low": "1", "f0_high": "2"}
+    analyst.post(place, data={**data, **typed, "do": "add"})
+    page = analyst.get(place).text
+    assert 'name="f1_name"' in page
+    assert 'value="age"' in page
+    more = {"f1_name": "region", "f1_kind": "levels", "f1_levels": "a\nb"}
+    analyst.post(place, data={**data, **typed, **more, "do": "remove-0"})
+    kept = survey(here, survey_id).draft["fields"]["features"]
+    assert [(row["name"], row["levels"]) for row in kept] == [("region", "a\nb")]
+
+
+def test_numbers_are_read_in_the_reader_s_language(here: Served) -> None:
+    german = here.signed_in(Role.ANALYST, "die Analystin")
+    german.cookies.set("language", "de")
+    survey_id = new(german)
+    answer = german.post(
+        f"/studies/{survey_id}/edit/question", data={**QUESTION, "low": "0,5", "high": "1.000"}
+    )
+    assert answer.status_code == 303
+    fields = survey(here, survey_id).draft["fields"]
+    assert (fields["low"], fields["high"]) == ("0.5", "1000")
+    assert 'value="0,5"' in german.get(f"/studies/{survey_id}/edit/question").text
+    german.cookies.set("language", "en")
+    assert 'value="0.5"' in german.get(f"/studies/{survey_id}/edit/question").text
+
+
+def test_changing_the_study_drops_its_plan_and_saying_the_same_does_not(
+    here: Served, analyst: TestClient
+) -> None:
+    survey_id = draft(here.service)
+    assert "dropped" in shown(analyst, f"/studies/{survey_id}/edit/beliefs")
+    same = analyst.post(f"/studies/{survey_id}/edit/beliefs", data={"signal": "0.60", "noise": "normal"})
+    assert same.status_code == 303
+    assert survey(here, survey_id).plan is not None
+    analyst.post(f"/studies/{survey_id}/edit/beliefs", data={"signal": "0.5", "noise": "normal"})
+    assert survey(here, survey_id).plan is None
+    assert survey(here, survey_id).declaration is not None
+
+
+def test_a_draft_is_thrown_away_and_a_frozen_study_is_not(here: Served, analyst: TestClient) -> None:
+    gone, kept = declared(analyst), asked(here.service).survey_id
+    assert f"/studies/{gone}/remove" in analyst.get(f"/studies/{gone}").text
+    assert analyst.post(f"/studies/{gone}/remove").headers["location"] == "/studies"
+    assert analyst.get(f"/studies/{gone}").status_code == 404
+    assert "removed a draft" in analyst.get("/log").text
+    assert f'href="/studies/{gone}"' not in analyst.get("/log").text
+    assert analyst.post(f"/studies/{kept}/remove").status_code == 409
+    assert here.state(kept) == State.OPEN
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_is_a_page(analyst: TestClient, step: str) -> None:
+    survey_id = declared(analyst)
+    assert "Save and go on" in shown(analyst, f"/studies/{survey_id}/edit/{step}")
+
+
+def test_a_step_that_does_not_exist_is_nothing(analyst: TestClient) -> None:
+    survey_id = new(analyst)
+    assert analyst.get(f"/studies/{survey_id}/edit/other").status_code == 404
+    assert analyst.post(f"/studies/{survey_id}/edit/other", data={}).status_code == 404
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_of_all_kinds_is_shown_as_text_and_declared_as_typed(kind: str, tmp_path: Path) -> None:
+    with database_url(kind, tmp_path) as url, served(tmp_path / "service", url) as running:
+        show_nasty(running, running.signed_in(Role.ANALYST))
+
+
+def show_nasty(here: Served, analyst: TestClient) -> None:
+    """Type it everywhere, and look at every page."""
+    features = {"f0_name": f"a{NASTY}", "f1_name": f"b{NASTY}", "f1_levels": f"x{NASTY}\ny"}
+    question = {"name": NASTY, "response": NASTY, "question": f"{NASTY}\r\nAnd more?"}
+    survey_id = declared(
+        analyst, question=question, invitation=dict.fromkeys(INVITED, NASTY), people=features
+    )
+    study = Study.parse(survey(here, survey_id).declaration or "")
+    assert study.name == NASTY
+    assert study.response.question == f"{NASTY}\nAnd more?"
+    assert study.features[1].levels == (f"x{NASTY}", "y")
+    with here.service.database.writing() as session:
+        surveys.drafted(session, survey_id).plan = json.dumps(planned(study, 40).record())
+    paths = ["", "/file", "/plan", "/rehearse", "/freeze", *(f"/edit/{step}" for step in STEPS)]
+    analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question, "low": NASTY})
+    pages = [analyst.get("/studies").text]
+    pages.append(
+        analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question, "low": NASTY}).text
+    )
+    analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question})
+    with here.service.database.writing() as session:
+        surveys.drafted(session, survey_id).plan = json.dumps(planned(study, 40).record())
+    pages += [analyst.get(f"/studies/{survey_id}{path}").text for path in paths]
+    typed = dict.fromkeys(("exaggerator", "seed", "players", "budget", "text", "name", "which"), NASTY)
+    pages += [
+        analyst.post(f"/studies/{survey_id}/{path}", data=typed).text for path in ("rehearse", "plan", "file")
+    ]
+    pages.append(analyst.get(f"/studies/{survey_id}/plan", params=typed).text)
+    assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "rehearsal"}).status_code == 303
+    pages.append(analyst.post(f"/studies/{survey_id}/close", data=typed).text)
+    pages += [analyst.get(f"/studies/{survey_id}").text, here.client.get(f"/s/{survey_id}").text]
+    pages.append(send_roster(analyst, survey_id, f"player\n{NASTY}").text)
+    for page in pages:
+        assert "<script>alert" not in page
+        assert "'&49" not in html.unescape(page)
+    assert all("{{7*7}}" in html.unescape(page) for page in pages[:3])
+
+
+# Files
+
+
+def upload(analyst: TestClient, text: str | bytes, path: str = "/studies/upload") -> Any:
+    content = text if isinstance(text, bytes) else text.encode()
+    return analyst.post(path, files={"file": ("study.toml", content, "application/toml")})
+
+
+def test_an_uploaded_study_is_kept_as_it_is(here: Served, analyst: TestClient) -> None:
+    answer = upload(analyst, STUDY)
+    survey_id = answer.headers["location"].rpartition("/")[2]
+    assert survey(here, survey_id).declaration == STUDY
+    assert survey(here, survey_id).name == "Designed"
+    assert 'value="Designed"' in analyst.get(f"/studies/{survey_id}/edit/question").text
+
+
+def test_an_uploaded_study_that_forms_cannot_hold_is_changed_as_text(
+    here: Served, analyst: TestClient
+) -> None:
+    text = UNIT_BALL.replace("[response]", f"{INVITATION}[response]", 1)
+    survey_id = upload(analyst, text).headers["location"].rpartition("/")[2]
+    assert analyst.get(f"/studies/{survey_id}/edit").headers["location"] == f"/studies/{survey_id}/file"
+    assert analyst.get(f"/studies/{survey_id}/edit/costs").headers["location"] == f"/studies/{survey_id}/file"
+    changed = text.replace("high = 2", "high = 3")
+    assert analyst.post(f"/studies/{survey_id}/file", data={"text": changed}).status_code == 303
+    assert survey(here, survey_id).declaration == changed
+    wrong = analyst.post(f"/studies/{survey_id}/file", data={"text": "name = 1"})
+    assert wrong.status_code == 400
+    assert "name = 1" in wrong.text
+    assert survey(here, survey_id).declaration == changed
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("name = ", "not valid TOML"),
+        (STUDY.replace("signal = 0.6", "signal = 6"), "must be below 1"),
+        (b"\xff\xfe", "not UTF-8"),
+        (STUDY.replace("Designed", "De\\u0000signed"), "NUL character"),
+        (STUDY.replace('"east"', ", ".join(f'"{i}"' for i in range(200))), "203 coefficients; a study here"),
+        ("#" * 200_001, "more than 200,000 characters"),
+        ("x = " + "[" * 30_000, "more than 50 deep"),
+        ("x = " + "9" * 100_000, "number of 100,000 characters"),
+        (
+            STUDY.replace(
+                'kind = "pareto"\ntail = 2.0\nscale = 0.05', 'kind = "empirical"\nfile = "/etc/passwd"'
+            ),
+            "file is",
+        ),
+    ],
+)
+def test_a_study_file_that_is_wrong_is_refused_with_its_complaints(
+    analyst: TestClient, content: str | bytes, words: str
+) -> None:
+    answer = upload(analyst, content)
+    assert answer.status_code == 400
+    assert words in html.unescape(answer.text)
+
+
+def test_an_upload_without_a_file_says_so(analyst: TestClient) -> None:
+    assert "No file was chosen" in analyst.post("/studies/upload", data={}).text
+
+
+# Plans
+
+
+def test_an_impossible_plan_says_why_and_what_would_help(analyst: TestClient) -> None:
+    survey_id = declared(analyst)
+    page = shown(analyst, f"/studies/{survey_id}/plan?players=200&budget=500")
+    assert "That is not possible" in page
+    tried = [part.partition('"')[0] for part in page.split('class="button second" href="')[1:]]
+    assert len(tried) >= 2
+    assert "This is possible" in shown(analyst, tried[0])
+    answer = analyst.post(f"/studies/{survey_id}/plan", data={"players": "200", "budget": "500"})
+    assert answer.status_code == 200
+    assert "That is not possible" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("players=100", "Fill in two of the four"),
+        ("players=many&budget=5", "Please give a number."),
+        ("players=2.5&budget=5", "Please give a number."),
+        ("players=1&budget=5", "players is 1"),
+        ("players=100&budget=1e300", "Please give a number."),
+        ("players=100&epsilon=1e9", "epsilon is 1e+09"),
+        ("", "Fill in two of the four"),
+    ],
+)
+def test_wishes_that_make_no_plan_are_told(analyst: TestClient, query: str, words: str) -> None:
+    survey_id = declared(analyst)
+    assert words in shown(analyst, f"/studies/{survey_id}/plan?{query}")
+
+
+def test_a_kept_plan_is_shown_again_with_what_was_asked(analyst: TestClient) -> None:
+    survey_id = declared(analyst)
+    analyst.post(f"/studies/{survey_id}/plan", data={"players": "4000", "epsilon": "1", "lie": "0.3"})
+    page = shown(analyst, f"/studies/{survey_id}/plan")
+    assert 'value="4000"' in page
+    assert "This is possible" in page
+    chart = analyst.get(f"/studies/{survey_id}/frontier.svg")
+    assert chart.headers["content-type"] == "image/svg+xml"
+    assert chart.headers["content-security-policy"].startswith(
+        "default-src 'none'; style-src 'unsafe-inline'"
+    )
+    assert "script" not in chart.headers["content-security-policy"]
+
+
+def test_a_plan_needs_a_whole_study(analyst: TestClient) -> None:
+    survey_id = new(analyst)
+    assert analyst.get(f"/studies/{survey_id}/plan").status_code == 409
+    assert analyst.get(f"/studies/{survey_id}/rehearse").status_code == 409
+    assert analyst.get(f"/studies/{survey_id}/freeze").status_code == 409
+    assert analyst.get(f"/studies/{survey_id}/frontier.svg").status_code == 404
+
+
+# Rehearsals
+
+
+@pytest.mark.parametrize("text", [STUDY, OBSERVED])
+def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: TestClient, text: str) -> None:
+    survey_id = draft(here.service, text, 300)
+    page = shown(analyst, f"/studies/{survey_id}/rehearse")
+    assert ("spread evenly" in page) == (text is OBSERVED)
+    answer = analyst.post(f"/studies/{survey_id}/rehearse", data={"exaggerator": "10", "opt-out": "5.5"})
+    assert answer.status_code == 303
+    report = analyst.get(answer.headers["location"])
+    assert "SIMULATION" in report.text
+    assert "exaggerator=0.1" in report.text
+    assert "opt-out=0.055" in report.text
+    assert "default-src 'none'; style-src 'unsafe-inline'" in report.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"exaggerator": "60", "coordinated": "60"}, "more than 100"),
+        ({"exaggerator": "-1"}, "from 0 to 100"),
+        ({"exaggerator": "many"}, "from 0 to 100"),
+        ({"seed": "x"}, "whole number"),
+        ({"seed": "9" * 30}, "whole number"),
+    ],
+)
+def test_a_mix_that_makes_no_sense_is_told(
+    here: Served, analyst: TestClient, data: dict[str, str], words: str
+) -> None:
+    survey_id = draft(here.service)
+    answer = analyst.post(f"/studies/{survey_id}/rehearse", data=data)
+    assert answer.status_code == 400
+    assert words in answer.text
+
+
+def test_a_plan_too_large_to_be_simulated_says_how_else(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service, STUDY, 10_000_000)
+    assert "truthful simulate plan.json" in shown(analyst, f"/studies/{survey_id}/rehearse")
+    assert "truthful simulate plan.json" in analyst.post(f"/studies/{survey_id}/rehearse", data={}).text
+    large = draft(here.service, STUDY, 1_000_000)
+    answer = analyst.post(f"/studies/{large}/rehearse", data={"best-responder": "100"})
+    assert answer.status_code == 400
+    assert "Choose fewer who calculate" in answer.text

@@ -1,0 +1,307 @@
+"""A study that is frozen, filled, closed and settled from the analyst's pages, and every refusal."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from analysts import (
+    HEAD,
+    QUESTION,
+    counts,
+    open_study,
+    rows,
+    send_roster,
+    shown,
+    survey,
+    wait_until_settled,
+)
+from serving import INVITATION, STUDY, Served, answer, answer_all, asked, close, draft, served
+from starlette.testclient import TestClient
+
+from truthful.payments import payment_range
+from truthful.plan import Plan
+from truthful.service.bill import most_paid
+from truthful.store import answers, roster, surveys
+from truthful.store.log import events
+from truthful.store.tables import Role, State
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("service") / "service") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def analyst(here: Served) -> TestClient:
+    return here.signed_in(Role.ANALYST)
+
+
+# Freezing
+
+
+def test_freezing_needs_a_choice_and_an_invitation(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service)
+    assert analyst.post(f"/studies/{survey_id}/freeze", data={}).status_code == 409
+    bare = draft(here.service, STUDY.replace(INVITATION, ""))
+    assert "who asks" in shown(analyst, f"/studies/{bare}")
+    assert "who asks" in analyst.post(f"/studies/{bare}/freeze", data={"for": "people"}).text
+    assert here.state(bare) == here.state(survey_id) == State.DRAFT
+
+
+def test_a_frozen_study_cannot_be_changed_planned_or_frozen_again(here: Served, analyst: TestClient) -> None:
+    study = asked(here.service)
+    place = f"/studies/{study.survey_id}"
+    for path, data in (
+        ("/edit/question", QUESTION),
+        ("/file", {"text": STUDY.replace("Designed", "Other")}),
+        ("/plan", {"players": "100", "epsilon": "1"}),
+        ("/freeze", {"for": "people"}),
+    ):
+        assert analyst.post(place + path, data=data).status_code == 409, path
+    assert analyst.get(f"{place}/edit/question").status_code == 409
+    assert survey(here, study.survey_id).declaration == STUDY
+
+
+def test_a_rehearsal_says_so_on_its_pages(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service)
+    analyst.post(f"/studies/{survey_id}/freeze", data={"for": "rehearsal"})
+    assert survey(here, survey_id).rehearsal
+    assert "This is a rehearsal" in shown(analyst, f"/studies/{survey_id}")
+    assert "REHEARSAL" in shown(here.client, f"/s/{survey_id}")
+
+
+# Rosters
+
+
+@pytest.fixture
+def opened(here: Served) -> str:
+    return open_study(here)
+
+
+def test_ids_are_kept_as_they_are_written(here: Served, analyst: TestClient, opened: str) -> None:
+    text = HEAD + '007,1,north\n7,2,south\n"a, ""b""",3,east\nÄda 1,4.5,north\n'
+    assert send_roster(analyst, opened, b"\xef\xbb\xbf" + text.encode()).status_code == 303
+    links = rows(analyst.post(f"/studies/{opened}/links").text)[1:]
+    assert [player for player, _ in links] == sorted(["007", "7", 'a, "b"', "Äda 1"])
+    with here.service.database.reading() as session:
+        token = {row[0]: row[1] for row in links}["007"].rpartition("/")[2]
+        assert roster.player_of(session, token).features == {"price": 1.0, "region": "north"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEAD + "a,9,north\n", "outside its declared range [1, 5]"),
+        (HEAD + "a,1,west\n", "not one of its levels north, south, east"),
+        (HEAD + "a,one,north\n", "not a number"),
+        (HEAD + "a,,north\n", "is missing"),
+        (HEAD + "a,nan,north\n", "is missing"),
+        (HEAD + "a,inf,north\n", "not a finite number"),
+        (HEAD + ",1,north\n", "player id is missing"),
+        (HEAD + " ,1,north\n", "player id is missing"),
+        (HEAD + "a,1,north\na,2,north\n", "'a' appears again; the first record is in row 2"),
+        (HEAD + "a\0b,1,north\n", "cannot be seen"),
+        (HEAD + '"a\nb",1,north\n', "cannot be seen"),
+        (HEAD + "=1+1,1,north\n", "takes for a formula"),
+        (HEAD + "+49,1,north\n", "takes for a formula"),
+        (HEAD + "-a,1,north\n", "takes for a formula"),
+        (HEAD + "@a,1,north\n", "takes for a formula"),
+        (HEAD + "x" * 201 + ",1,north\n", "has 201 characters"),
+        (HEAD + "".join(f"{player},1,north\n" for player in range(10)), "the plan is for 10"),
+        (HEAD + "a,1\n", "has 2 fields"),
+        (HEAD + 'a,1,"north\n', "quote"),
+        (HEAD, "no reports"),
+        ("", "empty"),
+        ("player,price\na,1\n", "no column 'region'"),
+        ("player;price;region\na;1;north\n", "save the file with commas"),
+        ("player,price,region,spend\na,1,north,5\n", "columns that the study does not have: 'spend'"),
+        (HEAD.encode() + b"\xff\xfe,1,north\n", "not UTF-8"),
+    ],
+)
+def test_a_bad_roster_is_refused_whole(
+    here: Served, analyst: TestClient, opened: str, text: str | bytes, words: str
+) -> None:
+    good = HEAD + "good,1,north\n"
+    whole = text.replace(HEAD, good) if isinstance(text, str) and text != HEAD else text
+    answer = send_roster(analyst, opened, whole)
+    assert answer.status_code == 400
+    told = html.unescape(answer.text)
+    assert words in told
+    assert "on_bad" not in told
+    assert counts(here, opened)["roster"] == 0
+
+
+def test_only_the_first_faults_of_many_are_listed(analyst: TestClient, opened: str) -> None:
+    answer = send_roster(analyst, opened, HEAD + "".join(f"p{i},9,north\n" for i in range(100)))
+    assert "100 rows are not right" in answer.text
+    assert answer.text.count("<li>Row ") == 20
+
+
+def test_somebody_who_is_known_is_not_changed_unless_her_features_were_wrong(
+    here: Served, analyst: TestClient
+) -> None:
+    study = asked(here.service, players=4)
+    player, link = next(iter(study.links.items()))
+    row = HEAD + f"{player},2,east\n"
+    refused = send_roster(analyst, study.survey_id, row)
+    assert refused.status_code == 400
+    assert "on the roster already" in refused.text
+    with here.service.database.writing() as session:
+        answers.dispute(session, link, True)
+    page = shown(analyst, f"/studies/{study.survey_id}")
+    assert "One person says that her facts are wrong" in page
+    assert player not in page
+    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == f"player\n{player}\n"
+    assert send_roster(analyst, study.survey_id, row).status_code == 303
+    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == "player\n"
+    with here.service.database.reading() as session:
+        assert roster.player_of(session, link).features == {"price": 2.0, "region": "east"}
+
+
+def test_links_are_made_once_and_replaced_only_when_asked_for(
+    here: Served, analyst: TestClient, opened: str
+) -> None:
+    send_roster(analyst, opened, HEAD + "a,1,north\nb,1,north\n")
+    first = dict(rows(analyst.post(f"/studies/{opened}/links").text)[1:])
+    assert set(first) == {"a", "b"}
+    assert analyst.post(f"/studies/{opened}/links").status_code == 409
+    send_roster(analyst, opened, HEAD + "c,1,north\n")
+    assert set(dict(rows(analyst.post(f"/studies/{opened}/links").text)[1:])) == {"c"}
+    again = dict(rows(analyst.post(f"/studies/{opened}/links", data={"which": "all"}).text)[1:])
+    assert set(again) == {"a", "b", "c"}
+    assert again["a"] != first["a"]
+    assert first["a"] not in analyst.get(f"/studies/{opened}").text
+
+
+def test_a_roster_without_a_file_says_so(analyst: TestClient, opened: str) -> None:
+    assert "No file was chosen" in analyst.post(f"/studies/{opened}/roster", data={}).text
+
+
+def test_a_roster_comes_only_to_an_open_study(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service)
+    assert send_roster(analyst, survey_id, HEAD + "a,1,north\n").status_code == 409
+    assert analyst.post(f"/studies/{survey_id}/links").status_code == 409
+
+
+# Closing, settling, publishing
+
+
+def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, analyst: TestClient) -> None:
+    """Coins are tossed up or down: the plan's cap, which is on exact amounts, can be exceeded by them."""
+    survey_id = draft(here.service)
+    with here.service.database.reading() as session:
+        plan = Plan.parse(surveys.find(session, survey_id).plan or "")
+    each, most = payment_range(plan.mechanism, plan.study.beliefs)[1], most_paid(plan, plan.players)
+    assert (plan.guarantees.budget.cap or 0.0) < most < plan.players * (Decimal(each) + Decimal("0.01"))
+    for path in ("freeze", "plan"):
+        assert f"${most:,}" in analyst.get(f"/studies/{survey_id}/{path}").text
+    assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"}).status_code == 303
+    assert f"at most ${most:,}" in here.client.get(f"/s/{survey_id}").text
+
+
+def test_while_a_study_is_open_one_more_answer_changes_no_page(here: Served, analyst: TestClient) -> None:
+    """Or whoever invites one person after the other would see of each whether she has answered."""
+    study = asked(here.service, players=20)
+    place, pages = f"/studies/{study.survey_id}", []
+    for player in study.links:
+        answer(here.service, study, [player])
+        pages.append((analyst.get(place).text, analyst.get(f"{place}/close").text))
+    assert len(set(pages[:9])) == len(set(pages[9:19])) == 1
+    assert len(set(pages)) == 3
+    assert "fewer than 10" in pages[0][0]
+    assert "10 or more" in pages[9][0]
+
+
+def test_freezing_warns_of_a_study_that_may_ask_the_same_people(here: Served, analyst: TestClient) -> None:
+    """One of the same name, or that declares the same; not a rehearsal, which asks nobody, nor another draft."""
+    mine = STUDY.replace("Designed", "Asked twice?").replace("signal = 0.6", "signal = 0.55")
+    other = mine.replace("signal = 0.55", "signal = 0.45")
+    survey_id = draft(here.service, mine)
+    draft(here.service, mine)
+    asked(here.service, mine, rehearsal=True)
+    asked(here.service, other.replace("Asked twice?", "Unlike it"))
+    warning = "was frozen here before"
+    assert warning not in shown(analyst, f"/studies/{survey_id}/freeze")
+    named = asked(here.service, other)
+    assert f"/studies/{named.survey_id}" in shown(analyst, f"/studies/{survey_id}/freeze")
+    same = asked(here.service, mine.replace("Asked twice?", "Once more"))
+    page = shown(analyst, f"/studies/{survey_id}/freeze")
+    assert warning in page
+    assert "Once more" in page
+    assert same.survey_id in page
+    assert "Unlike it" not in page
+
+
+def test_a_study_for_very_few_is_not_frozen(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service, players=9)
+    refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})
+    assert refused.status_code == 409
+    assert "fewer than 10 people" in refused.text
+    assert here.state(survey_id) == State.DRAFT
+
+
+def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: TestClient) -> None:
+    study = asked(here.service, players=10)
+    place = f"/studies/{study.survey_id}/close"
+    *most, last = study.links
+    for players in ([], most):
+        answer(here.service, study, players)
+        assert "Fewer than 10 people have answered" in shown(analyst, place)
+        refused = analyst.post(place, data={"name": "Designed"})
+        assert refused.status_code == 409
+        assert "Fewer than 10 people have answered" in refused.text
+        assert here.state(study.survey_id) == State.OPEN
+    answer(here.service, study, [last])
+    wrong = analyst.post(place, data={"name": "designed?"})
+    assert wrong.status_code == 400
+    assert "not the study's name" in html.unescape(wrong.text)
+    assert here.state(study.survey_id) == State.OPEN
+    assert analyst.post(place, data={"name": " Designed "}).status_code == 303
+    assert analyst.post(place, data={"name": "Designed"}).status_code == 409
+    wait_until_settled(here, study.survey_id)
+
+
+def test_a_study_that_waits_to_be_settled_shows_itself_again(tmp_path: Path) -> None:
+    with served(tmp_path / "service") as here:
+        here.service.settler.stop()
+        analyst, study = here.signed_in(Role.ANALYST), asked(here.service)
+        answer_all(here.service, study)
+        close(here.service, study.survey_id)
+        place = f"/studies/{study.survey_id}"
+        waiting = analyst.get(place)
+        assert "Waiting for its turn." in waiting.text
+        assert waiting.headers["refresh"] == "4"
+        assert analyst.post(f"{place}/publish").status_code == 409
+        assert analyst.get(f"{place}/release.json").status_code == 404
+        with here.service.database.writing() as session:
+            surveys.note_problem(session, study.survey_id, "The disk is <full>.")
+        assert "The disk is &lt;full&gt;." in analyst.get(place).text
+
+
+def test_settling_that_stopped_is_told_and_can_be_tried_again(
+    here: Served, analyst: TestClient, tmp_path: Path
+) -> None:
+    study = asked(here.service)
+    answer_all(here.service, study)
+    directory, place = here.service.places.study(study.survey_id), f"/studies/{study.survey_id}"
+    directory.rename(tmp_path / "elsewhere")
+    assert analyst.post(f"{place}/close", data={"name": "Designed"}).status_code == 303
+    for _ in range(600):
+        if survey(here, study.survey_id).problem is not None:
+            break
+        time.sleep(0.1)
+    page = shown(analyst, place)
+    assert "are not in" in page
+    assert "Try again" in page
+    (tmp_path / "elsewhere").rename(directory)
+    assert analyst.post(f"{place}/settle").status_code == 303
+    wait_until_settled(here, study.survey_id)
+    assert survey(here, study.survey_id).problem is None
+    with here.service.database.reading() as session:
+        assert "asked to settle again" in {event.what for event in events(session, study.survey_id)}
