@@ -6,40 +6,22 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands import Run
 from databases import KINDS, database_url
-from participant_pages import ASKING, pages, settled
-from serving import STUDY, URL, WHO, Asked, Served, asked, close, code_of, draft, served
+from participant_pages import ASKING, pages
+from participants import MOVES, OPENED, STRANGER, Her, everything, quiet
+from serving import STUDY, WHO, Asked, Served, asked, close, draft
 from sqlalchemy import select, update
-from starlette.testclient import TestClient
 from studies import planned
 
-from truthful.release import Receipt, Release, verify
 from truthful.service.freezing import freeze
 from truthful.service.once import settle_survey
 from truthful.store import answers, roster, surveys
-from truthful.store.tables import Answer, Due, Player, State, Survey, Table
+from truthful.store.tables import Answer, Player
 from truthful.study import Study
-
-GERMAN = "de"
-MOVES = ("consent", "dispute", "undispute", "review", "submit", "withdraw")
-#: What link scanners, previews and browsers open on their own.
-OPENED = ("", "?done=withdrawn", *(f"/{path}" for path in (*MOVES, "answer", "receipt.json", "release.json")))
-STRANGER = "no-such-link-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-
-
-@contextmanager
-def quiet(directory: Path, database: str | None = None) -> Iterator[Served]:
-    """A service in which nothing but what a test does happens: closed studies are not settled of themselves."""
-    with served(directory, database) as running:
-        running.service.settler.stop()
-        yield running
 
 
 @pytest.fixture
@@ -60,77 +42,9 @@ def study(here: Served) -> Asked:
     return asked(here.service, ASKING)
 
 
-class Her:
-    """One participant with her browser."""
-
-    def __init__(self, here: Served, study: Asked, player: str = "p-01") -> None:
-        self.here, self.study, self.player = here, study, player
-        self.link = f"/a/{study.links[player]}"
-        self.client = TestClient(here.client.app, base_url=URL, follow_redirects=False)
-        self.knows(code_of(here.service, study.links[player]))
-
-    def knows(self, code: str) -> None:
-        """Her browser has this code from now on."""
-        self.client.cookies.set("code", code, domain="testserver.local", path=self.link)
-
-    def sees(self, path: str = "", status: int = 200) -> str:
-        response = self.client.get(self.link + path)
-        assert response.status_code == status
-        return unescape(response.text)
-
-    def does(self, move: str, status: int = 303, answer: str | None = None, language: str = "en") -> str:
-        data = {} if answer is None else {"answer": answer}
-        response = self.client.post(f"{self.link}/{move}", data=data, headers={"Accept-Language": language})
-        assert response.status_code == status
-        if status == 303:
-            assert response.headers["location"].partition("?")[0] == self.link
-        return unescape(response.text)
-
-    def answers(self, value: float) -> None:
-        self.does("consent")
-        self.does("submit", answer=str(value))
-
-    def stored(self) -> float | None:
-        """Her answer in the database."""
-        with self.here.service.database.reading() as session:
-            found = session.get(Answer, (self.study.survey_id, self.player))
-            return None if found is None else found.value
-
-    @property
-    def code(self) -> str:
-        found = re.search(r"[A-Z2-7]{4}-[A-Z2-7]{4}", self.sees())
-        assert found
-        return found.group()
-
-
 @pytest.fixture
 def her(here: Served, study: Asked) -> Her:
     return Her(here, study)
-
-
-@pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Her]]:
-    """Many participants of one study, each taken once."""
-    with quiet(tmp_path_factory.mktemp("crowd") / "service") as running:
-        study = asked(running.service, ASKING)
-        yield (Her(running, study, player) for player in study.links)
-
-
-@pytest.fixture
-def another(crowd: Iterator[Her]) -> Her:
-    """Somebody of the crowd, who has consented."""
-    found = next(crowd)
-    found.does("consent")
-    return found
-
-
-def everything(here: Served) -> dict[str, list[Any]]:
-    """All that the database holds."""
-    with here.service.database.reading() as session:
-        return {
-            name: sorted(map(repr, session.execute(select(table)).all()))
-            for name, table in Table.metadata.tables.items()
-        }
 
 
 # Opening
@@ -444,219 +358,3 @@ def test_a_browser_without_cookies_is_told(her: Her) -> None:
     assert "HttpOnly" in cookie
     assert "did not keep the cookie" in her.here.client.get(response.headers["location"]).text
     assert "did not keep" not in her.sees("?done=consented")
-
-
-# The answer
-
-
-@pytest.mark.parametrize(
-    ("typed", "language", "value"),
-    [
-        ("62.5", "en", 62.5),
-        (" 62.5 ", "en", 62.5),
-        ("62,5", "de", 62.5),
-        ("62.5", "de", 62.5),
-        ("1,5", "de", 1.5),
-        ("0", "en", 0.0),
-        ("200", "en", 200.0),
-        ("2e1", "en", 20.0),
-        ("+7", "en", 7.0),
-        ("-0", "en", 0.0),
-        ("１２", "en", 12.0),
-        ("0.1", "en", 0.1),
-    ],
-)
-def test_a_number_is_understood_as_she_writes_it_and_kept_to_the_last_digit(
-    another: Her, typed: str, language: str, value: float
-) -> None:
-    review = another.does("review", 200, typed, language=language)
-    sent = re.search(r'name="answer" value="([^"]+)"', review)
-    assert sent
-    another.does("submit", answer=sent.group(1), language=language)
-    assert repr(another.stored()) == repr(value)
-
-
-@pytest.mark.parametrize(
-    ("typed", "language", "words"),
-    [
-        ("", "en", "There is no answer yet. Give one number from 0 to 200."),
-        ("   ", "de", "Es fehlt noch eine Antwort."),
-        ("201", "en", "201 is outside the range. Give one number from 0 to 200."),
-        ("-0.01", "en", "-0.01 is outside"),
-        ("1.234", "de", "1.234 liegt nicht im Bereich."),
-        ("1e400", "en", "“1e400” is not a number"),
-        ("nan", "en", "“nan” is not a number"),
-        ("inf", "en", "“inf” is not a number"),
-        ("much", "de", "„much“ ist keine Zahl"),
-        ("1 000 000 000", "en", "outside the range"),
-        ("0x10", "en", "is not a number"),
-        ("9" * 400, "en", "is not a number"),
-        ("<script>alert(1)</script>", "en", "“<script>alert(1)</script>” is not a number"),
-        ("5; DROP TABLE answers", "en", "is not a number"),
-    ],
-)
-def test_an_answer_that_is_none_is_refused_with_the_value_and_the_range(
-    another: Her, typed: str, language: str, words: str
-) -> None:
-    told = another.does("review", 400, typed, language=language)
-    assert words in told
-    assert 'role="alert"' in told
-    assert 'aria-describedby="range wrong"' in told
-    assert another.stored() is None
-
-
-def test_what_she_typed_comes_back_as_text(another: Her) -> None:
-    page = another.client.post(f"{another.link}/review", data={"answer": '"><script>alert(1)</script>'}).text
-    assert "<script>" not in page
-
-
-@pytest.mark.parametrize("sent", ["", "much", "nan", "-inf", "1e400", "201", "-1e-9", "62,5", "5" * 50])
-def test_an_answer_is_checked_again_when_it_is_sent(another: Her, sent: str) -> None:
-    another.does("submit", 400, sent, language=GERMAN)
-    assert another.stored() is None
-
-
-def test_a_review_shows_no_separator_that_could_be_taken_for_a_decimal_point(here: Served) -> None:
-    text = STUDY.replace("high = 200", "high = 5000")
-    her = Her(here, asked(here.service, text))
-    her.does("consent")
-    assert '<p class="big">1234</p>' in her.does("review", 200, "1.234", language=GERMAN)
-    assert '<p class="big">1,234</p>' in her.does("review", 200, "1,234", language=GERMAN)
-
-
-# Closing, settling, paying
-
-
-def test_after_closing_every_move_is_refused_and_nothing_changes(her: Her) -> None:
-    her.answers(5)
-    silent = Her(her.here, her.study, "p-02")
-    close(her.here.service, her.study.survey_id)
-    before = everything(her.here)
-    for somebody in (her, silent):
-        for move in MOVES:
-            told = somebody.does(move, 409, answer="6")
-            assert "The study has closed in the meantime" in told
-    assert everything(her.here) == before
-    assert "Your answer counts" in her.sees()
-    assert "enter your receipt code" in silent.sees()
-
-
-def test_nothing_is_shown_of_a_payment_before_the_study_is_settled(her: Her) -> None:
-    her.answers(5)
-    for path in ("/receipt.json", "/release.json"):
-        her.sees(path, 404)
-    close(her.here.service, her.study.survey_id)
-    for path in ("/receipt.json", "/release.json"):
-        her.sees(path, 404)
-
-
-@pytest.mark.parametrize("published", [False, True])
-def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
-    here: Served, published: bool
-) -> None:
-    study = settled(here.service, published=published)
-    with here.service.database.reading() as session:
-        due = {row.player: row for row in session.scalars(select(Due))}
-        kept = session.scalar(select(Survey.release).where(Survey.id == study.survey_id))
-    for player in ("p-01", "p-02", "p-40"):
-        her = Her(here, study, player)
-        told, row = her.sees(), due[player]
-        assert f"${row.coins / 100:.2f}" in told
-        assert f"${row.millionths / 1e6:.6f}" in told
-        assert "does not lead to the amount" not in told
-        receipt = Receipt.model_validate_json(her.sees("/receipt.json"))
-        release = her.client.get(f"{her.link}/release.json").text
-        assert release == kept
-        assert (receipt.player, receipt.report) == (player, study.answers[player])
-        assert receipt.features == study.features[player]
-        assert verify(Release.model_validate_json(release), receipt).verified
-        public = f"/s/{study.survey_id}/release.json"
-        assert f'data-release="{public if published else her.link + "/release.json"}"' in told
-        for move in MOVES:
-            her.does(move, 409, answer="6")
-
-
-def test_a_centre_of_expectations_is_told_where_there_is_one(here: Served) -> None:
-    words = "before anybody answered is taken off both"
-    assert words not in Her(here, settled(here.service)).sees()
-    centred = STUDY.replace("signal = 0.6", "signal = 0.6\n[beliefs.centre]\nintercept = 80")
-    her = Her(here, settled(here.service, centred))
-    assert words in her.sees()
-    assert "does not lead to the amount" not in her.sees()
-
-
-def test_the_command_that_the_page_shows_verifies_the_files_that_it_gives(
-    here: Served, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    her = Her(here, settled(here.service))
-    (command,) = re.findall(r"<code>truthful (verify [^<]+)</code>", her.sees())
-    monkeypatch.chdir(tmp_path)
-    for name in ("release.json", "receipt.json"):
-        response = her.client.get(f"{her.link}/{name}")
-        assert response.headers["content-disposition"] == f'attachment; filename="{name}"'
-        Path(name).write_bytes(response.content)
-    assert run(*command.split()).code == 0
-
-
-def test_a_payment_that_the_release_does_not_imply_is_told_to_be_wrong(here: Served) -> None:
-    her = Her(here, settled(here.service))
-    with here.service.database.writing() as session:
-        session.execute(update(Due).where(Due.player == "p-01").values(millionths=Due.millionths + 2))
-    assert "does not lead to the amount that is stored for you" in her.sees()
-
-
-def test_who_gave_no_answer_is_told_so_when_others_are_paid(here: Served, study: Asked) -> None:
-    with here.service.database.writing() as session:
-        for player, link in list(study.links.items())[1:]:
-            answers.submit(session, link, study.answers[player], answers.consent(session, link))
-        answers.consent(session, study.links["p-01"])
-    close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
-    silent = Her(here, study)
-    assert "You gave no answer" in silent.sees()
-    silent.sees("/receipt.json", 404)
-    silent.sees("/release.json", 404)
-
-
-def test_her_pages_hold_nothing_of_anybody_else(here: Served) -> None:
-    study = settled(here.service)
-    her = Her(here, study)
-    seen = "".join(her.sees(path) for path in ("", "/receipt.json", "/release.json"))
-    with here.service.database.reading() as session:
-        codes = set(session.scalars(select(Player.code).where(Player.player != "p-01")))
-        hashes = set(session.scalars(select(Player.link)))
-    others = {player for player in study.links if player != "p-01"}
-    values = {repr(study.answers[player]) for player in others}
-    links = {study.links[player] for player in others}
-    assert not [secret for secret in codes | hashes | others | values | links if secret and secret in seen]
-
-
-def test_private_pages_are_not_kept_and_send_no_referrer(her: Her) -> None:
-    headers = her.client.get(her.link).headers
-    assert headers["cache-control"] == "no-store"
-    assert headers["referrer-policy"] == "same-origin"
-    assert "noindex" in headers["x-robots-tag"]
-
-
-def test_the_log_says_nothing_of_participants(her: Her) -> None:
-    before = everything(her.here)["events"]
-    her.answers(5)
-    her.does("dispute")
-    assert everything(her.here)["events"] == before
-
-
-def test_a_state_that_is_no_more_open_is_never_an_answer(here: Served, study: Asked) -> None:
-    """Somebody who looks at the question while the study closes is told when she sends."""
-    her = Her(here, study)
-    her.does("consent")
-    her.does("review", 200, "5")
-    close(here.service, study.survey_id)
-    assert "closed in the meantime" in her.does("submit", 409, "5")
-    assert her.stored() is None
-    assert here.state(study.survey_id) == State.CLOSED
-
-
-def test_a_receipt_is_the_record_that_the_library_reads(here: Served) -> None:
-    her = Her(here, settled(here.service))
-    record = json.loads(her.sees("/receipt.json"))
-    assert list(record) == ["format", "player", "features", "report", "group", "payment"]
