@@ -182,6 +182,18 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
             her.does(move, 409, answer="6")
 
 
+def test_a_payment_is_shown_in_the_coins_it_was_paid_in(here: Served) -> None:
+    """Although the currency's coins are others by now."""
+    her = Her(here, settled(here.service))
+    with here.service.database.writing() as session:
+        row = session.get_one(Due, (her.study.survey_id, her.player))
+        row.coins, row.digits = row.millionths // 1000, 3
+        paid = f"${row.coins / 1000:.3f}"
+    told = her.sees()
+    assert f'<p class="big">{paid}</p>' in told
+    assert "does not lead to the amount" not in told
+
+
 def test_a_centre_of_expectations_is_told_where_there_is_one(here: Served) -> None:
     words = "before anybody answered is taken off both"
     assert words not in Her(here, settled(here.service)).sees()
