@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from truthful.auditor import Truthful
-from truthful.auditor.events import RISK, attack
+from truthful.auditor.black_box import RISK, attack
 from truthful.beliefs import Beliefs, UniformBall, UniformNoise
 from truthful.check import Floats
 from truthful.lattice import SeededBits
-from truthful.mechanism import Mechanism
+from truthful.one_release import OneRelease
 
 warnings.simplefilter("ignore")  # the peers' own
 
@@ -82,16 +82,11 @@ def opendp() -> Fit:
 def ours(seed: int) -> Fit:
     bits, product = SeededBits(seed), Truthful()
     beliefs = Beliefs(1, UniformBall(0.5), UniformNoise(0.5))
-    mechanism = Mechanism(EPSILON, base_payment=1.0, score_weight=0.1, design=np.eye(1) / 3)
+    mechanism = OneRelease(EPSILON, 1.0, 0.1, clip=0.5, estimator="known-design", design=np.eye(1) / 3)
 
     def fit(X: Floats, y: Floats) -> Floats:
-        half = len(X) // 2
-        halves = (
-            product.statistics(X[:half], y[:half], beliefs),
-            product.statistics(X[half:], y[half:], beliefs),
-        )
-        estimates = product.release(halves, mechanism, beliefs, product.answer(bits))
-        return np.array([estimates.public.theta[0], *(peer.theta[0] for peer in estimates.peers)])
+        sums = product.statistics(X, y, mechanism, beliefs)
+        return product.release(sums, mechanism, beliefs, product.answer(bits)).theta
 
     return fit
 

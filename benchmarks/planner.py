@@ -1,43 +1,41 @@
 """What a budget buys: the planner's guarantees next to the paper's mechanism, and the errors that simulation finds.
 
-    python benchmarks/planner.py [--write]
+    python benchmarks/planner.py [--write] [TABLE...]
 
-Prints three tables; with --write they go into docs/budgets.md, between its markers.
+Prints the tables, or those named; with --write they go into docs/budgets.md and docs/theory.md, between their markers.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import rosters
 
 from truthful.check import Floats
 from truthful.estimators import Estimator
+from truthful.geometry import geometry
 from truthful.guarantees import model
+from truthful.instruments import best_transform, instruments_on_grid, shortened
 from truthful.mechanism import Mechanism
-from truthful.moments import grid_features, grid_responses, group_moments
+from truthful.moments import GRID, grid_features, grid_responses, group_moments
+from truthful.noise import L2Laplace
+from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
+from truthful.planner.panel import Panel
 from truthful.planner.paper import paper_solution
-from truthful.planner.solve import Solution
+from truthful.planner.solve import Solution, solve
 from truthful.regression import fast_answer
 from truthful.study import Study
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "budgets.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 PLAYERS, BUDGET, LIE, EACH = 20_000, 5_000.0, 0.5, 0.25
-#: What a crude search on the first bounds reached: (payments, d) to the guaranteed mean squared error.
-REQUIRED = {
-    ("expected", 2): 7.5e-4,
-    ("expected", 5): 6.1e-3,
-    ("expected", 10): 5.0e-2,
-    ("never-negative", 2): 1.5e-3,
-    ("never-negative", 5): 1.45e-2,
-    ("never-negative", 10): 1.45e-1,
-}
 RUNS = 100
 BALL = """
 name = "Ball"
@@ -49,6 +47,8 @@ high = 2
 {features}
 [design]
 kind = "unit-ball"
+[privacy]
+protects = "{protects}"
 [beliefs]
 radius = 1.0
 noise_bound = 1.0
@@ -60,29 +60,55 @@ scale = 0.05
 """
 
 
-def ball(d: int) -> Study:
+def ball(d: int, protects: str = "answers") -> Study:
     """Features uniform on the unit ball, R = M = 1."""
-    return Study.parse(BALL.format(features="".join(f'[[features]]\nname = "x{j}"\n' for j in range(d))))
+    features = "".join(f'[[features]]\nname = "x{j}"\n' for j in range(d))
+    return Study.parse(BALL.format(features=features, protects=protects))
 
 
 def observed(d: int) -> Study:
-    """d − 1 numbers as they come and an intercept; least eigenvalue half of that of an even spread."""
+    """d − 1 numbers and an intercept, records protected; least eigenvalue half of that of an even spread."""
     numbers = "".join(f'[[features]]\nname = "x{j}"\nlow = 0\nhigh = 1\n' for j in range(d - 1))
     kind = f'kind = "observed"\nleast_eigenvalue = {1 / (6 * d)}'
-    return Study.parse(BALL.format(features=numbers).replace('kind = "unit-ball"', kind))
+    return Study.parse(BALL.format(features=numbers, protects="records").replace('kind = "unit-ball"', kind))
 
 
-def planned(study: Study, players: int, budget: float, payments: str) -> Plan | Infeasible:
+def drawn(study: Study, players: int) -> Floats:
+    """Features of so many people, drawn from the design: a plan from these is exact."""
+    return study.normalise(study.sample_features(np.random.default_rng(0), players), players)
+
+
+def planned(study: Study, players: int, budget: float, payments: str, **more: Any) -> Plan | Infeasible:
     """The best plan, or why there is none."""
     try:
-        return design(study, players=players, budget=budget, lie=LIE, payments=payments)
+        return design(study, players=players, budget=budget, lie=LIE, payments=payments, **more)
     except Infeasible as problem:
         return problem
 
 
+def surveyed(players: int, d: int, each: float) -> Plan | None:
+    """The best plan for people of a survey roster, at so much each; None if it is no better than the prior mean."""
+    study, X = rosters.survey(d), rosters.features(players, d)
+    goals = Goals(players=players, budget=each * players, panel=Panel(study, X))
+    if not solve(study, goals, players)[0].error < goals.prior_error(study):
+        return None
+    return design(study, roster=X, budget=each * players)
+
+
+def surveyed_with_halves(players: int, d: int, each: float) -> Plan | None:
+    """As version 0.1: random halves, records protected, the roster's own least eigenvalue vouched for."""
+    X = rosters.features(players, d)
+    least = float(np.linalg.eigvalsh(X.T @ X / players)[0])
+    study = rosters.survey(d, "records", f'kind = "observed"\nleast_eigenvalue = {least:.6f}')
+    goals = Goals(players=players, budget=each * players, peers="halves")
+    if not solve(study, goals, players)[0].error < goals.prior_error(study):
+        return None
+    return design(study, players=players, budget=each * players, peers="halves")
+
+
 def paper(study: Study, players: int, budget: float) -> Solution:
     """The paper's mechanism at its best parameters."""
-    found = paper_solution(study, Goals(players=players, budget=budget, lie=LIE), players)
+    found = paper_solution(study, Goals(players=players, budget=budget, lie=LIE, peers="halves"), players)
     assert found is not None
     return found
 
@@ -101,87 +127,154 @@ def paper_estimator(solution: Solution) -> tuple[Estimator, float]:
     return mechanism.public_estimator(study.beliefs), epsilon
 
 
-def simulated(study: Study, estimator: Estimator, epsilon: float, players: int, liars: int) -> str:
-    """The mean of ‖θ̂ − θ‖², ± its standard error, with θ at the edge and the liars who do most damage along it."""
-    rng, beliefs, d = np.random.default_rng(0), study.beliefs, study.dimension
-    theta = np.zeros(d)
-    theta[0] = -beliefs.radius
-    errors = [_error(study, estimator, epsilon, theta, rng, players, liars) for _ in range(RUNS)]
-    return f"{np.mean(errors):.3g} ± {np.std(errors) / math.sqrt(RUNS):.1g}"
+def of_papers(study: Study, estimator: Estimator, epsilon: float, players: int) -> str:
+    """The mean of ‖θ̂ − θ‖² of the paper's estimate, ± its standard error, with θ at the edge and truthful people."""
+    rng, beliefs = np.random.default_rng(0), study.beliefs
+    theta = _edge(study)
+
+    def error() -> float:
+        X = study.normalise(study.sample_features(rng, players))
+        y = X @ theta + beliefs.noise.sample(rng, players)
+        kx, ky = grid_features(X), grid_responses(y, beliefs.response_bound)
+        everybody, _ = group_moments(kx, ky, np.zeros(players, dtype=np.uint8))
+        answers = [
+            fast_answer(rng)(query, query.share * Fraction(epsilon)) for query in estimator.queries(everybody)
+        ]
+        return float(np.sum((estimator.estimate(answers, players, epsilon).theta - theta) ** 2))
+
+    return _mean([error() for _ in range(RUNS)])
 
 
-def _error(
-    study: Study,
-    estimator: Estimator,
-    epsilon: float,
-    theta: Floats,
-    rng: np.random.Generator,
-    players: int,
-    liars: int,
-) -> float:
-    beliefs = study.beliefs
-    X = study.normalise(study.sample_features(rng, players))
-    y = X @ theta + beliefs.noise.sample(rng, players)
-    worst = np.argsort(-np.abs(X[:, 0]))[:liars]
-    y[worst] = beliefs.response_bound * np.sign(X[worst, 0])
-    kx, ky = grid_features(X), grid_responses(y, beliefs.response_bound)
-    everybody, _ = group_moments(kx, ky, np.zeros(players, dtype=np.uint8))
-    answers = [
-        fast_answer(rng)(query, query.share * Fraction(epsilon)) for query in estimator.queries(everybody)
-    ]
-    theta_hat = estimator.estimate(answers, players, epsilon).theta
-    return float(np.sum((theta_hat - theta) ** 2))
+def of_plan(plan: Plan, liars: int, X: Floats) -> str:
+    """The same for one release of people with these features; liars do most damage along θ."""
+    study, mechanism, players = plan.study, plan.mechanism, plan.players
+    assert isinstance(mechanism, OneRelease)
+    rng, beliefs, theta = np.random.default_rng(0), study.beliefs, _edge(study)
+    noise = L2Laplace(study.dimension, mechanism.scale(beliefs))
+    u = theta / np.linalg.norm(theta)
+
+    kx = grid_features(X)
+    Z = instruments_on_grid(kx, mechanism.transform) / GRID
+    inverse = np.linalg.inv(Z.T @ (kx / GRID))
+    influence = inverse @ Z.T
+    worst = np.argsort(-np.abs(u @ influence))[:liars]
+
+    def error() -> float:
+        y = kx / GRID @ theta + beliefs.noise.sample(rng, players)
+        y[worst] = -beliefs.response_bound * np.sign(u @ influence[:, worst])
+        return float(np.sum((influence @ y + inverse @ noise.sample(rng, 1)[0] - theta) ** 2))
+
+    return _mean([error() for _ in range(RUNS)])
+
+
+def _edge(study: Study) -> Floats:
+    """Coefficients of the greatest length."""
+    theta = np.zeros(study.dimension)
+    theta[0] = -study.beliefs.radius
+    return theta
+
+
+def _mean(errors: list[float]) -> str:
+    return f"{np.mean(errors):.3g} ± {np.std(errors) / math.sqrt(len(errors)):.1g}"
+
+
+# Tables
+
+
+def surveys() -> Iterator[str]:
+    """People's own features, answers protected."""
+    yield "| players | d | 0.25 USD each | 1 USD each | 5 USD each | with halves, records protected, at 1 USD |"
+    yield "|---|---|---|---|---|---|"
+    for players in (500, 2_000, 6_000, 20_000, 200_000):
+        for d in rosters.SETS:
+            cells = (_errors(surveyed(players, d, each)) for each in (0.25, 1.0, 5.0))
+            before = _errors(surveyed_with_halves(players, d, 1.0))
+            yield f"| {players:,} | {d} | {' | '.join(cells)} | {before} |"
+
+
+def _errors(plan: Plan | None) -> str:
+    if plan is None:
+        return "–"
+    accuracy = plan.guarantees.accuracy
+    return f"{accuracy.rmse:.2g} / {accuracy.prediction_rmse:.2g}"
+
+
+CHECKED = ((500, 3, 5.0), (2_000, 5, 1.0), (6_000, 10, 1.0), (20_000, 5, 0.25))
+
+
+def checked() -> Iterator[str]:
+    """Guarantees of survey rosters next to simulated errors."""
+    yield (
+        "| players | d | USD each | ε | guaranteed MSE | simulated, truthful | simulated, worst liars | undeterred | "
+        "payments at most |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for players, d, each in CHECKED:
+        plan, X = surveyed(players, d, each), rosters.features(players, d)
+        assert plan is not None
+        g, liars = plan.guarantees, round(plan.absent_share * players)
+        ours = [of_plan(plan, k, X) for k in (0, liars)]
+        yield (
+            f"| {players:,} | {d} | {each:g} | {g.privacy.epsilon:.3g} | {g.accuracy.mean_squared_error:.3g} | "
+            f"{ours[0]} | {ours[1]} | {g.truthfulness.undeterred:.0%} | {g.budget.cap:,.0f} USD |"
+        )
 
 
 def asked() -> Iterator[str]:
-    """20,000 players and 5,000 USD."""
+    """20,000 players and 5,000 USD, assigned features."""
     yield (
-        "| payments | d | guaranteed MSE | first search | simulated, truthful | simulated, worst liars | "
+        "| payments | d | guaranteed MSE | with halves | simulated, truthful | simulated, worst liars | "
         "the paper's mechanism | simulated, truthful | ratio |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
-    for (payments, d), required in REQUIRED.items():
-        study = ball(d)
-        plan, theirs = planned(study, PLAYERS, BUDGET, payments), paper(study, PLAYERS, BUDGET)
-        assert isinstance(plan, Plan)
-        error = plan.guarantees.accuracy.mean_squared_error or math.inf
-        estimator, epsilon = (
-            plan.mechanism.public_estimator(study.beliefs),
-            float(plan.mechanism.epsilon_public),
-        )
-        liars = round(plan.absent_share * PLAYERS)
-        ours = [simulated(study, estimator, epsilon, PLAYERS, k) for k in (0, liars)]
-        other = simulated(study, *paper_estimator(theirs), PLAYERS, 0)
-        yield (
-            f"| `{payments}` | {d} | {error:.3g} | {required:.3g} | {ours[0]} | {ours[1]} | {theirs.error:.3g} | "
-            f"{other} | {theirs.error / error:,.0f} |"
-        )
+    for payments in ("expected", "never-negative"):
+        for d in (2, 5, 10):
+            study = ball(d)
+            plan = planned(study, PLAYERS, BUDGET, payments, roster=(X := drawn(study, PLAYERS)))
+            theirs = paper(study, PLAYERS, BUDGET)
+            halves = planned(study, PLAYERS, BUDGET, payments, peers="halves")
+            assert isinstance(plan, Plan)
+            assert isinstance(halves, Plan)
+            error = plan.guarantees.accuracy.mean_squared_error or math.inf
+            liars = round(plan.absent_share * PLAYERS)
+            ours = [of_plan(plan, k, X) for k in (0, liars)]
+            other = of_papers(study, *paper_estimator(theirs), PLAYERS)
+            yield (
+                f"| `{payments}` | {d} | {error:.3g} | {halves.guarantees.accuracy.mean_squared_error:.3g} | "
+                f"{ours[0]} | {ours[1]} | {theirs.error:.3g} | {other} | {theirs.error / error:,.0f} |"
+            )
 
 
 def panels() -> Iterator[str]:
-    """25 cents a head, for panels of four sizes."""
+    """25 cents a head, for panels of four sizes, assigned features."""
     yield "| players | d | `expected`: MSE | ε | `never-negative`: MSE | ε | the paper's mechanism: MSE | prior mean |"
     yield "|---|---|---|---|---|---|---|---|"
     for players in (2_000, 20_000, 200_000, 2_000_000):
         for d in (2, 5, 10, 20):
             study = ball(d)
-            plans = (planned(study, players, EACH * players, kind) for kind in ("expected", "never-negative"))
+            X = drawn(study, players)
+            plans = (
+                planned(study, players, EACH * players, kind, roster=X)
+                for kind in ("expected", "never-negative")
+            )
             cells = " | ".join(_cells(plan) for plan in plans)
             theirs = paper(study, players, EACH * players).error
             shown = f"{theirs:.3g}" if math.isfinite(theirs) else "–"
             yield f"| {players:,} | {d} | {cells} | {shown} | {model(study).prior_square:.3g} |"
 
 
-def noisy() -> Iterator[str]:
-    """The same with observed features."""
-    yield "| players | d | estimators | MSE | ε | prior mean |"
-    yield "|---|---|---|---|---|---|"
+def records() -> Iterator[str]:
+    """Records protected, features assigned or observed."""
+    yield "| players | d | assigned: MSE | ε | observed: MSE | ε | prior mean |"
+    yield "|---|---|---|---|---|---|---|"
     for players in (2_000, 20_000, 200_000, 2_000_000):
         for d in (2, 5, 10):
-            study = observed(d)
-            plan = planned(study, players, EACH * players, "never-negative")
-            name = f"`{plan.mechanism.estimator}`" if isinstance(plan, Plan) else "–"
-            yield f"| {players:,} | {d} | {name} | {_cells(plan)} | {model(study).prior_square:.3g} |"
+            plans = (
+                planned(study, players, EACH * players, "never-negative")
+                for study in (ball(d, "records"), observed(d))
+            )
+            cells = " | ".join(_cells(plan) for plan in plans)
+            yield f"| {players:,} | {d} | {cells} | {model(ball(d)).prior_square:.3g} |"
 
 
 def _cells(plan: Plan | Infeasible) -> str:
@@ -191,18 +284,64 @@ def _cells(plan: Plan | Infeasible) -> str:
     return f"nothing better than the prior mean: needs {needs} | –"
 
 
+def instruments() -> Iterator[str]:
+    """How much noise other instruments leave: made by benchmarks/planner.py --write."""
+    yield (
+        "| roster | least squares, spherical noise | least squares, whitened noise | equal influence | "
+        "its sampling variance | its predictions |"
+    )
+    yield "|---|---|---|---|---|---|"
+    draws = np.random.default_rng(0)
+    sphere = draws.standard_normal((5_000, 5))
+    uniform = sphere * (draws.random(5_000) ** 0.2 / np.linalg.norm(sphere, axis=1))[:, None]
+    for name, X in (
+        *((f"survey, d = {d}", rosters.features(5_000, d)) for d in rosters.SETS),
+        ("ball, d = 5", uniform),
+    ):
+        n, d = X.shape
+        values, vectors = np.linalg.eigh(X.T @ X / n)
+        whitening = (vectors / np.sqrt(values)) @ vectors.T
+        spherical, whitened, equal, predicting = (
+            geometry(X, shortened(X, T, share))
+            for T, share in (
+                (np.eye(d), 0.0),
+                (whitening, 0.0),
+                (best_transform(X), 1.0),
+                (best_transform(X, "predictions"), 1.0),
+            )
+        )
+        yield (
+            f"| {name} | {n**2 * spherical.noise[0]:,.0f} | {n**2 * whitened.noise[0]:,.0f} | "
+            f"{n**2 * equal.noise[0]:,.0f} | {equal.sampling[0] / spherical.sampling[0]:.2f} × | "
+            f"{n**2 * predicting.noise[1] / d**2:.2f} × |"
+        )
+
+
+#: The tables of each page, in their order.
+TABLES: dict[str, tuple[Callable[[], Iterator[str]], ...]] = {
+    "budgets.md": (surveys, checked, asked, panels, records),
+    "theory.md": (instruments,),
+}
+
+
 def main() -> None:
     """Print the tables, and write them where asked to."""
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    for table in (asked, panels, noisy):
-        lines = "\n".join(table())
-        print(f"\n{table.__doc__}\n\n{lines}", flush=True)
-        begin, end = f"<!-- {table.__name__} -->\n", f"<!-- end of {table.__name__} -->\n"
-        if "--write" in sys.argv:
-            head, _, rest = text.partition(begin)
-            text = f"{head}{begin}{lines}\n{end}{rest.partition(end)[2]}"
-    if "--write" in sys.argv:
-        PAGE.write_text(text, encoding="utf-8")
+    named = [word for word in sys.argv[1:] if word != "--write"]
+    for page, tables in TABLES.items():
+        for table in tables:
+            if named and table.__name__ not in named:
+                continue
+            lines = "\n".join(table())
+            print(f"\n{table.__doc__}\n\n{lines}", flush=True)
+            if "--write" in sys.argv:
+                _write(DOCS / page, table.__name__, lines)
+
+
+def _write(page: Path, name: str, lines: str) -> None:
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    head, _, rest = text.partition(begin)
+    page.write_text(f"{head}{begin}{lines}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/simulator.py
 
-A settlement draws people, features, answers and halves, sums both halves, makes three private estimates and pays
+A settlement draws people, features and answers, sums them with their instruments, makes the private estimate and pays
 everybody. A simulated study keeps costs, gains and gaps by kind of people besides, and `simulate` looks once for the
 best report against peers that it draws. Tables of own predictions are made by the first simulation of a plan and kept:
 its time is a row of its own, the other rows have them.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from measure import Row, interleaved, ratio
@@ -20,11 +19,9 @@ from sklearn.linear_model import Ridge
 
 from truthful.plan import Plan, design
 from truthful.simulation import simulate
-from truthful.simulation.cast import cast
-from truthful.simulation.features import features_of
-from truthful.simulation.run import people, run_study
+from truthful.simulation.cast import cast, features_of
 from truthful.simulation.simulation import in_order, set_up
-from truthful.simulation.stage import Stage, settled
+from truthful.simulation.studies import Stage, people, run_study, settled
 from truthful.study import Study
 
 PLAYERS, FEATURES, STUDIES, ROUNDS = 10_000, 5, 1000, 5
@@ -55,7 +52,7 @@ def settlement(stage: Stage, rng: np.random.Generator) -> object:
 
 def in_turn(work: Callable[[Stage, np.random.Generator], object], stage: Stage) -> None:
     """So many studies, as `simulate` runs them."""
-    for _ in in_order(partial(work, stage), PLAYERS, STUDIES, seed=0):
+    for _ in in_order(lambda _, rng: work(stage, rng), PLAYERS, STUDIES, seed=0):
         pass
 
 
@@ -65,7 +62,7 @@ def measured(text: str) -> tuple[dict[str, list[float]], float]:
     started = time.perf_counter()
     simulate(plan, runs=5)
     first = time.perf_counter() - started
-    stage = set_up(plan, cast(None, PLAYERS), features_of(plan.study, None)[0], STUDIES)
+    stage = set_up(plan, cast(None, PLAYERS), features_of(plan, None)[0], STUDIES)
     _, everybody = people(stage, np.random.default_rng(0))
     X, y = np.ascontiguousarray(everybody.x), everybody.y
 

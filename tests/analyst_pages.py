@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from serving import PASSWORD, STUDY, answer_all, asked, close, draft
+import numpy as np
+import pytest
+from serving import PASSWORD, STUDY, answer, asked, close, draft
 
+from truthful.errors import WorseThanPromised
+from truthful.people import invent
+from truthful.service.analyst.shared import features_declared
 from truthful.service.drafting import BEGINNING
-from truthful.service.once import settle_survey
+from truthful.service.once import cancel_survey, settle_survey
+from truthful.service.settling import refusal
 from truthful.service.web import Service
-from truthful.store import accounts, answers, surveys
+from truthful.store import accounts, answers, roster, surveys
 from truthful.store.tables import Role, State
-from truthful.study import template
+from truthful.study import Study, template
 
 NAME = "ada"
 INVITED = {
@@ -21,9 +27,9 @@ INVITED = {
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
 
 
-def gambling() -> str:
-    """The study that `truthful new` writes, with its invitation, features assigned."""
-    text = template().replace("least_eigenvalue = 0.04", "#").replace('kind = "observed"', 'kind = "uniform"')
+def gambling(kind: str = "uniform") -> str:
+    """The study that `truthful new` writes, with its invitation; features assigned, or people's own."""
+    text = template().replace('kind = "observed"', f'kind = "{kind}"')
     for before, after in INVITED.items():
         text = text.replace(before, after)
     return text
@@ -49,6 +55,9 @@ def pages(service: Service) -> dict[str, str]:
     found["possible"] = f"/studies/{whole}/plan?players=20000&budget=5000&lie=0.3"
     found["impossible"] = f"/studies/{whole}/plan?players=200&budget=500"
     found["no wish"] = f"/studies/{whole}/plan?players=many"
+    own, brought = _whole(service, "observed"), _brought(service)
+    found |= {"people needed": f"/studies/{own}", "step people, own": f"/studies/{own}/edit/people"}
+    found |= {"brought": f"/studies/{brought}", "plan for them": f"/studies/{brought}/plan?budget=3000"}
     study = asked(service, players=6)
     with service.database.writing() as session:
         answers.dispute(session, next(iter(study.links.values())), True)
@@ -63,25 +72,43 @@ def _begun(service: Service) -> str:
         return surveys.create(session, NAME, {"name": "", "fields": BEGINNING}).id
 
 
-def _whole(service: Service) -> str:
+def _whole(service: Service, kind: str = "uniform") -> str:
     with service.database.writing() as session:
         survey = surveys.create(session, NAME, {"name": "Weekly gambling spend"})
-        survey.declaration = gambling()
+        survey.declaration = gambling(kind)
         return survey.id
 
 
+def _brought(service: Service) -> str:
+    """A draft with its people."""
+    survey_id, study = _whole(service, "observed"), Study.parse(gambling())
+    rows = invent(study, 1_200, np.random.default_rng(3)).reports.to_pylist()
+    people = {row["player"]: {feature.name: row[feature.name] for feature in study.features} for row in rows}
+    with service.database.writing() as session:
+        roster.replace(session, survey_id, NAME, people, features_declared(study))
+    return survey_id
+
+
 def _ended(service: Service) -> dict[str, str]:
-    """Studies that are closed, stopped, settled and published."""
+    """Studies that are closed, stopped, refused, cancelled, settled and published."""
     found = {}
-    for name in ("close", "settling", "stopped", "settled", "published"):
+    for name in ("close", "settling", "stopped", "refused", "cancelled", "settled", "published"):
         study = asked(service, STUDY.replace("Designed", f"Prices, {name}"), rehearsal=name == "settled")
-        answer_all(service, study)
+        answer(service, study, list(study.links)[: 50 if name == "refused" else None])
         found[name] = f"/studies/{study.survey_id}"
         if name != "close":
             close(service, study.survey_id)
         if name == "stopped":
             with service.database.writing() as session:
                 surveys.note_problem(session, study.survey_id, "The disk is full. Nothing was released.")
+        if name == "refused":
+            with pytest.raises(WorseThanPromised) as worse:
+                settle_survey(service.database, service.places, study.survey_id)
+            with service.database.writing() as session:
+                surveys.note_refusal(session, study.survey_id, refusal(worse.value))
+        if name == "cancelled":
+            found["declared, cancelled"] = f"/s/{study.survey_id}"
+            cancel_survey(service.database, service.places, study.survey_id, NAME)
         if name in ("settled", "published"):
             settle_survey(service.database, service.places, study.survey_id)
         if name == "published":

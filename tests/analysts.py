@@ -62,8 +62,8 @@ def declared(analyst: TestClient, **changes: dict[str, str]) -> str:
 
 
 def open_study(here: Served) -> str:
-    """An open study for up to ten people, of whom nobody is known yet."""
-    survey_id = draft(here.service, STUDY, 10)
+    """An open study, of whose people nobody is known yet."""
+    survey_id = draft(here.service, STUDY)
     freeze(here.service.database, here.service.places, survey_id, WHO, rehearsal=False)
     return survey_id
 
@@ -87,6 +87,15 @@ def counts(here: Served, survey_id: str) -> dict[str, int]:
 
 def rows(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
+
+
+def wait_until_refused(here: Served, survey_id: str) -> None:
+    """Until less can be guaranteed for those who answered than was promised, and the analyst is asked."""
+    for _ in range(600):
+        if survey(here, survey_id).refused is not None:
+            return
+        time.sleep(0.1)
+    raise AssertionError(survey(here, survey_id).problem)
 
 
 def wait_until_settled(here: Served, survey_id: str) -> None:

@@ -1,6 +1,5 @@
 """What all tests share: the same examples from hypothesis every time, and the command line to run."""
 
-import json
 import os
 import shutil
 import sys
@@ -13,11 +12,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from commands import PLAN, Ran, Run
+from commands import Ran, Run
 from hypothesis import settings
-from studies import people, saved_study
+from studies import people, planned, saved_study
 
 from truthful import cli
+from truthful.plan import Plan
+from truthful.settlement import settle
 
 # Files go to memory where it has room: what is tested waits for the disk at every step, thousands of times.
 MEMORY = Path("/dev/shm")
@@ -44,30 +45,40 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return command
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
-    """A directory with a study, a plan for 500 players and their reports, and we are in it."""
-    monkeypatch.chdir(tmp_path)
-    study = saved_study(tmp_path)
-    assert run("plan", "study.toml", *PLAN, "--public-share", "0.6", "--save", "plan.json").code == 0
+@pytest.fixture(scope="session")
+def a_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a study, a plan for 500 players and their reports. Tests have copies of it."""
+    directory = tmp_path_factory.mktemp("study")
+    study = saved_study(directory)
+    planned(study).save(directory / "plan.json")
     table = people(study).reports
-    pyarrow.parquet.write_table(table, "reports.parquet")
-    pyarrow.csv.write_csv(table, "reports.csv")
+    pyarrow.parquet.write_table(table, directory / "reports.parquet")
+    pyarrow.csv.write_csv(table, directory / "reports.csv")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def a_settled_study(a_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, settled, with one player's receipt."""
+    directory = tmp_path_factory.mktemp("settled")
+    shutil.copytree(a_study, directory, dirs_exist_ok=True)
+    plan = Plan.load(directory / "plan.json")
+    settlement = settle(plan, directory / "reports.parquet", out=directory / "settlement")
+    settlement.receipt("p-001").save(directory / "receipt.json")
+    return directory
+
+
+@pytest.fixture
+def here(a_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a study, a plan for 500 players and their reports, and we are in it."""
+    shutil.copytree(a_study, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def settled(here: Path, run: Run) -> Path:
+def settled(a_settled_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, settled, with one player's receipt."""
-    assert run("settle", "plan.json", "reports.parquet", "--out", "settlement").code == 0
-    row = pyarrow.parquet.read_table("settlement/receipts.parquet").slice(0, 1).to_pylist()[0]
-    receipt = {
-        "format": "truthful/receipt/1",
-        "player": row["player"],
-        "features": {"price": row["price"], "region": row["region"]},
-        "report": row["spend"],
-        "group": row["group"],
-        "payment": row["payment"],
-    }
-    Path("receipt.json").write_text(json.dumps(receipt))
-    return here
+    shutil.copytree(a_settled_study, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

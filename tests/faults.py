@@ -17,12 +17,13 @@ from pathlib import Path
 
 import httpx2
 from lives import Lives, until
-from serving import WHO, Asked, asked
+from serving import WHO, WITHOUT_FEATURES, Asked, asked
 
 from truthful.release import Receipt, Release, verify
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler
 from truthful.service.signing import COOKIE
+from truthful.service.standing import SCORED
 from truthful.service.web import Service
 from truthful.store import accounts, answers, due, surveys
 from truthful.store.database import Database
@@ -39,7 +40,14 @@ FILES = {
     ".settling.lock",
     "settlement",
 }
-SETTLEMENT = {"release.json", "payments.parquet", "report.html", "settlement.json"}
+SETTLEMENT = {
+    "release.json",
+    "payments.parquet",
+    "payments.csv",
+    "receipts.parquet",
+    "report.html",
+    "settlement.json",
+}
 #: Kills of each kind in one study, and within how many seconds of the beginning of what they interrupt.
 KILLS = {"answering": (2, 0.4), "closing": (1, 0.03), "settling": (3, 0.8), "publishing": (1, 0.03)}
 
@@ -86,7 +94,7 @@ class Theatre:
 
     def study(self) -> None:
         """One study from its first answer to its publication, killed on the way, and checked."""
-        study = asked(self.service, players=PLAYERS)
+        study = asked(self.service, WITHOUT_FEATURES, PLAYERS)
         cast = {player: Person(link) for player, link in study.links.items()}
         seen: set[str] = set()
         crowd = [
@@ -110,7 +118,7 @@ class Theatre:
                 )
             )
             self._interrupt("settling", lambda: None, lambda: self._look(study, seen))
-            until(lambda: self._past(study, State.CLOSED))
+            until(lambda: self._settled(analyst, study))
             self._look(study, seen)
             self._interrupt("publishing", lambda: _try(analyst, f"{path}/publish"))
             until(lambda: _try(analyst, f"{path}/publish") or self._past(study, State.SETTLED))
@@ -159,6 +167,14 @@ class Theatre:
             assert found.problem is None, found.problem
             return list(State).index(found.state) > list(State).index(state)
 
+    def _settled(self, analyst: httpx2.Client, study: Asked) -> bool:
+        """Whether the study is; if less can be guaranteed than was promised, that is accepted on the way."""
+        with self.service.database.reading() as session:
+            found = surveys.find(session, study.survey_id)
+        if found.refused is not None and not found.accepts_less:
+            _try(analyst, f"/studies/{study.survey_id}/accept")
+        return self._past(study, State.CLOSED)
+
     def _look(self, study: Asked, seen: set[str]) -> None:
         """Every release that there is to be seen."""
         path = self.service.places.settlement(study.survey_id) / "release.json"
@@ -197,8 +213,8 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
             player=row.player,
             features=study.features[row.player],
             report=stored[row.player],
-            group=1 if row.group else 0,
             payment=row.millionths / 1e6,
+            **{name: getattr(row, name) for name in SCORED},
         )
         assert verify(release, receipt).verified, row.player
     directory = service.places.study(study.survey_id)

@@ -18,7 +18,7 @@ QUESTION = "How much did you spend on groceries last week, in dollars?"
 ASKED_BY = "Institute for Household Studies"
 CONTACT = "survey@example.org"
 FEW, ENOUGH = (
-    ("600", "6000"),
+    ("100", "20"),
     ("1000", "8000"),
 )  # people and budget of a plan that is not possible, and of one that is
 REGIONS = ("north", "south", "east")
@@ -57,6 +57,7 @@ def declare(analyst: Window) -> str:
     analyst.type(f1_name="region")
     analyst.choose("f1_kind", "levels")
     analyst.type(f1_levels="\n".join(REGIONS))
+    assert "Please choose. The facts are people's own" in analyst.press("Save and go on")
     analyst.choose("design", "uniform")
     for _ in ("people", "beliefs", "costs"):
         page = analyst.press("Save and go on")
@@ -148,14 +149,19 @@ def answer_plainly(browser: Browser, link: str, typed: str) -> None:
 
 
 def close(analyst: Window) -> str:
-    """Closed by typing its name, and waited for until it is settled."""
+    """Closed by typing its name. Far fewer answered than were counted on, which is accepted; then it is settled."""
     analyst.follow("Close the study")
     analyst.type(name="Weekly")
     assert "Nothing was closed" in analyst.press("Close for good")
     analyst.type(name=NAME)
     page = analyst.press("Close for good")
-    assert "being settled" in page or "Publish the results" in page
-    analyst.button("Publish the results").wait_for()  # the page renews itself
+    assert "being settled" in page or "Less can be guaranteed" in page
+    analyst.button("Settle it all the same").wait_for()  # the page renews itself
+    page = analyst.look()
+    assert "Open the study again" in page
+    assert "Each is paid" in page
+    analyst.press("Settle it all the same")
+    analyst.button("Publish the results").wait_for()
     return analyst.look()
 
 

@@ -6,6 +6,8 @@ import numpy as np
 
 from truthful.beliefs.curves import Clipped
 from truthful.check import Floats
+from truthful.instruments import instruments_on_grid
+from truthful.moments import GRID, grid_features, grid_responses
 from truthful.scoring import quadratic
 from truthful.sklearn import PrivateRegressor, Units
 
@@ -19,23 +21,25 @@ def data(n: int = 300, seed: int = 0, sd: float = 0.1) -> tuple[Floats, Floats]:
     return X, 0.1 + X @ COEFFICIENTS + np.clip(rng.normal(scale=sd, size=n), -0.5, 0.5)
 
 
-def ridge(**changes: Any) -> PrivateRegressor:
-    return PrivateRegressor(
-        **{"estimator": "ridge-ball", "regularization": 5.0, "random_state": 0, **changes}
-    )
+def of_answers(**changes: Any) -> PrivateRegressor:
+    """A model that protects responses alone, seeded."""
+    return PrivateRegressor(**{"protects": "answers", "random_state": 0, **changes})
 
 
 def recomputed(model: PrivateRegressor, X: Floats, y: Floats) -> Floats:
-    """Each row's payment from the releases, her own record and her half, by the definition."""
-    units, R = Units(model.feature_norm, model.response_bound, model.fit_intercept), model.signal
-    Z, reports = units.features(X), units.responses(y)
-    beliefs, payments = model._beliefs(Z.shape[1]), np.empty(len(y))
+    """Each row's payment from the release and her own record, by the definition: her peers are all others' sums."""
+    units, c = Units(model.feature_norm, model.response_bound, model.fit_intercept), model.signal
+    kx = grid_features(units.features(X))
+    Z, zeta = kx / GRID, instruments_on_grid(kx, model.estimate_.transform) / GRID
+    reports = grid_responses(units.responses(y), 1.0) / GRID
+    beliefs, payments, estimate = model._beliefs(Z.shape[1]), np.empty(len(y)), model.estimate_
+    matrix = np.linalg.inv(estimate.inverse)
+    vector = np.array([float(k) for k in estimate.vector]) / GRID**2
     for i, (z, report) in enumerate(zip(Z, reports, strict=True)):
-        peer, r = model.estimates_.peers[1 - model.groups_[i]], np.linalg.norm(z)
-        curve = Clipped(R, len(z))
-        q = beliefs.own_prediction(
-            z[None], [report], curve, peer.scale * np.linalg.norm(peer.spread @ z) / r
-        )[0]
-        p = np.clip(z @ peer.theta, -R * r, R * r)
-        payments[i] = quadratic(p, q, a=3 * R**2 * model.score_weight, b=model.score_weight)
+        without = np.linalg.inv(matrix - np.outer(zeta[i], z))
+        r = float(np.linalg.norm(z))
+        p = np.clip(z @ without @ (vector - zeta[i] * report), -c * r, c * r)
+        noise = estimate.scale * np.linalg.norm(without.T @ z) / r
+        q = beliefs.own_prediction(z[None], [report], Clipped(c, len(z)), noise)[0]
+        payments[i] = quadratic(p, q, a=3 * (c * r) ** 2 * model.score_weight, b=model.score_weight)
     return payments

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from serving import STUDY, WHO, Asked, answer_all, asked, close
+from typing import Any
 
-from truthful.service.once import settle_survey
+from serving import ANSWERS, RECORDS, STUDY, WHO, Asked, answer_all, asked, close
+
+from truthful.service.once import cancel_survey, settle_survey
 from truthful.service.web import Service
 from truthful.store import answers, surveys
 from truthful.store.tables import State
 
 QUESTION = 'question = "How much did you spend on groceries last week, in dollars?"'
+HIDDEN = '[privacy]\nprotects = "answers"\npublish_matrix = false'
 ASKING = STUDY.replace('name = "spend"', f'name = "spend"\n{QUESTION}')
 
 
@@ -24,6 +27,10 @@ def pages(service: Service) -> dict[str, str]:
     rehearsed = asked(service, ASKING, rehearsal=True)
     return {
         "invited": f"/a/{invited}",
+        **{
+            f"invited, {what} protected": f"/a/{next(iter(asked(service, text).links.values()))}"
+            for what, text in (("answers", ANSWERS), ("records", RECORDS))
+        },
         "rehearsal": f"/a/{next(iter(rehearsed.links.values()))}",
         "disputed": f"/a/{disputed}",
         "question": f"/a/{consented}",
@@ -32,12 +39,15 @@ def pages(service: Service) -> dict[str, str]:
         **_closed(service),
         "paid": _paid(service, published=False),
         "published": _paid(service, published=True),
+        "paid, sums kept back": _paid(service, ASKING.replace("[beliefs]", f"{HIDDEN}\n[beliefs]")),
+        "paid, random halves": _paid(service, peers="halves"),
+        "cancelled": _cancelled(service),
     }
 
 
-def settled(service: Service, text: str = ASKING, *, published: bool = False) -> Asked:
+def settled(service: Service, text: str = ASKING, *, published: bool = False, **parameters: Any) -> Asked:
     """A study that everybody answered, settled."""
-    study = asked(service, text)
+    study = asked(service, text, **parameters)
     answer_all(service, study)
     close(service, study.survey_id)
     settle_survey(service.database, service.places, study.survey_id)
@@ -61,5 +71,13 @@ def _closed(service: Service) -> dict[str, str]:
     }
 
 
-def _paid(service: Service, *, published: bool) -> str:
-    return f"/a/{next(iter(settled(service, published=published).links.values()))}"
+def _paid(service: Service, text: str = ASKING, **settings: Any) -> str:
+    return f"/a/{next(iter(settled(service, text, **settings).links.values()))}"
+
+
+def _cancelled(service: Service) -> str:
+    study = asked(service, ASKING)
+    answer_all(service, study)
+    close(service, study.survey_id)
+    cancel_survey(service.database, service.places, study.survey_id, WHO)
+    return f"/a/{next(iter(study.links.values()))}"

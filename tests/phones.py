@@ -22,11 +22,11 @@ from browsers import keep, opened, program, shown_in
 from listening import listening
 from participant_pages import ASKING
 from PIL import Image
-from serving import PLAYERS, WHO, answer_all, bring, close
+from serving import PLAYERS, WHO, answer_all, bring, close, settle_with_less
+from studies import people
 
 from truthful.plan import design
 from truthful.service.freezing import freeze
-from truthful.service.once import settle_survey
 from truthful.service.web import Service
 from truthful.store import surveys
 from truthful.study import Study
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PICTURES = ("participant-asked.png", "participant-answered.png", "participant-paid.png")
-NAMED = ASKING.replace("Designed", "Weekly groceries")
+NAMED = (
+    ASKING.replace("Designed", "Weekly groceries")
+    .replace('kind = "uniform"', 'kind = "observed"')
+    .replace("[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]')
+)
 WIDTH, HEIGHT, GAP = 390, 780, 24
 BETWEEN = (200, 204, 208)
 MADE_OF = ("static/style.css", "templates/base.html", "templates/participant", "texts/en/participant.toml")
@@ -88,7 +92,7 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
         service, replace(study, links={who: other for who, other in study.links.items() if who != player})
     )
     close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    settle_with_less(service, study.survey_id)
     view.goto(f"{url}/a/{link}")
     paid = view.screenshot()
     view.click("#check-run")
@@ -98,7 +102,8 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
 
 def _frozen(service: Service) -> str:
     """A study of some thousand people, as its analyst planned it."""
-    plan = design(Study.parse(NAMED), players=1_000, budget=8_000)
+    study = Study.parse(NAMED)
+    plan = design(study, roster=people(study, 1_000).reports, budget=8_000)
     with service.database.writing() as session:
         survey = surveys.create(session, WHO, tomllib.loads(NAMED))
         survey.name, survey.declaration, survey.plan = plan.study.name, NAMED, json.dumps(plan.record())

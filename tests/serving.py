@@ -7,17 +7,20 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
 from starlette.testclient import TestClient
-from studies import DESIGNED, people, planned
+from studies import DESIGNED, people
 
-from truthful.plan import Plan
+from truthful.plan import Plan, design
 from truthful.service.app import create_app
+from truthful.service.computing import needs_roster
 from truthful.service.freezing import freeze
+from truthful.service.once import settle_survey
 from truthful.service.settings import Settings
 from truthful.service.web import Service
 from truthful.store import accounts, answers, roster, surveys
@@ -40,7 +43,15 @@ contact = "survey@example.org"
 #: A study file that can be frozen: price from 1 to 5, region, and a spend between 0 and 200 dollars.
 STUDY = DESIGNED.replace("[response]", f"{INVITATION}[response]", 1)
 WHO = "ada"
-PLAYERS = 40
+PLAYERS = 60
+#: Only the mean answer is asked for.
+WITHOUT_FEATURES = STUDY[: STUDY.index("[[features]]")] + STUDY[STUDY.index("[design]") :]
+#: The same with people's own features: protected with the answers, or not.
+OBSERVED = STUDY.replace('kind = "uniform"', 'kind = "observed"\nleast_eigenvalue = 0.08')
+RECORDS, ANSWERS = (
+    OBSERVED.replace("[beliefs]", f'[privacy]\nprotects = "{what}"\n[beliefs]')
+    for what in ("records", "answers")
+)
 
 
 @dataclass(frozen=True)
@@ -84,18 +95,34 @@ def served(directory: Path, database: str | None = None, **settings: Any) -> Ite
         yield Served(client, app.state.service)
 
 
-def draft(service: Service, text: str = STUDY, players: int = PLAYERS) -> str:
+@cache
+def planned(study: Study, players: int = PLAYERS, **parameters: Any) -> Plan:
+    """A plan with everyday parameters; from a roster where it must be."""
+    if needs_roster(study) and parameters.get("peers") != "halves":
+        parameters["roster"] = people(study, players).reports
+    chosen: dict[str, Any] = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, **parameters}
+    return design(study, players=players, **chosen)
+
+
+def draft(service: Service, text: str = STUDY, players: int = PLAYERS, **parameters: Any) -> str:
     """A planned draft."""
-    plan = planned(Study.parse(text), players)
+    plan = planned(Study.parse(text), players, **parameters)
     with service.database.writing() as session:
         survey = surveys.create(session, WHO, tomllib.loads(text))
         survey.declaration, survey.plan = text, json.dumps(plan.record())
         return survey.id
 
 
-def asked(service: Service, text: str = STUDY, players: int = PLAYERS, *, rehearsal: bool = False) -> Asked:
-    """An open study with that many people, all of whom have links."""
-    survey_id = draft(service, text, max(players, surveys.COARSE))
+def asked(
+    service: Service,
+    text: str = STUDY,
+    players: int = PLAYERS,
+    *,
+    rehearsal: bool = False,
+    **parameters: Any,
+) -> Asked:
+    """An open study with that many people, all of whom have links; planned for more if they are few."""
+    survey_id = draft(service, text, max(players, PLAYERS), **parameters)
     freeze(service.database, service.places, survey_id, WHO, rehearsal=rehearsal)
     return bring(service, survey_id, players)
 
@@ -135,6 +162,14 @@ def code_of(service: Service, link: str) -> str:
     """The code of whoever has this link, as her browser has it; nothing if she has none."""
     with service.database.reading() as session:
         return roster.player_of(session, link).code or ""
+
+
+def settle_with_less(service: Service, survey_id: str) -> None:
+    """Settle a closed study, although not everybody has answered whom the plan counts on."""
+    with service.database.writing() as session:
+        surveys.note_refusal(session, survey_id, {})
+        surveys.accept_less(session, survey_id, WHO)
+    settle_survey(service.database, service.places, survey_id)
 
 
 def close(service: Service, survey_id: str) -> None:

@@ -1,6 +1,9 @@
 """Small studies that tests share."""
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +61,15 @@ tail = 2.0
 scale = 0.05
 """
 
-# How each estimator is planned in tests: study text and parameters.
+RECORDS = '[privacy]\nprotects = "records"\n'
+
+#: One release with each of its estimators: the study's text.
+RELEASES = {
+    "instruments": DESIGNED,
+    "known-design": DESIGNED + RECORDS,
+    "noisy-statistics": OBSERVED + RECORDS,
+}
+#: Random halves with each of theirs: study text and parameters.
 CASES = {
     "known-design": (DESIGNED, {}),
     "noisy-statistics": (OBSERVED, {}),
@@ -75,11 +86,21 @@ def saved_study(directory: Path, text: str = DESIGNED) -> Study:
 
 
 def planned(
-    study: Study, players: int = 500, estimator: str | None = None, **parameters: float | str
+    study: Study,
+    players: int = 500,
+    estimator: str | None = None,
+    peers: str = "leave-one-out",
+    **parameters: Any,
 ) -> Plan:
-    """A plan with everyday parameters."""
-    chosen = {"epsilon": 2.0, "score_weight": 0.5, "public_share": 0.6, "absent_share": 0.002, **parameters}
-    return design(study, players=players, estimator=estimator, **chosen)  # type: ignore[arg-type]
+    """A plan with everyday parameters, made once; with halves, estimators are those of CASES."""
+    return replace(_planned(study, players, estimator, peers, **parameters), study=study)
+
+
+@cache
+def _planned(study: Study, players: int, estimator: str | None, peers: str, **parameters: Any) -> Plan:
+    halves = {"public_share": 0.6} if peers == "halves" else {}
+    chosen = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, **halves, **parameters}
+    return design(study, players=players, estimator=estimator, peers=peers, **chosen)
 
 
 def people(study: Study, players: int = 500, seed: int = 7) -> People:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from laboratory import HALVES, RELEASES, plan_of, planned_like
 from scipy.optimize import brentq
 from studies import UNIT_BALL
 
 from truthful.agents import (
     KINDS,
+    WORST,
     Agent,
     BestResponder,
     Coordinated,
@@ -19,9 +21,11 @@ from truthful.agents import (
     Exaggerator,
     Game,
     Honest,
+    Influential,
     OptOut,
     Players,
     PrivacySeeker,
+    Targeting,
     agent,
     best_reports,
     game,
@@ -31,18 +35,20 @@ from truthful.check import Floats
 from truthful.errata import find
 from truthful.errors import InputError
 from truthful.estimators.shrinkage import shrinkage_factor
-from truthful.mechanism import peer_curve
-from truthful.plan import Plan, design
+from truthful.mechanism import Mechanism, peer_curve
+from truthful.moments import GRID, grid_features
+from truthful.plan import Plan
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
 
 N = 300
+ALL = {**KINDS, **WORST}
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 
 
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return design(Study.parse(UNIT_BALL), players=2000, epsilon=1.0, score_weight=0.2)
+@pytest.fixture(scope="module", params=["leave-one-out", "halves"])
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return plan_of(players=2000, epsilon=1.0, peers=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +56,17 @@ def the_game(plan: Plan) -> Game:
     return game(plan, predictors(plan, 10**6)(plan.players // 2))
 
 
+def curve_of(plan: Plan) -> Curve:
+    """ψ of this plan's peers."""
+    mechanism, beliefs = plan.mechanism, plan.study.beliefs
+    if isinstance(mechanism, Mechanism):
+        return peer_curve(mechanism, beliefs, plan.players // 2)
+    return mechanism.curve(beliefs)
+
+
 @pytest.fixture(scope="module")
-def players(plan: Plan) -> Players:
-    rng, study = np.random.default_rng(3), plan.study
+def players() -> Players:
+    rng, study = np.random.default_rng(3), Study.parse(UNIT_BALL)
     x = study.normalise(study.sample_features(rng, N), N)
     y = x @ study.beliefs.prior.sample(rng, 2, 1)[0] + study.beliefs.noise.sample(rng, N)
     return Players(x, y, study.costs.sample(rng, N))
@@ -65,7 +79,7 @@ def reports(who: Agent, players: Players, the_game: Game, seed: int = 0) -> Floa
 # All kinds
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_kind_reports_something_possible_for_everybody(
     name: str, players: Players, the_game: Game
 ) -> None:
@@ -77,7 +91,7 @@ def test_every_kind_reports_something_possible_for_everybody(
     assert len(present) == N or name in ("best-responder", "opt-out")
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_kind_repeats_itself_and_leaves_the_truth_as_it_is(
     name: str, players: Players, the_game: Game
 ) -> None:
@@ -87,7 +101,7 @@ def test_every_kind_repeats_itself_and_leaves_the_truth_as_it_is(
     np.testing.assert_array_equal(players.y, before)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_kind_answers_alone_as_in_company(name: str, players: Players, the_game: Game) -> None:
     together = reports(agent(name), players, the_game)
     apart = np.concatenate(
@@ -96,12 +110,12 @@ def test_every_kind_answers_alone_as_in_company(name: str, players: Players, the
     np.testing.assert_array_equal(together, apart)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ALL)
 def test_nobody_at_all_says_nothing(name: str, players: Players, the_game: Game) -> None:
     assert reports(agent(name), players[slice(0, 0)], the_game).shape == (0,)
 
 
-@pytest.mark.parametrize(("name", "kind"), KINDS.items())
+@pytest.mark.parametrize(("name", "kind"), ALL.items())
 def test_every_kind_has_its_name_and_its_paragraph(name: str, kind: type[Agent]) -> None:
     assert kind.name == name
     assert kind.__doc__ is not None
@@ -154,12 +168,62 @@ def test_people_stay_away_exactly_when_taking_part_does_not_pay(players: Players
     worth = the_game.expected_utility(Players(players.x, players.y, np.zeros(N)))
     q = the_game.own_prediction(players.x, players.y)
     mechanism = the_game.mechanism
-    np.testing.assert_allclose(worth, mechanism.base_payment + mechanism.score_weight * q**2)
+    np.testing.assert_allclose(worth, the_game.base(players.x) + mechanism.score_weight * q**2)
+    assert np.all(the_game.base(players.x) >= mechanism.base_payment)
     side = np.where(np.arange(N) % 2 == 0, 1 - 1e-9, 1 + 1e-9)
     costs = worth / the_game.privacy_cost * side
     said = reports(OptOut(), Players(players.x, players.y, costs), the_game)
     np.testing.assert_array_equal(np.isnan(said), side > 1)
     np.testing.assert_array_equal(said[side < 1], players.y[side < 1])
+
+
+# The worst liars
+
+
+@pytest.mark.parametrize("kind", [Influential, Targeting])
+def test_the_worst_lie_only_if_their_costs_are_above_the_threshold_or_they_are_so_many(
+    kind: type[Influential], players: Players, the_game: Game
+) -> None:
+    costs = np.where(np.arange(N) % 3 == 0, the_game.threshold * 1.01, the_game.threshold)
+    said = reports(kind(), Players(players.x, players.y, costs), the_game)
+    np.testing.assert_array_equal(np.flatnonzero(said != players.y), np.arange(0, N, 3))
+    said = reports(kind(liars=7), players, the_game)
+    weights = kind().weights(players.x, the_game)
+    assert weights is not None
+    lied = np.flatnonzero(said != players.y)
+    np.testing.assert_array_equal(lied, np.sort(np.argsort(-weights)[:7]))
+    assert set(np.abs(said[lied])) == {the_game.beliefs.response_bound}
+
+
+@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+def test_no_others_push_the_estimate_further_than_the_worst(name: str) -> None:
+    """M⁻¹ζ by plain matrices, as far as it is foreseen: their direction is that of most influence, and signs add."""
+    plan = planned_like(name, 400)
+    study = plan.study
+    x = grid_features(study.normalise(study.sample_features(np.random.default_rng(1), 400), 400)) / GRID
+    played = game(plan, predictors(plan, 0)(200), x)
+    z = x
+    if name == "instruments":
+        T = np.array(plan.mechanism.transform) / 1024  # type: ignore[union-attr]
+        z = x @ T.T / np.maximum(1.0, np.linalg.norm(x @ T.T, axis=1))[:, None]
+    B = z @ played.peers.spread.T
+    np.testing.assert_allclose(played.influence(x), B, atol=1e-4)
+    directions = np.random.default_rng(2).standard_normal((200, study.dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    assert np.all(
+        np.square(B @ directions.T).sum(axis=0) <= np.square(B @ played.furthest).sum() * (1 + 1e-6)
+    )
+    noise = np.linalg.norm(x @ played.peers.spread, axis=1)
+    assert np.linalg.norm(played.target @ played.peers.spread) == noise.max()
+    everybody = Players(x, np.zeros(400), np.full(400, np.inf))
+    for kind, direction in ((Influential(), played.furthest), (Targeting(), played.target)):
+        said = reports(kind, everybody, played)
+        others = np.any(x != played.target, axis=1) if direction is played.target else np.ones(400, np.bool_)
+        pushed = said[others] @ (B[others] @ direction)
+        assert pushed == pytest.approx(
+            played.beliefs.response_bound * np.abs(B[others] @ direction).sum(), rel=1e-3
+        )
+        assert np.all(said[~others] == 0)
 
 
 # The best response
@@ -179,15 +243,15 @@ def moves(said: Floats, players: Players, the_game: Game) -> Floats:
 def test_the_best_paid_report_is_the_truth_exactly_if_own_predictions_are_right(
     factor: float, plan: Plan, players: Players, the_game: Game
 ) -> None:
-    """What she expects of her peers is her posterior mean of their curve by quadrature; the game's q is a table's."""
+    """What she expects of her peers is her posterior mean of their curve; a table's q is off that by 1e-5 at most."""
 
     def own(r: Floats, y: Floats, scale: Floats) -> Floats:
         return factor * the_game.predictor(r, y, scale)
 
-    who = BestResponder(peer_curve(plan.mechanism, plan.study.beliefs, plan.players // 2))
+    who = BestResponder(curve_of(plan))
     played = replace(the_game, predictor=own)
     far = moves(reports(who, free(players), played), players, played)
-    assert (far.max() < 1e-6) == (factor == 1.0)
+    assert (far.max() < 1e-4) == (factor == 1.0)
     assert factor == 1.0 or far.max() > 0.05
 
 
@@ -199,28 +263,30 @@ def test_no_report_leaves_more_than_the_best_response(
     """Against every report on a fine grid, in money: payment less what the report leaves of her privacy cost."""
     few, Y = players[slice(0, 20)], the_game.beliefs.response_bound
     curve = Clipped(1.0, 2) if peers is None else peers
-    scale = np.full(20, the_game.half.scale * the_game.half.spread[0, 0])
-    expected = the_game.beliefs.prediction(np.linalg.norm(few.x, axis=1), few.y, curve, scale)
+    length = np.linalg.norm(few.x, axis=1)
+    scale = the_game.peers.scale * np.linalg.norm(few.x @ the_game.peers.spread, axis=1) / length
+    expected = the_game.beliefs.prediction(length, few.y, curve, scale)
 
     def left(said: Floats) -> Floats:
-        paid = the_game.expected_payment(expected, the_game.own_prediction(few.x, said))
+        paid = the_game.base(few.x) + the_game.score(expected, the_game.own_prediction(few.x, said))
         saved = np.minimum(np.abs(said - few.y) / (saves_all * Y), 1.0)
         return np.asarray(paid - few.costs * the_game.privacy_cost * (1 - saved))
 
     said = reports(BestResponder(peers, saves_all), few, the_game)
     best = left(said)
     for report in np.linspace(-Y, Y, 801):
-        assert np.all(left(np.full(20, report)) <= best + 1e-9)
+        assert np.all(left(np.full(20, report)) <= best + 1e-5)
     assert np.all(left(few.y) < best)
     assert np.abs(said - few.y).max() > 0.05
 
 
 @pytest.mark.parametrize("saves_all", [2.0, 1.0, 0.3, 0.05])
 @pytest.mark.parametrize("score_weight", [0.2, 20.0, 500.0])
+@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
 def test_privacy_moves_people_but_nobody_up_to_the_threshold_beyond_d(
-    saves_all: float, score_weight: float, players: Players
+    saves_all: float, score_weight: float, peers: str, players: Players
 ) -> None:
-    plan = design(Study.parse(UNIT_BALL), players=2000, epsilon=1.0, score_weight=score_weight)
+    plan = plan_of(players=2000, epsilon=1.0, score_weight=score_weight, peers=peers)
     played, D = game(plan, predictors(plan, 10**6)(1000)), plan.guarantees.truthfulness.lie
     costs = np.where(np.arange(N) % 2, played.threshold, np.minimum(players.costs, played.threshold))
     those = Players(players.x, players.y, costs)
@@ -238,20 +304,20 @@ def test_best_responders_stay_out_exactly_when_even_their_best_report_leaves_not
     players: Players, the_game: Game
 ) -> None:
     """The lie that says least of her costs nothing, so that only the payment can keep her away."""
-    a, b = the_game.mechanism.base_payment, the_game.mechanism.score_weight
+    b = the_game.mechanism.score_weight
     unpaid = replace(the_game, mechanism=replace(the_game.mechanism, payments="expected", base_payment=0.0))
     dear = Players(players.x, players.y, np.full(N, 1e6))
     who = BestResponder(saves_all=100.0)
     assert not np.isnan(reports(BestResponder(), dear, the_game)).any()
     assert np.isnan(reports(who, dear, unpaid)).all()
-    worth = a + b * the_game.own_prediction(players.x, players.y) ** 2
+    worth = the_game.base(players.x) + b * the_game.own_prediction(players.x, players.y) ** 2
     just = Players(players.x, players.y, 0.99 * worth / the_game.privacy_cost)
     assert not np.isnan(reports(who, just, the_game)).any()
 
 
 def test_under_the_papers_rule_she_is_far_off_and_beyond_d(players: Players) -> None:
     """Peers shrink as the paper's ridge does, and she is scored as if they did not, with privacy worth nothing."""
-    plan = design(Study.parse(UNIT_BALL), players=2000, epsilon=1.0, score_weight=500.0)
+    plan = plan_of(players=2000, epsilon=1.0, score_weight=500.0)
     beliefs, D = plan.study.beliefs, plan.guarantees.truthfulness.lie
     papers = game(plan, lambda r, y, scale: beliefs.prediction(r, y, IDENTITY))
     kept = shrinkage_factor(1000, 2000 ** (7 / 8), 2)

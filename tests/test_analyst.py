@@ -14,6 +14,7 @@ from analysts import (
     rows,
     send_roster,
     shown,
+    wait_until_refused,
     wait_until_settled,
 )
 from databases import KINDS, database_url
@@ -22,7 +23,7 @@ from starlette.testclient import TestClient
 from studies import people
 
 from truthful.plan import Plan
-from truthful.release import Release
+from truthful.release import read_release
 from truthful.store import answers
 from truthful.store.log import events
 from truthful.store.tables import Role, State
@@ -97,13 +98,16 @@ def live(here: Served, analyst: TestClient) -> None:
     assert "60 or more" in analyst.get(f"/studies/{survey_id}").text
 
     assert analyst.post(f"/studies/{survey_id}/close", data={"name": "Spending"}).status_code == 303
+    wait_until_refused(here, survey_id)
+    assert "Less can be guaranteed than was promised" in shown(analyst, f"/studies/{survey_id}")
+    assert analyst.post(f"/studies/{survey_id}/accept").status_code == 303
     wait_until_settled(here, survey_id)
     page = shown(analyst, f"/studies/{survey_id}")
     assert "region=north" in page
     assert here.client.get(f"/s/{survey_id}/release.json").status_code == 404
     assert analyst.post(f"/studies/{survey_id}/publish").status_code == 303
     assert here.state(survey_id) == State.PUBLISHED
-    release = Release.model_validate_json(here.client.get(f"/s/{survey_id}/release.json").content)
+    release = read_release(here.client.get(f"/s/{survey_id}/release.json").content)
     assert release.study.sha256 == study.sha256
     assert release.plan_sha256 == plan.sha256
     assert "published" in shown(analyst, f"/studies/{survey_id}").lower()
@@ -150,7 +154,7 @@ PATHS = [
         for path in ("/file", "/plan", "/rehearse", "/freeze", "/edit/question")
     ),
     *(("POST", f"/studies/ID{path}") for path in ("/roster", "/links", "/close", "/settle", "/publish")),
-    ("POST", "/studies/ID/remove"),
+    *(("POST", f"/studies/ID{path}") for path in ("/accept", "/reopen", "/cancel", "/remove")),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,20 @@ from analysts import (
     INVITED,
     QUESTION,
     STEPS,
+    counts,
     declared,
     new,
+    rows,
     send_roster,
     shown,
     survey,
 )
 from databases import KINDS, database_url
-from serving import INVITATION, STUDY, Served, asked, draft, served
+from serving import ANSWERS, INVITATION, OBSERVED, RECORDS, STUDY, Served, asked, draft, planned, served
 from starlette.testclient import TestClient
-from studies import OBSERVED, UNIT_BALL, planned
+from studies import UNIT_BALL, people
 
+from truthful.plan import Plan
 from truthful.store import surveys
 from truthful.store.tables import Role, State
 from truthful.study import Study
@@ -148,7 +152,7 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     assert study.response.question == f"{NASTY}\nAnd more?"
     assert study.features[1].levels == (f"x{NASTY}", "y")
     with here.service.database.writing() as session:
-        surveys.drafted(session, survey_id).plan = json.dumps(planned(study, 40).record())
+        surveys.drafted(session, survey_id).plan = json.dumps(planned(study).record())
     paths = ["", "/file", "/plan", "/rehearse", "/freeze", *(f"/edit/{step}" for step in STEPS)]
     analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question, "low": NASTY})
     pages = [analyst.get("/studies").text]
@@ -157,7 +161,7 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     )
     analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question})
     with here.service.database.writing() as session:
-        surveys.drafted(session, survey_id).plan = json.dumps(planned(study, 40).record())
+        surveys.drafted(session, survey_id).plan = json.dumps(planned(study).record())
     pages += [analyst.get(f"/studies/{survey_id}{path}").text for path in paths]
     typed = dict.fromkeys(("exaggerator", "seed", "players", "budget", "text", "name", "which"), NASTY)
     pages += [
@@ -172,6 +176,154 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
         assert "<script>alert" not in page
         assert "'&49" not in html.unescape(page)
     assert all("{{7*7}}" in html.unescape(page) for page in pages[:3])
+
+
+# What is protected
+
+
+def test_what_is_protected_is_asked_where_features_are_people_s_own(
+    here: Served, analyst: TestClient
+) -> None:
+    survey_id = new(analyst)
+    place = f"/studies/{survey_id}/edit/people"
+    page = shown(analyst, place)
+    assert not re.search(r'name="protects" value="\w+" checked', page)
+    assert "sums over everybody's facts are published as they are" in page
+    observed = {**STEPS["people"], "design": "observed"}
+    refused = analyst.post(place, data=observed)
+    assert refused.status_code == 400
+    assert "Please choose. The facts are people's own" in html.unescape(refused.text)
+    assert analyst.post(place, data={**observed, "protects": "records"}).status_code == 303
+    assert survey(here, survey_id).draft["fields"]["protects"] == "records"
+    assert 'name="protects" value="records" checked' in shown(analyst, place)
+
+
+def test_of_assigned_features_answers_are_protected_without_asking(here: Served, analyst: TestClient) -> None:
+    survey_id = declared(analyst)
+    assert Study.parse(survey(here, survey_id).declaration or "").protects == "answers"
+    assert 'protects = "answers"' in (survey(here, survey_id).declaration or "")
+    place = f"/studies/{survey_id}/edit/people"
+    assert 'name="protects" value="answers" checked' in shown(analyst, place)
+    own = {**STEPS["people"], "design": "observed", "protects": "answers"}
+    assert analyst.post(place, data=own).status_code == 400
+    assert analyst.post(place, data=own).status_code == 303
+
+
+def test_a_delicate_feature_forbids_to_protect_answers_alone(here: Served, analyst: TestClient) -> None:
+    survey_id = declared(analyst)
+    place = f"/studies/{survey_id}/edit/people"
+    refused = analyst.post(place, data={**STEPS["people"], "f0_sensitive": "yes", "protects": "answers"})
+    assert refused.status_code == 400
+    assert "Feature 'price' is sensitive" in html.unescape(refused.text)
+    both = {**STEPS["people"], "f0_sensitive": "yes", "protects": "records"}
+    assert analyst.post(place, data=both).status_code == 303
+    assert Study.parse(survey(here, survey_id).declaration or "").features[0].sensitive
+
+
+def test_sums_may_be_kept_back_and_features_declared_no_secret(here: Served, analyst: TestClient) -> None:
+    advanced = {"protects": "answers", "hide_matrix": "yes", "features_public": "yes"}
+    survey_id = declared(analyst, people=advanced)
+    said = Study.parse(survey(here, survey_id).declaration or "").declaration()["privacy"]
+    assert said == {"protects": "answers", "publish_matrix": False, "features_public": True}
+
+
+# People who are known already
+
+
+def listed(players: int, text: str = ANSWERS) -> str:
+    """A file of people."""
+    found = people(Study.parse(text), players).reports.to_pylist()
+    rows = [f"{person['player']},{person['price']},{person['region']}" for person in found]
+    return "player,price,region\n" + "\n".join(rows)
+
+
+def test_a_plan_for_people_s_own_features_is_made_from_the_people(here: Served, analyst: TestClient) -> None:
+    survey_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
+    place = f"/studies/{survey_id}"
+    assert "bring a file of everybody you will invite" in shown(analyst, place)
+    assert "Bring a file of everybody you will invite" in analyst.get(f"{place}/plan").text
+    assert analyst.get(f"{place}/roster.csv").text == "player,price,region\n"
+    assert send_roster(analyst, survey_id, listed(400)).status_code == 303
+    assert "400 people were brought" in shown(analyst, place)
+    page = shown(analyst, f"{place}/plan?budget=2000")
+    assert "made for the 400 people" in page
+    assert 'name="players"' not in page
+    assert "This is possible" in page
+    wishes = {"budget": "2000", "response_share": "80"}
+    assert analyst.post(f"{place}/plan", data=wishes).status_code == 303
+    plan = Plan.parse(analyst.get(f"{place}/plan.json").text)
+    assert (plan.players, plan.response_share, plan.roster is not None) == (400, 0.8, True)
+    assert 'value="80"' in shown(analyst, f"{place}/plan")
+    assert analyst.get(f"{place}/frontier.svg").headers["content-type"] == "image/svg+xml"
+    assert "spread evenly" not in shown(analyst, f"{place}/rehearse")
+    answer = analyst.post(f"{place}/rehearse", data={"exaggerator": "10"})
+    assert "SIMULATION" in analyst.get(answer.headers["location"]).text
+    assert analyst.post(f"{place}/freeze", data={"for": "people"}).status_code == 303
+    assert counts(here, survey_id)["roster"] == 400
+    assert len(rows(analyst.post(f"{place}/links").text)) == 401
+
+
+def test_other_people_or_other_features_drop_the_plan(here: Served, analyst: TestClient) -> None:
+    survey_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
+    place = f"/studies/{survey_id}"
+    for count in (400, 300):
+        send_roster(analyst, survey_id, listed(count))
+        assert counts(here, survey_id)["roster"] == count
+        assert survey(here, survey_id).plan is None
+        analyst.post(f"{place}/plan", data={"budget": "3000"})
+        assert survey(here, survey_id).plan is not None
+    same = ANSWERS.replace("signal = 0.6", "signal = 0.5")
+    analyst.post(f"{place}/file", data={"text": same})
+    assert (counts(here, survey_id)["roster"], survey(here, survey_id).plan) == (300, None)
+    analyst.post(f"{place}/file", data={"text": same.replace("high = 5", "high = 6")})
+    assert (counts(here, survey_id)["roster"], survey(here, survey_id).roster) == (0, None)
+
+
+def test_protected_features_are_not_planned_from(here: Served, analyst: TestClient) -> None:
+    survey_id = upload(analyst, RECORDS).headers["location"].rpartition("/")[2]
+    send_roster(analyst, survey_id, listed(400))
+    page = shown(analyst, f"/studies/{survey_id}")
+    assert "The plan is not worked out from their facts" in page
+    page = shown(analyst, f"/studies/{survey_id}/plan")
+    assert 'name="players"' in page
+    assert 'name="response_share"' not in page
+
+
+def test_more_people_than_the_plan_is_for_are_not_frozen(here: Served, analyst: TestClient) -> None:
+    survey_id = draft(here.service, RECORDS, 60)
+    text = survey(here, survey_id).plan
+    send_roster(analyst, survey_id, listed(61))
+    with here.service.database.writing() as session:
+        surveys.drafted(session, survey_id).plan = text
+    refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})
+    assert refused.status_code == 409
+    assert "61 people were brought, but the plan is for 60" in refused.text
+
+
+def test_a_group_of_very_few_is_refused_at_once_unless_nothing_gives_them_away(
+    here: Served, analyst: TestClient
+) -> None:
+    few = listed(400) + "\n" + "\n".join(f"q-{i},2,west" for i in range(9))
+    four = ANSWERS.replace('"east"]', '"east", "west"]')
+    for text, status in (
+        (four, 400),
+        (four.replace('"answers"', '"answers"\nfeatures_public = true'), 303),
+        (four.replace('"answers"', '"answers"\npublish_matrix = false'), 303),
+        (four.replace('"answers"', '"records"'), 303),
+    ):
+        survey_id = upload(analyst, text).headers["location"].rpartition("/")[2]
+        answer = send_roster(analyst, survey_id, few)
+        assert answer.status_code == status
+        if status == 400:
+            assert "region is 'west' for 9 of these people" in html.unescape(answer.text)
+            assert counts(here, survey_id)["roster"] == 0
+
+
+@pytest.mark.parametrize("share", ["0", "101", "many", "-5"])
+def test_a_share_that_is_none_is_told(analyst: TestClient, share: str) -> None:
+    survey_id = declared(analyst)
+    page = shown(analyst, f"/studies/{survey_id}/plan?players=4000&budget=2000&response_share={share}")
+    assert "Please give a number above 0, up to 100." in page
 
 
 # Files
@@ -214,6 +366,7 @@ def test_an_uploaded_study_that_forms_cannot_hold_is_changed_as_text(
         (b"\xff\xfe", "not UTF-8"),
         (STUDY.replace("Designed", "De\\u0000signed"), "NUL character"),
         (STUDY.replace('"east"', ", ".join(f'"{i}"' for i in range(200))), "203 coefficients; a study here"),
+        (OBSERVED, 'protects = "answers"'),
         ("#" * 200_001, "more than 200,000 characters"),
         ("x = " + "[" * 30_000, "more than 50 deep"),
         ("x = " + "9" * 100_000, "number of 100,000 characters"),
@@ -294,11 +447,11 @@ def test_a_plan_needs_a_whole_study(analyst: TestClient) -> None:
 # Rehearsals
 
 
-@pytest.mark.parametrize("text", [STUDY, OBSERVED])
+@pytest.mark.parametrize("text", [STUDY, RECORDS])
 def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: TestClient, text: str) -> None:
     survey_id = draft(here.service, text, 300)
     page = shown(analyst, f"/studies/{survey_id}/rehearse")
-    assert ("spread evenly" in page) == (text is OBSERVED)
+    assert ("spread evenly" in page) == (text is RECORDS)
     answer = analyst.post(f"/studies/{survey_id}/rehearse", data={"exaggerator": "10", "opt-out": "5.5"})
     assert answer.status_code == 303
     report = analyst.get(answer.headers["location"])

@@ -20,10 +20,20 @@ from analysts import (
     survey,
     wait_until_settled,
 )
-from serving import INVITATION, STUDY, Served, answer, answer_all, asked, close, draft, served
+from serving import (
+    INVITATION,
+    STUDY,
+    WITHOUT_FEATURES,
+    Served,
+    answer,
+    answer_all,
+    asked,
+    close,
+    draft,
+    served,
+)
 from starlette.testclient import TestClient
 
-from truthful.payments import payment_range
 from truthful.plan import Plan
 from truthful.service.bill import most_paid
 from truthful.store import answers, roster, surveys
@@ -113,7 +123,7 @@ def test_ids_are_kept_as_they_are_written(here: Served, analyst: TestClient, ope
         (HEAD + "-a,1,north\n", "takes for a formula"),
         (HEAD + "@a,1,north\n", "takes for a formula"),
         (HEAD + "x" * 201 + ",1,north\n", "has 201 characters"),
-        (HEAD + "".join(f"{player},1,north\n" for player in range(10)), "the plan is for 10"),
+        (HEAD + "".join(f"{player},1,north\n" for player in range(60)), "the plan is for 60"),
         (HEAD + "a,1\n", "has 2 fields"),
         (HEAD + 'a,1,"north\n', "quote"),
         (HEAD, "no reports"),
@@ -183,10 +193,13 @@ def test_a_roster_without_a_file_says_so(analyst: TestClient, opened: str) -> No
     assert "No file was chosen" in analyst.post(f"/studies/{opened}/roster", data={}).text
 
 
-def test_a_roster_comes_only_to_an_open_study(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service)
-    assert send_roster(analyst, survey_id, HEAD + "a,1,north\n").status_code == 409
+def test_nobody_is_brought_to_a_study_that_is_closed_and_no_links_are_made_for_a_draft(
+    here: Served, analyst: TestClient
+) -> None:
+    survey_id, study = draft(here.service), asked(here.service, players=2)
     assert analyst.post(f"/studies/{survey_id}/links").status_code == 409
+    close(here.service, study.survey_id)
+    assert send_roster(analyst, study.survey_id, HEAD + "a,1,north\n").status_code == 409
 
 
 # Closing, settling, publishing
@@ -197,8 +210,8 @@ def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, an
     survey_id = draft(here.service)
     with here.service.database.reading() as session:
         plan = Plan.parse(surveys.find(session, survey_id).plan or "")
-    each, most = payment_range(plan.mechanism, plan.study.beliefs)[1], most_paid(plan, plan.players)
-    assert (plan.guarantees.budget.cap or 0.0) < most < plan.players * (Decimal(each) + Decimal("0.01"))
+    cap, most = plan.guarantees.budget.cap or 0.0, most_paid(plan, plan.players, plan.guarantees)
+    assert plan.players * Decimal("0.01") < most <= Decimal(cap) + plan.players * Decimal("0.01")
     for path in ("freeze", "plan"):
         assert f"${most:,}" in analyst.get(f"/studies/{survey_id}/{path}").text
     assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"}).status_code == 303
@@ -239,7 +252,7 @@ def test_freezing_warns_of_a_study_that_may_ask_the_same_people(here: Served, an
 
 
 def test_a_study_for_very_few_is_not_frozen(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service, players=9)
+    survey_id = draft(here.service, WITHOUT_FEATURES, players=9)
     refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})
     assert refused.status_code == 409
     assert "fewer than 10 people" in refused.text
@@ -247,9 +260,9 @@ def test_a_study_for_very_few_is_not_frozen(here: Served, analyst: TestClient) -
 
 
 def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: TestClient) -> None:
-    study = asked(here.service, players=10)
+    study = asked(here.service, WITHOUT_FEATURES)
     place = f"/studies/{study.survey_id}/close"
-    *most, last = study.links
+    most = list(study.links)[:9]
     for players in ([], most):
         answer(here.service, study, players)
         assert "Fewer than 10 people have answered" in shown(analyst, place)
@@ -257,7 +270,7 @@ def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: T
         assert refused.status_code == 409
         assert "Fewer than 10 people have answered" in refused.text
         assert here.state(study.survey_id) == State.OPEN
-    answer(here.service, study, [last])
+    answer_all(here.service, study)
     wrong = analyst.post(place, data={"name": "designed?"})
     assert wrong.status_code == 400
     assert "not the study's name" in html.unescape(wrong.text)

@@ -10,94 +10,87 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from studies import CASES, DESIGNED, planned
+from studies import DESIGNED
+from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Truthful
 from truthful.auditor.invented import in_range, invented_reports, with_absurd_ones
-from truthful.auditor.paid import payment_findings
-from truthful.auditor.settled import settled_findings
-from truthful.auditor.wiring import randomness_finding
-from truthful.estimators import Query
-from truthful.groups import groups_of, player_hashes
-from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
-from truthful.moments import GRID, grid_features, moments
-from truthful.payments import Paymaster, paymaster
+from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
+from truthful.auditor.wiring import randomness_finding, restart_finding
+from truthful.beliefs import Beliefs
+from truthful.check import Floats
+from truthful.errors import Refused
+from truthful.lattice import Bits, SeededBits
+from truthful.moments import GRID, grid_features, sums
+from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.one_release_payments import Paymaster, Scored, paymaster
 from truthful.plan import Plan
-from truthful.settlement import Settlement, passes, settlement
+from truthful.release import Release, publish
+from truthful.settlement import Settlement, checks, passes, settlement
+from truthful.settlement.draw import FILE, Draw
+from truthful.settlement.once import Account, open_target
 from truthful.settlement.passes import Statistics
-from truthful.settlement.settlement import Progress
 from truthful.study import Study
 
 CENTRED = DESIGNED.replace("signal = 0.6", "signal = 0.6\n[beliefs.centre]\nprice = 20")
-
-
-def plan_of(name: str = "known-design") -> Plan:
-    text, parameters = CASES[name]
-    return planned(Study.parse(text), 20_000, name, **parameters)
+SAMPLES = 1_000
 
 
 def broken(findings: Sequence[Finding]) -> set[str]:
     return {finding.name.removeprefix("settlements: ") for finding in findings if not finding.passed}
 
 
-def without_noise(query: Query, epsilon: Fraction) -> Sequence[int]:
-    return query.value
-
-
-def exact_estimates(plan: Plan, statistics: Statistics) -> Estimates:
-    return private_estimates(statistics.halves, plan.mechanism, plan.study.beliefs, without_noise)
-
-
 # Reports and noise
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["instruments", "noisy-statistics"])
 def test_settlements_that_draw_a_tenth_of_the_noise_are_caught(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(name)
-    assert broken(settled_findings(Truthful(), plan, 1, 1_000)) == set()
+    drawn = settlement._drawn
 
-    def bolder(plan: Plan, statistics: Statistics, answer: Answer) -> Estimates:
-        mechanism = replace(plan.mechanism, epsilon=10 * plan.mechanism.epsilon)
-        return private_estimates(statistics.halves, mechanism, plan.study.beliefs, answer)
+    def bolder(plan: Plan, mechanism: OneRelease, statistics: Statistics, seed: int | None) -> Draw:
+        return drawn(plan, replace(mechanism, epsilon=10 * mechanism.epsilon), statistics, seed)
 
-    monkeypatch.setattr(settlement, "_estimates", bolder)
-    assert broken(settled_findings(Truthful(), plan, 1, 1_000)) == {"noise"}
+    monkeypatch.setattr(settlement, "_drawn", bolder)
+    assert broken(drawn_findings(Truthful(), plan_of(name), 1, SAMPLES)) == {"noise"}
 
 
 class NeverRefuses(Truthful):
     """Clips where it was told to refuse."""
 
-    def settle(
-        self, plan: Plan, reports: Any, *, out: Path, on_bad: str, seed: int | None, progress: Progress | None
-    ) -> Settlement:
-        return super().settle(plan, reports, out=out, on_bad="clip", seed=seed, progress=progress)
+    def settle(self, plan: Plan, reports: Any, *, on_bad: str, **options: Any) -> Settlement:
+        return super().settle(plan, reports, on_bad="clip", **options)
 
 
 @pytest.mark.slow
 def test_absurd_reports_that_are_settled_instead_of_refused_are_caught() -> None:
-    assert broken(settled_findings(NeverRefuses(), plan_of(), 1, 1_000)) == {"reports"}
+    assert broken(drawn_findings(NeverRefuses(), plan_of(), 1, SAMPLES)) == {"reports"}
+
+
+@pytest.mark.slow
+def test_people_left_out_for_their_answers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is published of everybody's features would say who they are."""
+    monkeypatch.setattr(checks, "require_no_dropping", lambda mechanism, on_bad: None)
+    finding, _ = drawn_findings(Truthful(), plan_of(), 1, SAMPLES)
+    assert "on_bad = 'drop'" in finding.found
 
 
 @pytest.mark.slow
 def test_an_absurd_report_in_the_statistics_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def loud(*arguments: Any) -> Statistics:
-        statistics = passes.gather(*arguments)
-        one, other = statistics.halves
-        return replace(statistics, halves=(replace(one, cross=one.cross + 10**9 * GRID**2), other))
+        found = passes.gather(*arguments)
+        return replace(found, sums=replace(found.sums, vector=found.sums.vector + 10**9 * GRID**2))
 
     monkeypatch.setattr(settlement, "gather", loud)
-    assert broken(settled_findings(Truthful(), plan_of(), 1, 1_000)) == {"reports", "noise"}
+    assert broken(drawn_findings(Truthful(), plan_of(), 1, SAMPLES)) == {"reports", "noise"}
 
 
 @pytest.mark.slow
@@ -105,77 +98,203 @@ def test_answers_in_range_that_no_belief_allows_are_caught_if_they_are_not_clipp
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Around a centre an answer within its range can lie beyond Y: only the grid clips it."""
-    plan = planned(Study.parse(CENTRED), 20_000)
-    assert broken(settled_findings(Truthful(), plan, 1, 1_000)) == set()
+    plan = plan_of(CENTRED)
     reports = with_absurd_ones(plan.study, invented_reports(plan, 1))
 
-    def unclipped(source: Any, study: Study, key: bytes, *others: Any) -> Statistics:
+    def unclipped(source: Any, study: Study, *others: Any) -> Statistics:
         values = in_range(study, reports)
         X = study.normalise(values)
-        kx, ky = grid_features(X), np.trunc(study.normalise_response(values["spend"], X) * GRID)
-        groups = groups_of(player_hashes(reports["player"], key))
+        ky = np.trunc(study.normalise_response(values["spend"], X) * GRID)
         assert np.abs(ky).max() > study.beliefs.response_bound * GRID
-        statistics = passes.gather(source, study, key, *others)
-        one, other = (moments(kx[groups == g], ky[groups == g]) for g in (0, 1))
-        return replace(statistics, halves=(one, other))
+        found = passes.gather(source, study, *others)
+        return replace(found, sums=sums(grid_features(X), ky, mechanism_of(plan).transform))
 
     monkeypatch.setattr(settlement, "gather", unclipped)
-    assert "reports" in broken(settled_findings(Truthful(), plan, 1, 1_000))
+    assert "reports" in broken(drawn_findings(Truthful(), plan, 1, SAMPLES))
 
 
-# The release and the payments
+# The release
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_halves_published_without_noise_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(name)
-    assert broken(payment_findings(Truthful(), plan, 1)) == set()
-
-    def bare(plan: Plan, statistics: Statistics, answer: Answer) -> Estimates:
-        noisy = private_estimates(statistics.halves, plan.mechanism, plan.study.beliefs, answer)
-        return replace(noisy, peers=exact_estimates(plan, statistics).peers)
-
-    monkeypatch.setattr(settlement, "_estimates", bare)
-    assert broken(payment_findings(Truthful(), plan, 1)) == {"release", "others"}
+def without_noise(plan: Plan, mechanism: OneRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
+    queries = mechanism.queries(statistics.sums, plan.study.beliefs)
+    exact = replace(draw, answers=tuple(query.value for query in queries))
+    return mechanism.estimate(exact.answers, statistics.players, plan.study.beliefs, statistics.sums.matrix)
 
 
 @pytest.mark.slow
-def test_payments_from_estimates_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of()
-    gathered: list[Statistics] = []
-
-    def listen(*arguments: Any) -> Statistics:
-        gathered.append(passes.gather(*arguments))
-        return gathered[-1]
-
-    def leaky(mechanism: Mechanism, beliefs: Any, estimates: Estimates, counts: tuple[int, int]) -> Paymaster:
-        return paymaster(mechanism, beliefs, exact_estimates(plan, gathered[-1]), counts)
-
-    monkeypatch.setattr(settlement, "gather", listen)
-    monkeypatch.setattr(settlement, "paymaster", leaky)
-    assert broken(payment_findings(Truthful(), plan, 1)) == {"payments", "others"}
+@pytest.mark.parametrize("name", ["instruments", "noisy-statistics"])
+def test_an_estimate_published_without_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settlement, "_estimate", without_noise)
+    assert broken(settled_findings(Truthful(), plan_of(name), 1)) >= {"release", "others"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_players_scored_against_their_own_half_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def own(mechanism: Mechanism, beliefs: Any, estimates: Estimates, counts: tuple[int, int]) -> Paymaster:
-        one, other = estimates.peers
-        return paymaster(mechanism, beliefs, replace(estimates, peers=(other, one)), counts)
+def test_intervals_that_follow_from_answers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but what the draw decides may be published: not a last digit of an interval either."""
 
-    monkeypatch.setattr(settlement, "paymaster", own)
-    assert broken(payment_findings(Truthful(), plan_of(name), 1)) == {"payments"}
+    def leaky(
+        plan: Plan, mechanism: OneRelease, estimate: LeaveOneOut, totals: Any, *others: Any, **more: Any
+    ) -> Release:
+        release = publish(plan, mechanism, estimate, totals, *others, **more)
+        first, *rest = release.coefficients
+        wider = first.model_copy(update={"high": first.high + 1e-9 * float(totals.vector[0]) / GRID**2})
+        return release.model_copy(update={"coefficients": (wider, *rest)})
+
+    monkeypatch.setattr(settlement, "publish", leaky)
+    assert broken(settled_findings(Truthful(), plan_of(), 1)) == {"others"}
+    assert not checks_finding(Truthful(), plan_of(), 1).passed
+
+
+# Payments
+
+
+@dataclass(frozen=True, eq=False)
+class Faulty(Paymaster):
+    """Pays for other predictions than those of everybody else."""
+
+    fault: Callable[[Paymaster, Floats, Floats, Floats, Floats], Floats] | None = None
+
+    def score(self, r: Floats, y: Floats, h: Floats, p: Floats, noise: Floats, along: Floats) -> Scored:
+        assert self.fault is not None
+        limit = self.mechanism.clip * r
+        return super().score(r, y, h, np.clip(self.fault(self, r, y, h, p), -limit, limit), noise, along)
+
+
+def own_report_kept(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+    kept = master.estimate.kept or 1 - h
+    return kept * p + h * y
+
+
+def wrong_scale(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+    """x̂y/(n − 1) is taken out instead of hy."""
+    return p + (h - r**2 / (len(y) - 1)) * y
+
+
+def noise_for_each(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+    return p + np.random.default_rng().laplace(scale=0.01, size=len(p))
+
+
+def floor_by_answer(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+    """What the matrix without her keeps is raised for those who answer little."""
+    return np.where(y < 0, 0.97, 1.0) * p
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        *((name, own_report_kept) for name in STUDIES),
+        *(("instruments", fault) for fault in (wrong_scale, noise_for_each, floor_by_answer)),
+    ],
+)
+def test_payments_for_other_predictions_are_caught(
+    name: str,
+    fault: Callable[[Paymaster, Floats, Floats, Floats, Floats], Floats],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def faulty(mechanism: OneRelease, beliefs: Beliefs, estimate: LeaveOneOut, count: int) -> Paymaster:
+        sound = paymaster(mechanism, beliefs, estimate, count)
+        return Faulty(mechanism, beliefs, estimate, sound.predictor, fault)
+
+    monkeypatch.setattr(settlement, "paymaster", faulty)
+    found = broken(settled_findings(Truthful(), plan_of(name), 1))
+    assert found == {"payments", "own report"} | ({"others"} if fault is noise_for_each else set())
+
+
+@pytest.mark.slow
+def test_payments_from_an_estimate_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, kept = plan_of(), list[LeaveOneOut]()
+    estimated = settlement._estimate
+
+    def listen(plan: Plan, mechanism: OneRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
+        kept.append(without_noise(plan, mechanism, statistics, draw))
+        return estimated(plan, mechanism, statistics, draw)
+
+    monkeypatch.setattr(settlement, "_estimate", listen)
+    monkeypatch.setattr(settlement, "paymaster", lambda m, b, estimate, n: paymaster(m, b, kept[-1], n))
+    assert broken(settled_findings(Truthful(), plan, 1)) == {"payments", "own report", "others"}
+
+
+# Checks that look at answers
+
+
+def extreme(statistics: Statistics) -> bool:
+    """Whether the answers are high on the whole: the intercept's sum says so."""
+    return bool(statistics.sums.vector[0] > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["instruments", "known-design"])
+def test_a_refusal_that_depends_on_answers_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = settlement._checked
+
+    def nosy(plan: Plan, mechanism: OneRelease, statistics: Statistics, *others: Any) -> Any:
+        if extreme(statistics):
+            raise Refused("Such answers are hard to believe.")
+        return checked(plan, mechanism, statistics, *others)
+
+    monkeypatch.setattr(settlement, "_checked", nosy)
+    assert "outcomes for people who are good" in checks_finding(Truthful(), plan_of(name), 1).found
+
+
+@pytest.mark.slow
+def test_a_word_in_a_message_that_depends_on_answers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    require = checks.require_people
+    looked = list[Statistics]()
+
+    def gather(*arguments: Any) -> Statistics:
+        looked.append(passes.gather(*arguments))
+        return looked[-1]
+
+    def chatty(plan: Plan, players: int) -> None:
+        try:
+            require(plan, players)
+        except Refused as refusal:
+            raise Refused(f"{refusal} Answers are {'high' if extreme(looked[-1]) else 'low'}.") from None
+
+    monkeypatch.setattr(settlement, "gather", gather)
+    monkeypatch.setattr(checks, "require_people", chatty)
+    assert checks_finding(Truthful(), plan_of(), 1).found == "2 outcomes for people who are few"
+
+
+@pytest.mark.slow
+def test_what_is_printed_because_of_answers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = settlement._checked
+
+    def loud(plan: Plan, mechanism: OneRelease, statistics: Statistics, *others: Any) -> Any:
+        if extreme(statistics):
+            print("Answers are high.")
+        return checked(plan, mechanism, statistics, *others)
+
+    monkeypatch.setattr(settlement, "_checked", loud)
+    assert not checks_finding(Truthful(), plan_of(), 1).passed
+
+
+# Once and only once
+
+
+class Redraws(Truthful):
+    """A settlement that starts again draws again."""
+
+    def settle(self, plan: Plan, reports: Any, *, out: Path, **options: Any) -> Settlement:
+        (open_target(out).unfinished / FILE).unlink(missing_ok=True)
+        return super().settle(plan, reports, out=out, **options)
+
+
+def test_a_second_draw_after_an_interruption_is_caught() -> None:
+    assert "another draw" in restart_finding(Redraws(), plan_of(), 1).found
+
+
+def test_a_second_release_and_a_ledger_that_forgets_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert restart_finding(Truthful(), plan_of(), 1).passed
+    monkeypatch.setattr(Account, "enter", lambda self, draw, directory: None)
+    found = restart_finding(Truthful(), plan_of(), 1)
+    assert "a second release" in found.found
+    assert "a ledger that does not count" in found.found
 
 
 # Chance
-
-
-class KnownKey(SystemBits):
-    """The operating system's noise, but halves that everybody can predict."""
-
-    def bits(self, n: int) -> int:
-        return 12_345 if n == 128 else super().bits(n)
 
 
 GENERATORS: dict[str, tuple[Callable[[], Bits], str]] = {
@@ -186,8 +305,7 @@ GENERATORS: dict[str, tuple[Callable[[], Bits], str]] = {
         "not the operating system's",
     ),
     "numpy's": (lambda: SeededBits(int(np.random.randint(2**31))), "not the operating system's"),
-    "few bits": (lambda: SeededBits(secrets.randbits(64)), "random bits for a draw"),
-    "a known key": (KnownKey, "repeats"),
+    "few bits": (lambda: SeededBits(secrets.randbits(64)), "random bits for noise"),
 }
 
 

@@ -6,10 +6,12 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from studies import CASES, UNIT_BALL, planned
+from laboratory import HALVES, RELEASES, plan_of, planned_like
+from studies import UNIT_BALL
 from test_charts_report import SVG, words
 
 from truthful.agents import best_reports
@@ -18,7 +20,7 @@ from truthful.charts.best_reports import BAND
 from truthful.charts.house import canvas
 from truthful.charts.rates import power
 from truthful.check import Floats
-from truthful.mechanism import private_estimates
+from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.payments import peer_prediction
 from truthful.plan import Plan
@@ -27,7 +29,6 @@ from truthful.simulation.found import Found
 from truthful.simulation.rates import Curve, Exponents, Point
 from truthful.simulation.responses import PAPERS_PENALTY, Reports, typical_reports
 from truthful.slope import typical
-from truthful.study import Study
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 POINTS = tuple(
@@ -171,12 +172,9 @@ def test_without_a_guarantee_there_is_no_band_and_a_best_lie_is_told() -> None:
     assert "at most 0.500 from the truth" in chart.describe()
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_typical_people_do_best_with_the_truth_here_and_far_from_it_under_the_papers_rule(
-    estimator: str,
-) -> None:
-    text, parameters = CASES[estimator]
-    plan = planned(Study.parse(text), 2000, estimator, score_weight=500.0, **parameters)
+@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+def test_typical_people_do_best_with_the_truth_here_and_far_from_it_under_the_papers_rule(name: str) -> None:
+    plan = planned_like(name, 2000, score_weight=500.0)
     found, study = typical_reports(plan), plan.study
     width = study.response.high - study.response.low
     assert study.response.low <= found.truth[0] < found.truth[-1] <= study.response.high
@@ -187,10 +185,14 @@ def test_typical_people_do_best_with_the_truth_here_and_far_from_it_under_the_pa
         assert np.all((low <= found.truth) & (found.truth <= high))
 
 
-def test_the_band_ends_where_a_report_moves_the_prediction_by_the_guaranteed_lie() -> None:
-    plan = planned(Study.parse(UNIT_BALL), 20_000, score_weight=500.0)
-    found, D, beliefs = typical_reports(plan), plan.guarantees.truthfulness.lie, plan.study.beliefs
+@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
+def test_the_band_ends_where_a_report_moves_the_prediction_by_the_guaranteed_lie(peers: str) -> None:
+    plan = plan_of(UNIT_BALL, 20_000, score_weight=500.0, peers=peers)
+    found, told, beliefs = typical_reports(plan), plan.guarantees.truthfulness, plan.study.beliefs
     r, scale, curve = typical(plan.study, plan.mechanism, plan.players)
+    D = told.lie
+    if told.typical_length is not None and told.typical_noise is not None:
+        r, scale = told.typical_length, told.typical_noise
     assert found.within is not None
     middle, unit = len(found.truth) // 2, plan.study.response_unit
     for side in found.within:
@@ -203,6 +205,7 @@ def drawn_predictions(plan: Plan, x: Floats, studies: int) -> tuple[Floats, Floa
 
     The ridge's noise has mean zero and is left out.
     """
+    assert isinstance(plan.mechanism, Mechanism)
     rng, study, m = np.random.default_rng(5), plan.study, plan.players // 2
     beliefs, gamma, r = study.beliefs, plan.players**PAPERS_PENALTY, np.linalg.norm(x)
     theta = beliefs.prior.sample(rng, study.dimension, studies)
@@ -225,7 +228,7 @@ def drawn_predictions(plan: Plan, x: Floats, studies: int) -> tuple[Floats, Floa
     [("known-design", {}, 1500), ("ridge-free", {"regularization": 300.0}, 300)],
 )
 def test_against_peers_that_are_really_drawn_the_truth_is_best_to_within_d_and_not_under_the_papers_rule(
-    estimator: str, parameters: dict[str, float], studies: int
+    estimator: str, parameters: dict[str, Any], studies: int
 ) -> None:
     """What she expects of her peers is averaged over drawn studies, weighted by how likely θ makes her answer.
 
@@ -233,7 +236,7 @@ def test_against_peers_that_are_really_drawn_the_truth_is_best_to_within_d_and_n
     D, as under the paper's. Peers may be off by g ≤ D/2, and averages have standard errors below D/20: ten of them are
     left, a false alarm of 2e-23 an answer.
     """
-    plan = planned(Study.parse(UNIT_BALL), 2000, estimator, score_weight=500.0, **parameters)
+    plan = plan_of(players=2000, estimator=estimator, peers="halves", score_weight=500.0, **parameters)
     beliefs, x, D = plan.study.beliefs, np.array([0.8, 0.0]), plan.guarantees.truthfulness.lie
     theta, ours, papers = drawn_predictions(plan, x, studies)
     _, scale, curve = typical(plan.study, plan.mechanism, plan.players)

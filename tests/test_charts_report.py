@@ -10,18 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from studies import CASES, DESIGNED, UNIT_BALL, planned
+from studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
 
+from truthful.beliefs.curves import Clipped
 from truthful.charts import Chart, Effect, Forest, Lie, Lies, Odds, Payments, draw_chart, inline
 from truthful.charts.chart import NARROW
 from truthful.charts.forest import MOST_ROWS
 from truthful.charts.house import BLUE, canvas, fitted, wrapped
 from truthful.check import Floats
-from truthful.mechanism import peer_curve
+from truthful.mechanism import Mechanism, peer_curve
+from truthful.one_release import OneRelease
 from truthful.report.predicted import lies
 from truthful.slope import stretch
 from truthful.study import Study
 
+MECHANISMS = [("leave-one-out", name) for name in RELEASES] + [("halves", name) for name in CASES]
 SVG = "{http://www.w3.org/2000/svg}"
 FOREST = Forest(
     (Effect("age, from 18 to 90", 12.0, 4.0, 20.0), Effect("region: north", -1.0, -6.0, 4.0)), "spend", 0.95
@@ -153,18 +156,38 @@ def test_a_curve_of_lies_marks_where_they_stop_paying_only_if_there_is_such_a_li
         assert "marked D" not in unmarked.describe()
 
 
+@pytest.mark.parametrize("threshold", [0.4, 3.0, 5.1, 7.0, 9.0, 9.9])
+@pytest.mark.parametrize("bend", [0.3, 1.0, 2.0, 6.0])
+def test_the_words_at_the_mark_are_off_the_curve_and_inside(threshold: float, bend: float) -> None:
+    curve = tuple(Lie(float(k), 0.8 * k, 2 - (k / 10) ** bend) for k in range(11))
+    chart = Lies(curve, 4.0, threshold, "USD")
+    with canvas(NARROW, chart.height) as figure:
+        chart.paint(figure)
+        figure.canvas.draw()
+        axes = figure.axes[0]
+        (words,) = (text for text in axes.texts if text.get_text().startswith("D: no"))
+        box, frame = words.get_window_extent(), axes.get_window_extent()
+        sizes = np.linspace(0, 10, 4001)
+        places = axes.transData.transform([(size, chart.at(size).payment) for size in sizes])
+    assert not np.any(((places > box.p0) & (places < box.p1)).all(axis=1))
+    assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+    assert frame.y0 <= box.y0 < box.y1 <= frame.y1
+
+
 def test_a_lie_between_two_of_the_curve_is_between_them() -> None:
     lie = LIES.at(2.5)
     assert lie.moved == pytest.approx(2.0)
     assert lie.payment == pytest.approx((CURVE[2].payment + CURVE[3].payment) / 2)
 
 
-@pytest.mark.parametrize("estimator", CASES)
+@pytest.mark.parametrize(("peers", "estimator"), MECHANISMS)
 @pytest.mark.parametrize("rule", ["quadratic", "brier"])
-def test_a_lie_costs_the_weight_times_the_square_of_what_it_moves(estimator: str, rule: str) -> None:
+def test_a_lie_costs_the_weight_times_the_square_of_what_it_moves(
+    peers: str, estimator: str, rule: str
+) -> None:
     """Both rules are proper: E[rule(p, q′)] = E[rule(p, q)] − b(q′ − q)² if E[p] = q. So the truth earns most."""
-    text, parameters = CASES[estimator]
-    plan = planned(Study.parse(text), 2000, estimator, rule=rule, **parameters)
+    text, parameters = CASES[estimator] if peers == "halves" else (RELEASES[estimator], {})
+    plan = planned(Study.parse(text), 2000, estimator, peers, rule=rule, **parameters)
     shown = lies(plan, 2000, plan.guarantees.truthfulness)
     unit, b = plan.study.response_unit, plan.mechanism.score_weight
     for lie in shown.curve:
@@ -173,8 +196,9 @@ def test_a_lie_costs_the_weight_times_the_square_of_what_it_moves(estimator: str
 
 
 def test_the_mark_is_at_the_lie_in_answers_that_is_promised_which_moves_her_prediction_so_far() -> None:
-    plan = planned(Study.parse(DESIGNED), 20_000, score_weight=50.0, epsilon=1.0)
+    plan = planned(Study.parse(DESIGNED), 20_000, peers="halves", score_weight=50.0, epsilon=1.0)
     study, mechanism, promised = plan.study, plan.mechanism, plan.guarantees.truthfulness
+    assert isinstance(mechanism, Mechanism)
     shown = lies(plan, 20_000, promised)
     assert shown.threshold == promised.lie_in_answer
     assert promised.lie is not None
@@ -185,6 +209,26 @@ def test_the_mark_is_at_the_lie_in_answers_that_is_promised_which_moves_her_pred
     curve = peer_curve(mechanism, beliefs, 10_000)
     q = beliefs.prediction(r, y, curve, scale * stretch(study, mechanism.peers))
     assert promised.lie <= float(q) < 1.2 * promised.lie
+
+
+def test_with_one_release_the_mark_is_where_everybody_else_s_noise_has_it() -> None:
+    """Noise along x of scale 2Y/ε·√(tr Σ⁻¹/E‖x‖²)/(n − 1), and predictions clipped at c."""
+    plan = planned(Study.parse(RELEASES["known-design"]), 20_000, score_weight=50.0, epsilon=1.0)
+    study, mechanism, promised = plan.study, plan.mechanism, plan.guarantees.truthfulness
+    assert isinstance(mechanism, OneRelease)
+    shown = lies(plan, 20_000, promised)
+    assert shown.threshold == promised.lie_in_answer
+    assert promised.lie is not None
+    assert shown.threshold is not None
+    beliefs, square = study.beliefs, study.mean_square_norm
+    assert study.second_moments is not None
+    along = math.sqrt(float(np.trace(np.linalg.inv(study.second_moments))) / square) / 19_999
+    y, curve = shown.threshold / study.response_unit, Clipped(mechanism.clip, study.dimension)
+    q = beliefs.prediction(
+        math.sqrt(square), y, curve, 2 * beliefs.response_bound / mechanism.epsilon * along
+    )
+    assert promised.lie <= float(q) < 1.2 * promised.lie
+    assert shown.at(shown.threshold).moved == pytest.approx(study.response_unit * float(q), rel=1e-3)
 
 
 def test_a_promise_that_is_not_true_of_her_is_not_marked() -> None:

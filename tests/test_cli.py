@@ -1,31 +1,82 @@
 """The command line through its real entry point: what it prints, and what it writes."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
-from commands import PLAN, Run
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from commands import PLAN, Ran, Run
 
 from truthful.promises import REHEARSAL
 
 
-def test_a_new_study_can_be_planned_at_once(tmp_path: Path, run: Run) -> None:
-    assert run("new", tmp_path / "mine").code == 0
-    plan = run("plan", tmp_path / "mine" / "study.toml", *PLAN, "--save", tmp_path / "mine" / "plan.json")
-    assert plan.code == 0
-    assert "truthful settle" in plan.out
-    assert plan.err == ""
+def hint(told: Ran, command: str) -> list[str]:
+    """The words of a command that was printed to be run next, without the name of the program."""
+    (line,) = [line for line in told.out.splitlines() if line.startswith(f"  truthful {command}")]
+    return shlex.split(line)[1:]
 
 
-def test_settle_and_verify_say_what_they_did_and_what_is_next(here: Path, run: Run) -> None:
-    done = run("settle", "plan.json", "reports.csv", "--out", "settlement")
-    assert done.code == 0
-    assert done.err == ""
-    assert "REHEARSAL" not in done.out
-    hint = next(line for line in done.out.splitlines() if "truthful verify" in line)
-    verified = run(*shlex.split(hint.replace("--player ID", "--player p-001"))[1:])
+def test_from_a_new_study_to_a_checked_payment_every_command_prints_the_next(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """400 people with features of their own. Only their roster and their answers have to be brought."""
+    monkeypatch.chdir(tmp_path)
+    begun = run("new", "mine")
+    assert (begun.code, begun.err) == (0, "")
+    rng, n = np.random.default_rng(1), 400
+    roster = {
+        "player": [f"p-{i}" for i in range(n)],
+        "age": rng.uniform(18, 90, n),
+        "region": rng.choice(["north", "south", "east"], n),
+    }
+    pyarrow.csv.write_csv(pa.table(roster), "people.csv")
+    planned = run(*hint(begun, "plan"), "--save", "plan.json")
+    assert (planned.code, planned.err) == (0, "")
+    assert "your features are not protected" in re.sub(r"\s+", " ", planned.out)
+    pyarrow.csv.write_csv(pa.table({**roster, "weekly_spend": rng.uniform(0, 200, n)}), "reports.csv")
+    settled = run(*hint(planned, "settle"))
+    assert (settled.code, settled.err) == (0, "")
+    assert "REHEARSAL" not in settled.out
+    verified = run(*[word.replace("ID", "p-7") for word in hint(settled, "verify")])
     assert verified.code == 0
-    assert "Verified: the payment of player p-001" in verified.out
+    assert "Verified: the payment of player p-7" in verified.out
+    handed = run("receipt", "settlement/receipts.parquet", "p-7", "--save", "hers.json")
+    assert (
+        handed.out == "Wrote hers.json. She can check her payment: truthful verify release.json hers.json\n"
+    )
+    assert run("verify", "settlement/release.json", "hers.json").out == verified.out
+    again = run("report", "settlement/release.json", "plan.json", "--out", "report.html")
+    assert (again.code, again.out) == (0, "Wrote report.html.\n")
+    assert Path("report.html").read_bytes() == Path("settlement/report.html").read_bytes()
+
+
+def test_less_than_was_promised_is_refused_unless_it_is_accepted(here: Path, run: Run) -> None:
+    few = Path("reports.csv").read_text().splitlines()[:301]
+    Path("few.csv").write_text("\n".join(few) + "\n")
+    told = run("settle", "plan.json", "few.csv", "--out", "o")
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith("Refused: For those who answered less can be guaranteed than was promised: ")
+    assert "--accept-less" in told.err
+    assert not Path("o").exists()
+    assert not Path("ledger.json").exists()
+    assert run("settle", "plan.json", "few.csv", "--out", "o", "--accept-less").code == 0
+
+
+def test_random_halves_are_planned_settled_and_verified_by_name(here: Path, run: Run) -> None:
+    asked = ["plan", "study.toml", *PLAN, "--public-share", "0.6", "--save", "halves.json"]
+    refused = run(*asked)
+    assert (refused.code, "Say --peers halves, or leave it out" in refused.err) == (2, True)
+    assert run(*asked, "--peers", "halves").code == 0
+    assert json.loads(Path("halves.json").read_text())["format"] == "truthful/plan/1"
+    settled = run("settle", "halves.json", "reports.csv", "--out", "o")
+    assert settled.code == 0
+    verified = run(*[word.replace("ID", "p-007") for word in hint(settled, "verify")])
+    assert verified.code == 0
+    assert "what the other half's answers predict here" in verified.out
 
 
 # JSON
@@ -42,17 +93,18 @@ def test_a_plan_as_json_is_the_record_that_is_saved(here: Path, run: Run) -> Non
 def test_a_settlement_as_json_is_its_release(here: Path, run: Run) -> None:
     printed = json.loads(run("settle", "plan.json", "reports.parquet", "--out", "o", "--json").out)
     assert printed == json.loads(Path("o/release.json").read_text())
-    named = {
-        "format", "version", "rehearsal", "study", "plan_sha256", "players", "groups", "epsilon", "estimator",
-        "noise", "theta", "peer_thetas", "coefficients", "interval_level", "beliefs", "features", "response",
-        "payment", "guarantees",
+    assert set(printed) == {
+        "format", "version", "rehearsal", "study", "plan_sha256", "protects", "players", "epsilon", "estimator",
+        "gram_share", "instruments", "statistics", "inverse", "noise", "theta", "coefficients", "interval_level",
+        "invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs", "payment",
+        "guarantees", "promised", "warnings",
     }  # fmt: skip
-    assert named <= set(printed)
-    assert printed["format"] == "truthful/release/1"
+    assert printed["format"] == "truthful/release/2"
     assert printed["plan_sha256"] == json.loads(Path("plan.json").read_text())["sha256"]
-    assert set(printed["epsilon"]) == {"total", "public", "peer"}
+    assert printed["epsilon"] == {"answers": 2.0, "records": None}
+    assert set(printed["statistics"]) == {"matrix", "matrix_sha256", "vector", "unit"}
     assert set(printed["coefficients"][0]) == {"name", "value", "low", "high"}
-    assert set(printed["payment"]) == {"rule", "payments", "a", "b", "currency"}
+    assert set(printed["payment"]) == {"rule", "payments", "a", "b", "clip", "currency"}
 
 
 def test_a_verdict_as_json(settled: Path, run: Run) -> None:
@@ -60,6 +112,10 @@ def test_a_verdict_as_json(settled: Path, run: Run) -> None:
     assert verdict["verified"] is True
     assert verdict["rehearsal"] is False
     assert verdict["paid"] == verdict["recomputed"]
+    receipt = json.loads(Path("receipt.json").read_text())
+    assert receipt["format"] == "truthful/receipt/2"
+    for name in ("leverage", "peer_prediction", "own_prediction"):
+        assert verdict[name] == pytest.approx(receipt[name], abs=1e-9)
 
 
 def test_a_demonstration_and_a_new_study_and_the_notation_as_json(tmp_path: Path, run: Run) -> None:

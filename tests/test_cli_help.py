@@ -12,6 +12,7 @@ from commands import Ran, Run
 
 from truthful import cli
 from truthful.mechanism import Mechanism
+from truthful.one_release import OneRelease
 from truthful.plan import ABSENT_SHARE, design
 from truthful.version import __version__
 
@@ -75,11 +76,12 @@ def test_the_defaults_of_the_command_are_those_of_the_library() -> None:
     assert [
         name for name, option in shown.items() if name in library and option.default != library[name].default
     ] == []
-    fields = Mechanism.__dataclass_fields__
-    for name in ("rule", "payments"):
-        assert shown[name].default == fields[name].default
-    for name in ("public_share", "gram_share"):
-        assert f"with --score-weight, {fields[name].default}." in option_help(name)
+    for mechanism in (OneRelease, Mechanism):
+        fields = mechanism.__dataclass_fields__
+        for name in ("rule", "payments"):
+            assert shown[name].default == fields[name].default
+        for name in {"public_share", "gram_share"} & set(fields):
+            assert f"with --score-weight, {fields[name].default}." in option_help(name)
     assert f"with --score-weight, {ABSENT_SHARE}." in option_help("absent_share")
 
 

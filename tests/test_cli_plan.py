@@ -4,45 +4,70 @@ import json
 import re
 from pathlib import Path
 
-from commands import Run
+from commands import PLAN, Ran, Run
 
-BIG = ["plan", "study.toml", "--players", "20000", "--budget", "5000"]
+#: The features of the people themselves; that the file also has their answers does not matter.
+SOLVED = ["plan", "study.toml", "--roster", "reports.csv", "--budget", "1500"]
+BIG = ["plan", "study.toml", "--players", "20000"]
 
 
-def test_a_budget_and_a_panel_are_enough_for_a_plan_that_settles(here: Path, run: Run) -> None:
-    told = run(*BIG, "--save", "solved.json")
+def places(told: Ran, *words: str) -> list[int]:
+    return [told.out.index(sentence) for sentence in words]
+
+
+def test_a_budget_and_a_roster_are_enough_for_a_plan_that_settles(here: Path, run: Run) -> None:
+    told = run(*SOLVED, "--save", "solved.json")
     assert told.code == 0
-    places = [
-        told.out.index(words)
-        for words in (
-            "What is guaranteed",
-            "Proved, and the paper's formulas at the same parameters",
-            "Estimators compared",
-            "Chosen: known-design",
-            "How",
-            "1 USD more lowers the error by",
-            "--least-slope 0.9 would bring",
-            "Saved solved.json",
-        )
-    ]
-    assert places == sorted(places)
+    found = places(
+        told,
+        "What is guaranteed",
+        "1,500.00 USD (3.00 USD per person)",
+        "Proved, and the paper's formulas at the same parameters",
+        "Estimators compared",
+        "Chosen: instruments",
+        "How",
+        "500 people",
+        "1 USD more lowers the error by",
+        "Saved solved.json",
+    )
+    assert found == sorted(found)
     assert run("settle", "solved.json", "reports.csv", "--out", "solved").code == 0
 
 
+def test_random_halves_tell_what_a_steeper_slope_would_do(here: Path, run: Run) -> None:
+    told = run(*BIG, "--budget", "5000", "--peers", "halves")
+    assert told.code == 0
+    found = places(
+        told,
+        "5,000.00 USD (0.250 USD each)",
+        "published",
+        "Chosen: known-design",
+        "1 USD more lowers the error by",
+        "--least-slope 0.9 would bring",
+    )
+    assert found == sorted(found)
+
+
 def test_the_json_of_a_solved_plan_says_what_was_asked_and_compared(here: Path, run: Run) -> None:
-    record = json.loads(run(*BIG, "--json").out)
-    assert record["answer"]["asked"] == {"players": 20000, "budget": 5000.0}
+    record = json.loads(run(*SOLVED, "--json").out)
+    assert record["answer"]["asked"] == {"players": 500, "budget": 1500.0}
     assert record["answer"]["minimised"] == "error"
     assert record["answer"]["compared"][0]["estimator"] == record["parameters"]["estimator"]
-    assert record["guarantees"]["budget"]["cap"] <= 5000
+    assert record["guarantees"]["budget"]["cap"] <= 1500
+    assert record["roster"]["players"] == 500
 
 
-def test_an_infeasible_plan_says_what_would_help_in_words_and_as_json(here: Path, run: Run) -> None:
-    asked = ["plan", "study.toml", "--players", "20000", "--budget", "1", "--epsilon", "1"]
-    told = run(*asked)
-    assert (told.code, told.out) == (1, "")
-    assert "It would be feasible with" in told.err
-    printed = run(*asked, "--json")
+def test_those_who_will_not_answer_are_planned_for(here: Path, run: Run) -> None:
+    asked = ["plan", "study.toml", "--roster", "reports.csv", *PLAN[2:]]
+    every, half = (json.loads(run(*asked, "--response-share", s, "--json").out) for s in ("1", "0.5"))
+    assert (every["response_share"], half["response_share"]) == (1.0, 0.5)
+    assert half["guarantees"]["accuracy"]["rmse"] > 1.4 * every["guarantees"]["accuracy"]["rmse"]
+    assert "0.5: 250 answer" in run(*asked, "--response-share", "0.5").out
+
+
+def test_the_json_of_an_infeasible_plan_says_what_would_help(here: Path, run: Run) -> None:
+    asked = ["plan", "study.toml", "--players", "500", "--budget", "1", "--epsilon", "1", "--json"]
+    printed = run(*asked)
     record = json.loads(printed.out)
     assert (printed.code, printed.err, record["feasible"]) == (1, "", False)
     assert record["binding"] == next(iter(record["feasible_with"]))
@@ -51,14 +76,14 @@ def test_an_infeasible_plan_says_what_would_help_in_words_and_as_json(here: Path
 
 
 def test_a_cheapest_plan_tells_what_a_player_saves(here: Path, run: Run) -> None:
-    told = run("plan", "study.toml", "--players", "20000", "--accuracy", "6", "--accuracy-of", "predictions")
+    told = run(*BIG, "--accuracy", "6", "--accuracy-of", "predictions")
     assert told.code == 0
     assert "for the least cost" in told.out
     assert "One more player saves" in told.out
 
 
 def test_a_chart_is_drawn_where_it_is_asked_for(here: Path, run: Run) -> None:
-    told = run(*BIG, "--chart", "frontier.svg")
+    told = run(*SOLVED, "--chart", "frontier.svg")
     assert told.code == 0
     assert "Drew frontier.svg." in told.out
     assert Path("frontier.svg").read_text(encoding="utf-8").startswith("<?xml")

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 from commands import PLAN, Run
+from studies import OBSERVED, RECORDS, RELEASES
 
 from truthful.plan import design
 
+HALVES = [*PLAN, "--peers", "halves"]
+#: Studies of people's own features, which say what is protected, or do not.
+STUDIES = {
+    "undecided.toml": OBSERVED,
+    "answers.toml": OBSERVED + RECORDS.replace("records", "answers"),
+    "records.toml": OBSERVED + RECORDS,
+}
 GOOD = "p-{i},3.0,north,50.0"
 BAD_ROWS = {
     "no player": (",3.0,north,50.0", "The player id is missing"),
@@ -33,6 +41,10 @@ def csv(*rows: str, header: str = "player,price,region,spend") -> str:
     return "\n".join([header, *good, *rows]) + "\n"
 
 
+def all_bad() -> str:
+    return csv(*(row.replace("p-x", f"p-x{k}") for k, (row, _) in enumerate(BAD_ROWS.values())))
+
+
 @pytest.mark.parametrize("kind", BAD_ROWS)
 def test_a_bad_record_is_told_with_its_row_and_nothing_is_released(here: Path, run: Run, kind: str) -> None:
     row, shown = BAD_ROWS[kind]
@@ -46,8 +58,7 @@ def test_a_bad_record_is_told_with_its_row_and_nothing_is_released(here: Path, r
 
 
 def test_all_bad_records_are_told_in_one_report_with_the_option_that_helps(here: Path, run: Run) -> None:
-    rows = [row.replace("p-x", f"p-x{place}") for place, (row, _) in enumerate(BAD_ROWS.values())]
-    Path("bad.csv").write_text(csv(*rows))
+    Path("bad.csv").write_text(all_bad())
     told = run("settle", "plan.json", "bad.csv", "--out", "o")
     assert told.code == 2
     for _, shown in BAD_ROWS.values():
@@ -56,7 +67,23 @@ def test_all_bad_records_are_told_in_one_report_with_the_option_that_helps(here:
     assert "--on-bad drop" in told.err
     assert "on_bad=" not in told.err
     assert not Path("o").exists()
-    assert run("settle", "plan.json", "bad.csv", "--out", "o", "--on-bad", "drop").code == 0
+
+
+def test_bad_records_are_left_out_where_records_are_protected_and_not_where_answers_are(
+    here: Path, run: Run
+) -> None:
+    Path("bad.csv").write_text(all_bad())
+    Path("records.toml").write_text(RELEASES["known-design"])
+    assert run("plan", "records.toml", *PLAN, "--players", "100", "--save", "records.json").code == 0
+    told = run("settle", "records.json", "bad.csv", "--out", "o", "--on-bad", "drop")
+    assert told.code == 0
+    assert "Of 112 records: 12 records were left out." in told.out
+    refused = run("settle", "plan.json", "reports.csv", "--out", "p", "--on-bad", "drop")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(
+        "Refused: --on-bad drop would leave people out because of what they answered"
+    )
+    assert not Path("p").exists()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +131,11 @@ def test_a_file_that_holds_no_reports_is_told(
         (["plan", "study.toml", "--players", "500"], 2, "from players alone"),
         (["plan", "study.toml", "--players", "500", "--score-weight", "1"], 2, "epsilon is missing"),
         (["plan", "study.toml", *PLAN, "--budget", "5"], 2, "budget and score_weight are both given"),
-        (["plan", "study.toml", "--players", "500", "--budget", "1"], 1, "Infeasible: with 500 players"),
+        (
+            ["plan", "study.toml", "--players", "500", "--budget", "1"],
+            1,
+            "unprofitable. It would be feasible with",
+        ),
         (["plan", "study.toml", "--players", "500", "--accuracy", "500"], 1, "answering with the prior mean"),
         (["plan", "study.toml", "--players", "500", "--budget", "-1"], 2, "budget is -1"),
         (["plan", "study.toml", *PLAN, "--chart", "frontier.pdf"], 2, "frontier.pdf"),
@@ -113,10 +144,46 @@ def test_a_file_that_holds_no_reports_is_told(
         (["plan", "study.toml", *PLAN, "--players", "1"], 2, "players is 1"),
         (["plan", "study.toml", *PLAN, "--epsilon", "nan"], 2, "epsilon is nan"),
         (["plan", "study.toml", *PLAN, "--epsilon", "1e-300"], 2, "epsilon is 1e-300"),
-        (["plan", "study.toml", *PLAN, "--estimator", "magic"], 2, "choose one of known-design"),
-        (["plan", "study.toml", *PLAN, "--estimator", "ridge-ball"], 2, "needs a regularization"),
-        (["plan", "study.toml", *PLAN, "--estimator", "ridge-ball", "--regularization", "9"], 1, "unit ball"),
-        (["plan", "study.toml", *PLAN, "--base-payment", "0"], 2, "Raise base_payment to at least"),
+        (["plan", "study.toml", *PLAN, "--estimator", "magic"], 2, "choose one of instruments, known-design"),
+        (["plan", "study.toml", *PLAN, "--estimator", "ridge-ball"], 2, "Say --peers halves to have it"),
+        (
+            ["plan", "study.toml", *PLAN, "--regularization", "9"],
+            2,
+            "one of random halves. Say --peers halves",
+        ),
+        (["plan", "study.toml", *PLAN, "--peers", "friends"], 2, "choose one of leave-one-out, halves"),
+        (["plan", "study.toml", *HALVES, "--estimator", "magic"], 2, "choose one of known-design"),
+        (["plan", "study.toml", *HALVES, "--estimator", "ridge-ball"], 2, "needs a regularization"),
+        (
+            ["plan", "study.toml", *HALVES, "--estimator", "ridge-ball", "--regularization", "9"],
+            1,
+            "unit ball",
+        ),
+        (["plan", "study.toml", *HALVES, "--base-payment", "0"], 2, "Raise base_payment to at least"),
+        (["plan", "study.toml", *HALVES, "--roster", "reports.csv"], 2, "from the declared design alone"),
+        (["plan", "study.toml", *HALVES, "--clip", "0.5"], 2, "random halves have none"),
+        (
+            ["plan", "study.toml", *PLAN, "--base-payment", "-1"],
+            2,
+            "base_payment is -1.0; it must be 0 or above",
+        ),
+        (["plan", "study.toml", *PLAN, "--clip", "2"], 2, "clip is 2; no prediction is further than"),
+        (["plan", "study.toml", *PLAN, "--response-share", "2"], 2, "response_share is 2.0"),
+        (["plan", "study.toml", *PLAN, "--roster", "nope.csv"], 2, "There is no file 'nope.csv'"),
+        (["plan", "study.toml", *PLAN, "--roster", "no-price.csv"], 2, "price"),
+        (
+            ["plan", "study.toml", *PLAN, "--players", "501", "--roster", "reports.csv"],
+            2,
+            "500 people on the roster",
+        ),
+        (["plan", "undecided.toml", *PLAN], 2, "does not say what is protected"),
+        (["plan", "answers.toml", *PLAN], 2, "with --roster people.csv"),
+        (["plan", "records.toml", *PLAN, "--roster", "reports.csv"], 2, "would give these away"),
+        (
+            ["plan", "records.toml", *PLAN, "--response-share", "0.5"],
+            2,
+            "only plans that protect answers know",
+        ),
         (["plan", "study.toml", *PLAN, "--absent-share", "1"], 2, "absent_share is 1.0"),
         (["plan", "study.toml", *PLAN, "--save", "no/plan.json"], 2, "cannot be written"),
         (["plan", "study.toml", *PLAN, "--colour", "red"], 2, "No such option"),
@@ -130,6 +197,9 @@ def test_a_file_that_holds_no_reports_is_told(
 def test_what_is_wrong_is_told_with_the_right_exit_code(
     here: Path, run: Run, arguments: list[str], code: int, message: str
 ) -> None:
+    for name, text in STUDIES.items():
+        Path(name).write_text(text)
+    Path("no-price.csv").write_text("player,region\np-1,north\n")
     before = set(here.iterdir())
     told = run(*arguments)
     assert told.code == code

@@ -10,16 +10,27 @@ from commands import Run
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("payment", 9.0), ("report", 1.0), ("group", None), ("features", {"price": 1.0, "region": "east"})],
+    [("payment", 9.0), ("report", 1.0), ("features", {"price": 1.0, "region": "east"})],
 )
 def test_a_changed_receipt_is_not_verified(settled: Path, run: Run, field: str, value: Any) -> None:
     receipt = json.loads(Path("receipt.json").read_text())
-    receipt[field] = 1 - receipt["group"] if field == "group" else value
+    receipt[field] = value
     Path("receipt.json").write_text(json.dumps(receipt))
     told = run("verify", "settlement/release.json", "receipt.json")
     assert told.code == 1
     assert "NOT verified" in told.out
     assert run("verify", "settlement/release.json", "receipt.json", "--json").code == 1
+
+
+@pytest.mark.parametrize("field", ["leverage", "noise_scale", "peer_prediction", "own_prediction"])
+def test_what_a_receipt_says_of_the_way_to_a_payment_decides_nothing(
+    settled: Path, run: Run, field: str
+) -> None:
+    """Where sums are published, all of it is computed again from the release and her record."""
+    receipt = json.loads(Path("receipt.json").read_text())
+    receipt[field] += 0.1
+    Path("receipt.json").write_text(json.dumps(receipt))
+    assert run("verify", "settlement/release.json", "receipt.json").code == 0
 
 
 def test_a_changed_release_is_an_input_error(settled: Path, run: Run) -> None:
@@ -42,14 +53,13 @@ def test_a_changed_release_is_an_input_error(settled: Path, run: Run) -> None:
         (["settlement/receipts.parquet", "--player", "nobody"], "no receipt of player 'nobody' among 500"),
         (["nope.parquet", "--player", "p-001"], "no file 'nope.parquet'"),
         (["broken.parquet", "--player", "p-001"], "broken.parquet cannot be read as Parquet"),
-        (
-            ["settlement/payments.parquet", "--player", "p-001"],
-            "columns player, group, payment holds no receipts",
-        ),
+        (["settlement/payments.parquet", "--player", "p-001"], "columns player, payment holds no receipts"),
         (["reports.parquet", "--player", "p-001"], "price, region, spend holds no receipts"),
         (["text.json"], "is 'much', not a number"),
         (["level.json"], "'me'; its levels are north, south, east"),
         (["lacking.json"], "has no feature 'price'"),
+        (["halves.json"], "they do not belong together"),
+        (["unpaid.json"], "unpaid.json is not a receipt: payment: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -65,6 +75,12 @@ def test_a_bad_receipt_is_told_in_one_message(
         Path(name).write_text(
             json.dumps({**json.loads(Path("receipt.json").read_text()), "features": features})
         )
+    hers = json.loads(Path("receipt.json").read_text())
+    whole = {name: hers[name] for name in ("player", "features", "report", "payment")}
+    halves = {"format": "truthful/receipt/1", "group": 0, **whole}
+    Path("halves.json").write_text(json.dumps(halves))
+    del hers["payment"]
+    Path("unpaid.json").write_text(json.dumps(hers))
     told = run("verify", "settlement/release.json", *receipt)
     assert told.code == 2
     assert message in told.err

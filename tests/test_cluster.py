@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from commands import Run
-from studies import people, planned, saved_study
+from studies import DESIGNED, RELEASES, people, planned, saved_study
 
-from truthful.errors import InputError
-from truthful.plan import Plan
+from truthful.errors import InputError, Refused
+from truthful.plan import Plan, design
 from truthful.release import read_receipt, verify
 from truthful.settlement import Settlement, settle
 from truthful.settlement.cluster import Cluster, ClusterLost, _run
@@ -63,15 +64,25 @@ def study(tmp_path: Path) -> Study:
     return saved_study(tmp_path)
 
 
-@pytest.fixture
-def plan(study: Study) -> Plan:
-    return planned(study, PLAYERS)
+@pytest.fixture(scope="module")
+def everybody() -> Any:
+    return people(Study.parse(DESIGNED), PLAYERS).reports
+
+
+@pytest.fixture(scope="module")
+def from_roster(everybody: Any) -> Plan:
+    return design(Study.parse(DESIGNED), roster=everybody, epsilon=2.0, score_weight=0.5, absent_share=0.002)
 
 
 @pytest.fixture
-def reports(study: Study, tmp_path: Path) -> Path:
+def plan(study: Study, from_roster: Plan) -> Plan:
+    return replace(from_roster, study=study)
+
+
+@pytest.fixture
+def reports(everybody: Any, tmp_path: Path) -> Path:
     """Three parts of ten row groups each."""
-    return parts(tmp_path / "reports", people(study, PLAYERS).reports)
+    return parts(tmp_path / "reports", everybody)
 
 
 def parts(directory: Path, table: Any) -> Path:
@@ -83,7 +94,7 @@ def parts(directory: Path, table: Any) -> Path:
     return directory
 
 
-def with_value(table: Any, column: str, row: int, value: float) -> Any:
+def with_value(table: Any, column: str, row: int, value: float | str) -> Any:
     values = table.column(column).to_pylist()
     values[row - 1] = value
     return table.set_column(table.column_names.index(column), column, pa.array(values))
@@ -125,7 +136,7 @@ def test_workers_and_threads_give_the_same_release_and_the_same_books(
     written = sorted(path.name for path in (tmp_path / "workers" / "payments.parquet").iterdir())
     assert written == [f"part-{k:05d}.parquet" for k in range(30)]
     assert written == sorted(path.name for path in (tmp_path / "workers" / "receipts.parquet").iterdir())
-    same = {"players", "records", "total_paid", "least_payment", "largest_payment", "group_key"}
+    same = {"players", "records", "total_paid", "least_payment", "largest_payment", "warnings"}
     assert {key: workers.summary[key] for key in same} == {key: threads.summary[key] for key in same}
     assert verify(workers.release, workers.receipt("p-00007")).verified
 
@@ -170,25 +181,47 @@ def test_payments_alone_are_written_if_asked(cluster: Any, plan: Plan, reports: 
 
 
 def test_a_player_with_records_in_two_parts_is_found_and_dropped_only_if_asked(
-    cluster: Any, study: Study, tmp_path: Path
+    cluster: Any, everybody: Any, tmp_path: Path
 ) -> None:
-    table = people(study, PLAYERS).reports
-    twice = parts(tmp_path / "twice", pa.concat_tables([table, table.slice(5, 1)]))
+    study = saved_study(tmp_path, RELEASES["known-design"])
+    twice = parts(tmp_path / "twice", pa.concat_tables([everybody, everybody.slice(5, 1)]))
     options: dict[str, Any] = {"engine": "dask", "scheduler": cluster, "seed": 1}
-    plan = planned(study, PLAYERS + 1)
+    plan = planned(study, PLAYERS)
     with pytest.raises(InputError, match=r"row 12001: Player 'p-00006' .* row 6"):
         settle(plan, twice, out=tmp_path / "out", **options)
     assert not list(tmp_path.glob(".out*"))
     dropped = settle(plan, twice, out=tmp_path / "out", on_bad="drop", **options)
     assert dropped.release.players == PLAYERS
-    assert dropped.release.theta == settle(plan, table, seed=1).release.theta
+    assert dropped.release.theta == settle(plan, everybody, seed=1).release.theta
     assert dropped.payments.num_rows == PLAYERS
 
 
-def test_bad_records_are_told_in_their_order_with_their_rows(
-    cluster: Any, study: Study, plan: Plan, tmp_path: Path
+def test_somebody_who_is_alone_is_found_by_the_workers_and_named_with_her_row(
+    cluster: Any, everybody: Any, tmp_path: Path
 ) -> None:
-    table = people(study, PLAYERS).reports
+    """One person alone has a level, which is no secret: her leverage is 1. Features are looked at by all workers."""
+    text = f'{DESIGNED}[privacy]\nprotects = "answers"\nfeatures_public = true\n'
+    study = saved_study(tmp_path, text.replace('"east"]', '"east", "sea"]'))
+    table = with_value(everybody, "region", 8_001, "sea")
+    roster = with_value(everybody, "region", 1, "sea")
+    roster = pa.concat_tables([roster, *[roster.slice(0, 1)] * 20]).slice(20, PLAYERS)
+    plan = design(study, roster=roster, epsilon=2.0, score_weight=0.5, absent_share=0.002)
+    with pytest.raises(Refused, match=r"'p-08001' \(row 8001\)"):
+        settle(
+            plan,
+            parts(tmp_path / "alone", table),
+            out=tmp_path / "out",
+            seed=1,
+            engine="dask",
+            scheduler=cluster,
+        )
+    assert not list(tmp_path.glob("*out*"))
+
+
+def test_bad_records_are_told_in_their_order_with_their_rows(
+    cluster: Any, everybody: Any, plan: Plan, tmp_path: Path
+) -> None:
+    table = everybody
     for row, price in ((11_999, 77.0), (3, 99.0), (4_001, 88.0), (4_500, 66.0)):
         table = with_value(table, "price", row, price)
     told = []

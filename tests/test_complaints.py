@@ -162,7 +162,7 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ),
         (
             {"beliefs__centre": {"age": 5}},
-            "study: beliefs.centre has the length 3.6 in units of half the response's range",
+            "study: beliefs.centre predicts up to 1.8 of half the response's range away from its middle",
         ),
         (
             {"intercept": False, "beliefs__centre": {"intercept": 5}},

@@ -79,7 +79,7 @@ def test_the_miss_probability_uses_up_the_failure_probability_exactly(
     n: int, alpha: float, beta: float
 ) -> None:
     miss = float(miss_probability(n=n, alpha=alpha, beta=beta))
-    stay = chance_enough_stay(n, math.floor(Fraction(repr(alpha)) * n), Fraction(miss))
+    stay = chance_enough_stay(n, math.floor(round(Fraction(repr(alpha)) * n, 9)), Fraction(miss))
     assert float(1 - stay) == pytest.approx(beta, rel=1e-9)
 
 

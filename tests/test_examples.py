@@ -8,13 +8,13 @@ from pathlib import Path
 import pages
 import pytest
 
-from truthful.planner.goals import Goals
-from truthful.planner.solve import solve
+from truthful.plan import design
+from truthful.planner import Infeasible
 from truthful.study import Study
 
 AFFAIRS = pages.ROOT / "examples" / "affairs"
-# A row of its table of declarations: features, least eigenvalue, signal.
-TRIED = re.compile(r"^(?:time|yes/no) +([a-z_, ]+?) {2,}([\d.]+) +[\d.]+ +([\d.]+) +[\d.]+$", re.MULTILINE)
+# The largest lie that may pay, and the least that a switch between yes and no does.
+SWITCHED = re.compile(r"in prediction of ([\d.]+); a switch between yes and no makes one of ([\d.]+) to")
 
 
 @pytest.mark.slow
@@ -39,27 +39,25 @@ def test_an_example_declares_a_study_and_says_what_a_rehearsal_is(example: Path)
 
 
 @pytest.mark.slow
-def test_with_no_declaration_that_was_tried_can_the_truth_be_bought_at_a_dollar_each() -> None:
-    """Of what the example tried, features' ranges and the answer's scale make no difference to what can be promised."""
-    chosen = Study.load(AFFAIRS / "study.toml").declaration()
-    tried = TRIED.findall(pages.read("examples/affairs/README.md"))
-    assert len(tried) == 8
-    for columns, least_eigenvalue, signal in tried:
-        study = Study.from_declaration(
-            chosen
-            | {"features": [{"name": name, "low": 0, "high": 1} for name in columns.split(", ")]}
-            | {"design": {"kind": "observed", "least_eigenvalue": float(least_eigenvalue)}}
-            | {"beliefs": {"signal": float(signal)}}
-        )
-        assert not beats_guessing(study, 6_366)
-    assert study.declaration() | {"features": chosen["features"]} == chosen, "the last one is the study's"
-    assert beats_guessing(study, 600_000)
+def test_a_switch_of_the_answer_is_deterred_at_a_dollar_each() -> None:
+    """Lies pay up to a change in prediction that is smaller than what a switch makes of anybody's."""
+    page = pages.read("examples/affairs/README.md")
+    found = SWITCHED.findall(page)
+    assert len(found) == 2
+    for lie, least in found:
+        assert float(lie) < float(least)
 
 
-def beats_guessing(study: Study, players: int) -> bool:
-    """Whether 6,366 USD buy so many people's answers, the truth and a better result than the prior mean."""
-    goals = Goals(players=players, budget=6_366)
-    return solve(study, goals, players)[0].error < goals.prior_error(study)
+@pytest.mark.slow
+def test_with_halves_the_truth_could_not_be_bought_from_as_many_at_ten_dollars_each() -> None:
+    """As in version 0.1, which protects records, with the least eigenvalue of these data."""
+    declared = Study.load(AFFAIRS / "study.toml").declaration()
+    study = Study.from_declaration(
+        declared
+        | {"privacy": {"protects": "records"}, "design": {"kind": "observed", "least_eigenvalue": 0.055}}
+    )
+    with pytest.raises(Infeasible):
+        design(study, players=6_366, budget=63_660, peers="halves")
 
 
 def test_there_are_examples_of_every_kind_of_features() -> None:

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.errors import InputError
+from truthful.intake.cells import Cells
 from truthful.intake.pieces import Held, Piece
 from truthful.intake.records import BadRecords
-from truthful.moments import Moments
+from truthful.moments import Sums
 from truthful.settlement.engines import Threads
 from truthful.settlement.hash_files import FiledDuplicates, HashFile, ranges
 from truthful.settlement.tasks import Gathered
@@ -30,7 +31,7 @@ hash_batches = st.lists(
 def gathered(piece: Piece) -> Iterator[Gathered]:
     """A first pass that finds the hashes it is given."""
     (hashes,) = piece.content.batches()
-    yield Gathered((Moments.zero(1), Moments.zero(1)), BadRecords(1), np.array(hashes, dtype=np.uint64))
+    yield Gathered(Sums.zero(1), Cells({}, {}), BadRecords(1), np.array(hashes, dtype=np.uint64))
 
 
 def pieces(batches: list[list[int]]) -> Iterator[Piece]:

@@ -30,7 +30,9 @@ from hypothesis import strategies as st
 
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake, report_columns
+from truthful.intake.cells import MOST_CELLS, Cells
 from truthful.moments import GRID, grid_features, grid_responses
+from truthful.study import Study
 
 
 def test_good_records_come_out_normalised_and_on_the_grid() -> None:
@@ -229,6 +231,59 @@ def test_clip_scales_a_vector_onto_the_unit_ball_and_drop_leaves_it_out() -> Non
     assert np.all((batch.kx**2).sum(axis=1) <= GRID**2)
     (batch,), counts = take_in(table, "drop", BALL)
     assert (counts.kept, counts.bad) == (1, {"out of the unit ball": 2})
+
+
+TOWNS = """
+name = "Towns"
+currency = "USD"
+response = {{ name = "y", low = 0, high = 1 }}
+features = [
+  {{ name = "age", low = 18, high = 90 }},
+  {{ name = "sex", levels = ["f", "m"] }},
+  {{ name = "region", levels = ["north", "south", "east"] }},
+  {{ name = "town", levels = [{towns}] }},
+]
+design = {{ kind = "observed" }}
+beliefs = {{ signal = 0.5 }}
+costs = {{ kind = "pareto", tail = 2.0, scale = 0.05 }}
+"""
+
+
+def towns(number: int) -> Study:
+    return Study.parse(TOWNS.format(towns=", ".join(f'"t{k}"' for k in range(number))))
+
+
+@given(
+    people=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 3)), max_size=40),
+    cut=st.integers(0, 40),
+)
+def test_levels_and_pairs_of_levels_are_counted_one_by_one(
+    people: list[tuple[int, int, int]], cut: int
+) -> None:
+    names, study = ("sex", "region", "town"), towns(4)
+    found = Cells.zero(study)
+    for part in (people[:cut], people[cut:]):
+        more = Cells.zero(study)
+        more.add({name: np.array([row[k] for row in part], dtype=np.int64) for k, name in enumerate(names)})
+        found += more
+    sizes = {"sex": 2, "region": 3, "town": 4}
+    assert {name: counts.tolist() for name, counts in found.levels.items()} == {
+        name: [sum(row[k] == level for row in people) for level in range(sizes[name])]
+        for k, name in enumerate(names)
+    }
+    assert {pair: counts.tolist() for pair, counts in found.pairs.items()} == {
+        (names[a], names[b]): [
+            [sum((row[a], row[b]) == (one, other) for row in people) for other in range(sizes[names[b]])]
+            for one in range(sizes[names[a]])
+        ]
+        for a, b in ((0, 1), (0, 2), (1, 2))
+    }
+
+
+def test_pairs_of_very_many_levels_are_not_counted() -> None:
+    cells = Cells.zero(towns(MOST_CELLS // 3 + 1))
+    assert set(cells.levels) == {"sex", "region", "town"}
+    assert set(cells.pairs) == {("sex", "region"), ("sex", "town")}
 
 
 PEAK_OF_A_PASS = """

@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,16 @@ def test_editing_or_renaming_a_study_does_not_refill_its_budget() -> None:
 def test_a_draw_is_known_by_its_name() -> None:
     assert Ledger().with_entry(entry("d1")).holds("d1")
     assert not Ledger().with_entry(entry("d1")).holds("d2")
+
+
+def test_what_is_protected_is_kept_and_was_records_before_there_was_a_choice(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    Ledger().with_entry(replace(entry(), protects="answers")).save(path)
+    assert read_ledger(path).entries[0].protects == "answers"
+    record = json.loads(path.read_text())
+    del record["releases"][0]["protects"]
+    path.write_text(json.dumps(record))
+    assert read_ledger(path).entries[0].protects == "records"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from truthful.bots.browser import Browser as PlainBrowser
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PEOPLE = 30
+PEOPLE = 36
 #: Who does something of her own, and what she types. Nobody else, and nothing on any page, has these numbers.
 TYPED = {
     "anna": "137.314",
@@ -121,7 +121,7 @@ def invite(lived: Life, analyst: Window) -> None:
     people = [*TYPED, "gerda", "hanna", *OTHERS]
     rows = [(who, f"{1 + at % 5}", life.REGIONS[at % 3]) for at, who in enumerate(people)]
     refused = life.bring(analyst, [*rows, ("ida", "2", "west")], lived.directory)
-    assert "Row 31" in refused
+    assert f"Row {PEOPLE + 1}" in refused
     assert "Nothing was stored" in refused
     life.bring(analyst, rows, lived.directory)
     lived.links.update(life.take_links(analyst, PEOPLE, lived.directory))
@@ -151,13 +151,21 @@ def take_part(lived: Life, analyst: Window) -> None:
     without_an_answer(lived)
     for who in OTHERS:
         life.answer_plainly(lived.plain, lived.links[who], lived.answers[who])
-    assert life.counts(analyst) == progress(f"{PEOPLE - 10} or more")
+    assert life.counts(analyst) == progress("30 or more")
 
 
 def on_her_phone(lived: Life) -> None:
     anna = lived.window("anna")
     page = anna.open(lived.links["anna"])
-    for words in (life.ASKED_BY, life.QUESTION, "What you get", "$0.00", "north", "50:50", "Who sees what"):
+    for words in (
+        life.ASKED_BY,
+        life.QUESTION,
+        "What you get",
+        "at least and $",
+        "north",
+        "50:50",
+        "It names nobody.",
+    ):
         assert words in page, words
     anna.press("I take part")
     for typed, said in (("much", "“much” is not a number"), ("250", "250 is outside the range")):
@@ -173,7 +181,8 @@ def in_german(lived: Life) -> None:
     berta = lived.window("berta")
     berta.open(lived.links["berta"])
     page = berta.press("Deutsch")
-    assert "Was andere über Ihre Antwort erfahren können" in page
+    assert "Was andere über Sie erfahren können" in page
+    assert "Ihre Antwort ist geschützt." in page
     berta.press("Ich nehme teil")
     berta.type(answer=TYPED["berta"])
     assert TYPED["berta"] in berta.press("Weiter")
@@ -201,7 +210,7 @@ def with_wrong_facts(lived: Life, analyst: Window) -> None:
     """She says so, the analyst learns who and corrects it, and she is asked again."""
     emma = lived.window("emma")
     emma.open(lived.links["emma"])
-    assert "You said that these facts are wrong" in emma.press("These are wrong")
+    assert "You said that these facts are wrong" in emma.press("This is not what I am shown")
     assert life.counts(analyst)["say that their facts are wrong"] == "1"
     file = analyst.take(analyst.view.get_by_role("link", name="Download their ids"), lived.directory)
     assert file.read_text(encoding="utf-8-sig").split() == ["player", "emma"]
@@ -240,7 +249,7 @@ def end(lived: Life, analyst: Window) -> str:
     assert "What was found" not in before
     assert "Published" in analyst.press("Publish the results")
     page = stranger.open(public)
-    for words in (f"From {PEOPLE - 2} answers.", "The five guarantees", "price", "region"):
+    for words in (f"From {PEOPLE - 2} answers.", "The five guarantees", "price", "What is not protected"):
         assert words in page, words
     release = stranger.take(stranger.view.get_by_role("link", name="Download release.json"), lived.directory)
     assert json.loads(release.read_text())["rehearsal"] is False
@@ -251,7 +260,7 @@ def end(lived: Life, analyst: Window) -> str:
 def be_curious(lived: Life, analyst: Window) -> None:
     """The analyst has all links, and opens one. It does not say whether its owner has answered, and what is her own."""
     back, page = analyst.view.url, analyst.open(lived.links["anna"])
-    for words in ("Your answer counts.", "Your payment"):
+    for words in ("Your answer counts.", "How it was worked out"):
         assert words not in page, words
     assert analyst.view.request.get(f"{lived.links['anna']}/receipt.json").status == 404
     analyst.open(back)
@@ -324,7 +333,7 @@ def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
 def leave(lived: Life, analyst: Window) -> None:
     """The log tells who did what; after signing out there is nothing to see."""
     page = analyst.follow("Log")
-    for words in ("froze the study", "closed the study", "published the result", "took the payment file"):
+    for words in ("froze the study", "accepted less", "published the result", "took the payment file"):
         assert words in page, words
     assert not any(who in page for who in lived.links)
     analyst.press("Sign out (analyst)")

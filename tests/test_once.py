@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -106,11 +107,9 @@ def test_a_kill_at_any_durable_write_leaves_no_release_or_one_whole_release(tmp_
 def test_an_unfinished_settlement_of_other_reports_is_not_finished_with_these(tmp_path: Path) -> None:
     directory = prepared(tmp_path / "study")
     plan = Plan.load(directory / "plan.json")
-    unfinished(
-        directory, Draw("d", plan.sha256, seed=None, key="00" * 16, statistics="others'", answers=((1,),))
-    )
+    unfinished(directory, Draw("d", plan.sha256, seed=None, statistics="others'", answers=((1,),)))
     with pytest.raises(Refused, match="other reports"):
-        settle(plan, people(plan.study, 60, seed=8).reports, out=directory / "out")
+        settle(plan, people(plan.study, 60).reports, out=directory / "out")
 
 
 def test_two_settlements_at_once_are_refused(tmp_path: Path) -> None:
@@ -211,11 +210,24 @@ def is_whole_names(out: Path) -> bool:
     return {path.name for path in out.iterdir()} == FILES
 
 
+def forbidden(directory: Path, plan: Plan, reports: Any, words: str) -> None:
+    """The settlement is refused in these words, and nothing was drawn."""
+    with pytest.raises(Refused, match=words):
+        settle(plan, reports, out=directory / "out")
+    assert not list(directory.glob(".*.unfinished"))
+    assert not (directory / "ledger.json").exists()
+
+
 def test_what_public_numbers_forbid_is_refused_before_the_draw(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    few = people(study, 100).reports
+    forbidden(tmp_path, planned(study, 99), few, "its budget covers no more")
+    forbidden(tmp_path, planned(study), few.slice(0, 9), "from fewer than 10 nothing can be told")
+    forbidden(tmp_path, planned(study), few, "less can be guaranteed than was promised")
+
+
+def test_what_they_forbid_halves_is_refused_before_the_draw(tmp_path: Path) -> None:
     """Twelve players and a tiny penalty: the shrinkage of their ridge is not known to 1e-4."""
     study = saved_study(tmp_path, FIVE_DIMENSIONAL)
-    plan = planned(study, 2_000, "ridge-free", regularization=1e-4)
-    with pytest.raises(Refused):
-        settle(plan, people(study, 12).reports, out=tmp_path / "out")
-    assert not list(tmp_path.glob(".*.unfinished"))
-    assert not (tmp_path / "ledger.json").exists()
+    plan = planned(study, 2_000, "ridge-free", "halves", regularization=1e-4)
+    forbidden(tmp_path, plan, people(study, 12).reports, "so few players")

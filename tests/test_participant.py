@@ -13,12 +13,23 @@ import pytest
 from databases import KINDS, database_url
 from participant_pages import ASKING, pages
 from participants import MOVES, OPENED, STRANGER, Her, everything, quiet
-from serving import STUDY, WHO, Asked, Served, asked, close, draft
+from serving import (
+    ANSWERS,
+    RECORDS,
+    STUDY,
+    WHO,
+    Asked,
+    Served,
+    asked,
+    close,
+    draft,
+    planned,
+    settle_with_less,
+)
 from sqlalchemy import select, update
-from studies import planned
 
+from truthful.service.bill import her_pay_range, pay_range
 from truthful.service.freezing import freeze
-from truthful.service.once import settle_survey
 from truthful.store import answers, roster, surveys
 from truthful.store.tables import Answer, Player
 from truthful.study import Study
@@ -88,7 +99,13 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "survey@example.org",
         "How much did you spend on groceries last week, in dollars?",
         "from 0 to 200",
-        "less than $0.00 or more than $0.72",
+        "at least and $",
+        "at most, whatever anybody does",
+        "what everybody else's answers predict for people like you",
+        "your own answer is left out of that prediction",
+        "The situation you are shown was drawn at random.",
+        "Your answer is protected.",
+        "It names nobody.",
         "50:50, can get to 88.1:11.9 at most",
         "45.1%",
         "ε = 2",
@@ -102,6 +119,64 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
     ):
         assert words in told
     assert "REHEARSAL" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "untold"),
+    [
+        (
+            ANSWERS,
+            (
+                "has checked these facts about you",
+                "Your answer is protected.",
+                "Your facts (price, region) are used as they are,",
+                "only in sums over everybody who takes part; these sums are published",
+                "could work out yours, and that you took part",
+            ),
+            ("drawn at random", "Everything about you is protected"),
+        ),
+        (
+            ANSWERS.replace('"answers"', '"answers"\npublish_matrix = false'),
+            ("Your facts (price, region) are used as they are,", "These sums are not published"),
+            ("these sums are published",),
+        ),
+        (
+            RECORDS,
+            (
+                "Everything about you is protected:",
+                "your answer and your facts (price, region) alike",
+                "or two sets of facts about you, equally likely, 50:50, can get to 88.1:11.9",
+                "of anything about you",
+            ),
+            ("are used as they are", "drawn at random"),
+        ),
+    ],
+)
+def test_an_invitation_says_what_is_protected_and_what_is_not(
+    here: Served, text: str, told: tuple[str, ...], untold: tuple[str, ...]
+) -> None:
+    page = Her(here, asked(here.service, text)).sees()
+    assert all(words in page for words in told)
+    assert not any(words in page for words in untold)
+
+
+def test_an_invitation_of_random_halves_says_what_it_said_before(here: Served) -> None:
+    page = Her(here, asked(here.service, peers="halves")).sees()
+    assert "how well your answer foretells" in page
+    assert "left out of that prediction" not in page
+
+
+def test_what_she_can_be_paid_follows_from_her_own_features(here: Served) -> None:
+    """Payments start from more for features that say more, and nobody's range tells of an answer."""
+    study = asked(here.service)
+    ranges = {
+        player: her_pay_range(study.plan, features) for player, features in list(study.features.items())[:9]
+    }
+    least, most = pay_range(study.plan)
+    assert all(least <= low < high <= most for low, high in ranges.values())
+    assert len(set(ranges.values())) > 1
+    for player, (low, high) in ranges.items():
+        assert f"${low} at least and ${high} at most" in Her(here, study, player).sees()
 
 
 def test_a_rehearsal_says_that_it_is_one_on_every_page(here: Served) -> None:
@@ -123,7 +198,7 @@ def test_a_study_without_features_says_so(here: Served) -> None:
 
 def test_a_study_that_pays_everybody_the_same_says_so(here: Served) -> None:
     survey_id, service = draft(here.service), here.service
-    plan = planned(Study.parse(STUDY), 40, score_weight=0.0, base_payment=1.25)
+    plan = planned(Study.parse(STUDY), score_weight=0.0, base_payment=1.25)
     with service.database.writing() as session:
         surveys.find(session, survey_id).plan = json.dumps(plan.record())
     freeze(service.database, service.places, survey_id, WHO, rehearsal=False)
@@ -131,7 +206,7 @@ def test_a_study_that_pays_everybody_the_same_says_so(here: Served) -> None:
         roster.add(session, survey_id, WHO, {"p": {"price": 2.5, "region": "east"}}, 40)
         links = dict(roster.invite(session, survey_id, WHO))
     told = here.client.get(f"/a/{links['p']}").text
-    assert "Everybody is paid $1.25." in told
+    assert "You are paid $1.25." in told
     assert "does not depend on your answer" in told
 
 
@@ -262,8 +337,9 @@ def test_a_link_alone_looks_the_same_whether_she_has_answered_or_not(here: Serve
     study = asked(here.service, ASKING)
     her, silent = Her(here, study, "p-01"), Her(here, study, "p-02")
     features = {"price": 2.5, "region": "east"}
+    alike = Player.survey_id == study.survey_id, Player.player.in_((her.player, silent.player))
     with here.service.database.writing() as session:
-        session.execute(update(Player).where(Player.survey_id == study.survey_id).values(features=features))
+        session.execute(update(Player).where(*alike).values(features=features))
 
     def seen(somebody: Her, path: str) -> tuple[int, str]:
         response = here.client.get(somebody.link + path)
@@ -283,7 +359,7 @@ def test_a_link_alone_looks_the_same_whether_she_has_answered_or_not(here: Serve
             answers.submit(session, link, study.answers[player], answers.consent(session, link))
     close(here.service, study.survey_id)
     look()
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    settle_with_less(here.service, study.survey_id)
     look()
     assert "Your payment" in her.sees()
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Pages, and what is done on them before they are looked at.
 SEEN = (
     "invited",
+    "invited, answers protected",
+    "invited, records protected",
     "rehearsal",
     "disputed",
     "question",
@@ -35,7 +37,10 @@ SEEN = (
     "closed after an answer",
     "closed, another browser",
     "paid",
+    "paid, sums kept back",
+    "paid, random halves",
     "published",
+    "cancelled",
 )
 
 pytestmark = pytest.mark.slow
@@ -60,7 +65,7 @@ class Site:
             view.click("form[action$=review] button")
         for hidden in view.query_selector_all("summary"):
             hidden.click()
-        if name == "paid":
+        if name.startswith("paid"):
             compute(view)
         return view
 
@@ -116,7 +121,7 @@ def test_no_page_makes_the_browser_complain(site: Site, name: str) -> None:
     view.on("console", lambda message: said.append(message.text))
     view.on("pageerror", lambda error: said.append(str(error)))
     view.goto(site.url + site.links.get(name, site.links["question"]))
-    if name == "paid":
+    if name.startswith("paid"):
         compute(view)
     view.close()
     assert said == []
@@ -150,8 +155,41 @@ def test_her_browser_finds_her_payment_and_every_number_on_the_way(site: Site) -
     assert view.locator("[data-said=agrees]").is_visible()
     rows = view.locator("#check-numbers tbody tr")
     numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
+    assert len(numbers) == 4 + 8
+    assert all(service == browser for service, browser in numbers)
+    view.close()
+
+
+def test_where_sums_are_kept_back_two_numbers_are_her_receipts_and_the_rest_is_computed(site: Site) -> None:
+    view = site.opens("paid, sums kept back")
+    assert view.locator("[data-said=agrees]").is_visible()
+    rows = view.locator("#check-numbers tbody tr")
+    numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
+    assert [browser for service, browser in numbers if service != browser] == ["taken from your receipt"] * 2
+    view.close()
+
+
+def test_a_payment_of_random_halves_is_found_too(site: Site) -> None:
+    view = site.opens("paid, random halves")
+    assert view.locator("[data-said=agrees]").is_visible()
+    rows = view.locator("#check-numbers tbody tr")
+    numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
     assert len(numbers) == 4 + 7
     assert all(service == browser for service, browser in numbers)
+    view.close()
+
+
+def test_a_release_that_does_not_fit_together_is_said_to_be_none(site: Site) -> None:
+    view = site.window()
+
+    def tamper(route: Any) -> None:
+        release = route.fetch().json()
+        release["theta"][0] += 0.001
+        route.fulfill(json=release)
+
+    view.route("**/release.json", tamper)
+    view.goto(site.url + site.links["paid"])
+    assert compute(view).startswith("NOT verified: the numbers of the published result do not fit together")
     view.close()
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from commands import Run
-from participant_pages import ASKING, settled
+from participant_pages import ASKING, HIDDEN, settled
 from participants import GERMAN, MOVES, Her, everything, quiet
-from serving import STUDY, Asked, Served, asked, close
+from serving import STUDY, WHO, Asked, Served, answer, asked, close, settle_with_less
 from sqlalchemy import select, update
 
-from truthful.release import Receipt, Release, verify
-from truthful.service.once import settle_survey
+from truthful.release import Receipt, ReceiptOfHalves, Release, read_release, verify
+from truthful.service.bill import base_payments
+from truthful.service.once import cancel_survey
 from truthful.store import answers
 from truthful.store.tables import Due, Player, State, Survey
 
@@ -164,7 +165,7 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
     with here.service.database.reading() as session:
         due = {row.player: row for row in session.scalars(select(Due))}
         kept = session.scalar(select(Survey.release).where(Survey.id == study.survey_id))
-    for player in ("p-01", "p-02", "p-40"):
+    for player in ("p-01", "p-02", "p-60"):
         her = Her(here, study, player)
         told, row = her.sees(), due[player]
         assert f"${row.coins / 100:.2f}" in told
@@ -175,7 +176,7 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
         assert release == kept
         assert (receipt.player, receipt.report) == (player, study.answers[player])
         assert receipt.features == study.features[player]
-        assert verify(Release.model_validate_json(release), receipt).verified
+        assert verify(read_release(release.encode()), receipt).verified
         public = f"/s/{study.survey_id}/release.json"
         assert f'data-release="{public if published else her.link + "/release.json"}"' in told
         for move in MOVES:
@@ -229,7 +230,7 @@ def test_who_gave_no_answer_is_told_so_when_others_are_paid(here: Served, study:
             answers.submit(session, link, study.answers[player], answers.consent(session, link))
         answers.consent(session, study.links["p-01"])
     close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    settle_with_less(here.service, study.survey_id)
     silent = Her(here, study)
     assert "You gave no answer" in silent.sees()
     silent.sees("/receipt.json", 404)
@@ -277,4 +278,58 @@ def test_a_state_that_is_no_more_open_is_never_an_answer(here: Served, study: As
 def test_a_receipt_is_the_record_that_the_library_reads(here: Served) -> None:
     her = Her(here, settled(here.service))
     record = json.loads(her.sees("/receipt.json"))
-    assert list(record) == ["format", "player", "features", "report", "group", "payment"]
+    told = ["leverage", "noise_scale", "peer_prediction", "own_prediction"]
+    assert list(record) == ["format", "player", "features", "report", *told, "payment"]
+    assert record["format"] == "truthful/receipt/2"
+
+
+def test_how_a_payment_came_about_is_told_without_halves(here: Served) -> None:
+    told = Her(here, settled(here.service)).sees()
+    assert "Everybody else's answers, with the noise that protects them, do predict" in told
+    assert "Your own answer was taken out of this prediction; it had a weight of" in told
+    assert "payments start from" in told
+    assert "half" not in told
+
+
+def test_a_study_that_was_settled_with_random_halves_is_shown_and_verifies(here: Served, run: Run) -> None:
+    """As version 0.1 settled them all."""
+    study = settled(here.service, peers="halves")
+    for player in ("p-01", "p-02"):
+        her = Her(here, study, player)
+        told = her.sees()
+        assert "Everybody was put into one of two halves by chance" in told
+        assert "does not lead to the amount" not in told
+        receipt = her.client.get(f"{her.link}/receipt.json")
+        assert list(receipt.json()) == ["format", "player", "features", "report", "group", "payment"]
+        release = read_release(her.client.get(f"{her.link}/release.json").content)
+        assert verify(release, ReceiptOfHalves.model_validate(receipt.json())).verified
+
+
+def test_where_sums_are_kept_back_she_checks_with_two_numbers_of_her_receipt(here: Served) -> None:
+    her = Her(here, settled(here.service, ASKING.replace("[beliefs]", f"{HIDDEN}\n[beliefs]")))
+    told = her.sees()
+    assert "are taken from your receipt here" in told
+    assert "does not lead to the amount" not in told
+    release = read_release(her.client.get(f"{her.link}/release.json").content)
+    assert isinstance(release, Release)
+    assert release.inverse is None
+    assert verify(release, Receipt.model_validate_json(her.sees("/receipt.json"))).verified
+
+
+def test_after_a_study_was_cancelled_she_is_paid_the_base_and_told_why(here: Served, study: Asked) -> None:
+    silent, *others = study.links
+    answer(here.service, study, others)
+    close(here.service, study.survey_id)
+    cancel_survey(here.service.database, here.service.places, study.survey_id, WHO)
+    her = Her(here, study, others[0])
+    told = her.sees()
+    with here.service.database.reading() as session:
+        owed = session.get_one(Due, (study.survey_id, her.player))
+    base = base_payments(study.plan, [study.features[her.player]])[0]
+    assert owed.millionths == round(base * 1e6)
+    assert f"${owed.coins / 100:.2f}" in told
+    assert "ended without a result" in told
+    assert "your answer was not used" in told
+    for path in ("/receipt.json", "/release.json"):
+        her.sees(path, 404)
+    assert "enter your receipt code" in Her(here, study, silent).sees()

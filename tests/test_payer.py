@@ -54,7 +54,7 @@ def test_the_payment_file_is_player_and_amount_in_coins_and_nothing_else(here: S
             [row.player, f"{Decimal(row.coins) / 100:.2f}"] for row in due.payments(session, study.survey_id)
         ]
     assert rows[1:] == meant
-    assert len(meant) == 40
+    assert len(meant) == 60
 
 
 def test_the_page_tells_the_total_and_the_count(here: Served) -> None:
@@ -65,7 +65,7 @@ def test_the_page_tells_the_total_and_the_count(here: Served) -> None:
     for path in ("/payments", f"/payments/{study.survey_id}"):
         shown = payer.get(path).text
         assert f"${total:,.2f}" in shown
-        assert "To 40 people." in shown
+        assert "To 60 people." in shown
 
 
 def test_before_anything_is_settled_there_is_nothing_to_pay(here: Served) -> None:

@@ -140,6 +140,6 @@ def test_a_payer_is_added_and_takes_the_file_with_the_keyboard_alone_and_without
     assert taken.value.suggested_filename.endswith("-payments.csv")
     lines = taken.value.path().read_text().splitlines()
     assert lines[0] == "player,amount"
-    assert len(lines) == 41
+    assert len(lines) == 61
     analyst.goto(f"{site.url}/log")
     assert "took the payment file" in analyst.content()

@@ -2,16 +2,26 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, planned, saved_study
+from plans import ALL, arguments, case, people_of
+from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned, saved_study
+from surveys import survey
 
+from truthful.bounds import proved
 from truthful.errors import InputError, Refused
-from truthful.plan import PARAMETERS, Plan, design
+from truthful.files import sha256
+from truthful.geometry import geometry
+from truthful.guarantees import setting
+from truthful.one_release import OneRelease
+from truthful.plan import MECHANISM_PARAMETERS, PARAMETERS, RELEASE_PARAMETERS, Plan, design
 from truthful.study import Study
+
+BOTH = {"absent_share", "failure_probability"}
 
 
 def rewritten(path: Path, **changes: Any) -> Path:
@@ -27,39 +37,95 @@ def rewritten(path: Path, **changes: Any) -> Path:
     return path
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    planned(saved_study(tmp_path)).save(tmp_path / "plan.json")
+def carried_out(directory: Path, name: str, players: int = 500) -> Plan:
+    """The plan of a name, of a study in a file."""
+    study = saved_study(directory, arguments(name)[0])
+    return replace(case(name, players), study=study)
+
+
+@pytest.fixture(params=["instruments", "halves, known-design"])
+def saved(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The file of a plan with one release, and of one with random halves."""
+    carried_out(tmp_path, request.param).save(tmp_path / "plan.json")
     return tmp_path / "plan.json"
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path, estimator: str) -> None:
-    text, parameters = CASES[estimator]
-    plan = planned(saved_study(tmp_path, text), 700, estimator, **parameters)
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """The file of a plan with one release."""
+    carried_out(tmp_path, "instruments").save(tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Path:
+    """The file of a plan with random halves."""
+    carried_out(tmp_path, "halves, known-design").save(tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path, name: str) -> None:
+    plan = carried_out(tmp_path, name, 700)
     plan.save(tmp_path / "plan.json")
     loaded = Plan.load(tmp_path / "plan.json")
     assert loaded.sha256 == plan.sha256
     assert loaded.record() == plan.record()
+    assert loaded.guarantees == plan.guarantees
     assert loaded.study.path == (tmp_path / "study.toml").resolve()
+    assert loaded.parameters() == plan.parameters()
+    if isinstance(plan.mechanism, OneRelease):
+        assert isinstance(loaded.mechanism, OneRelease)
+        assert loaded.mechanism.transform == plan.mechanism.transform
 
 
 def test_a_plan_of_a_study_without_a_file_stands_alone(tmp_path: Path) -> None:
-    plan = planned(Study.parse(DESIGNED))
+    plan = case("instruments")
     plan.save(tmp_path / "plan.json")
     loaded = Plan.load(tmp_path / "plan.json")
     assert loaded.sha256 == plan.sha256
     assert loaded.study.path is None
 
 
-def test_the_plan_file_records_its_guarantees_its_study_and_its_own_hash(saved: Path) -> None:
-    record, plan = json.loads(saved.read_text()), Plan.load(saved)
-    assert record["format"] == "truthful/plan/1"
+@pytest.mark.parametrize("name", ALL)
+def test_the_plan_file_records_its_guarantees_its_study_and_its_own_hash(tmp_path: Path, name: str) -> None:
+    plan = carried_out(tmp_path, name)
+    plan.save(tmp_path / "plan.json")
+    record = json.loads((tmp_path / "plan.json").read_text())
     assert record["sha256"] == plan.sha256
-    assert record["study"] == {"name": "Designed", "sha256": plan.study.sha256, "file": "study.toml"}
+    assert record["study"] == {"name": plan.study.name, "sha256": plan.study.sha256, "file": "study.toml"}
     assert record["guarantees"] == plan.guarantees.record()
-    assert set(record["parameters"]) == set(PARAMETERS)
     assert Study.from_declaration(record["declaration"]) == plan.study
+    if not isinstance(plan.mechanism, OneRelease):
+        assert record["format"] == "truthful/plan/1"
+        assert set(record["parameters"]) == {*MECHANISM_PARAMETERS, *BOTH}
+        assert not {"instruments", "roster", "response_share"} & set(record)
+        return
+    assert record["format"] == "truthful/plan/2"
+    assert set(record["parameters"]) == {"protects", *RELEASE_PARAMETERS, *BOTH}
+    assert record["parameters"]["protects"] == ("answers" if name == "instruments" else "records")
+    assert (record["parameters"]["gram_share"] is None) == (name != "noisy-statistics")
+    assert (record["instruments"] is None) == (name != "instruments")
+    if name == "instruments":
+        assert record["instruments"]["unit"] == 2**-10
+        assert np.shape(record["instruments"]["transform"]) == (4, 4)
+    assert (record["roster"], record["response_share"]) == (None, 1.0)
+
+
+def test_a_plan_from_a_roster_names_it_by_its_hash_and_holds_none_of_it() -> None:
+    people = people_of(200, 3)
+    one, same, other = (
+        design(survey(3), roster=table, epsilon=1.0, score_weight=1.0, response_share=0.8)
+        for table in (people, people.copy(), people[::-1])
+    )
+    assert one.roster == same.roster
+    assert one.sha256 == same.sha256
+    assert one.roster is not None
+    assert one.roster.players == 200
+    assert other.roster is not None
+    assert other.roster.sha256 != one.roster.sha256
+    assert one.answering == 160
+    assert len(json.dumps(one.record())) < 8_000
 
 
 def test_a_plan_and_its_study_can_be_moved_together(saved: Path, tmp_path: Path) -> None:
@@ -72,7 +138,7 @@ def test_a_plan_and_its_study_can_be_moved_together(saved: Path, tmp_path: Path)
 
 def test_a_plan_in_another_directory_finds_its_study(tmp_path: Path) -> None:
     (tmp_path / "plans").mkdir()
-    planned(saved_study(tmp_path)).save(tmp_path / "plans" / "plan.json")
+    carried_out(tmp_path, "instruments").save(tmp_path / "plans" / "plan.json")
     assert Plan.load(tmp_path / "plans" / "plan.json").study.path == (tmp_path / "study.toml").resolve()
 
 
@@ -94,26 +160,51 @@ def test_a_comment_in_the_study_does_not_change_it(saved: Path, tmp_path: Path) 
     assert Plan.load(saved).sha256 == before
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"players": 501},
-        {"parameters__epsilon": 1.0},
-        {"parameters__score_weight": 0.4},
-        {"parameters__base_payment": 5.0},
-        {"parameters__absent_share": 0.0},
-        {"parameters__estimator": "noisy-statistics"},
-        {"study__sha256": "0" * 64},
-        {"sha256": "0" * 64},
-        {"guarantees__privacy": {"epsilon": 0.01, "probability": 1.0, "assumptions": []}},
-        {"guarantees": {}},
-        {"declaration__currency": "EUR"},
-    ],
-    ids=str,
-)
+EDITED: list[dict[str, Any]] = [
+    {"players": 501},
+    {"parameters__epsilon": 1.0},
+    {"parameters__score_weight": 0.4},
+    {"parameters__base_payment": 50.0},
+    {"parameters__absent_share": 0.0},
+    {"parameters__rule": "brier", "parameters__base_payment": 50.0},
+    {"study__sha256": "0" * 64},
+    {"sha256": "0" * 64},
+    {"guarantees__privacy": {"epsilon": 0.01, "probability": 1.0, "assumptions": []}},
+    {"declaration__currency": "EUR"},
+]
+
+
+@pytest.mark.parametrize("changes", EDITED, ids=str)
 def test_a_plan_that_was_edited_by_hand_is_refused(saved: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="changed by hand"):
         Plan.load(rewritten(saved, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters__clip": 0.3},
+        {"parameters__failure_probability": 0.02},
+        {"instruments__transform": [[1024 * (i == j) for j in range(4)] for i in range(4)]},
+        {"response_share": 0.9},
+        {"roster": {"sha256": "0" * 64, "players": 500}},
+        {"guarantees__participation": {"share": 1.0, "cost_threshold": None, "probability": 1.0}},
+    ],
+    ids=str,
+)
+def test_what_one_release_adds_to_a_plan_cannot_be_edited_either(
+    release: Path, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match="changed by hand"):
+        Plan.load(rewritten(release, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"parameters__estimator": "noisy-statistics"}, {"guarantees": {}}], ids=str
+)
+def test_what_random_halves_promise_cannot_be_edited_either(halves: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="changed by hand"):
+        Plan.load(rewritten(halves, **changes))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +220,6 @@ def test_a_plan_that_was_edited_by_hand_is_refused(saved: Path, changes: dict[st
         {"parameters__players": 3},
         {"parameters__colour": "red"},
         {"parameters__estimator": "magic"},
-        {"parameters__base_payment": 0.0},
         {"study": []},
         {"study": {}},
         {"guarantees": None},
@@ -144,6 +234,42 @@ def test_a_plan_that_is_no_plan_is_an_input_error_that_says_what_to_do(
 ) -> None:
     with pytest.raises(InputError, match=r"(?s)plan\.json .*`truthful plan STUDY --save plan\.json`"):
         Plan.load(rewritten(saved, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters__estimator": "known-design"},
+        {"parameters__protects": "records"},
+        {"parameters__protects": None},
+        {"parameters__clip": 0.7},
+        {"parameters__public_share": 0.5},
+        {"instruments": None},
+        {"instruments__transform": [[1, 2], [3, 4]]},
+        {"instruments__transform": [[0.5]]},
+        {"roster": {"players": 3}},
+        {"guarantees": {}},
+        {"guarantees__budget": []},
+    ],
+    ids=str,
+)
+def test_a_plan_with_one_release_that_is_none_says_what_to_do(release: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"(?s)plan\.json .*`truthful plan STUDY --save plan\.json`"):
+        Plan.load(rewritten(release, **changes))
+
+
+def test_a_plan_with_random_halves_that_could_not_be_paid_is_refused(halves: Path) -> None:
+    with pytest.raises(InputError, match=r"(?s)can fall to.*`truthful plan STUDY --save plan\.json`"):
+        Plan.load(rewritten(halves, parameters__base_payment=0.0))
+
+
+@pytest.mark.parametrize("missing", ["instruments", "roster", "response_share"])
+def test_a_plan_with_one_release_that_lacks_a_part_names_it(release: Path, missing: str) -> None:
+    record = json.loads(release.read_text())
+    del record[missing]
+    release.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=missing):
+        Plan.load(release)
 
 
 @pytest.mark.parametrize("missing", ["sha256", "players", "parameters", "study", "guarantees", "declaration"])
@@ -176,14 +302,23 @@ def test_a_missing_plan_a_directory_and_a_binary_file_are_input_errors(tmp_path:
 
 def test_a_plan_cannot_be_saved_where_there_is_no_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be written to .*No such file"):
-        planned(Study.parse(DESIGNED)).save(tmp_path / "no" / "plan.json")
+        case("instruments").save(tmp_path / "no" / "plan.json")
     with pytest.raises(InputError, match=r"cannot be written to .*directory"):
-        planned(Study.parse(DESIGNED)).save(tmp_path)
+        case("instruments").save(tmp_path)
 
 
-def test_guarantees_of_another_version_are_computed_again(saved: Path) -> None:
-    rewritten(saved, version="0.0.0", guarantees={"old": "words"})
-    assert Plan.load(saved).guarantees.privacy.epsilon == 2.0
+def test_guarantees_of_halves_of_another_version_are_computed_again(halves: Path) -> None:
+    rewritten(halves, version="0.0.0", guarantees={"old": "words"})
+    assert Plan.load(halves).guarantees.privacy.epsilon == 2.0
+
+
+def test_a_plan_with_one_release_promises_what_it_says_whatever_version_wrote_it(release: Path) -> None:
+    """Its guarantees follow from people's features, which it does not hold: they are covered by its hash."""
+    before = Plan.load(release).guarantees
+    assert Plan.load(rewritten(release, version="0.0.0")).guarantees == before
+    rewritten(release, version="0.0.0", guarantees__accuracy={**before.record()["accuracy"], "rmse": 0.1})
+    with pytest.raises(InputError, match="changed by hand"):
+        Plan.load(release)
 
 
 # Defaults
@@ -191,64 +326,176 @@ def test_guarantees_of_another_version_are_computed_again(saved: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "estimator"),
+    [
+        (DESIGNED, "instruments"),
+        (UNIT_BALL, "instruments"),
+        (DESIGNED + RECORDS, "known-design"),
+        (UNIT_BALL + RECORDS, "known-design"),
+        (OBSERVED + RECORDS, "noisy-statistics"),
+    ],
+    ids=["uniform", "ball", "records", "records of the ball", "observed records"],
+)
+def test_the_estimator_follows_from_what_is_protected_and_the_design(text: str, estimator: str) -> None:
+    plan = design(Study.parse(text), players=100, epsilon=1.0, score_weight=0.1)
+    assert isinstance(plan.mechanism, OneRelease)
+    assert plan.mechanism.estimator == estimator
+    assert plan.mechanism.clip == plan.study.beliefs.radius
+    assert plan.guarantees.privacy.protects == plan.study.protects
+
+
+@pytest.mark.parametrize(
+    ("text", "estimator"),
     [(DESIGNED, "known-design"), (UNIT_BALL, "known-design"), (OBSERVED, "noisy-statistics")],
     ids=["uniform", "ball", "observed"],
 )
-def test_the_estimator_follows_from_the_design(text: str, estimator: str) -> None:
-    mechanism = design(Study.parse(text), players=100, epsilon=1.0, score_weight=0.1).mechanism
-    assert (mechanism.estimator, mechanism.peers) == (estimator, estimator)
+def test_the_estimator_of_random_halves_follows_from_the_design(text: str, estimator: str) -> None:
+    plan = design(Study.parse(text), players=100, epsilon=1.0, score_weight=0.1, peers="halves")
+    assert (plan.mechanism.estimator, plan.mechanism.peers) == (estimator, estimator)
+
+
+@pytest.mark.parametrize("rule", ["quadratic", "brier"])
+@pytest.mark.parametrize("payments", ["never-negative", "expected"])
+def test_the_base_payment_is_the_least_with_which_joining_pays(rule: str, payments: str) -> None:
+    """That no payment is negative follows from features: who has longer ones starts from more."""
+    people = people_of(200, 3)
+    plan = design(survey(3), roster=people, epsilon=1.0, score_weight=0.5, rule=rule, payments=payments)
+    mechanism = plan.mechanism
+    assert isinstance(mechanism, OneRelease)
+    s = setting(
+        plan.study,
+        mechanism,
+        200,
+        plan.absent_share,
+        plan.failure_probability,
+        geometry(people, mechanism.transform),
+    )
+    assert mechanism.base_payment == pytest.approx(float(proved.participation(s)), rel=1e-12)
+    assert plan.guarantees.participation.share == pytest.approx(
+        float(plan.study.costs.cdf(proved.threshold(s))), rel=1e-9
+    )
+    none = design(survey(3), roster=people, epsilon=1.0, score_weight=0.5, rule=rule, base_payment=0.0)
+    assert none.guarantees.participation.share == 0.0
+    assert none.guarantees.budget.cap is not None
+    R = plan.study.beliefs.radius
+    loss = mechanism.scoring.loss(R)
+    assert float(none.mechanism.base(np.array([1.0]))[0]) == pytest.approx(0.5 * loss)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("rule", "least"), [("quadratic", 3 * 0.36), ("brier", 0.6 + 3 * 0.36)])
-def test_the_base_payment_is_the_least_with_which_no_payment_is_negative(rule: str, least: float) -> None:
-    study = Study.parse(DESIGNED)
-    plan = design(study, players=100, epsilon=1.0, score_weight=0.5, rule=rule)
+def test_the_base_payment_of_halves_is_the_least_with_which_no_payment_is_negative(
+    rule: str, least: float
+) -> None:
+    asked: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.5, "peers": "halves"}
+    plan = design(Study.parse(DESIGNED), rule=rule, **asked)
     assert plan.mechanism.base_payment == pytest.approx(0.5 * least)
     with pytest.raises(InputError, match="can fall to"):
-        design(study, players=100, epsilon=1.0, score_weight=0.5, rule=rule, base_payment=0.4999 * least)
+        design(Study.parse(DESIGNED), rule=rule, base_payment=0.4999 * least, **asked)
 
 
 def test_ridge_peers_need_features_on_the_ball() -> None:
+    study, ridge = (
+        Study.parse(DESIGNED),
+        {"estimator": "ridge-ball", "regularization": 3.0, "peers": "halves"},
+    )
     with pytest.raises(Refused, match=r"'ridge-free' shrinks by a known factor only for .* 'uniform'"):
-        planned(Study.parse(DESIGNED), estimator="ridge-ball", regularization=3.0)
-    planned(Study.parse(DESIGNED), estimator="ridge-ball", regularization=3.0, peer_estimator="known-design")
+        planned(study, **ridge)  # type: ignore[arg-type]
+    plan = planned(study, peer_estimator="known-design", **ridge)  # type: ignore[arg-type]
+    assert plan.mechanism.peers == "known-design"
 
 
 # Refusals
 
 
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"players": 1}, "players is 1; it must be at least 2"),
+    ({"players": 10.5}, "players is 10.5; it must be a whole number"),
+    ({"epsilon": 0.0}, "epsilon is 0.0; it must be above 0"),
+    ({"epsilon": float("nan")}, "epsilon is nan"),
+    ({"epsilon": 1e-9}, "epsilon is 1e-09; it must lie between"),
+    ({"epsilon": 1000.0}, "epsilon is 1000; it must lie between"),
+    ({"score_weight": -1.0}, "score_weight is -1.0; it must be 0 or above"),
+    ({"score_weight": 1e300}, "is .*e\\+300; it must be at most 1,000,000,000"),
+    ({"absent_share": 1.0}, "absent_share is 1.0; it must be 0 or above, and below 1"),
+    ({"absent_share": float("nan")}, "absent_share is nan"),
+    ({"failure_probability": 0.0}, "failure_probability is 0.0"),
+    ({"rule": "flat"}, "rule is 'flat'; choose one of quadratic, brier"),
+    ({"payments": "some"}, "payments is 'some'; choose one of"),
+    ({"peers": "friends"}, "peers is 'friends'; choose one of leave-one-out, halves"),
+    ({"colour": "red"}, "Unknown parameter 'colour'; the parameters are estimator, .*absent_share"),
+]
+
+
+def refused(text: str, parameters: dict[str, Any], message: str) -> None:
+    chosen: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.1, **parameters}
+    with pytest.raises(InputError, match=message):
+        design(Study.parse(text), **chosen)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"players": 1}, "players is 1; it must be at least 2"),
-        ({"players": 10.5}, "players is 10.5; it must be a whole number"),
-        ({"epsilon": 0.0}, "epsilon is 0.0; it must be above 0"),
-        ({"epsilon": float("nan")}, "epsilon is nan"),
-        ({"epsilon": 1e-9}, "epsilon is 1e-09; it must lie between"),
-        ({"epsilon": 1000.0}, "epsilon is 1000; it must lie between"),
-        ({"score_weight": -1.0}, "score_weight is -1.0; it must be 0 or above"),
-        ({"score_weight": 1e300}, "is .*e\\+300; it must be at most 1,000,000,000"),
-        ({"absent_share": 1.0}, "absent_share is 1.0; it must be 0 or above, and below 1"),
-        ({"absent_share": float("nan")}, "absent_share is nan"),
-        ({"failure_probability": 0.0}, "failure_probability is 0.0"),
-        ({"public_share": 1.0}, "public_share is 1.0"),
-        ({"rule": "flat"}, "rule is 'flat'; choose one of quadratic, brier"),
-        ({"payments": "some"}, "payments is 'some'; choose one of"),
-        ({"estimator": "magic"}, "estimator is 'magic'; choose one of"),
-        ({"estimator": "ridge-ball"}, "needs a regularization"),
-        ({"colour": "red"}, "Unknown parameter 'colour'; the parameters are epsilon, .*absent_share"),
+        *BAD,
+        ({"clip": 0.0}, "clip is 0.0; it must be above 0"),
+        ({"clip": 0.61}, "clip is 0.61; no prediction is further than the radius 0.6 from the centre"),
+        ({"public_share": 0.5}, "public_share is 0.5, but it is one of random halves"),
+        ({"regularization": 3.0}, "regularization is 3.0, but it is one of random halves"),
+        ({"estimator": "magic"}, "estimator is 'magic'; choose one of instruments, known-design, noisy-statistics"),
+        ({"estimator": "ridge-ball"}, "Estimator 'ridge-ball' scores .* Say peers='halves' to have it"),
+        ({"response_share": 0.0}, "response_share is 0.0; it must be above 0, and at most 1"),
+        ({"response_share": 1.5}, "response_share is 1.5"),
+        ({"estimator": "known-design"}, "'known-design' protects records, and the study .* protects answers"),
     ],
     ids=str,
 )
 def test_a_bad_parameter_is_named_shown_and_put_right(parameters: dict[str, Any], message: str) -> None:
-    chosen: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.1, **parameters}
-    with pytest.raises(InputError, match=message):
-        design(Study.parse(DESIGNED), **chosen)
+    refused(DESIGNED, parameters, message)
 
 
-def test_observed_features_have_no_known_design() -> None:
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        *(pair for pair in BAD if "peers" not in pair[0]),
+        ({"public_share": 1.0}, "public_share is 1.0"),
+        ({"estimator": "magic"}, "estimator is 'magic'; choose one of"),
+        ({"estimator": "ridge-ball"}, "needs a regularization"),
+        ({"clip": 0.3}, "clip is 0.3, but random halves have none"),
+        ({"response_share": 0.5}, "response_share is 0.5, which only plans that protect answers know"),
+    ],
+    ids=str,
+)
+def test_a_bad_parameter_of_halves_is_named_shown_and_put_right(
+    parameters: dict[str, Any], message: str
+) -> None:
+    refused(DESIGNED, {"peers": "halves", **parameters}, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "message"),
+    [
+        (
+            OBSERVED + RECORDS,
+            {"estimator": "known-design"},
+            "'known-design' needs the features' second moments",
+        ),
+        (
+            OBSERVED + RECORDS,
+            {"estimator": "instruments"},
+            "'instruments' protects answers, and the study .* protects records",
+        ),
+        (DESIGNED + RECORDS, {"response_share": 0.5}, "which only plans that protect answers know"),
+        (OBSERVED, {}, "protects"),
+    ],
+    ids=["no design", "no answers", "records", "undeclared"],
+)
+def test_what_records_do_not_have_is_refused_by_name(
+    text: str, parameters: dict[str, Any], message: str
+) -> None:
+    refused(text, parameters, message)
+
+
+def test_observed_features_have_no_known_design_for_halves() -> None:
     with pytest.raises(InputError, match="'known-design' needs the features' second moments"):
-        planned(Study.parse(OBSERVED), estimator="known-design")
+        planned(Study.parse(OBSERVED), estimator="known-design", peers="halves")
 
 
 # The hash
@@ -262,33 +509,63 @@ def test_the_hash_is_the_same_for_the_same_plan_however_its_numbers_are_written(
     json.dumps(other.record())
 
 
-def test_the_hash_is_known() -> None:
+def test_the_hash_of_a_plan_with_random_halves_is_that_of_version_0_1() -> None:
     """A release names its plan by it for ever."""
-    plan = design(Study.parse(DESIGNED), players=100, epsilon=2.0, score_weight=1.0)
+    plan = design(Study.parse(DESIGNED), players=100, epsilon=2.0, score_weight=1.0, peers="halves")
     assert plan.sha256 == "dccf474d4cbfeef374beb8692096f738aceff8e3e0cc90c9085b24f2381d3525"
 
 
-CHANGES: list[dict[str, Any]] = [
+def test_the_hash_of_a_recorded_plan_is_known(release: Path) -> None:
+    """Of format, study, players, parameters, roster, instruments and guarantees, as they are written."""
+    record = json.loads(release.read_text())
+    covered = ("format", "players", "parameters", "response_share", "roster", "instruments", "guarantees")
+    study = {name: record["study"][name] for name in ("name", "sha256")}
+    assert record["sha256"] == sha256({"study": study, **{name: record[name] for name in covered}})
+
+
+RELEASED: list[dict[str, Any]] = [
     {"players": 101},
     {"epsilon": 1.5},
     {"score_weight": 0.2},
     {"base_payment": 3.0},
+    {"clip": 0.5},
+    {"rule": "brier"},
+    {"payments": "expected"},
+    {"absent_share": 0.01},
+    {"failure_probability": 0.02},
+]
+HALVED: list[dict[str, Any]] = [
+    *(change for change in RELEASED if "clip" not in change),
     {"estimator": "noisy-statistics"},
     {"peer_estimator": "noisy-statistics"},
     {"regularization": 3.0},
     {"peer_regularization": 3.0},
     {"public_share": 0.5},
     {"gram_share": 0.4},
-    {"rule": "brier"},
-    {"payments": "expected"},
-    {"absent_share": 0.01},
-    {"failure_probability": 0.02},
 ]
 
 
+def hashes(text: str, changes: list[dict[str, Any]], **common: Any) -> list[str]:
+    asked: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.1, **common}
+    plans = [design(Study.parse(text), **{**asked, **change}) for change in ({}, *changes)]
+    plans.append(design(Study.parse(text.replace("USD", "EUR")), **asked))
+    return [plan.sha256 for plan in plans]
+
+
+def named(*lists: list[dict[str, Any]]) -> set[str]:
+    return {key for changes in lists for change in changes for key in change}
+
+
 def test_every_parameter_changes_the_hash() -> None:
-    common: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.1}
-    plans = [design(Study.parse(DESIGNED), **{**common, **change}) for change in ({}, *CHANGES)]
-    plans.append(design(Study.parse(DESIGNED.replace("USD", "EUR")), **common))
-    assert {key for change in CHANGES for key in change} == {*PARAMETERS, "players"}
-    assert len({plan.sha256 for plan in plans}) == len(plans)
+    answers, records = [{"response_share": 0.5}], [{"estimator": "noisy-statistics"}]
+    noisy = [{"gram_share": 0.4}]
+    found = [
+        hashes(DESIGNED, RELEASED + answers),
+        hashes(DESIGNED + RECORDS, RELEASED + records),
+        hashes(OBSERVED + RECORDS, noisy),
+        hashes(DESIGNED, HALVED, peers="halves"),
+    ]
+    every = [one for hashed in found for one in hashed]
+    assert len(set(every)) == len(every)
+    assert named(RELEASED, records, noisy) == {*RELEASE_PARAMETERS, *BOTH, "players"}
+    assert named(RELEASED, HALVED) == {*PARAMETERS, "players"}

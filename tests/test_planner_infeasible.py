@@ -3,38 +3,54 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from studies import DESIGNED, OBSERVED, UNIT_BALL
+from plans import people_of
+from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
+from surveys import survey
 
+from truthful.check import Floats
+from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.goals import MOST_PLAYERS
+from truthful.planner.panel import Panel
 from truthful.planner.solve import solve
 from truthful.study import Study
 
-DESIGN, BALL, SEEN = Study.parse(DESIGNED), Study.parse(UNIT_BALL), Study.parse(OBSERVED)
+DESIGN, BALL, SEEN = (Study.parse(text) for text in (DESIGNED, UNIT_BALL, OBSERVED + RECORDS))
+BALL_RECORDS, OBSERVED_HALVES = Study.parse(UNIT_BALL + RECORDS), Study.parse(OBSERVED)
 
-CASES: list[tuple[Study, dict[str, Any], set[str]]] = [
-    (BALL, {"players": 2000, "budget": 100.0}, {"budget", "players", "lie"}),
-    (BALL, {"players": 20_000, "budget": 50.0, "accuracy": 0.05}, {"budget", "players", "accuracy"}),
-    (BALL, {"players": 20_000, "budget": 5000.0, "epsilon": 1.0}, {"budget"}),
-    (
-        BALL,
-        {"players": 20_000, "budget": 5000.0, "epsilon": 0.12, "accuracy": 0.04},
-        {"budget", "lie", "accuracy"},
-    ),
-    (BALL, {"players": 1000, "accuracy": 1e-4}, {"accuracy"}),
-    (BALL, {"players": 1000, "accuracy": 0.05, "epsilon": 0.1}, {"players"}),
-    (BALL, {"players": 2000, "budget": 2.0, "payments": "expected"}, {"budget", "players", "lie"}),
-    (DESIGN, {"players": 2000, "budget": 600.0}, {"budget", "players", "lie"}),
-    (DESIGN, {"players": 2000, "budget": 100.0, "rule": "brier", "accuracy": 10.0}, {"budget", "players"}),
+Case = tuple[Study, dict[str, Any], set[str]]
+CASES: list[Case] = [
+    (BALL, {"players": 2000, "budget": 1.0, "payments": "expected"}, {"budget", "players", "lie"}),
     (DESIGN, {"players": 300, "epsilon": 0.01}, {"players"}),
 ]
-OBSERVED_CASES = [
+SLOW_CASES: list[Case] = [
+    (BALL, {"players": 20_000, "budget": 200.0, "accuracy": 0.04}, {"budget", "players", "accuracy", "lie"}),
+    (BALL, {"players": 20_000, "budget": 5000.0, "epsilon": 1.0}, {"budget", "players"}),
+    (
+        BALL,
+        {"players": 20_000, "budget": 300.0, "epsilon": 0.06, "accuracy": 0.06},
+        {"budget", "lie"},
+    ),
+    (BALL, {"players": 1000, "accuracy": 1e-4}, {"accuracy", "players"}),
+    (BALL, {"players": 1000, "accuracy": 0.05, "epsilon": 0.1}, {"players", "accuracy"}),
+    (DESIGN, {"players": 300, "budget": 60.0}, {"budget", "players"}),
+    (DESIGN, {"players": 2000, "budget": 100.0, "rule": "brier", "accuracy": 5.0}, {"budget", "players"}),
+    (BALL_RECORDS, {"players": 500, "budget": 60.0}, {"budget", "players", "lie"}),
     (SEEN, {"players": 20_000, "budget": 5000.0}, {"budget", "players", "lie"}),
     (SEEN, {"players": 20_000, "budget": 5000.0, "accuracy": 20.0}, {"budget", "players"}),
+    (BALL, {"players": 2000, "budget": 100.0, "peers": "halves"}, {"budget", "players", "lie"}),
+    (OBSERVED_HALVES, {"players": 20_000, "budget": 5000.0, "peers": "halves"}, {"budget", "players"}),
+]
+#: (people, coefficients, what is asked, what would help)
+SURVEYS: list[tuple[int, int, dict[str, Any], set[str]]] = [
+    (500, 3, {"budget": 40.0}, {"budget", "players", "lie"}),
+    (500, 5, {"budget": 700.0, "accuracy": 0.45, "response_share": 0.8}, {"budget", "players", "lie"}),
+    (2000, 5, {"budget": 100.0, "accuracy": 0.2}, {"budget", "players"}),
 ]
 
 
@@ -49,13 +65,6 @@ def refusal(study: Study, asked: dict[str, Any]) -> Infeasible:
     return caught.value
 
 
-def plan_or_refusal(study: Study, **asked: Any) -> Plan | Infeasible:
-    try:
-        return design(study, **asked)
-    except Infeasible as refused:
-        return refused
-
-
 def rmse(plan: Plan) -> float:
     assert plan.guarantees.accuracy.rmse is not None
     return plan.guarantees.accuracy.rmse
@@ -66,27 +75,47 @@ def prior_rmse(study: Study) -> float:
     return study.response_unit * math.sqrt(d * study.beliefs.prior.variance(d))
 
 
-def feasible(study: Study, asked: dict[str, Any]) -> bool:
+def feasible(study: Study, asked: dict[str, Any], people: Floats | None = None) -> bool:
     """Whether there is a plan, without asking what else would help."""
-    goals = Goals(**asked)
+    given, panel = dict(asked), None
+    share, of = given.pop("response_share", 1.0), given.get("accuracy_of", "coefficients")
+    if given.get("peers") != "halves" and study.protects == "answers":
+        panel = Panel(study, people, share, of)
+    goals = Goals(panel=panel, **given)
     best = solve(study, goals, asked["players"])[0]
     return math.isfinite(best.cost) and best.error < goals.prior_error(study)
 
 
-def helps_and_less_does_not(study: Study, asked: dict[str, Any], helped: set[str]) -> None:
-    answer = refusal(study, asked)
+def helps_and_less_does_not(
+    study: Study, asked: dict[str, Any], helped: set[str], people: Floats | None = None
+) -> None:
+    """More people than a roster has are people like those on it: as if some came twice."""
+    given = asked if people is None else {**asked, "roster": people}
+    answer = refusal(study, given)
     assert {remedy.goal for remedy in answer.remedies} >= helped
+    if people is not None:
+        asked = {**asked, "players": len(people)}
     changes = []
     for remedy in answer.remedies:
         before = asked.get(remedy.goal, study.beliefs.radius / 2)
         changes.append(abs(math.log(remedy.value / before)))
         value = round(remedy.value) if remedy.goal == "players" else remedy.value
-        assert rmse(design(study, **{**asked, remedy.goal: value})) < prior_rmse(study)
         # Three per cent back to where it was.
         less: float = value * (0.97 if value > before else 1.03)
         less = round(less) if remedy.goal == "players" else less
         assert (less - before) * (value - before) > 0, f"{remedy} is hardly a change"
-        assert not feasible(study, {**asked, remedy.goal: less}), remedy
+        if people is None:
+            assert rmse(design(study, **{**asked, remedy.goal: value})) < prior_rmse(study)
+            assert not feasible(study, {**asked, remedy.goal: less}), remedy
+            continue
+        players = round(value) if remedy.goal == "players" else len(people)
+        enough = np.resize(people, (players, study.dimension))
+        changed = {**asked, "players": players, remedy.goal: value}
+        # Whom chance brings of them may make a plan a per cent worse.
+        slack = {"budget": 1.02 * changed["budget"]} if remedy.goal == "players" else {}
+        assert feasible(study, {**changed, **slack}, enough), remedy
+        fewer = {**changed, remedy.goal: less, "players": round(less) if players != len(people) else players}
+        assert not feasible(study, fewer, np.resize(people, (fewer["players"], study.dimension))), remedy
     # The goal that binds is the one that needs the least change.
     assert changes == sorted(changes)
     assert answer.record() == {
@@ -95,13 +124,13 @@ def helps_and_less_does_not(study: Study, asked: dict[str, Any], helped: set[str
         "binding": answer.remedies[0].goal,
         "feasible_with": {remedy.goal: remedy.value for remedy in answer.remedies},
     }
-    assert_the_words_hold_every_number(answer, study.currency)
+    assert_the_words_hold_every_number(answer, study.currency, people)
 
 
-def assert_the_words_hold_every_number(answer: Infeasible, currency: str) -> None:
+def assert_the_words_hold_every_number(answer: Infeasible, currency: str, people: Floats | None) -> None:
     words = {
         "accuracy": "an error of {:g} allowed",
-        "players": "{:,.0f} players",
+        "players": "{:,.0f} players" if people is None else "{:,.0f} people like those on the roster",
         "budget": f"a budget of {{:,.2f}} {currency}",
         "lie": "lies of up to {:g} let pass",
     }
@@ -109,33 +138,78 @@ def assert_the_words_hold_every_number(answer: Infeasible, currency: str) -> Non
         assert words[remedy.goal].format(remedy.value) in str(answer)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("study", "asked", "helped"), CASES, ids=named)
+@pytest.mark.parametrize(
+    ("study", "asked", "helped"),
+    [*CASES, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW_CASES)],
+    ids=named,
+)
 def test_what_would_help_does_and_three_per_cent_less_does_not(
     study: Study, asked: dict[str, Any], helped: set[str]
 ) -> None:
     helps_and_less_does_not(study, asked, helped)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("study", "asked", "helped"), OBSERVED_CASES, ids=named)
-def test_what_would_help_observed_features_does_and_three_per_cent_less_does_not(
-    study: Study, asked: dict[str, Any], helped: set[str]
+@pytest.mark.parametrize(
+    ("players", "d", "asked", "helped"),
+    [SURVEYS[0], *(pytest.param(*one, marks=pytest.mark.slow) for one in SURVEYS[1:])],
+    ids=named,
+)
+def test_what_would_help_people_of_a_roster_does_and_three_per_cent_less_does_not(
+    players: int, d: int, asked: dict[str, Any], helped: set[str]
 ) -> None:
-    helps_and_less_does_not(study, asked, helped)
+    helps_and_less_does_not(survey(d), asked, helped, people_of(players, d))
 
 
 @pytest.mark.parametrize(("study", "accuracy"), [(BALL, 0.71), (BALL, 5.0), (DESIGN, 49.1)], ids=named)
 def test_an_accuracy_that_the_prior_mean_has_already_is_refused(study: Study, accuracy: float) -> None:
     answer = refusal(study, {"players": 20_000, "accuracy": accuracy})
     assert "answering with the prior mean, without asking anybody" in str(answer)
-    assert rmse(design(study, players=20_000, accuracy=prior_rmse(study) * 0.99)) < prior_rmse(study)
+    assert not answer.remedies
 
 
-def test_observed_features_without_a_least_eigenvalue_say_what_to_declare() -> None:
-    silent = Study.parse(OBSERVED.replace("least_eigenvalue = 0.08", ""))
-    answer = refusal(silent, {"players": 100_000, "budget": 50_000.0})
+def test_an_accuracy_just_below_the_prior_mean_s_is_planned() -> None:
+    assert rmse(design(BALL, players=20_000, accuracy=prior_rmse(BALL) * 0.99)) < prior_rmse(BALL)
+
+
+def test_the_prior_mean_of_a_roster_predicts_its_own_people() -> None:
+    """E[(θ·x)²] over them: at an accuracy of predictions above that nobody needs to be asked."""
+    study, people = survey(3), people_of(500, 3)
+    variance = study.beliefs.prior.variance(3)
+    known = study.response_unit * math.sqrt(variance * float((people**2).sum(axis=1).mean()))
+    with pytest.raises(Infeasible, match="answering with the prior mean"):
+        design(study, roster=people, accuracy=known * 1.001, accuracy_of="predictions")
+    plan = design(study, roster=people, accuracy=known * 0.9, accuracy_of="predictions")
+    assert (plan.guarantees.accuracy.prediction_rmse or math.inf) <= known * 0.9
+
+
+@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
+def test_observed_records_without_a_least_eigenvalue_say_what_to_declare(peers: str) -> None:
+    silent = Study.parse(OBSERVED.replace("least_eigenvalue = 0.08", "") + RECORDS)
+    answer = refusal(silent, {"players": 100_000, "budget": 50_000.0, "peers": peers})
     assert "Declare design.least_eigenvalue" in str(answer)
+
+
+def test_observed_features_of_which_answers_are_protected_need_their_people_and_no_eigenvalue() -> None:
+    text = OBSERVED.replace("least_eigenvalue = 0.08", "") + '[privacy]\nprotects = "answers"\n'
+    with pytest.raises(InputError, match="a plan needs the people themselves"):
+        design(Study.parse(text), players=1000, budget=1000.0)
+    rng = np.random.default_rng(0)
+    table = {"price": rng.uniform(1, 5, 1000), "region": rng.choice(["north", "south", "east"], 1000)}
+    people = Study.parse(text).normalise(table)
+    assert rmse(design(Study.parse(text), roster=people, budget=1000.0)) < prior_rmse(DESIGN)
+
+
+def test_so_few_that_coefficients_cannot_be_told_are_refused_or_infeasible() -> None:
+    """Where some draws of those who answer leave somebody alone with what she has, nothing is promised."""
+    with pytest.raises(
+        Refused, match=r"11 people are expected to answer, too few to tell 5 coefficients\. Ask 12"
+    ):
+        design(survey(5), roster=people_of(11, 5), budget=500.0)
+    with pytest.raises(Refused, match="Ask 24 at least"):
+        design(survey(5), roster=people_of(22, 5), budget=500.0, response_share=0.5)
+    answer = refusal(survey(5), {"roster": people_of(40, 5), "response_share": 0.5, "budget": 1e6})
+    assert "no payments make lies" in str(answer)
+    assert {remedy.goal for remedy in answer.remedies} <= {"players"}
 
 
 @pytest.mark.slow
@@ -154,10 +228,20 @@ EXTREMES = [
 ]
 
 
+def plan_or_refusal(study: Study, **asked: Any) -> Plan | Infeasible:
+    try:
+        return design(study, **asked)
+    except Infeasible as refused:
+        return refused
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("players", "budget"), EXTREMES)
-def test_extreme_numbers_of_players_and_dollars_give_a_plan_or_a_refusal(players: int, budget: float) -> None:
-    answer = plan_or_refusal(BALL, players=players, budget=budget)
+@pytest.mark.parametrize("study", [BALL, BALL_RECORDS], ids=["answers", "records"])
+def test_extreme_numbers_of_players_and_dollars_give_a_plan_or_a_refusal(
+    study: Study, players: int, budget: float
+) -> None:
+    answer = plan_or_refusal(study, players=players, budget=budget)
     if isinstance(answer, Infeasible):
         assert all(math.isfinite(remedy.value) and remedy.value > 0 for remedy in answer.remedies)
         return
@@ -172,10 +256,11 @@ def study_of(**parts: Any) -> Study:
     features = "".join(
         f'[[features]]\nname = "x{j}"\nlow = -7\nhigh = -1\n' for j in range(parts.get("features", 2))
     )
-    beliefs, costs = parts.get("beliefs", ""), parts.get("costs", PARETO)
+    beliefs, costs, privacy = (parts.get(name, "") for name in ("beliefs", "costs", "privacy"))
     return Study.parse(
         f'name = "Any"\ncurrency = "USD"\n[response]\nname = "y"\nlow = {low}\nhigh = {low + width}\n{features}'
-        f'[design]\nkind = "uniform"\n[beliefs]\nsignal = {parts.get("signal", 0.6)}\n{beliefs}\n[costs]\n{costs}'
+        f'[design]\nkind = "uniform"\n{privacy}[beliefs]\nsignal = {parts.get("signal", 0.6)}\n{beliefs}\n'
+        f"[costs]\n{costs or PARETO}"
     )
 
 
@@ -212,17 +297,20 @@ def test_every_law_of_costs_and_every_belief_is_planned_for(costs: str, beliefs:
 @pytest.mark.parametrize(("low", "width"), [(-1e9, 3e9), (-3e-9, 2e-9), (-500, 100), (1e6, 1.0)])
 def test_units_of_the_answer_change_nothing_but_the_units_of_the_error(low: float, width: float) -> None:
     usual, other = study_of(), study_of(low=low, width=width)
-    one, two = (design(study, players=5000, budget=2000.0) for study in (usual, other))
-    assert rmse(two) / width == pytest.approx(rmse(one) / 200, rel=1e-9)
-    assert two.parameters()["score_weight"] == pytest.approx(one.parameters()["score_weight"], rel=1e-9)
+    one, two = (design(study, players=2000, budget=800.0) for study in (usual, other))
+    # People are drawn in the units of the study: rounding moves their features by a step of the grid.
+    assert rmse(two) / width == pytest.approx(rmse(one) / 200, rel=1e-4)
+    assert two.parameters()["score_weight"] == pytest.approx(one.parameters()["score_weight"], rel=1e-3)
     assert two.absent_share == one.absent_share
-    cheap = design(other, players=5000, accuracy=rmse(two) * 1.5)
+    cheap = design(other, players=2000, accuracy=rmse(two) * 1.5)
     assert rmse(cheap) == pytest.approx(rmse(two) * 1.5, rel=1e-3)
 
 
-@pytest.mark.parametrize("features", [1, 49])
-def test_studies_of_one_feature_and_of_many_are_planned_for(features: int) -> None:
-    study = study_of(features=features)
+@pytest.mark.parametrize(
+    ("features", "records"), [(0, False), (1, False), (1, True), (30, False), (49, True)]
+)
+def test_studies_of_one_feature_of_many_and_of_none_are_planned_for(features: int, records: bool) -> None:
+    study = study_of(features=features, privacy=RECORDS if records else "")
     plan = design(study, players=3_000_000, budget=1_000_000.0)
     assert plan.study.dimension == features + 1
     assert rmse(plan) < prior_rmse(study)

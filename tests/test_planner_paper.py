@@ -167,4 +167,4 @@ def test_the_paper_has_no_result_beyond_the_unit_ball(text: str) -> None:
 
 def test_it_cannot_be_made_a_plan() -> None:
     with pytest.raises(InputError, match="ridge-unmatched"):
-        design(ball(2), players=PLAYERS, **solution(2).parameters())
+        design(ball(2), players=PLAYERS, peers="halves", **solution(2).parameters())

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from serving import STUDY, Served, answer_all, asked, close, draft, served
+from serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, close, draft, served
 
 from truthful.plan import Plan
-from truthful.release import Release
+from truthful.release import read_release
 from truthful.service.once import settle_survey
 from truthful.store import surveys
 from truthful.store.tables import State
@@ -83,7 +83,7 @@ def test_a_published_study_shows_its_results(studies: Studies) -> None:
     with studies.here.service.database.reading() as session:
         stored = surveys.find(session, survey_id)
     assert studies.here.client.get(f"/s/{survey_id}/release.json").content == (stored.release or "").encode()
-    release = Release.model_validate_json(stored.release or "")
+    release = read_release((stored.release or "").encode())
     for row in release.coefficients:
         assert row.name in page
     for guarantee in ("Privacy", "Truthfulness", "Accuracy", "Participation", "Budget"):
@@ -91,6 +91,51 @@ def test_a_published_study_shows_its_results(studies: Studies) -> None:
     assert "truthful verify release.json receipt.json" in page
     assert "-0<" not in page
     assert got(studies, survey_id, "/report") == html.unescape(stored.report or "")
+
+
+def test_what_is_guaranteed_stands_beside_what_was_promised_and_what_is_not_protected(
+    studies: Studies,
+) -> None:
+    for state in (State.OPEN, State.PUBLISHED):
+        page = got(studies, studies.ids[state])
+        assert "What is not protected" in page
+        assert "They say nothing about her, and sums over them are published as they are." in page
+        assert "Who took part." in page
+        assert ("Promised beforehand" in page) == (state == State.PUBLISHED)
+    assert "As promised beforehand." in page
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            ANSWERS,
+            "The facts of those who took part (price, region). Sums over everybody's facts are published",
+        ),
+        (RECORDS, "How many took part"),
+    ],
+)
+def test_people_s_own_features_are_said_to_be_protected_or_not(
+    studies: Studies, text: str, told: str
+) -> None:
+    page = got(studies, asked(studies.here.service, text).survey_id)
+    assert told in page
+    assert ("The facts of those who took part" in page) == (text is ANSWERS)
+
+
+def test_a_study_settled_with_random_halves_shows_its_results(studies: Studies) -> None:
+    service = studies.here.service
+    study = asked(service, peers="halves")
+    answer_all(service, study)
+    close(service, study.survey_id)
+    settle_survey(service.database, service.places, study.survey_id)
+    with service.database.writing() as session:
+        surveys.step(session, study.survey_id, State.PUBLISHED, "ada")
+    page = got(studies, study.survey_id)
+    assert "region=north" in page
+    assert "The five guarantees" in page
+    assert "What is not protected" not in page
+    assert '"truthful/release/1"' in got(studies, study.survey_id, "/release.json")
 
 
 def test_a_report_may_style_itself_and_nothing_else(studies: Studies) -> None:
@@ -117,7 +162,7 @@ def test_a_results_page_holds_no_answer_no_player_and_no_amount(studies: Studies
     survey_id = studies.ids[State.PUBLISHED]
     whole = "".join(got(studies, survey_id, path) for path in ("", *FILES))
     assert "p-01" not in whole
-    assert "p-40" not in whole
+    assert "p-60" not in whole
 
 
 def test_a_study_without_features_has_no_chart_and_no_broken_picture(

@@ -1,31 +1,53 @@
-"""A release says which mechanism was run."""
+"""A release says which mechanism was run, and leads to every payment."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from studies import CASES, DESIGNED, people, planned
+from studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned, saved_study
 
+from truthful.files import sha256
+from truthful.instruments import instruments_on_grid
 from truthful.mechanism import Mechanism
-from truthful.payments import payment_range
-from truthful.release import find_receipt
+from truthful.moments import GRID, grid_features
+from truthful.one_release import OneRelease
+from truthful.one_release_payments import payment_range
+from truthful.payments import payment_range as payment_range_of_halves
+from truthful.release import Receipt, ReceiptOfHalves, Release, ReleaseOfHalves, find_receipt, verify
 from truthful.release.steps import steps
-from truthful.settlement import settle
+from truthful.settlement import Settlement, settle
 from truthful.study import Study
 
 # Of noisy statistics only, and not its default there; other estimators have no second moments to spend ε on.
 GRAM_SHARE = {"noisy-statistics": 0.3}
+KEPT_BACK = f"{DESIGNED}{RECORDS}publish_matrix = false\n".replace("records", "answers")
+
+
+@pytest.mark.parametrize("text", [*RELEASES.values(), KEPT_BACK], ids=[*RELEASES, "sums kept back"])
+def test_a_release_gives_back_the_mechanism_that_was_run(text: str) -> None:
+    study = Study.parse(text)
+    chosen: dict[str, Any] = {"gram_share": 0.3} if text == RELEASES["noisy-statistics"] else {}
+    plan = planned(study, 200, rule="brier", clip=0.4, **chosen)
+    release, ran = settle(plan, people(study, 200).reports, seed=1).release, plan.mechanism
+    again = release.mechanism(release.declared_study())
+    np.testing.assert_array_equal(again.design, ran.design)
+    for name in {field.name for field in fields(OneRelease)} - {"design"}:
+        assert getattr(again, name) == getattr(ran, name), name
 
 
 @pytest.mark.parametrize("estimator", CASES)
-def test_a_release_gives_back_the_mechanism_that_was_run(estimator: str) -> None:
+def test_so_does_a_release_of_halves(estimator: str) -> None:
     text, parameters = CASES[estimator]
     study = Study.parse(text)
     shares = {"gram_share": GRAM_SHARE.get(estimator, 0.5), "public_share": 0.7}
-    plan = planned(study, 200, estimator, **parameters, **shares)
+    plan = planned(study, 200, estimator, "halves", **parameters, **shares)
     release, ran = settle(plan, people(study, 200).reports, seed=1).release, plan.mechanism
+    assert isinstance(release, ReleaseOfHalves)
+    assert isinstance(ran, Mechanism)
     again = release.mechanism(release.declared_study())
     np.testing.assert_array_equal(again.design, ran.design)
     assert again.peers == ran.peers
@@ -40,29 +62,104 @@ def test_an_invitation_is_declared_released_and_part_of_the_studys_hash() -> Non
     words = '[invitation]\nasked_by = "Ann"\npurpose = "To know."\ncontact = "ann@example.org"\n'
     plain, inviting = Study.parse(DESIGNED), Study.parse(DESIGNED.replace("[response]", f"{words}[response]"))
     assert inviting.sha256 != plain.sha256
-    release = settle(planned(inviting, 40), people(inviting, 40).reports, seed=1).release
+    release = settle(planned(inviting, 60), people(inviting, 60).reports, seed=1).release
     assert release.invitation == {"asked_by": "Ann", "purpose": "To know.", "contact": "ann@example.org"}
     assert release.declared_study() == inviting
-    assert settle(planned(plain, 40), people(plain, 40).reports, seed=1).release.invitation is None
+    assert settle(planned(plain, 60), people(plain, 60).reports, seed=1).release.invitation is None
 
 
-def test_the_steps_to_a_payment_lead_to_what_was_paid_within_its_range() -> None:
-    """Predictions in the answer's units are what the raw coefficients of the other half predict."""
-    study = Study.parse(DESIGNED)
-    plan = planned(study, 100)
-    settled = settle(plan, people(study, 100).reports, seed=1)
-    least, most = payment_range(plan.mechanism, study.beliefs)
+def settled(text: str, peers: str = "leave-one-out") -> Settlement:
+    study = Study.parse(text)
+    return settle(planned(study, 100, peers=peers), people(study, 100).reports, seed=1)
+
+
+def predicted(study: Study, theta: Any, receipt: Receipt | ReceiptOfHalves) -> float:
+    """What raw coefficients say of a player, in the answer's units."""
+    raw = dict(study.raw_coefficients(theta))
+    return (
+        raw["intercept"]
+        + raw["price"] * float(receipt.features["price"])
+        + raw[f"region={receipt.features['region']}"]
+    )
+
+
+@pytest.mark.parametrize("estimator", RELEASES)
+def test_the_steps_to_a_payment_lead_to_what_was_paid_within_its_range(estimator: str) -> None:
+    """The others' prediction is that of coefficients estimated without her: M and b̃ less what she adds to them."""
+    settlement = settled(RELEASES[estimator])
+    release = settlement.release
+    assert isinstance(release, Release)
+    study = release.declared_study()
+    mechanism, estimate = release.mechanism(study), release.estimate()
+    assert estimate is not None
+    least, most = payment_range(mechanism)
     assert 0 <= least < most
     for player in ("p-001", "p-050", "p-100"):
-        receipt = find_receipt(settled.receipts, player)
-        found = steps(settled.release, receipt)
-        a, b = plan.mechanism.base_payment, plan.mechanism.score_weight
+        receipt = find_receipt(settlement.receipts, player)
+        found = steps(release, receipt)
+        b = mechanism.score_weight
+        assert found.payment == receipt.payment == pytest.approx(found.base + b * found.score, abs=1e-6)
+        assert found.base == max(mechanism.base_payment, b * mechanism.scoring.loss(0.6 * found.length))
+        assert least <= found.payment <= most
+        x = np.array(found.x)
+        zeta = instruments_on_grid(grid_features(x[None]), mechanism.transform)[0] / GRID
+        matrix = np.linalg.inv(estimate.inverse)
+        without = matrix * (99 / 100) if estimator == "known-design" else matrix - np.outer(zeta, x)
+        vector = np.array([int(k) for k in release.statistics.vector]) * release.statistics.unit
+        theta = np.linalg.solve(without, vector - zeta * found.y)
+        reach = study.response_unit * 0.6 * found.length
+        assert found.peer_answer == pytest.approx(
+            np.clip(predicted(study, theta, receipt), 100 - reach, 100 + reach),
+            abs=study.response_unit * 1e-5,
+        )
+
+
+def test_the_steps_of_halves_lead_there_too() -> None:
+    """Predictions in the answer's units are what the raw coefficients of the other half predict."""
+    settlement = settled(DESIGNED, "halves")
+    release = settlement.release
+    assert isinstance(release, ReleaseOfHalves)
+    study = release.declared_study()
+    mechanism = release.mechanism(study)
+    least, most = payment_range_of_halves(mechanism, study.beliefs)
+    assert 0 <= least < most
+    for player in ("p-001", "p-050", "p-100"):
+        receipt = find_receipt(settlement.receipts, player)
+        assert isinstance(receipt, ReceiptOfHalves)
+        found = steps(release, receipt)
+        a, b = mechanism.base_payment, mechanism.score_weight
         assert found.payment == receipt.payment == pytest.approx(a + b * found.score, abs=1e-6)
         assert least <= found.payment <= most
-        raw = dict(study.raw_coefficients(settled.release.peer_thetas[1 - receipt.group]))
-        predicted = raw["intercept"] + raw["price"] * float(receipt.features["price"])
-        predicted += raw[f"region={receipt.features['region']}"]
         reach = study.response_unit * study.beliefs.radius * found.length
+        theta = release.peer_thetas[1 - receipt.group]
         assert found.peer_answer == pytest.approx(
-            np.clip(predicted, 100 - reach, 100 + reach), abs=study.response_unit * 1e-5
+            np.clip(predicted(study, theta, receipt), 100 - reach, 100 + reach),
+            abs=study.response_unit * 1e-5,
         )
+
+
+def test_where_sums_are_kept_back_two_numbers_of_a_receipt_are_taken_on_trust(tmp_path: Path) -> None:
+    """Her leverage and her noise: all else is computed again. Who has sums and salt can hold them against the hash."""
+    shown, kept_back = (settled(text) for text in (DESIGNED, KEPT_BACK))
+    assert kept_back.receipts.equals(shown.receipts)
+    release, public = kept_back.release, shown.release
+    assert isinstance(release, Release)
+    assert isinstance(public, Release)
+    assert (release.statistics.matrix, release.inverse, release.estimate()) == (None, None, None)
+    study = saved_study(tmp_path, KEPT_BACK)
+    real = settle(planned(study, 100), people(study, 100).reports)
+    assert isinstance(real.release, Release)
+    for found, salt in ((release, "1"), (real.release, real.summary["draw"])):
+        salted = [salt, *(list(row) for row in public.statistics.matrix or ())]
+        assert found.statistics.matrix_sha256 == sha256(salted)
+    receipt = kept_back.receipt("p-050")
+    assert verify(release, receipt).verified
+    for name, trusted in (
+        ("leverage", True),
+        ("noise_scale", True),
+        ("peer_prediction", False),
+        ("own_prediction", False),
+    ):
+        changed = receipt.model_copy(update={name: getattr(receipt, name) + 0.2})
+        assert verify(release, changed).verified == (not trusted), name
+        assert verify(public, changed).verified, name

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from commands import Run
 from html_page import Page, check_needs_nothing, check_reads_aloud
-from studies import CASES, DESIGNED, OBSERVED, planned
+from laboratory import HALVES, RECORDS, RELEASES, plan_of, planned_like
+from studies import DESIGNED, OBSERVED
 from test_report import ASKED, FIVE, HOSTILE
 
 from truthful.agents import Agent, Exaggerator, Game, Players
@@ -25,14 +26,20 @@ from truthful.promises import promises
 from truthful.report import simulation_report
 from truthful.report.simulation_page import INVENTED
 from truthful.simulation import Simulation, simulate
-from truthful.study import Study
 
 CHARTS = 4
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory with a plan for 500 players, and we are in it."""
+    monkeypatch.chdir(tmp_path)
+    plan_of(DESIGNED, 500).save("plan.json")
+
+
 @cache
 def simulated() -> tuple[Simulation, str]:
-    plan = planned(Study.parse(ASKED), 200)
+    plan = plan_of(ASKED, 200)
     seen = simulate(plan, {"exaggerator": 0.1, "opt-out": 0.2}, runs=6, seed=3)
     return seen, simulation_report(seen)
 
@@ -114,7 +121,7 @@ def test_quantiles_kept_of_payments_are_those_of_payments() -> None:
 
 def test_more_liars_than_planned_for_are_a_warning_and_none_is_made_without() -> None:
     assert "more people lied than the plan allows for" in text(simulated()[1])
-    honest = simulate(planned(Study.parse(DESIGNED), 100), runs=4)
+    honest = simulate(plan_of(DESIGNED, 100), runs=4)
     source = simulation_report(honest)
     assert "more people lied" not in text(source)
     assert len([p for p in Page(source).all("p") if p.attributes.get("class") == "banner"]) == 1
@@ -122,7 +129,7 @@ def test_more_liars_than_planned_for_are_a_warning_and_none_is_made_without() ->
 
 @pytest.mark.parametrize(("epsilon", "some"), [(2.6, True), (6.0, False)])
 def test_who_stays_away_is_told_also_if_it_is_everybody_of_a_kind(epsilon: float, some: bool) -> None:
-    plan = planned(Study.parse(DESIGNED), 100, epsilon=epsilon)
+    plan = plan_of(DESIGNED, 100, epsilon=epsilon, score_weight=0.5)
     seen = simulate(plan, {"opt-out": 0.5}, runs=3)
     came, source = seen.earnings[0].joined.value, simulation_report(seen)
     assert came < 50
@@ -134,8 +141,9 @@ def test_who_stays_away_is_told_also_if_it_is_everybody_of_a_kind(epsilon: float
 # How to make it again
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("agents", ["honest=1", "coordinated=0.1", "honest=0.5,exaggerator=0.3,opt-out=0.1"])
-def test_the_command_on_a_page_makes_the_same_page(agents: str, here: Path, run: Run) -> None:
+def test_the_command_on_a_page_makes_the_same_page(agents: str, run: Run) -> None:
     """Also if shares do not add up to 1, and if the honest come first."""
     first = run(
         "simulate", "plan.json", "--runs", "3", "--seed", "8", "--agents", agents, "--report", "a.html"
@@ -150,7 +158,8 @@ def test_the_command_on_a_page_makes_the_same_page(agents: str, here: Path, run:
     assert not list(Path().glob(".*.html.*"))
 
 
-def test_a_page_is_written_over_an_older_one_and_next_to_json(here: Path, run: Run) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_page_is_written_over_an_older_one_and_next_to_json(run: Run) -> None:
     Path("a.html").write_text("older")
     told = run("simulate", "plan.json", "--runs", "2", "--report", "a.html", "--json")
     assert told.out.startswith("{")
@@ -158,7 +167,8 @@ def test_a_page_is_written_over_an_older_one_and_next_to_json(here: Path, run: R
     assert Page(Path("a.html").read_text(encoding="utf-8")).one("h1").text
 
 
-def test_a_page_that_cannot_be_written_is_told_and_what_was_seen_is_shown(here: Path, run: Run) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_page_that_cannot_be_written_is_told_and_what_was_seen_is_shown(run: Run) -> None:
     told = run("simulate", "plan.json", "--runs", "2", "--report", "nowhere/a.html")
     assert told.code == 2
     assert "Observed in 2 studies" in told.out
@@ -176,7 +186,7 @@ class Silent(Agent):
 
 
 def test_people_whom_no_command_can_name_are_simulated_again_from_python() -> None:
-    plan = planned(Study.parse(DESIGNED), 100)
+    plan = plan_of(DESIGNED, 100)
     source = simulation_report(simulate(plan, {Exaggerator(factor=1.5): 0.1, Silent(): 0.1}, runs=2, seed=4))
     called = Page(source).one("pre").text
     assert called.startswith('simulate(Plan.load("plan.json"), {Exaggerator(factor=1.5): 0.1, Silent(): 0.1,')
@@ -186,7 +196,7 @@ def test_people_whom_no_command_can_name_are_simulated_again_from_python() -> No
 
 
 def test_features_that_were_brought_are_named_by_their_hash() -> None:
-    plan = planned(Study.parse(OBSERVED), 100)
+    plan = plan_of(OBSERVED + RECORDS, 100)
     rows = np.random.default_rng(0).uniform(-0.3, 0.3, (50, plan.study.dimension))
     seen = simulate(plan, runs=2, features=rows)
     source = simulation_report(seen)
@@ -200,7 +210,7 @@ def test_features_that_were_brought_are_named_by_their_hash() -> None:
 @pytest.mark.parametrize("place", ["Designed", "spend", "price", "north", "How much do you spend?"])
 def test_a_name_is_never_markup(place: str) -> None:
     toml = HOSTILE.replace('"', '\\"')
-    plan = planned(Study.parse(ASKED.replace(f'"{place}"', f'"{toml}"')), 60)
+    plan = plan_of(ASKED.replace(f'"{place}"', f'"{toml}"'), 60)
     source = simulation_report(simulate(plan, runs=2))
     page = Page(source)
     assert not page.all("script")
@@ -222,15 +232,17 @@ def test_a_name_is_never_markup(place: str) -> None:
 )
 def test_a_page_can_be_made_of_every_plan(parameters: dict[str, Any]) -> None:
     """Of one study too, which has no spread."""
-    plan = planned(Study.parse(DESIGNED), 60, **parameters)
+    plan = plan_of(DESIGNED, 60, **parameters)
     page = Page(simulation_report(simulate(plan, {"exaggerator": 0.5}, runs=1)))
     assert len(page.all("svg")) == CHARTS
     assert not re.search(r"\bnan\b|\binf\b", page.one("main").text)
 
 
-@pytest.mark.parametrize("estimator", [name for name, (text, _) in CASES.items() if text != OBSERVED])
-def test_a_page_can_be_made_with_every_estimator(estimator: str) -> None:
-    study, parameters = CASES[estimator]
-    seen = simulate(planned(Study.parse(study), 60, estimator, **parameters), runs=2)
+@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+def test_a_page_can_be_made_with_every_estimator(name: str) -> None:
+    seen = simulate(planned_like(name, 60), {"influential": 0.5, "targeting": 0.5}, runs=2)
     assert math.isfinite(seen.observed.accuracy.rmse)
-    assert len(Page(simulation_report(seen)).all("svg")) == CHARTS
+    page = Page(simulation_report(seen))
+    assert len(page.all("svg")) == CHARTS
+    assert page.one("pre").text.split()[5:7] == ["--agents", "influential=0.5,targeting=0.5"]
+    assert ("computed for those of each study" in text(simulation_report(seen))) == (name == "instruments")

@@ -1,6 +1,8 @@
 """Settling: what is written, what is refused, and that a payment can be checked."""
 
 import json
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import CASES, DESIGNED, people, planned, saved_study
+from studies import DESIGNED, RELEASES, people, planned, saved_study
 
 from truthful.beliefs.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
+from truthful.geometry import Geometry, measured
+from truthful.plan import Plan, design
 from truthful.release import Release, verify
-from truthful.settlement import settle
+from truthful.settlement import checks, settle
 from truthful.settlement.ledger import read_ledger
 from truthful.study import Study
 
@@ -35,11 +39,14 @@ def no_trace(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()} - {"study.toml", ".ledger.lock"}
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_every_payment_of_every_estimator_can_be_recomputed(tmp_path: Path, estimator: str) -> None:
-    text, parameters = CASES[estimator]
-    study = saved_study(tmp_path, text)
-    plan = planned(study, 400, estimator, **parameters)
+@pytest.mark.parametrize("estimator", RELEASES)
+@pytest.mark.parametrize("rule", ["quadratic", "brier"])
+def test_every_payment_of_every_estimator_can_be_recomputed(
+    tmp_path: Path, estimator: str, rule: str
+) -> None:
+    study = saved_study(tmp_path, RELEASES[estimator])
+    plan = planned(study, 400, rule=rule)
+    assert plan.mechanism.estimator == estimator
     settlement = settle(plan, people(study, 400).reports, out=tmp_path / "out")
     cap = plan.guarantees.budget.cap
     paid = settlement.payments.column("payment").to_numpy()
@@ -102,18 +109,23 @@ def test_the_size_of_pieces_changes_no_payment(tmp_path: Path, monkeypatch: pyte
 @settings(max_examples=25)
 @given(data=st.data())
 def test_whatever_people_report_no_payment_is_negative_and_the_total_is_under_its_cap(data: Any) -> None:
-    study = Study.parse(DESIGNED)
-    n = data.draw(st.integers(20, 60))
+    """Two people at each corner, so that coefficients can be told apart and nobody is alone; 48 anywhere."""
+    protects = data.draw(st.sampled_from(["answers", "records"]))
+    plan = _for_anybody(protects, rule=data.draw(st.sampled_from(["quadratic", "brier"])))
+    n, rest = 60, 48
     spend = data.draw(
         st.lists(st.sampled_from([0.0, 1.0, 99.5, 200.0]) | st.floats(0, 200), min_size=n, max_size=n)
     )
-    price = data.draw(st.lists(st.sampled_from([1.0, 5.0]) | st.floats(1, 5), min_size=n, max_size=n))
-    region = data.draw(st.lists(st.sampled_from(["north", "south", "east"]), min_size=n, max_size=n))
+    price = data.draw(st.lists(st.sampled_from([1.0, 5.0]) | st.floats(1, 5), min_size=rest, max_size=rest))
+    region = data.draw(st.lists(st.sampled_from(["north", "south", "east"]), min_size=rest, max_size=rest))
+    reports = {
+        "player": [str(i) for i in range(n)],
+        "price": [*CORNERS["price"][:12], *price],
+        "region": [*CORNERS["region"][:12], *region],
+        "spend": spend,
+    }
     seed = data.draw(st.integers(0, 10**6))
-    rule = data.draw(st.sampled_from(["quadratic", "brier"]))
-    plan = planned(study, n, rule=rule)
-    reports = {"player": [str(i) for i in range(n)], "price": price, "region": region, "spend": spend}
-    settlement = settle(plan, pa.table(reports), seed=seed)
+    settlement = settle(plan, pa.table(reports), seed=seed, accept_less=True)
     paid = settlement.payments.column("payment").to_numpy()
     cap = plan.guarantees.budget.cap
     assert paid.min() >= 0
@@ -124,11 +136,28 @@ def test_whatever_people_report_no_payment_is_negative_and_the_total_is_under_it
         assert verdict.verified, verdict
 
 
+#: The longest features that there are, which are paid the most.
+CORNERS: dict[str, list[Any]] = {"price": [1.0, 5.0] * 30, "region": ["north", "south", "east"] * 20}
+
+
+@cache
+def _for_anybody(protects: str, rule: str) -> Plan:
+    public = "features_public = true\n" if protects == "answers" else ""
+    study = Study.parse(f'{DESIGNED}[privacy]\nprotects = "{protects}"\n{public}')
+    roster = {"roster": pa.table(CORNERS)} if protects == "answers" else {}
+    chosen = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, "rule": rule, **roster}
+    return design(study, players=60, **chosen)
+
+
 @pytest.mark.slow
-def test_payments_read_from_a_table_are_verified_by_direct_integration(tmp_path: Path) -> None:
-    study = saved_study(tmp_path)
-    plan, n = planned(study, MANY_PLAYERS + 20_000, epsilon=0.2), MANY_PLAYERS + 20_000
-    settlement = settle(plan, people(study, n).reports, seed=4)
+@pytest.mark.parametrize("estimator", RELEASES)
+def test_payments_read_from_a_table_are_verified_by_direct_integration(estimator: str) -> None:
+    study, n = Study.parse(RELEASES[estimator]), MANY_PLAYERS + 20_000
+    reports = people(study, n).reports
+    roster = reports if estimator == "instruments" else None
+    plan = design(study, players=n, roster=roster, epsilon=0.2, score_weight=0.5, absent_share=0.002)
+    assert plan.mechanism.estimator == estimator
+    settlement = settle(plan, reports, seed=4)
     for player in np.random.default_rng(0).choice(settlement.payments.column("player").to_pylist(), 100):
         assert verify(settlement.release, settlement.receipt(player)).verified
 
@@ -139,9 +168,9 @@ def test_a_changed_receipt_is_not_verified(tmp_path: Path) -> None:
     receipt = settlement.receipt("p-001")
     cheated = receipt.model_copy(update={"payment": receipt.payment + 0.01})
     lied = receipt.model_copy(update={"report": 200.0 - receipt.report})
-    swapped = receipt.model_copy(update={"group": 1 - receipt.group})
+    moved = receipt.model_copy(update={"features": {**receipt.features, "price": 4.9, "region": "east"}})
     assert verify(settlement.release, receipt).verified
-    assert not any(verify(settlement.release, changed).verified for changed in (cheated, lied, swapped))
+    assert not any(verify(settlement.release, changed).verified for changed in (cheated, lied, moved))
 
 
 def test_a_release_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -184,23 +213,41 @@ def test_two_settlements_without_a_seed_differ(tmp_path: Path) -> None:
     assert not first.release.rehearsal
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_the_release_holds_nothing_of_the_data_but_the_private_estimates(
-    tmp_path: Path, estimator: str
+@pytest.mark.parametrize(
+    ("text", "statistics"),
+    [
+        (DESIGNED, {"vector"}),
+        (f'{DESIGNED}[privacy]\nprotects = "answers"\npublish_matrix = false\n', {"vector"}),
+        (RELEASES["known-design"], {"vector"}),
+        (RELEASES["noisy-statistics"], {"matrix", "vector"}),
+    ],
+    ids=["instruments", "sums kept back", "known-design", "noisy-statistics"],
+)
+def test_the_release_holds_nothing_of_what_is_protected_but_the_noisy_sums(
+    tmp_path: Path, text: str, statistics: set[str]
 ) -> None:
-    """Two data sets, the same draw of lattice noise: only the estimates and what follows from them differ."""
-    text, parameters = CASES[estimator]
+    """Two data sets, the same draw of noise: only noisy sums and what follows from them differ.
+
+    Where answers are protected, people have the same features in both; where records are, other ones.
+    """
     study = saved_study(tmp_path, text)
-    plan = planned(study, 500, estimator, **parameters)
-    one, other = (settle(plan, people(study, seed=s).reports, seed=5).release.model_dump() for s in (1, 2))
-    differing = {key for key in one if one[key] != other[key]}
-    spread = {"peer_spreads"} if estimator == "noisy-statistics" else set()
-    assert differing == {"theta", "peer_thetas", "coefficients"} | spread
+    plan, one = planned(study), people(study, seed=1).reports
+    other = people(study, seed=2).reports
+    if plan.mechanism.estimator == "instruments":
+        place = one.column_names.index("spend")
+        other = one.set_column(place, "spend", other.column("spend"))
+    first, second = (settle(plan, table, seed=5).release.model_dump() for table in (one, other))
+    differing = {key for key in first if first[key] != second[key]}
+    follows = {"inverse"} if "matrix" in statistics else set()
+    assert differing == {"statistics", "theta", "coefficients"} | follows
+    assert {key for key in first["statistics"] if first["statistics"][key] != second["statistics"][key]} == (
+        statistics
+    )
 
 
 def test_a_release_says_so_if_bad_records_were_to_be_left_out(tmp_path: Path) -> None:
     """Whether or not there were any: that, too, would be a function of the data."""
-    study = saved_study(tmp_path)
+    study = saved_study(tmp_path, RELEASES["known-design"])
     kept, dropped = (
         settle(planned(study), people(study).reports, seed=1, on_bad=on_bad).release.guarantees["privacy"]
         for on_bad in ("error", "drop")
@@ -211,7 +258,7 @@ def test_a_release_says_so_if_bad_records_were_to_be_left_out(tmp_path: Path) ->
 
 def test_the_total_of_large_payments_is_exact(tmp_path: Path) -> None:
     """20,000 payments of 10⁹ are 2·10¹⁹ millionths, more than a 64-bit integer holds."""
-    study = saved_study(tmp_path)
+    study = saved_study(tmp_path, RELEASES["known-design"])
     plan = planned(study, 20_000, base_payment=1e9, score_weight=0.0)
     assert settle(plan, people(study, 20_000).reports, seed=1).summary["total_paid"] == 2e13
 
@@ -247,19 +294,20 @@ def test_bad_records_leave_nothing_behind_and_spend_nothing(tmp_path: Path) -> N
         settle(planned(study), bad, out=tmp_path / "out")
     assert no_trace(tmp_path) == set()
     assert settle(planned(study), bad, on_bad="clip", seed=1).summary["records"]["clipped"] == 1
-    assert settle(planned(study), bad, on_bad="drop", seed=1).release.players == 499
+    records = saved_study(tmp_path, RELEASES["known-design"])
+    assert settle(planned(records, 499), bad, on_bad="drop", seed=1).release.players == 499
 
 
 def test_a_player_with_two_records_is_found_and_dropped_only_if_asked(tmp_path: Path) -> None:
-    study = saved_study(tmp_path)
+    study = saved_study(tmp_path, RELEASES["known-design"])
     table = people(study).reports
     twice = pa.concat_tables([table, table.slice(5, 1)])
     with pytest.raises(InputError, match="p-006"):
-        settle(planned(study, 501), twice, out=tmp_path / "out")
+        settle(planned(study), twice, out=tmp_path / "out")
     assert no_trace(tmp_path) == set()
-    dropped = settle(planned(study, 501), twice, on_bad="drop", seed=1)
+    dropped = settle(planned(study), twice, on_bad="drop", seed=1)
     assert dropped.release.players == 500
-    assert dropped.release.theta == settle(planned(study, 501), table, seed=1).release.theta
+    assert dropped.release.theta == settle(planned(study), table, seed=1).release.theta
 
 
 def test_payments_that_can_be_negative_are_refused_for_real_people(tmp_path: Path) -> None:
@@ -276,24 +324,135 @@ def test_a_study_without_a_file_can_only_be_rehearsed() -> None:
         settle(planned(study), people(study).reports)
 
 
-def test_more_players_than_planned_are_refused(tmp_path: Path) -> None:
+def test_more_players_than_planned_are_refused(tmp_path: Path, roster_plan: tuple[Plan, pa.Table]) -> None:
     study = saved_study(tmp_path)
-    with pytest.raises(Refused, match="plan is for 499 players"):
+    with pytest.raises(Refused, match=r"plan is for 499 players .* Plan again with --players 500\."):
         settle(planned(study, 499), people(study, 500).reports, out=tmp_path / "out")
     assert no_trace(tmp_path) == set()
+    with pytest.raises(
+        Refused, match=r"plan is for 400 players .* Plan again with a roster of all of them\."
+    ):
+        settle(roster_plan[0], people(study, 401).reports, seed=1)
+
+
+@pytest.mark.parametrize("players", [60, 1_000, 9_000, 20_000])
+def test_what_is_promised_to_people_yet_to_be_drawn_from_the_design_is_kept(players: int) -> None:
+    """However many they are. Each draw keeps it with 99 % probability or more; the seed is fixed."""
+    study = Study.parse(DESIGNED)
+    release = settle(planned(study, players), people(study, players).reports, seed=1).release
+    assert isinstance(release, Release)
+    for group, name in (("accuracy", "rmse"), ("accuracy", "prediction_rmse"), ("budget", "cap")):
+        assert release.guarantees[group][name] <= release.promised[group][name]
+    assert release.guarantees["accuracy"]["rmse"] > 0.6 * release.promised["accuracy"]["rmse"]
 
 
 def test_private_files_say_so_and_payments_hold_no_features(tmp_path: Path) -> None:
     study = saved_study(tmp_path)
     settle(planned(study), people(study).reports, out=tmp_path / "out")
-    assert pyarrow.parquet.read_schema(tmp_path / "out" / "payments.parquet").names == [
+    assert pyarrow.parquet.read_schema(tmp_path / "out" / "payments.parquet").names == ["player", "payment"]
+    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","payment"'
+    assert pyarrow.parquet.read_schema(tmp_path / "out" / "receipts.parquet").names == [
         "player",
-        "group",
+        "price",
+        "region",
+        "spend",
+        "leverage",
+        "noise_scale",
+        "peer_prediction",
+        "own_prediction",
         "payment",
     ]
-    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","group","payment"'
     assert "Not for publication" in (tmp_path / "out" / "settlement.json").read_text()
     summary = json.loads((tmp_path / "out" / "settlement.json").read_text())
     paid = pyarrow.parquet.read_table(tmp_path / "out" / "payments.parquet").column("payment").to_numpy()
     assert summary["total_paid"] == pytest.approx(paid.sum(), abs=1e-9)
     assert np.allclose(paid * 1e6, np.rint(paid * 1e6), atol=1e-6)
+
+
+# Features are checked before anything is drawn
+
+
+@pytest.fixture(scope="module")
+def roster_plan() -> tuple[Plan, pa.Table]:
+    """A plan made from the people who then answer."""
+    study = Study.parse(DESIGNED)
+    table = people(study, 400).reports
+    return design(study, roster=table, epsilon=2.0, score_weight=0.5, base_payment=0.3), table
+
+
+def test_of_very_many_people_sums_are_enough_if_they_keep_the_promise(
+    roster_plan: tuple[Plan, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds from sums alone are wider: they are used where they are enough, and else everybody is looked at."""
+    plan, table = roster_plan
+    exact, looked = settle(plan, table, seed=1).release, []
+
+    def look(*people: Any) -> Geometry:
+        looked.append(people)
+        return measured(*people)
+
+    monkeypatch.setattr(checks, "MEASURED", 100)
+    monkeypatch.setattr(checks, "measured", look)
+    assert settle(plan, table, seed=1).release == exact
+    assert len(looked) == 1
+    held = plan.guarantees
+    generous = replace(
+        held,
+        truthfulness=replace(held.truthfulness, lie=100.0),
+        accuracy=replace(held.accuracy, rmse=1e3, prediction_rmse=1e3),
+        budget=replace(held.budget, cap=1e6),
+    )
+    coarse = settle(replace(plan, stated=generous), table, seed=1).release
+    assert len(looked) == 1
+    assert (coarse.theta, coarse.statistics) == (exact.theta, exact.statistics)  # type: ignore[union-attr]
+    assert coarse.guarantees["accuracy"]["rmse"] > exact.guarantees["accuracy"]["rmse"]
+    assert coarse.guarantees["budget"]["cap"] > exact.guarantees["budget"]["cap"]
+    # A cap that sums alone do not show to be kept: everybody is looked at before anything is refused.
+    tight = replace(generous, budget=replace(held.budget, cap=exact.guarantees["budget"]["cap"]))
+    assert settle(replace(plan, stated=tight), table, seed=1).release.guarantees == exact.guarantees
+    assert len(looked) == 2
+
+
+def test_combinations_that_few_people_share_are_told_to_the_analyst_alone(tmp_path: Path) -> None:
+    """Two features with levels; one combination of them has two people, and each level many."""
+    text = DESIGNED.replace("[design]", '[[features]]\nname = "sex"\nlevels = ["f", "m"]\n[design]')
+    study = saved_study(tmp_path, text)
+    table = people(study, 400).reports
+    region, sex = (table.column(name).to_numpy(zero_copy_only=False).copy() for name in ("region", "sex"))
+    alone = np.flatnonzero((region == "north") & (sex == "m"))
+    sex[alone[2:]] = "f"
+    rare = table.set_column(table.column_names.index("sex"), "sex", pa.array(sex))
+    plan = planned(study, 400)
+    assert settle(plan, table, seed=1).summary["warnings"] == []
+    settlement = settle(plan, rare, out=tmp_path / "out", seed=1, accept_less=True)
+    (warning,) = settlement.summary["warnings"]
+    assert warning.startswith("Fewer than 3 people share some combination of region and sex")
+    assert warning not in (tmp_path / "out" / "release.json").read_text()
+    assert warning not in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_reports_that_change_between_the_looks_at_them_are_refused(
+    roster_plan: tuple[Plan, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, table = roster_plan
+    monkeypatch.setattr(
+        "truthful.settlement.tasks.Measure.__call__",
+        lambda task, piece: iter([(np.arange(1, 400), table.column("player")[:399], np.ones((399, 4)))]),
+    )
+    with pytest.raises(InputError, match="there were 400 good records and now there are 399"):
+        settle(plan, table, seed=1)
+
+
+def test_people_who_are_all_alike_are_refused_by_their_features(
+    roster_plan: tuple[Plan, pa.Table],
+) -> None:
+    plan, table = roster_plan
+    same = table.set_column(table.column_names.index("price"), "price", pa.array([3.0] * 400))
+    place = table.column_names.index("spend")
+    told = []
+    for seed in (1, 2):
+        other = same.set_column(place, "spend", people(plan.study, 400, seed).reports.column("spend"))
+        with pytest.raises(InputError, match="do not tell all coefficients apart") as refused:
+            settle(plan, other, seed=1, accept_less=True)
+        told.append(str(refused.value))
+    assert told[0] == told[1]  # whatever anybody said

@@ -19,6 +19,7 @@ from truthful.release import Receipt, Release, verify
 from truthful.service.freezing import freeze
 from truthful.service.once import settle_survey
 from truthful.service.settling import Settler
+from truthful.service.standing import SCORED
 from truthful.store import due, surveys
 from truthful.store.tables import State
 
@@ -48,7 +49,7 @@ def test_a_settled_study_pays_everybody_what_its_release_implies(here: Served) -
         assert survey.state == State.SETTLED
         release = Release.model_validate_json(survey.release or "")
         paid = list(due.payments(session, study.survey_id))
-    assert release.players == 40
+    assert release.players == 60
     assert not release.rehearsal
     assert {row.player for row in paid} == set(study.links)
     for row in paid:
@@ -56,10 +57,11 @@ def test_a_settled_study_pays_everybody_what_its_release_implies(here: Served) -
             player=row.player,
             features=study.features[row.player],
             report=study.answers[row.player],
-            group=1 if row.group else 0,
             payment=row.millionths / 1e6,
+            **{name: getattr(row, name) for name in SCORED},
         )
         assert verify(release, receipt).verified
+        assert row.group is None
         assert abs(row.coins * 10_000 - row.millionths) < 10_000
 
 

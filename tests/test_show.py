@@ -2,7 +2,10 @@
 
 import io
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
-from studies import DESIGNED, OBSERVED, people, planned, saved_study
+from studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
 
 from truthful.demo import demonstrate
 from truthful.plan import Plan, design
 from truthful.progress import no_progress, rich_progress
 from truthful.promises import REHEARSAL, promises
 from truthful.release import Verdict, verify
+from truthful.release.contradiction import WITHDRAWN
 from truthful.settlement import Settlement, settle
 from truthful.show import (
     coefficients_table,
@@ -30,7 +34,7 @@ from truthful.show import (
     symbols_table,
     verdict_view,
 )
-from truthful.show_plan import plan_view
+from truthful.show_plan import compared_table, plan_view
 from truthful.study import Study
 from truthful.symbols import SYMBOLS
 from truthful.words import money, number, odds, percent, to_within
@@ -54,6 +58,16 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Settlement]
     study = saved_study(directory)
     plan = planned(study)
     return plan, settle(plan, people(study).reports, out=directory / "out", seed=1)
+
+
+@pytest.fixture(scope="module")
+def solved() -> Plan:
+    return design(Study.parse(DESIGNED), players=20_000, budget=5_000)
+
+
+@pytest.fixture(scope="module")
+def solved_halves() -> Plan:
+    return design(Study.parse(DESIGNED), players=20_000, budget=5_000, peers="halves")
 
 
 # Numbers
@@ -125,15 +139,19 @@ def test_a_plan_shows_the_five_guarantees_in_their_order() -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(
-    width: int, settled: tuple[Plan, Settlement], tmp_path: Path
+    width: int, settled: tuple[Plan, Settlement], solved: Plan, solved_halves: Plan, tmp_path: Path
 ) -> None:
     plan, settlement = settled
     assert settlement.directory is not None
     demo = demonstrate(tmp_path / "demo", players=100, seed=1, tell=lambda message: None)
+    few = people(plan.study).reports.slice(0, 300)
+    less = settle(plan, few, seed=1, accept_less=True)
     views = [
-        *plan_view(planned(Study.parse(OBSERVED))),
-        *plan_view(design(Study.parse(DESIGNED), players=20_000, budget=5_000)),
+        *plan_view(planned(Study.parse(RELEASES["noisy-statistics"]))),
+        *plan_view(solved),
+        *plan_view(solved_halves),
         *settlement_view(settlement, plan),
+        *settlement_view(less, plan),
         *demo_view(demo),
         symbols_table(),
     ]
@@ -143,14 +161,31 @@ def test_no_line_is_wider_than_the_terminal(
     assert [line for line in lines if len(line) > width and not any(path in line for path in paths)] == []
 
 
-def test_an_empty_promise_says_so_and_has_no_probability() -> None:
-    vacuous = promises(planned(Study.parse(DESIGNED), absent_share=0.3), 500)
+@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
+def test_an_empty_promise_says_so_and_has_no_probability(peers: str) -> None:
+    unpaid: dict[str, Any] = {"base_payment": 0.0} if peers == "leave-one-out" else {}
+    vacuous = promises(planned(Study.parse(DESIGNED), peers=peers, absent_share=0.3, **unpaid), 500)
     told = {promise.name: promise for promise in vacuous}
     for name in ("truthfulness", "accuracy", "participation"):
         assert told[name].words.startswith("nothing is promised")
         assert told[name].probability == ""
         assert told[name].assumptions == ()
     assert told["privacy"].probability == told["budget"].probability == "certain"
+
+
+def privacy_of(text: str, **parameters: Any) -> str:
+    plan = design(Study.parse(text), players=500, epsilon=2.0, score_weight=0.5, **parameters)
+    return promises(plan)[0].words
+
+
+def test_what_is_protected_and_what_is_not_is_told() -> None:
+    """Features that were assigned by lot are no facts about anybody; people's own are, and are protected or not."""
+    own = OBSERVED + RECORDS.replace("records", "answers")
+    told = privacy_of(own, roster=people(Study.parse(own)).reports)
+    assert told.endswith("; your features are not protected: sums over everybody's are published as they are")
+    assert privacy_of(OBSERVED + RECORDS).endswith(", nor your features from any others")
+    assert privacy_of(DESIGNED).endswith("(ε = 2)")
+    assert privacy_of(OBSERVED, peers="halves").endswith("(ε = 2)")
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -169,28 +204,58 @@ def test_where_the_average_is_no_less_than_the_cap_nothing_is_assumed() -> None:
     assert (told.name, told.probability, told.assumptions) == ("budget", "certain", ())
 
 
-def test_a_promise_that_means_something_names_its_size() -> None:
-    plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
+def test_a_promise_that_means_something_names_its_size(solved: Plan) -> None:
+    told = {promise.name: promise.words for promise in promises(solved)}
+    truthfulness, accuracy, budget = (
+        getattr(solved.guarantees, name) for name in ("truthfulness", "accuracy", "budget")
+    )
+    assert f"by more than {number(100 * truthfulness.lie)} (of 200)" in told["truthfulness"]
+    assert f"none gains over {money(truthfulness.slack, 'USD')}, for " in told["truthfulness"]
+    assert f"in answers that is about {number(truthfulness.lie_in_answer)}; " in told["truthfulness"]
+    assert f"{percent(truthfulness.undeterred, 0)} are not deterred" in told["truthfulness"]
+    assert f"off by at most {number(accuracy.rmse)} (of 200)" in told["accuracy"]
+    assert told["accuracy"].endswith(
+        f"predictions of people like these by {number(accuracy.prediction_rmse)}"
+    )
+    cap = f"at most {money(budget.cap, 'USD')} ({money(budget.cap / 20_000, 'USD')} per person)"
+    assert told["budget"].startswith(f"{cap}, whatever anybody does")
+
+
+def test_so_does_a_promise_of_halves() -> None:
+    plan = planned(Study.parse(DESIGNED), 20_000, peers="halves", epsilon=0.1)
     told = {promise.name: promise.words for promise in promises(plan, 20_000)}
     lie, rmse = plan.guarantees.truthfulness.lie, plan.guarantees.accuracy.rmse
     assert lie is not None
     assert rmse is not None
     assert f"by more than {number(100 * lie)} (of 200)" in told["truthfulness"]
     assert "for 99.8% of people" in told["truthfulness"]
+    assert "of those with typical features" in told["truthfulness"]
     assert f"off by at most {number(rmse)} (of 200)" in told["accuracy"]
     likely, expected = plan.guarantees.budget.likely, plan.guarantees.budget.expected
     assert likely is not None
     assert expected is not None
     assert (
-        f"whatever anybody does; with 98% probability at most {likely:,.2f} USD, on average" in told["budget"]
+        f"each), whatever anybody does; with 98% probability at most {likely:,.2f} USD, on average"
+        in told["budget"]
     )
     assert f"{expected:,.2f} USD or less" in told["budget"]
 
 
 def test_parameters_that_play_no_part_are_not_shown() -> None:
-    assert "gram_share" not in printed(*plan_view(planned(Study.parse(DESIGNED))))
-    assert "gram_share" in printed(*plan_view(planned(Study.parse(OBSERVED))))
-    assert "regularization" not in printed(*plan_view(planned(Study.parse(OBSERVED))))
+    designed, noisy = (planned(Study.parse(RELEASES[name])) for name in ("known-design", "noisy-statistics"))
+    assert "gram_share" not in printed(*plan_view(designed))
+    assert "gram_share" in printed(*plan_view(noisy))
+    halves = planned(Study.parse(OBSERVED), peers="halves")
+    assert "regularization" not in printed(*plan_view(halves))
+
+
+def test_estimators_are_compared_by_one_name_and_those_of_halves_by_two(
+    solved: Plan, solved_halves: Plan
+) -> None:
+    for plan, columns in ((solved, "estimator error"), (solved_halves, "published peers error")):
+        assert plan.answer is not None
+        head = printed(compared_table(plan.answer)).splitlines()[2]
+        assert re.sub(r"\s+", " ", head).strip() == f"{columns} cost ε"
 
 
 # Settlements
@@ -215,21 +280,47 @@ def test_a_rehearsal_is_told_in_the_words_of_the_report() -> None:
     assert REHEARSAL in printed(rehearsal_notice(), width=120)
 
 
-def test_what_was_done_to_bad_records_is_told(tmp_path: Path) -> None:
-    study = saved_study(tmp_path)
+def test_what_was_done_to_bad_records_is_told() -> None:
+    study, records = Study.parse(DESIGNED), Study.parse(RELEASES["known-design"])
     table = people(study).reports
     spend = table.column("spend").to_numpy().copy()
     spend[:3] = 1000.0
     columns = {name: table.column(name) for name in table.column_names if name != "spend"}
-    plan = planned(study)
-    clipped = settle(plan, {**columns, "spend": spend}, seed=1, on_bad="clip")
-    dropped = settle(plan, {**columns, "spend": spend}, seed=1, on_bad="drop")
-    assert "Of 500 records: 3 values were moved into their range." in printed(*settlement_view(clipped, plan))
-    assert "Of 500 records: 3 records were left out." in printed(*settlement_view(dropped, plan))
+    for plan, on_bad, words in (
+        (planned(study), "clip", "3 values were moved into their range"),
+        (planned(records, 497), "drop", "3 records were left out"),
+    ):
+        settlement = settle(plan, {**columns, "spend": spend}, seed=1, on_bad=on_bad)
+        assert f"Of 500 records: {words}." in printed(*settlement_view(settlement, plan))
 
 
-def test_what_privacy_assumes_is_what_the_release_says_it_assumes(tmp_path: Path) -> None:
-    study = saved_study(tmp_path)
+def test_less_than_was_promised_is_shown_beside_what_was(settled: tuple[Plan, Settlement]) -> None:
+    plan, whole = settled
+    less = settle(plan, people(plan.study).reports.slice(0, 300), seed=1, accept_less=True)
+    text = re.sub(r" +", " ", printed(*settlement_view(less, plan), width=200))
+    for found in (less.release.promised, less.release.guarantees):  # type: ignore[union-attr]
+        assert number(found["accuracy"]["rmse"]) in text
+    assert "As promised, and for those who answered" in text
+    same = replace(whole, release=whole.release.model_copy(update={"guarantees": whole.release.promised}))  # type: ignore[union-attr]
+    assert "As promised" not in printed(*settlement_view(same, plan))
+
+
+def test_what_the_result_contradicts_and_what_sums_give_away_is_told(
+    settled: tuple[Plan, Settlement],
+) -> None:
+    plan, settlement = settled
+    loud = settlement.release.model_copy(update={"warnings": (f"{WITHDRAWN}: by far.",)})
+    summary = {**settlement.summary, "warnings": ["Fewer than 3 people share something."]}
+    text = printed(*settlement_view(replace(settlement, release=loud, summary=summary), plan), width=200)
+    assert f"{WITHDRAWN}: by far." in text
+    assert text.count("nothing is promised: the result contradicts the declared beliefs") == 2
+    assert "Fewer than 3 people share something." in text
+    calm = printed(*settlement_view(settlement, plan), width=200)
+    assert "the result contradicts" not in calm.lower()
+
+
+def test_what_privacy_assumes_is_what_the_release_says_it_assumes() -> None:
+    study = Study.parse(RELEASES["known-design"])
     plan, reports = planned(study), people(study).reports
     for on_bad, assumed in (("drop", "1"), ("error", "nothing")):
         settlement = settle(plan, reports, seed=1, on_bad=on_bad)
@@ -258,29 +349,45 @@ def test_payments_that_are_all_the_same_have_a_chart() -> None:
 # Verdicts
 
 
+def a_verdict(verified: bool = True, player: str = "p-1", rehearsal: bool = False) -> Verdict:
+    return Verdict(verified, player, 1.0, 0.5, 0.1, 0.2, rehearsal, base=0.9, leverage=0.01)
+
+
 def test_a_verdict_shows_arithmetic_that_can_be_done_by_hand(settled: tuple[Plan, Settlement]) -> None:
     _, settlement = settled
     verdict, payment = verify(settlement.release, settlement.receipt("p-001")), settlement.release.payment
     text = printed(*verdict_view(verdict, payment))
     assert "Verified: the payment of player p-001" in text
-    assert f"{payment.a:g} + {payment.b:g} × (2pq − q²)" in text
-    p, q = (float(f"{x:.6f}") for x in (verdict.peer_prediction, verdict.own_prediction))
-    assert payment.a + payment.b * (2 * p * q - q * q) == pytest.approx(verdict.paid, abs=5e-6)
+    assert f"{verdict.base:g} + {payment.b:g} × (2pq − q²)" in text
+    p, q, h = (
+        float(f"{x:.6f}") for x in (verdict.peer_prediction, verdict.own_prediction, verdict.leverage or 0.0)
+    )
+    assert 0 < h < 0.5
+    for letter, value in zip("pqh", (p, q, h), strict=True):
+        assert re.search(rf"{letter} +{value:.6f}, ", text)
+    assert "what everybody else's answers predict here" in text
+    assert verdict.base + payment.b * (2 * p * q - q * q) == pytest.approx(verdict.paid, abs=5e-6)
+
+
+def test_a_verdict_with_halves_speaks_of_the_other_half() -> None:
+    study = Study.parse(DESIGNED)
+    settlement = settle(planned(study, 100, peers="halves"), people(study, 100).reports, seed=1)
+    verdict = verify(settlement.release, settlement.receipt("p-001"))
+    text = printed(*verdict_view(verdict, settlement.release.payment))
+    assert "what the other half's answers predict here" in text
+    assert "taken out" not in text
 
 
 def test_the_verdict_on_a_rehearsal_says_that_it_is_one(settled: tuple[Plan, Settlement]) -> None:
     payment = settled[1].release.payment
     for verified in (True, False):
-        real, seeded = (
-            Verdict(verified, "p-1", 1.0, 0.5, 0.1, 0.2, rehearsal) for rehearsal in (False, True)
-        )
+        real, seeded = (a_verdict(verified, rehearsal=rehearsal) for rehearsal in (False, True))
         assert REHEARSAL in printed(*verdict_view(seeded, payment)).splitlines()
         assert "REHEARSAL" not in printed(*verdict_view(real, payment))
 
 
 def test_a_payment_that_is_wrong_says_what_to_do(settled: tuple[Plan, Settlement]) -> None:
-    verdict = Verdict(False, "p-1", 1.0, 0.5, 0.1, 0.2, False)
-    text = printed(*verdict_view(verdict, settled[1].release.payment))
+    text = printed(*verdict_view(a_verdict(verified=False), settled[1].release.payment))
     assert "NOT verified" in text
     assert "ask whoever paid it" in text
 
@@ -295,7 +402,7 @@ def test_names_that_look_like_markup_or_emoji_are_printed_as_they_are(tmp_path: 
     shown = printed(coefficients_table(settlement.release))
     assert "[bold]price[/]" in shown
     assert "region=:smile:" in shown
-    verdict = Verdict(True, "[red]p[/]", 1.0, 1.0, 0.1, 0.2, False)
+    verdict = a_verdict(player="[red]p[/]")
     assert "[red]p[/]" in printed(*verdict_view(verdict, settlement.release.payment))
 
 

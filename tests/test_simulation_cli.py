@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pytest
 from commands import Run
+from laboratory import plan_of
+from studies import DESIGNED
 
 from truthful.plan import Plan
 from truthful.simulation import simulate
 
 
-def test_the_same_command_shows_the_same_studies(here: Path, run: Run) -> None:
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory with a plan for 500 players, and we are in it."""
+    monkeypatch.chdir(tmp_path)
+    plan_of(DESIGNED, 500).save("plan.json")
+
+
+@pytest.mark.usefixtures("here")
+def test_the_same_command_shows_the_same_studies(run: Run) -> None:
     arguments = ("simulate", "plan.json", "--runs", "4", "--agents", "exaggerator=0.1,opt-out=0.2")
     first, again, other = run(*arguments), run(*arguments), run(*arguments, "--seed", "1")
     assert (first.code, first.err) == (0, "")
@@ -20,7 +30,8 @@ def test_the_same_command_shows_the_same_studies(here: Path, run: Run) -> None:
     assert first.out == again.out != other.out
 
 
-def test_a_simulation_as_json_is_its_record(here: Path, run: Run) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_simulation_as_json_is_its_record(run: Run) -> None:
     printed = run(
         "simulate", "plan.json", "--runs", "3", "--agents", "coordinated=0.5", "--seed", "2", "--json"
     )
@@ -28,6 +39,7 @@ def test_a_simulation_as_json_is_its_record(here: Path, run: Run) -> None:
     assert json.loads(printed.out) == json.loads(json.dumps(wanted, allow_nan=False))
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -39,7 +51,7 @@ def test_a_simulation_as_json_is_its_record(here: Path, run: Run) -> None:
     ],
 )
 def test_what_cannot_be_simulated_is_told_in_one_sentence(
-    arguments: list[str], message: str, here: Path, run: Run
+    arguments: list[str], message: str, run: Run
 ) -> None:
     told = run("simulate", "plan.json", *arguments)
     assert told.code == 2

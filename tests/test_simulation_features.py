@@ -13,23 +13,25 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from commands import Run
-from studies import DESIGNED, OBSERVED, UNIT_BALL, people, planned, saved_study
+from laboratory import RECORDS, plan_of
+from studies import DESIGNED, OBSERVED, UNIT_BALL, people, saved_study
 
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake import Intake, open_reports, read_features, report_columns
 from truthful.moments import GRID
-from truthful.plan import Plan
+from truthful.observations import compared_with
+from truthful.plan import Plan, design
 from truthful.simulation import simulate
+from truthful.simulation.cast import features_of
 from truthful.study import Study
 
 ONLY_MEAN = OBSERVED.replace(
     OBSERVED[OBSERVED.index("[[features]]") : OBSERVED.index("[design]")], ""
 ).replace("least_eigenvalue = 0.08", "least_eigenvalue = 1.0")
-
-
-def plan_of(text: str, players: int = 300) -> Plan:
-    return planned(Study.parse(text), players)
+ANSWERS = OBSERVED + RECORDS.replace("records", "answers")
+OBSERVED += RECORDS
+PARAMETERS = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.01}
 
 
 def reports(rows: int = 40) -> Any:
@@ -40,7 +42,7 @@ def reports(rows: int = 40) -> Any:
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the plan of a study of observed features and a file of people, and we are in it."""
     monkeypatch.chdir(tmp_path)
-    planned(saved_study(tmp_path, OBSERVED), 300).save("plan.json")
+    design(saved_study(tmp_path, OBSERVED), players=300, **PARAMETERS).save("plan.json")  # type: ignore[arg-type]
     pyarrow.csv.write_csv(reports().select(["price", "region"]), "people.csv")
     return tmp_path
 
@@ -55,12 +57,13 @@ def test_observed_features_must_be_brought() -> None:
     rows = np.random.default_rng(0).uniform(-0.5, 0.5, (50, plan.study.dimension))
     brought = simulate(plan, runs=4, features=rows)
     drawn = simulate(plan, runs=4, features=lambda rng, n: rows[rng.integers(50, size=n)])
-    unnamed = {"features": {"rows": None, "sha256": None}}
+    unnamed = {"features": {"rows": None, "sha256": None, "everybody": False}}
     assert brought.record() | unnamed == drawn.record()
 
 
 def test_where_there_are_no_features_none_must_be_brought() -> None:
-    assert simulate(plan_of(ONLY_MEAN), runs=2).observed.budget.largest > 0
+    for text in (ONLY_MEAN + RECORDS, ONLY_MEAN + RECORDS.replace("records", "answers")):
+        assert simulate(plan_of(text), runs=2).observed.budget.largest > 0
     with pytest.raises(InputError, match="no features, so none can be brought"):
         read_features(Study.parse(ONLY_MEAN), reports())
 
@@ -76,7 +79,7 @@ def test_where_there_are_no_features_none_must_be_brought() -> None:
 )
 def test_features_that_do_not_fit_are_refused(features: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        simulate(plan_of(UNIT_BALL), runs=1, features=features)
+        simulate(plan_of(UNIT_BALL, 300), runs=1, features=features)
 
 
 def test_the_record_names_the_features_that_were_used() -> None:
@@ -85,9 +88,56 @@ def test_the_record_names_the_features_that_were_used() -> None:
     assert record["features"] == {
         "rows": 40,
         "sha256": hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest(),
+        "everybody": False,
     }
     moved = simulate(plan_of(OBSERVED), runs=1, features=rows[::-1]).record()
     assert moved["features"]["sha256"] != record["features"]["sha256"]
+
+
+# The plan's own roster
+
+
+def rostered(players: int = 60, **parameters: Any) -> tuple[Plan, Floats]:
+    """A plan for these people, and their features."""
+    study = Study.parse(ANSWERS)
+    rows = read_features(study, reports(players))
+    return design(study, roster=rows, **{**PARAMETERS, **parameters}), rows
+
+
+def test_everybody_of_the_roster_takes_part_in_every_study() -> None:
+    """What is guaranteed is as in the plan, and computed again it is the same."""
+    plan, rows = rostered()
+    draw, brought = features_of(plan, rows)
+    assert draw(np.random.default_rng(0), 60) is draw(np.random.default_rng(1), 60)
+    assert (brought.rows, brought.everybody) == (60, True)
+    assert len(np.unique(draw(np.random.default_rng(0), 48), axis=0)) == 48
+    seen = simulate(plan, {"exaggerator": 0.1}, runs=3, features=rows)
+    assert seen.guaranteed is plan.guarantees
+    assert seen.guaranteed_for == seen.record()["guaranteed_for"] == "plan"
+    assert "as in the plan" in compared_with(seen)
+    others = simulate(plan, runs=3, features=rows[::-1])
+    assert others.guaranteed_for == "people"
+    assert "computed for those of each study, a mean over the first 3" in compared_with(others)
+    again = simulate(plan, runs=3, features=lambda rng, n: rows[:n])
+    for name in ("truthfulness", "accuracy", "participation", "budget"):
+        wanted, found = plan.guarantees.record()[name], again.guaranteed.record()[name]
+        assert found.pop("assumptions") == wanted.pop("assumptions")
+        assert found.pop("likely", None) is wanted.pop("likely", None) is None
+        assert found == pytest.approx(wanted, rel=1e-9)
+    assert again.guaranteed_gap == pytest.approx(seen.guaranteed_gap, rel=1e-9)
+
+
+def test_of_a_roster_as_many_take_part_as_are_expected_to_answer() -> None:
+    plan, rows = rostered(response_share=0.75)
+    draw, brought = features_of(plan, rows)
+    first, second = (draw(np.random.default_rng(seed), 45) for seed in (0, 1))
+    assert first.shape == (45, 4)
+    assert not np.array_equal(first, second)
+    assert len(np.unique(first, axis=0)) == 45
+    assert not brought.everybody
+    seen = simulate(plan, runs=2, features=rows)
+    assert [one.players for one in seen.earnings] == [45]
+    assert seen.guaranteed_for == "people"
 
 
 # From files
@@ -141,11 +191,11 @@ def test_a_file_of_features_is_simulated_as_the_library_does(there: Path, run: R
 
 
 def test_a_declared_design_may_be_replaced_by_people(there: Path, run: Run) -> None:
-    planned(Study.parse(DESIGNED), 300).save("designed.json")
+    plan_of(DESIGNED, 300).save("designed.json")
     alike = run("simulate", "designed.json", "--runs", "3", "--json")
     others = run("simulate", "designed.json", "--runs", "3", "--features", "people.csv", "--json")
     assert (alike.code, others.code) == (0, 0)
-    assert json.loads(alike.out)["features"] == {"rows": None, "sha256": None}
+    assert json.loads(alike.out)["features"] == {"rows": None, "sha256": None, "everybody": False}
     assert json.loads(others.out)["features"]["rows"] == 40
     assert json.loads(alike.out)["observed"] != json.loads(others.out)["observed"]
 

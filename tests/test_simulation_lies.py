@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 import pytest
-from studies import DESIGNED, planned
+from laboratory import plan_of
+from studies import DESIGNED
 
+from truthful.check import Floats
 from truthful.simulation import simulate
-from truthful.simulation.found import Found, mean, ratio
-from truthful.simulation.lies import FEWEST, best_lie
-from truthful.simulation.run import Run
-from truthful.study import Study
+from truthful.simulation.found import FEWEST, Found, best_lie, mean, ratio
 
 CELLS, PLAYERS = 16, 50
 
 
-def studies(seed: int, runs: int, spread: float, shift: float = 0.0, cell: int = 3) -> list[Run]:
+def studies(seed: int, runs: int, spread: float, shift: float = 0.0, cell: int = 3) -> tuple[Floats, Floats]:
     """Studies whose peers are off by noise of this spread in every cell, and by `shift` more in one of them."""
     rng = np.random.default_rng(seed)
-    empty: dict[str, Any] = {field.name: 0 for field in fields(Run)}
-    blank = Run(**empty)
     offs = rng.normal(0.0, spread, (runs, CELLS))
     offs[:, cell] += shift
     counts = rng.integers(PLAYERS // 2, PLAYERS * 2, (runs, CELLS)).astype(np.float64)
-    return [
-        replace(blank, cell_players=count, cell_surplus=count * off)
-        for count, off in zip(counts, offs, strict=True)
-    ]
+    return counts, counts * offs
 
 
 @pytest.mark.parametrize("shift", [0.2, -0.2])
 def test_a_shift_is_found_with_its_size_and_what_it_is_worth(shift: float) -> None:
     """b(2δ·δ − δ²) = bδ², on either side. Five standard errors on each: false alarm 1e-6."""
-    found = best_lie(studies(0, runs=800, spread=0.3, shift=shift))
+    found = best_lie(*studies(0, runs=800, spread=0.3, shift=shift))
     assert found.gap.error < 0.03
     assert found.gap.value == pytest.approx(0.2, abs=5 * found.gap.error)
     assert found.gain.value == pytest.approx(0.04, abs=5 * found.gain.error)
@@ -47,7 +39,7 @@ def test_in_noise_no_lie_is_found_that_pays() -> None:
 
     The largest of 16 means looks like two standard errors where it was chosen; where it is tried it is gone.
     """
-    found = [best_lie(studies(seed, runs=40, spread=1.0)) for seed in range(1, 201)]
+    found = [best_lie(*studies(seed, runs=40, spread=1.0)) for seed in range(1, 201)]
     gaps, gains = (np.array([getattr(one, name).value for one in found]) for name in ("gap", "gain"))
     assert abs(gaps.mean()) < 5 * gaps.std() / math.sqrt(200)
     assert gains.mean() < -5 * gains.std() / math.sqrt(200)
@@ -55,7 +47,7 @@ def test_in_noise_no_lie_is_found_that_pays() -> None:
 
 def test_stated_errors_are_the_real_ones() -> None:
     """Over 400 simulations gaps spread by what is stated, to 15 %: four standard errors, false alarm 1e-4."""
-    found = [best_lie(studies(seed, runs=40, spread=1.0, shift=1.5)).gap for seed in range(400)]
+    found = [best_lie(*studies(seed, runs=40, spread=1.0, shift=1.5)).gap for seed in range(400)]
     spread = np.std([one.value for one in found])
     assert spread == pytest.approx(np.mean([one.error for one in found]), rel=0.15)
 
@@ -64,7 +56,7 @@ def test_in_noise_gaps_are_off_0_as_far_as_their_errors_say() -> None:
     """Over 1,000 simulations of the fewest studies gap/error is Student's t of 14 degrees: its standard deviation is
     √(14/12), here to 12 %, five standard errors of it and a false alarm of 6e-7.
     """
-    found = [best_lie(studies(seed, runs=FEWEST, spread=1.0)).gap for seed in range(1000)]
+    found = [best_lie(*studies(seed, runs=FEWEST, spread=1.0)).gap for seed in range(1000)]
     ratios = np.array([one.value / one.error for one in found])
     assert np.sqrt(np.mean(ratios**2)) == pytest.approx(math.sqrt(14 / 12), rel=0.12)
 
@@ -72,32 +64,32 @@ def test_in_noise_gaps_are_off_0_as_far_as_their_errors_say() -> None:
 @pytest.mark.slow
 def test_among_honest_people_gaps_are_off_0_as_far_as_their_errors_say() -> None:
     """The same of 100 real simulations, to 36 %: five standard errors of the standard deviation, 6e-7."""
-    plan = planned(Study.parse(DESIGNED), 300)
-    runs = simulate(plan, runs=100 * FEWEST, seed=1).studies
-    found = [best_lie(runs[start : start + FEWEST]).gap for start in range(0, len(runs), FEWEST)]
+    runs = simulate(plan_of(DESIGNED, 300), runs=100 * FEWEST, seed=1).studies
+    players, surplus = (
+        np.array([getattr(run, f"cell_{name}") for run in runs]) for name in ("players", "surplus")
+    )
+    parts = [slice(start, start + FEWEST) for start in range(0, len(runs), FEWEST)]
+    found = [best_lie(players[part], surplus[part]).gap for part in parts]
     ratios = np.array([one.value / one.error for one in found])
     assert np.sqrt(np.mean(ratios**2)) == pytest.approx(math.sqrt(14 / 12), rel=0.36)
 
 
 @pytest.mark.parametrize("runs", [1, 3, FEWEST - 1])
 def test_too_few_studies_say_nothing(runs: int) -> None:
-    assert math.isnan(best_lie(studies(0, runs, 0.1)).gap.value)
+    assert math.isnan(best_lie(*studies(0, runs, 0.1)).gap.value)
 
 
 def test_a_cell_with_hardly_anybody_says_nothing() -> None:
-    few = [replace(run, cell_players=run.cell_players / 1000) for run in studies(0, FEWEST, 0.1)]
-    assert math.isnan(best_lie(few).gain.value)
+    players, surplus = studies(0, FEWEST, 0.1)
+    assert math.isnan(best_lie(players / 1000, surplus).gain.value)
 
 
 def test_a_cell_of_few_studies_says_nothing_however_many_are_in_it() -> None:
     """The same people, but nearly all of them in every fifth study."""
-    runs = studies(0, 2 * FEWEST, 0.1)
-    uneven = [
-        replace(run, cell_players=run.cell_players * (50 if k % 10 in (0, 1) else 1))
-        for k, run in enumerate(runs)
-    ]
-    assert math.isfinite(best_lie(runs).gap.value)
-    assert math.isnan(best_lie(uneven).gap.value)
+    players, surplus = studies(0, 2 * FEWEST, 0.1)
+    uneven = players * np.where(np.isin(np.arange(2 * FEWEST) % 10, (0, 1)), 50, 1)[:, None]
+    assert math.isfinite(best_lie(players, surplus).gap.value)
+    assert math.isnan(best_lie(uneven, surplus).gap.value)
 
 
 def test_means_have_the_errors_of_textbooks() -> None:

@@ -1,4 +1,4 @@
-"""The compiled parts of a simulated study, against the code that settles real ones and against plain numpy."""
+"""The parts of a simulated study, against plain numpy and the laws they draw from."""
 
 from __future__ import annotations
 
@@ -6,116 +6,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies import CASES, DESIGNED, UNIT_BALL
+from laboratory import plan_of, planned_like
+from studies import DESIGNED, UNIT_BALL
 
-from truthful.agents import Players
-from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import Clipped
-from truthful.beliefs.laws import Noise, TruncatedNormal, UniformBall, UniformNoise
-from truthful.beliefs.packed import PLANE
-from truthful.beliefs.table import prediction_table
+from truthful.beliefs import Beliefs, Clipped
+from truthful.beliefs.laws import Noise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
-from truthful.estimators import Estimate
-from truthful.mechanism import private_estimates
-from truthful.moments import GRID, grid_features, grid_responses, group_moments
-from truthful.payments import lengths, peer_prediction
-from truthful.plan import design
-from truthful.regression import fast_answer
-from truthful.simulation.answers import sampler
-from truthful.simulation.cells import cells_of
-from truthful.simulation.drawing import Drawing
-from truthful.simulation.features import features_of
-from truthful.simulation.halves import predicted, sorted_halves
-from truthful.simulation.one_scale import table_at
-from truthful.simulation.sums import sums
-from truthful.study import Study
+from truthful.simulation.cast import cast, features_of, sampler
+from truthful.simulation.predictors import TOLERANCE, Table, own_predictor
+from truthful.simulation.simulation import set_up
+from truthful.simulation.studies import Stage, cells_of, people, settled
 
-N, D = 1000, 3
-
-
-def records(seed: int, longest: float = 1.0, largest: float = 1.5) -> tuple[Floats, Floats, Any]:
-    """Features up to some length, reports up to some size, and halves."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((N, D))
-    x *= longest * rng.random((N, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
-    return x, rng.uniform(-largest, largest, N), rng.integers(0, 2, size=N, dtype=np.uint8)
-
-
-@pytest.mark.parametrize(("longest", "bound"), [(1.0, 1.0), (1.5, 2.0), (1.0, 200.0)])
-@pytest.mark.parametrize("layout", ["C", "F"])
-def test_halves_are_those_of_a_settlement(longest: float, bound: float, layout: Any) -> None:
-    """To the bit, features beyond the ball and reports beyond their bound included."""
-    x, y, groups = records(1, longest, 1.2 * bound)
-    found = sorted_halves(np.array(x, order=layout), y, groups, bound)
-    kx, ky = grid_features(x), grid_responses(y, bound)
-    assert found.moments == group_moments(kx, ky, groups)
-    np.testing.assert_array_equal(found.k, np.vstack([kx.T, ky])[:, found.order])
-    for group, place in enumerate(found.places):
-        np.testing.assert_array_equal(found.order[place], np.flatnonzero(groups == group))
-
-
-@pytest.mark.parametrize("groups", [np.zeros(5, np.uint8), np.ones(5, np.uint8), np.zeros(0, np.uint8)])
-def test_a_half_may_be_empty(groups: Any) -> None:
-    n = len(groups)
-    found = sorted_halves(np.full((n, 2), 0.5), np.ones(n), groups, 1.0)
-    assert [half.count for half in found.moments] == [n - groups.sum(), groups.sum()]
-
-
-@pytest.mark.parametrize("payments", ["never-negative", "expected"])
-def test_peers_predict_what_they_do_in_a_settlement(payments: str) -> None:
-    plan = design(Study.parse(UNIT_BALL), players=N, epsilon=2.0, score_weight=0.2, payments=payments)
-    x, y, groups = records(2)
-    x, theta = x[:, :2], np.array([1.4, -0.3])
-    found, R = sorted_halves(x, y, groups, 2.0), 1.0 if payments == "never-negative" else np.inf
-    for place in found.places:
-        r, reports, p = np.empty((3, place.stop - place.start))
-        predicted(found.k, place.start, place.stop, theta, R, r, reports, p)
-        on_grid = found.k[:-1, place].T / GRID
-        np.testing.assert_allclose(r, lengths(on_grid), rtol=1e-14)
-        np.testing.assert_array_equal(reports, found.k[-1, place] / GRID)
-        estimate = Estimate(theta, np.eye(2), 0.1)
-        wanted = peer_prediction(plan.mechanism, plan.study.beliefs, estimate, on_grid, r)
-        np.testing.assert_allclose(p, wanted, rtol=1e-13, atol=1e-15)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_estimates_are_drawn_as_for_research(name: str) -> None:
-    """The same random numbers give the same estimates, but for the rounding of noise to a lattice."""
-    text, parameters = CASES[name]
-    plan = design(
-        Study.parse(text),
-        players=N,
-        epsilon=2.0,
-        score_weight=0.2,
-        absent_share=0.002,
-        estimator=name,
-        **parameters,  # type: ignore[arg-type]
-    )
-    beliefs, d = plan.study.beliefs, plan.study.dimension
-    rng = np.random.default_rng(3)
-    x = rng.uniform(-1, 1, (N, d)) / np.sqrt(d)
-    groups = rng.integers(0, 2, size=N, dtype=np.uint8)
-    halves = group_moments(
-        grid_features(x), grid_responses(x @ np.full(d, 0.3), beliefs.response_bound), groups
-    )
-    drawn = Drawing.of(plan).draw(halves, np.random.default_rng(4))
-    wanted = private_estimates(halves, plan.mechanism, beliefs, fast_answer(np.random.default_rng(4)))
-    ours, theirs = ((drawn.estimates.public, *drawn.estimates.peers), (wanted.public, *wanted.peers))
-    for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(mine.theta, other.theta, rtol=1e-10)
-        np.testing.assert_allclose(mine.spread, other.spread)
-        assert mine.scale == pytest.approx(other.scale)
+N = 1000
 
 
 @pytest.mark.parametrize(
     "text", [DESIGNED, UNIT_BALL, DESIGNED.replace('currency = "USD"', 'currency = "USD"\nintercept = false')]
 )
 def test_features_are_what_the_design_draws(text: str) -> None:
-    study = Study.parse(text)
-    draw, _ = features_of(study, None)
-    raw = study.sample_features(np.random.default_rng(8), N)
+    plan = plan_of(text)
+    draw, _ = features_of(plan, None)
+    raw = plan.study.sample_features(np.random.default_rng(8), N)
     np.testing.assert_allclose(
-        draw(np.random.default_rng(8), N), study.normalise(raw, N), rtol=1e-12, atol=1e-15
+        draw(np.random.default_rng(8), N), plan.study.normalise(raw, N), rtol=1e-12, atol=1e-15
     )
 
 
@@ -126,39 +39,104 @@ def test_noise_is_what_its_law_draws(law: Noise) -> None:
     assert np.abs(drawn).max() <= law.bound
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-def test_cells_are_by_main_feature_and_answer(intercept: bool) -> None:
-    x, y, _ = records(6)
-    cells = cells_of(Players(x, y, np.ones(N)), intercept, 0.7)
-    for player, cell in enumerate(cells.tolist()):
-        varying = x[player, int(intercept) :]
+def stage_of(text: str, agents: dict[Any, float] | None = None, n: int = N) -> Stage:
+    plan = plan_of(text, n)
+    return set_up(plan, cast(agents, n), features_of(plan, None)[0], runs=1)
+
+
+@pytest.mark.parametrize("text", [DESIGNED, UNIT_BALL])
+def test_cells_are_by_main_feature_and_answer_and_the_target_has_her_own(text: str) -> None:
+    stage = stage_of(text)
+    _, players = people(stage, np.random.default_rng(6))
+    cells, start, typical = cells_of(stage, players), int(text == DESIGNED), stage.typical_answer
+    nearest = int(np.linalg.norm(players.x - stage.game.target, axis=1).argmin())
+    assert cells[nearest] == stage.cells - 1
+    for player in set(range(N)) - {nearest}:
+        varying, y = players.x[player, start:], players.y[player]
         main = int(np.abs(varying).argmax())
-        signs = (varying[main] > 0, y[player] > 0, abs(y[player]) > 0.7)
-        assert cell == 8 * main + 4 * signs[0] + 2 * signs[1] + signs[2]
+        signs = (varying[main] > 0, y > 0, abs(y) > typical)
+        assert cells[player] == 8 * main + 4 * signs[0] + 2 * signs[1] + signs[2]
+    assert cells.max() < stage.cells
 
 
-@pytest.mark.parametrize("scale", [0.101, 0.2, 0.399])
-def test_a_table_of_one_scale_is_that_of_many_there(scale: float) -> None:
-    """To the bound of the table's own error, against direct quadrature; and it has indeed one scale."""
-    beliefs, curve, rng = (
-        Beliefs(3, UniformBall(1.0), TruncatedNormal(1.0, 0.5)),
-        Clipped(1.0, 3),
-        np.random.default_rng(9),
-    )
-    one = table_at(prediction_table(beliefs, curve, 0.1, 0.4), scale)
-    r, y, scales = rng.random(500), rng.uniform(-2, 2, 500), np.full(500, scale)
-    assert one.coefficients.shape[1] == PLANE
-    np.testing.assert_allclose(one(r, y, scales), beliefs.prediction(r, y, curve, scales), rtol=0, atol=1e-9)
+@pytest.mark.parametrize("name", ["influential", "targeting"])
+def test_those_who_can_do_most_harm_have_the_greatest_costs_and_all_the_same_costs(name: str) -> None:
+    """Costs are the ones that are drawn, in another order, and only among those who play that role."""
+    worst, honest = stage_of(UNIT_BALL, {name: 0.5}), stage_of(UNIT_BALL)
+    (_, some), (_, plain) = (people(stage, np.random.default_rng(3)) for stage in (worst, honest))
+    np.testing.assert_array_equal(np.sort(some.costs), np.sort(plain.costs))
+    np.testing.assert_array_equal(some.costs[N // 2 :], plain.costs[N // 2 :])
+    half = some[slice(0, N // 2)]
+    weights = worst.roles[0].agent.weights(half.x, worst.game)
+    assert weights is not None
+    order = np.argsort(-weights, kind="stable")
+    assert np.all(np.diff(half.costs[order]) <= 0)
 
 
-def test_sums_are_those_of_numpy() -> None:
-    rng = np.random.default_rng(7)
-    order, kinds, values = (
-        rng.permutation(N).astype(np.uint32),
-        rng.integers(0, 5, N).astype(np.uint16),
-        rng.random((3, N)),
-    )
-    count, *found = sums(order, kinds, 6, *values)
-    np.testing.assert_array_equal(count, np.bincount(kinds, minlength=6))
-    for one, total in zip(values, found, strict=True):
-        np.testing.assert_allclose(total, np.bincount(kinds[order], weights=one, minlength=6))
+@pytest.mark.parametrize("name", ["instruments", "known-design", "noisy-statistics"])
+def test_what_others_predict_on_average_is_the_mean_over_the_noise(name: str) -> None:
+    """Settled many times with the same answers. Five standard errors of each of 30 people: 2e-5.
+
+    `noisy-statistics` draws a matrix too: of that it is the mean given the matrix, and only compared in one study.
+    """
+    plan = planned_like(name, 80, epsilon=3.0, clip=0.3)
+    stage = set_up(plan, cast(None, 80), features_of(plan, None)[0], runs=10**6)
+    _, players = people(stage, np.random.default_rng(1))
+    who = np.arange(30)
+    runs = [settled(stage, players.x, players.y, np.random.default_rng(seed)) for seed in range(400)]
+    p, means = np.array([run.p[who] for run in runs]), np.array([run.expected(who) for run in runs])
+    error = (p - means).std(axis=0) / np.sqrt(len(runs))
+    assert np.all(np.abs((p - means).mean(axis=0)) <= 5 * error)
+    assert (means.std(axis=0).max() < 1e-12) == (name != "noisy-statistics")
+    np.testing.assert_array_equal(runs[0].own(who, runs[0].y[who]), runs[0].q[who])
+
+
+def test_a_report_moves_her_own_prediction_and_not_what_others_predict() -> None:
+    """The same noise, one report changed: p of that player is the same, q is not."""
+    stage = stage_of(DESIGNED, n=60)
+    _, players = people(stage, np.random.default_rng(2))
+    reports = players.y.copy()
+    reports[7] = -reports[7]
+    one, other = (settled(stage, players.x, said, np.random.default_rng(4)) for said in (players.y, reports))
+    assert one.p[7] == pytest.approx(other.p[7], abs=1e-12)
+    assert abs(one.q[7] - other.q[7]) > 1e-3
+    assert np.abs(np.delete(one.p - other.p, 7)).max() > 1e-4
+
+
+# The table of own predictions
+
+
+BELIEFS = [
+    (UniformBall(1.0), TruncatedNormal(1.0, 0.5), 3),
+    (UniformBall(0.6), TruncatedNormal(0.4, 0.2), 5),
+    (NormalBall(0.6, 0.2), TruncatedNormal(0.4, 0.1), 2),
+    (UniformBall(0.6), UniformNoise(0.4), 10),
+    (UniformBall(0.3), UniformNoise(0.7), 1),
+]
+
+
+@pytest.mark.parametrize(("prior", "noise", "d"), BELIEFS)
+@pytest.mark.parametrize("clip", [1.0, 0.4])
+def test_a_table_is_direct_quadrature_to_its_tolerance(
+    prior: Prior, noise: Noise, d: int, clip: float
+) -> None:
+    """At points that were not tried when it was built, at both edges of answers and lengths, and outside."""
+    beliefs = Beliefs(d, prior, noise)
+    curve, rng = Clipped(clip * beliefs.radius, d), np.random.default_rng(9)
+    own = own_predictor(beliefs, curve, 0.05, 0.15)
+    r, scale = rng.random(400), rng.uniform(0.05, 0.15, 400)
+    y = rng.uniform(-1, 1, 400) * (beliefs.radius * r + noise.bound)
+    r[:4], y[4:8], scale[8:12] = (0.0, 1e-9, 1.0, 1.0), (0.0, -0.0, 5.0, -5.0), (0.01, 0.05, 0.15, 1.0)
+    wanted = beliefs.prediction(r, y, curve, scale)
+    np.testing.assert_allclose(own(r, y, scale), wanted, rtol=0, atol=2 * TOLERANCE)
+
+
+@pytest.mark.slow
+def test_a_table_that_is_not_exact_enough_is_not_used() -> None:
+    """Answers that tell nearly everything: q is as steep as the clip, and the coarsest table is far off."""
+    beliefs = Beliefs(2, UniformBall(1.0), TruncatedNormal(1.0, 0.01))
+    curve, r = Clipped(0.3, 2), np.full(50, 0.9)
+    y: Floats = np.linspace(-0.5, 0.5, 50)
+    assert Table.of(beliefs, curve, 0.001, 0.002, 65).error() > TOLERANCE
+    found = own_predictor(beliefs, curve, 0.001, 0.002)(r, y, np.full(50, 0.0015))
+    np.testing.assert_allclose(found, beliefs.prediction(r, y, curve, 0.0015), rtol=0, atol=2 * TOLERANCE)

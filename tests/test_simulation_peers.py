@@ -7,33 +7,30 @@ from functools import cache
 
 import numpy as np
 import pytest
-from studies import CASES, DESIGNED, OBSERVED, planned
+from laboratory import HALVES, RELEASES, plan_of, planned_like
+from studies import DESIGNED
 
 from truthful.agents import Game
 from truthful.beliefs.beliefs import Predictor
-from truthful.moments import grid_features, grid_responses, moments
+from truthful.moments import grid_features, grid_responses
 from truthful.observations import best_reports
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.regression import fast_answer
-from truthful.simulation import simulate, simulation
-from truthful.simulation.cast import cast
-from truthful.simulation.features import Features, features_of
-from truthful.simulation.peers import drawn_halves, expected, linear
+from truthful.simulation import responses, simulate, simulation
+from truthful.simulation.cast import Features, cast, features_of
 from truthful.simulation.predictors import Predictors, predictors
-from truthful.simulation.responses import best_responses
+from truthful.simulation.responses import best_responses, drawn_crowds, expected, reach
 from truthful.simulation.simulation import set_up
-from truthful.study import Study
 
 NONE = "no report was found that pays more than the truth"
+NAMES = [*RELEASES, *HALVES]
 
 
 @cache
-def scene(estimator: str) -> tuple[Plan, Game, Features]:
+def scene(name: str) -> tuple[Plan, Game, Features]:
     """A plan of 2,000 players, its game with direct own predictions, and what draws features."""
-    text, parameters = CASES[estimator]
-    study = Study.parse(DESIGNED if text == OBSERVED else text)
-    plan = planned(study, 2000, estimator, **parameters)
-    features = features_of(plan.study, None)[0]
+    plan = planned_like(name, 2000, score_weight=0.5)
+    features = features_of(plan, None)[0]
     return plan, set_up(plan, cast(None, 2000), features, runs=1).game, features
 
 
@@ -41,32 +38,38 @@ def scaled(own: Predictor, factor: float) -> Predictor:
     return lambda r, y, scale: factor * own(r, y, scale)
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_one_half_serves_every_theta_as_the_estimator_would(estimator: str) -> None:
-    """A(XᵀXθ + Xᵀz) is what the estimator's own code makes of y = Xθ + z, but for the grid."""
-    plan, _, features = scene(estimator)
-    rng, beliefs, m = np.random.default_rng(0), plan.study.beliefs, 300
-    X, z = features(rng, m), beliefs.noise.sample(rng, m)
-    theta = beliefs.prior.sample(rng, beliefs.dimension, 1)[0]
-    half, whole = (
-        moments(grid_features(X), grid_responses(y, beliefs.response_bound)) for y in (z, X @ theta + z)
-    )
-    code, epsilon = plan.mechanism.half_estimator(beliefs), plan.mechanism.epsilon_peer
-    *gram, cross = code.queries(whole)
-    noisy = [fast_answer(rng)(query, epsilon * query.share) for query in gram]
-    estimate = code.estimate([*noisy, cross.value], m, epsilon)
-    A = linear(plan.mechanism, half, estimate)
-    np.testing.assert_allclose(A @ (half.gram_float @ theta + half.cross_float), estimate.theta, atol=1e-4)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_crowd_serves_every_theta_as_the_estimator_would(name: str) -> None:
+    """A(ZᵀXθ + Zᵀz) is what the same code makes of y = Xθ + z with the same noise, but for the grid."""
+    plan, _, features = scene(name)
+    mechanism, beliefs, rng = plan.mechanism, plan.study.beliefs, np.random.default_rng(0)
+    X, z = features(rng, 300), beliefs.noise.sample(rng, 300)
+    theta = beliefs.prior.sample(rng, beliefs.dimension, 1)
+    make = responses._without_one if isinstance(mechanism, OneRelease) else responses._half
+    found = [
+        make(
+            mechanism,  # type: ignore[arg-type]
+            beliefs,
+            grid_features(X),
+            grid_responses(y, beliefs.response_bound),
+            at,
+            np.random.default_rng(1),
+        )
+        for y, at in ((z, theta), (X @ theta[0] + z, np.zeros_like(theta)))
+    ]
+    np.testing.assert_allclose(found[0].estimates, found[1].estimates, atol=1e-4)
+    assert np.abs(found[0].estimates).max() > 0.01
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_own_predictions_are_what_drawn_peers_predict_on_average(estimator: str) -> None:
-    """To within the guaranteed gap and seven standard errors of 24 halves: 4e-7 a person, 2e-5 for 40 of them."""
-    plan, game, features = scene(estimator)
+@pytest.mark.parametrize("name", NAMES)
+def test_own_predictions_are_what_drawn_peers_predict_on_average(name: str) -> None:
+    """To within the guaranteed gap and seven standard errors of 24 crowds: 4e-7 a person, 2e-5 for 40 of them."""
+    plan, game, features = scene(name)
     rng, beliefs = np.random.default_rng(1), plan.study.beliefs
     x, theta = features(rng, 40), beliefs.prior.sample(rng, beliefs.dimension, 40)
     y = (x * theta).sum(axis=1) + beliefs.noise.sample(rng, 40)
-    means, error = expected(beliefs, drawn_halves(plan, features, rng), x, y, clipped=True).mean(slice(None))
+    crowds, _ = drawn_crowds(plan, features, rng)
+    means, error = expected(beliefs, crowds, x, y, reach(plan)).mean(slice(None))
     q = game.own_prediction(x, y)
     assert np.all(np.abs(means - q) <= min(game.gap, 0.05) + 7 * error)
     assert np.median(error) < 0.02 * beliefs.radius
@@ -74,27 +77,28 @@ def test_own_predictions_are_what_drawn_peers_predict_on_average(estimator: str)
 
 
 @pytest.mark.slow
-def test_errors_of_what_is_expected_are_the_real_ones() -> None:
+@pytest.mark.parametrize("name", ["instruments", "halves, known-design"])
+def test_errors_of_what_is_expected_are_the_real_ones(name: str) -> None:
     """Two parts of draws differ as their errors say: a standard deviation of √1.1, to 36 %. Five errors of it: 6e-7."""
-    plan, _, features = scene("known-design")
-    few, beliefs = planned(plan.study, 60), plan.study.beliefs
+    plan, _, features = scene(name)
+    few, beliefs = planned_like(name, 60), plan.study.beliefs
     x, y = features(np.random.default_rng(0), 1), np.array([0.3])
     ratios = []
     for seed in range(100):
-        halves = drawn_halves(few, features, np.random.default_rng(seed))
-        found = expected(beliefs, halves, x, y, clipped=True)
+        crowds, _ = drawn_crowds(few, features, np.random.default_rng(seed))
+        found = expected(beliefs, crowds, x, y, reach(plan))
         (one, off), (other, error) = (found.mean(slice(start, None, 2)) for start in (0, 1))
         ratios.append(float(one[0] - other[0]) / np.hypot(off[0], error[0]))
     assert np.sqrt(np.mean(np.square(ratios))) == pytest.approx(np.sqrt(1.1), rel=0.36)
 
 
-@pytest.mark.parametrize("estimator", CASES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("factor", [1.0, 0.7, 0.3, -1.0])
 def test_the_search_finds_a_lie_that_pays_exactly_where_own_predictions_are_wrong(
-    estimator: str, factor: float
+    name: str, factor: float
 ) -> None:
     """Right ones are taken for wrong once in a thousand times; the paper's, and shrunken and turned ones are wrong."""
-    plan, game, features = scene(estimator)
+    plan, game, features = scene(name)
     wrong = replace(game, predictor=scaled(game.predictor, factor))
     ours, papers = best_responses(plan, wrong, features, np.random.default_rng(2))
     assert ours.pays == (factor != 1.0)
@@ -110,21 +114,21 @@ def test_wrong_own_predictions_are_seen_in_whole_studies(
 ) -> None:
     """Turned around they are seen in what is said and in the gap. Five standard errors of 60 studies: 1e-5."""
 
-    def turned(plan: Plan, count: int) -> Predictors:
-        own = predictors(plan, count)
+    def turned(plan: Plan, count: int, people: object = None) -> Predictors:
+        own = predictors(plan, count, people)  # type: ignore[arg-type]
         return lambda m: scaled(own(m), factor)
 
     monkeypatch.setattr(simulation, "predictors", turned)
-    seen = simulate(planned(Study.parse(DESIGNED), 1000), runs=120, seed=1)
+    seen = simulate(plan_of(DESIGNED, 1000), runs=120, seed=1)
     gap = seen.observed.truthfulness.gap
     assert (NONE in best_reports(seen)[0]) == (factor == 1.0)
     assert (abs(gap.value) > seen.guaranteed_gap + 5 * gap.error) == (factor != 1.0)
 
 
 def test_answers_that_nobody_can_have_say_nothing() -> None:
-    plan, _, features = scene("known-design")
+    plan, _, features = scene("instruments")
     rng = np.random.default_rng(0)
     x, y = features(rng, 2), np.array([0.1, 50.0])
-    halves = drawn_halves(plan, features, rng)[:2]
-    means, _ = expected(plan.study.beliefs, halves, x, y, clipped=True).mean(slice(None))
+    crowds = drawn_crowds(plan, features, rng)[0][:2]
+    means, _ = expected(plan.study.beliefs, crowds, x, y, reach(plan)).mean(slice(None))
     assert np.isnan(means).tolist() == [False, True]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_sklearn import COEFFICIENTS, data, recomputed, ridge
+from oracles_sklearn import COEFFICIENTS, data, of_answers, recomputed
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
@@ -32,7 +32,6 @@ from truthful.sklearn import PrivateRegressor, Units
         PrivateRegressor(),
         PrivateRegressor(random_state=0),
         PrivateRegressor(random_state=0, fit_intercept=False),
-        ridge(),
     ],
 )
 def test_every_check_of_scikit_learn_passes(estimator: PrivateRegressor) -> None:
@@ -56,7 +55,7 @@ def test_the_example_in_the_docstring_is_true() -> None:
 def test_every_parameter_and_fitted_attribute_is_documented() -> None:
     X, y = data(20)
     lines = (inspect.getdoc(PrivateRegressor) or "").splitlines()
-    names = [*PrivateRegressor().get_params(), *(n for n in vars(ridge().fit(X, y)) if n.endswith("_"))]
+    names = [*PrivateRegressor().get_params(), *(n for n in vars(of_answers().fit(X, y)) if n.endswith("_"))]
     assert [name for name in names if not any(line.startswith(f"{name} : ") for line in lines)] == []
 
 
@@ -122,15 +121,12 @@ def test_sparse_rows_and_weights_are_refused() -> None:
         ({"epsilon": 0.0}, "epsilon is 0.0; it must be above 0"),
         ({"epsilon": float("nan")}, "epsilon is nan"),
         ({"epsilon": "much"}, "epsilon is 'much'"),
-        ({"estimator": "lasso"}, "estimator is 'lasso'; choose one of noisy-statistics, ridge-ball"),
-        ({"estimator": "ridge-ball"}, "'ridge-ball' needs a regularization"),
-        ({"regularization": -1.0}, "regularization is -1.0"),
+        ({"protects": "nobody"}, "protects is 'nobody'; choose one of records, answers"),
         ({"feature_norm": 0.0}, "feature_norm is 0.0"),
         ({"feature_norm": float("inf")}, "feature_norm is inf"),
         ({"response_bound": -2.0}, "response_bound is -2.0"),
         ({"signal": 1.0}, "signal is 1.0; it must lie strictly between 0 and 1"),
         ({"fit_intercept": "no"}, "fit_intercept is 'no'"),
-        ({"public_share": 0.0}, "public_share is 0.0"),
         ({"score_weight": -0.1}, "score_weight is -0.1"),
     ],
 )
@@ -166,7 +162,6 @@ def test_odd_data_are_fitted_and_paid(X: Floats, y: Floats, fit_intercept: bool)
         assert np.isfinite(model.coef_).all()
         assert np.isfinite(model.payments_).all()
         assert model.payments_.min() >= 0
-        assert abs(np.diff(np.bincount(model.groups_, minlength=2))[0]) <= 1
 
 
 def test_one_row_is_too_few() -> None:
@@ -217,9 +212,7 @@ def error(model: PrivateRegressor, n: int) -> float:
     return float(np.median([np.linalg.norm(fit.coef_ - COEFFICIENTS) for fit in fits]))
 
 
-@pytest.mark.parametrize(
-    "model", [PrivateRegressor(), ridge(regularization=50.0)], ids=["noisy-statistics", "ridge-ball"]
-)
+@pytest.mark.parametrize("model", [PrivateRegressor(), of_answers()], ids=["records", "answers"])
 def test_more_privacy_costs_accuracy(model: PrivateRegressor) -> None:
     noisy, clear = clone(model).set_params(epsilon=0.2), clone(model).set_params(epsilon=5.0)
     assert error(clear, 2_000) < error(noisy, 2_000) / 3
@@ -229,9 +222,19 @@ def test_more_people_buy_accuracy() -> None:
     assert error(PrivateRegressor(), 16_000) < error(PrivateRegressor(), 1_000) / 3
 
 
-def test_more_people_buy_accuracy_of_the_ridge_if_its_penalty_grows_with_their_square_root() -> None:
-    """Its noise is in proportion to 1/(penalty · epsilon), however many people there are."""
-    assert error(ridge(regularization=200.0), 16_000) < error(ridge(regularization=50.0), 1_000) / 2
+def test_protecting_answers_alone_is_far_more_accurate() -> None:
+    assert error(of_answers(), 1_000) < error(PrivateRegressor(), 1_000) / 3
+
+
+def test_a_row_that_is_all_that_is_known_of_its_kind_is_named_where_answers_are_protected() -> None:
+    X, y = data(40)
+    X[:, 2] = 0.0
+    X[7, 2] = 0.9
+    with pytest.raises(InputError, match="row 7"):
+        of_answers().fit(X, y)
+    X[7, 2] = 0.0
+    with pytest.raises(InputError, match="constant, or follow from others"):
+        of_answers().fit(X, y)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -244,18 +247,9 @@ def test_with_next_to_no_privacy_the_coefficients_are_least_squares(fit_intercep
     assert model.score(X, y) == pytest.approx(reference.score(X, y), abs=1e-5)
 
 
-def test_the_two_peer_estimates_are_those_of_the_two_halves() -> None:
-    X, y = data(500)
-    model = PrivateRegressor(epsilon=1e9, random_state=0, fit_intercept=False).fit(X, y)
-    for group, peer in enumerate(model.estimates_.peers):
-        half = model.groups_ == group
-        reference = LinearRegression(fit_intercept=False).fit(X[half], y[half])
-        assert peer.theta == pytest.approx(reference.coef_, abs=1e-5)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 200.0])
 @pytest.mark.parametrize(
-    "model", [PrivateRegressor(score_weight=2.0), ridge(fit_intercept=False, signal=0.8)]
+    "model", [PrivateRegressor(score_weight=2.0), of_answers(fit_intercept=False, signal=0.8)]
 )
 def test_payments_are_recomputed_from_the_releases_and_ones_own_record(model: Any, epsilon: float) -> None:
     """Up to a millionth, the rounding of a payment, and the grid of the data."""
@@ -290,8 +284,8 @@ def test_payments_are_the_same_whether_predictions_are_integrated_or_tabulated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     X, y = data(400)
-    direct = ridge().fit(X, y)
+    direct = of_answers().fit(X, y)
     monkeypatch.setattr("truthful.beliefs.beliefs.MANY_PLAYERS", 0)
-    tabulated = ridge().fit(X, y)
+    tabulated = of_answers().fit(X, y)
     # Predictions differ by 1e-9 at most, so that rounding down may differ by one step.
     assert tabulated.payments_ == pytest.approx(direct.payments_, abs=1.001e-6)

@@ -7,7 +7,9 @@ from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from argon2 import Type, extract_parameters
 from databases import KINDS, away, database_url
@@ -17,7 +19,7 @@ from sqlalchemy.orm import Session
 from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, due, roster, surveys
 from truthful.store.answers import NotHers, NotReady, TooLate
-from truthful.store.database import Database
+from truthful.store.database import MIGRATIONS, Database
 from truthful.store.due import Amount
 from truthful.store.log import events
 from truthful.store.surveys import NotNow, Unknown
@@ -26,6 +28,13 @@ from truthful.store.tokens import hashed
 
 WHO = "ada"
 PEOPLE = {"p1": {"age": 30.0}, "p2": {"age": 40.0}, "p3": {"age": 50.0}}
+#: A study that version 0.1 settled.
+OLD = (
+    "INSERT INTO surveys (id, name, state, draft, rehearsal, created)"
+    " VALUES ('old', 'S', 'settled', '{}', 0, '2026-01-01')",
+    "INSERT INTO players (survey_id, player, features, disputed) VALUES ('old', 'p1', '{}', 0)",
+    "INSERT INTO due (survey_id, player, \"group\", millionths, coins, digits) VALUES ('old', 'p1', 1, 167078, 17, 2)",
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -79,6 +88,24 @@ def test_upgrading_again_keeps_what_is_there(database: Database) -> None:
         assert [survey.name for survey in surveys.everything(session)] == ["S"]
 
 
+def test_a_database_of_version_0_1_keeps_its_payments_and_their_groups(tmp_path: Path) -> None:
+    opened = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with opened.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for statement in OLD:
+            connection.execute(text(statement))
+    opened.upgrade()
+    with opened.reading() as session:
+        (paid,) = due.payments(session, "old")
+        assert (paid.player, paid.group, paid.millionths, paid.leverage) == ("p1", 1, 167078, None)
+        survey = surveys.find(session, "old")
+        assert (survey.state, survey.refused, survey.accepts_less) == (State.SETTLED, None, False)
+    opened.close()
+
+
 def test_an_error_leaves_nothing_of_its_transaction(database: Database) -> None:
     def fail() -> None:
         with database.writing() as session:
@@ -125,6 +152,108 @@ def test_a_study_goes_one_way_and_each_step_is_made_once(database: Database) -> 
             "froze",
             "created",
         ]
+
+
+def refuse(database: Database) -> str:
+    """A closed study for those who answered which less could be promised."""
+    with database.writing() as session:
+        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+        surveys.step(session, survey_id, State.OPEN, WHO)
+        roster.add(session, survey_id, WHO, PEOPLE, most=5)
+        surveys.step(session, survey_id, State.CLOSED, WHO)
+        surveys.note_refusal(session, survey_id, {"accuracy": {}})
+    return survey_id
+
+
+def test_a_study_that_can_promise_less_waits_for_a_decision(database: Database) -> None:
+    survey_id = refuse(database)
+    with database.reading() as session:
+        assert surveys.to_settle(session) == []
+        assert surveys.in_state(session, State.CLOSED) == [survey_id]
+    with database.writing() as session:
+        surveys.accept_less(session, survey_id, WHO)
+    with database.reading() as session:
+        assert surveys.to_settle(session) == [survey_id]
+    for decide in (surveys.accept_less, surveys.reopen):
+        with pytest.raises(NotNow, match="nothing to decide"), database.writing() as session:
+            decide(session, survey_id, WHO)
+
+
+def test_it_may_take_answers_again(database: Database) -> None:
+    survey_id = refuse(database)
+    with database.writing() as session:
+        surveys.reopen(session, survey_id, WHO)
+    with database.reading() as session:
+        survey = surveys.find(session, survey_id)
+        assert (survey.state, survey.closed, survey.refused) == (State.OPEN, None, None)
+        assert next(event.what for event in events(session, survey_id)) == "opened again"
+    with database.writing() as session:
+        surveys.step(session, survey_id, State.CLOSED, WHO)
+    with database.reading() as session:
+        assert surveys.to_settle(session) == [survey_id]
+
+
+def test_it_may_be_cancelled_and_everybody_is_due_what_was_recorded(database: Database) -> None:
+    survey_id, amounts = refuse(database), [Amount("p1", 150000, 15, 2), Amount("p2", 150000, 15, 2)]
+    with database.writing() as session:
+        due.record_cancelled(session, survey_id, amounts, WHO)
+        due.require_recorded(session, survey_id, None, amounts)
+    with database.reading() as session:
+        assert surveys.find(session, survey_id).state == State.CANCELLED
+        assert [row.coins for row in due.payments(session, survey_id)] == [15, 15]
+    with pytest.raises(NotNow), database.writing() as session:
+        due.record_cancelled(session, survey_id, amounts, WHO)
+
+
+def test_nothing_is_decided_of_a_study_that_was_not_refused(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, _ = open_survey
+    for state in (State.OPEN, State.CLOSED):
+        if state == State.CLOSED:
+            with database.writing() as session:
+                surveys.step(session, survey_id, State.CLOSED, WHO)
+        for decide in (surveys.accept_less, surveys.reopen):
+            with pytest.raises(NotNow), database.writing() as session:
+                decide(session, survey_id, WHO)
+    with pytest.raises(Unknown), database.writing() as session:
+        surveys.reopen(session, "none", WHO)
+
+
+def test_people_brought_to_a_draft_replace_those_before_and_drop_its_plan(database: Database) -> None:
+    with database.writing() as session:
+        survey = surveys.create(session, WHO, {"name": "S"})
+        survey.plan = "{}"
+        survey_id = survey.id
+    hashes = []
+    for people in (PEOPLE, {"p9": {"age": 1.0}}, {"p9": {"age": 2.0}}):
+        with database.writing() as session:
+            roster.replace(session, survey_id, WHO, people, ["age"])
+        with database.reading() as session:
+            survey = surveys.find(session, survey_id)
+            assert survey.plan is None
+            assert roster.features(session, survey_id) == list(people.values())
+            assert roster.fits(session, survey, ["age"])
+            assert not roster.fits(session, survey, ["height"])
+            hashes.append(survey.roster)
+    assert len(set(hashes)) == 3
+    with database.writing() as session:
+        surveys.step(session, survey_id, State.OPEN, WHO)
+    with pytest.raises(NotNow, match="frozen"), database.writing() as session:
+        roster.replace(session, survey_id, WHO, PEOPLE, ["age"])
+    with database.reading() as session:
+        assert roster.size(session, survey_id) == 1
+
+
+def test_a_draft_goes_with_its_people(database: Database) -> None:
+    with database.writing() as session:
+        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+        roster.replace(session, survey_id, WHO, PEOPLE, ["age"])
+    with database.writing() as session:
+        surveys.remove(session, survey_id, WHO)
+    with database.reading() as session:
+        assert roster.size(session, survey_id) == 0
+        assert surveys.everything(session) == []
 
 
 def test_of_many_who_close_at_once_one_succeeds(
@@ -385,13 +514,13 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, _ = open_survey
-    amounts = [Amount("p1", 0, 167078, 17, 2), Amount("p2", 1, 150000, 15, 2)]
+    amounts = [Amount("p1", 167078, 17, 2, group=0), Amount("p2", 150000, 15, 2, leverage=0.1)]
     with pytest.raises(NotNow), database.writing() as session:
         due.record(session, survey_id, "{}", "<p>", amounts, WHO)
     with database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, WHO)
     with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as session:
-        due.record(session, survey_id, "{}", "<p>", [*amounts, Amount("nobody", 0, 1, 1, 6)], WHO)
+        due.record(session, survey_id, "{}", "<p>", [*amounts, Amount("nobody", 1, 1, 6)], WHO)
     with database.reading() as session:
         assert surveys.find(session, survey_id).state == State.CLOSED
         assert list(due.payments(session, survey_id)) == []
@@ -412,7 +541,7 @@ def test_coins_that_do_not_pay_what_is_due_are_not_stored(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, _ = open_survey
-    amounts = [Amount("p1", 0, 167078, 18, 2), Amount("p2", 1, 150000, 15, 2)]
+    amounts = [Amount("p1", 167078, 18, 2), Amount("p2", 150000, 15, 2)]
     with database.writing() as session:
         surveys.step(session, survey_id, State.CLOSED, WHO)
 

@@ -9,8 +9,10 @@ from truthful.beliefs import Beliefs
 from truthful.bounds import Setting
 from truthful.guarantees import Participation, Truthfulness
 from truthful.mechanism import Mechanism
+from truthful.one_release import OneRelease
 from truthful.plan import PARAMETERS, design
-from truthful.release import Receipt, Release, Verdict
+from truthful.release import Payment, Receipt, Release, Verdict
+from truthful.release.records import Instruments
 from truthful.study import Study
 from truthful.study.declaration import Declaration, DeclaredBeliefs
 from truthful.symbols import SYMBOLS
@@ -40,6 +42,10 @@ PLACES: dict[str, set[str]] = {
     "lie": set(Truthfulness.__dataclass_fields__) & set(inspect.signature(design).parameters),
     "xi": set(Setting.__dataclass_fields__),
     "design": set(Declaration.model_fields) & set(Release.model_fields),
+    "clip": set(PARAMETERS) & set(Payment.model_fields),
+    "transform": set(Instruments.model_fields) & set(OneRelease.__dataclass_fields__),
+    "leverage": set(Receipt.model_fields) & set(Verdict.__dataclass_fields__),
+    "noise_scale": set(Receipt.model_fields),
 }
 
 
@@ -51,7 +57,7 @@ def test_a_name_at_the_doors_exists_where_it_is_used(door: str) -> None:
 def test_no_name_is_given_twice() -> None:
     doors = [symbol.door for symbol in SYMBOLS]
     assert len(set(doors)) == len(doors) == len(PLACES)
-    papers = [symbol.paper for symbol in SYMBOLS]
+    papers = [symbol.paper for symbol in SYMBOLS if symbol.paper != "–"]  # the paper has no name for these
     assert len(set(papers)) == len(papers)
 
 
@@ -73,5 +79,6 @@ def test_the_parameters_of_a_plan_are_in_the_notation_where_they_have_a_symbol()
         "gram_share",
         "rule",
         "payments",
+        "protects",
     }
     assert set(planned(Study.parse(DESIGNED)).parameters()) - without <= doors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,16 @@ from generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, table_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from truthful.groups import groups_of, player_hashes
+from truthful.groups import player_hashes
+from truthful.instruments import Transform
 from truthful.intake import Intake, report_columns
+from truthful.intake.cells import Cells
 from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats
 from truthful.intake.pieces import Held, Piece
-from truthful.moments import Tally
-from truthful.settlement.tasks import Gather
+from truthful.moments import SumsTally
+from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.one_release_payments import Paymaster, paymaster
+from truthful.settlement.tasks import Gather, Measure, Paid, Pay
 from truthful.study import Study
 
 GOOD_RECORDS = st.lists(
@@ -33,18 +38,24 @@ GOOD_RECORDS = st.lists(
 )
 
 
+def transform_of(study: Study) -> Transform:
+    d = study.dimension
+    return tuple(tuple(1500 if i == j else 200 * (i - j) for j in range(d)) for i in range(d))
+
+
 def rule_by_rule(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
-    intake, tally = Intake(study, on_bad, repeats=repeats), Tally(study.dimension)
-    hashes = [NOTHING]
+    intake, tally = Intake(study, on_bad, repeats=repeats), SumsTally(study.dimension, transform_of(study))
+    hashes, cells = [NOTHING], Cells.zero(study)
     for batch in intake.batches(piece):
         hashes.append(player_hashes(batch.everyone, KEY))
-        tally.add(*batch.on_grid(), groups_of(player_hashes(batch.players, KEY)))
-    return tally.halves, np.concatenate(hashes).tolist(), vars(intake.account)
+        tally.add(*batch.on_grid())
+        cells.add(batch.values)
+    return tally.sums, cells, np.concatenate(hashes).tolist(), vars(intake.account)
 
 
 def gathered(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
-    (found,) = Gather(study, KEY, on_bad, repeats)(piece)
-    return found.halves, found.hashes.tolist(), vars(found.account)
+    (found,) = Gather(study, transform_of(study), KEY, on_bad, repeats)(piece)
+    return found.sums, found.cells, found.hashes.tolist(), vars(found.account)
 
 
 def piece_of(table: pa.Table, study: Study = GAMBLING) -> Piece:
@@ -73,7 +84,82 @@ def test_records_of_a_player_who_had_one_are_left_out() -> None:
         pa.table({"player": [5, 6, 5], "u": [0.1, 0.2, 0.3], "v": [0.0] * 3, "y": [1.0] * 3}), BALL
     )
     repeats = Repeats(np.array([3]), np.array([1]))
-    halves, hashes, account = gathered(BALL, "drop", repeats, piece)
-    assert (halves, account) == rule_by_rule(BALL, "drop", repeats, piece)[::2]
+    sums, cells, hashes, account = gathered(BALL, "drop", repeats, piece)
+    expected = rule_by_rule(BALL, "drop", repeats, piece)
+    assert (sums, cells, account) == (expected[0], expected[1], expected[3])
     assert hashes == []  # they were looked through before
-    assert halves[0].count + halves[1].count == 2
+    assert sums.count == 2
+
+
+# Features once more, and payments
+
+
+@given(records=RECORDS | GOOD_RECORDS, on_bad=st.sampled_from(["error", "clip", "drop"]))
+def test_the_look_at_features_sees_those_whom_the_first_pass_kept(
+    records: list[dict[str, Any]], on_bad: str
+) -> None:
+    piece = piece_of(table_of(records))
+    intake = Intake(GAMBLING, on_bad, repeats=NO_REPEATS)
+    expected = [
+        (row, player, kx.tolist())
+        for batch in intake.batches(piece)
+        for row, player, kx in zip(
+            batch.rows.tolist(), batch.players.to_pylist(), batch.on_grid()[0], strict=True
+        )
+    ]
+    found = [
+        (row, player, features.tolist())
+        for rows, players, kx in Measure(GAMBLING, on_bad, NO_REPEATS)(piece)
+        for row, player, features in zip(rows.tolist(), players.to_pylist(), kx, strict=True)
+    ]
+    assert found == expected
+
+
+@cache
+def master() -> Paymaster:
+    """Pays the people of GAMBLING against the estimate of a made-up release."""
+    d, rng = GAMBLING.dimension, np.random.default_rng(4)
+    mechanism = OneRelease(1.0, 0.2, 0.5, 0.6, transform=transform_of(GAMBLING))
+    estimate = LeaveOneOut(
+        theta=rng.normal(size=d) / 4,
+        inverse=np.eye(d) / 20 + rng.normal(size=(d, d)) / 400,
+        scale=2.0,
+        transform=mechanism.transform,
+        kept=None,
+        matrix=None,
+        vector=(0,) * d,
+    )
+    return paymaster(mechanism, GAMBLING.beliefs, estimate, count=10)
+
+
+@given(records=RECORDS | GOOD_RECORDS, on_bad=st.sampled_from(["clip", "drop"]))
+def test_the_second_pass_pays_everybody_as_if_she_came_alone(
+    records: list[dict[str, Any]], on_bad: str
+) -> None:
+    piece = piece_of(table_of(records))
+    found = list(Pay(GAMBLING, on_bad, NO_REPEATS, master())(piece))
+    receipts = [row for batch, _ in found for row in batch.to_pylist()]
+    paid = sum((more for _, more in found), Paid())
+    intake, expected = Intake(GAMBLING, on_bad, repeats=NO_REPEATS), []
+    for batch in intake.batches(piece):
+        kx, ky = batch.on_grid()
+        for i, (player, record) in enumerate(
+            zip(batch.players.to_pylist(), batch.records.to_pylist(), strict=True)
+        ):
+            alone = master().scored(kx[i : i + 1], ky[i : i + 1])
+            scores = {name: float(column[0]) for name, column in vars(alone).items()}
+            expected.append({"player": player, **record, **scores})
+    assert receipts == expected
+    assert paid.players == len(expected)
+    assert float(paid.total) == pytest.approx(sum(row["payment"] for row in expected), abs=1e-9)
+    if expected:
+        assert (paid.least, paid.most) == (
+            min(row["payment"] for row in expected),
+            max(row["payment"] for row in expected),
+        )
+
+
+def test_payments_of_a_player_who_had_a_record_are_left_out() -> None:
+    piece = piece_of(table_of([dict(zip(COLUMNS, (p, "30", "north", "10"), strict=True)) for p in "aba"]))
+    found = list(Pay(GAMBLING, "drop", Repeats(np.array([3]), np.array([1])), master())(piece))
+    assert [player for batch, _ in found for player in batch.column("player").to_pylist()] == ["a", "b"]

@@ -16,9 +16,10 @@ from studies import CASES, UNIT_BALL
 
 from truthful import kernels
 from truthful.check import Floats
+from truthful.instruments import Transform, instruments_on_grid
 from truthful.intake import Checked, Intake
 from truthful.intake.tiles import Tiles
-from truthful.moments import GRID, Tally, group_moments
+from truthful.moments import GRID, SumsTally, in_fours, stacked, sums
 from truthful.study import Study
 
 
@@ -29,30 +30,27 @@ def checked(study: Study, rows: list[dict[str, Any]], rng: np.random.Generator) 
     return Intake(study, "clip").check(batch, 1)
 
 
-def halves_of(study: Study, values: dict[str, Any], groups: Any) -> Any:
-    tally = Tally(study.dimension)
-    assert Tiles(study).add(values, groups, tally)
-    return tally.halves
+def transform_of(rng: np.random.Generator, d: int) -> Transform:
+    return tuple(tuple(int(v) for v in row) for row in rng.integers(-3000, 3000, (d, d)))
 
 
-def peers_of(rng: np.random.Generator, d: int, isotropic: bool) -> kernels.Peers:
-    spreads = np.zeros((0, d, d)) if isotropic else rng.normal(size=(2, d, d))
-    scales = np.array([(0.1, 0.01, 0.5), (0.2, 0.02, 0.6)])
-    return kernels.Peers(rng.normal(size=(2, d)), spreads, scales, 0.5)
+def others_of(
+    rng: np.random.Generator, d: int, transform: Transform | None, kept: float = 0.0
+) -> kernels.Others:
+    inverse = in_fours(rng.normal(size=(d, d)) / (2 * d))
+    return kernels.Others(rng.normal(size=d), inverse, in_fours(transform), 0.3, kept, 0.5)
 
 
-def plain_predictions(kx: Floats, groups: Any, peers: kernels.Peers) -> Any:
+def plain_scores(kx: Floats, ky: Floats, kz: Floats, others: kernels.Others) -> Any:
     """One player at a time, in Python."""
-    thetas, spreads, scales, reach = peers
     found = []
-    for k, group in zip(kx, groups.tolist(), strict=True):
-        x, peer = k / GRID, 1 - group
-        r = math.sqrt(sum(v * v for v in x.tolist()))
-        p = sum(v * t for v, t in zip(x.tolist(), thetas[peer].tolist(), strict=True))
-        stretch = 0.0 if not len(spreads) else float(np.linalg.norm(x @ spreads[peer]))
-        scale, low, high = scales[peer]
-        along = high if not len(spreads) else min(max(scale * stretch / (r or 1.0), low), high)
-        found.append((r, min(max(p, -reach * r), reach * r), along))
+    for x, y, z in zip(kx / GRID, (ky / GRID).tolist(), kz / GRID, strict=True):
+        w = others.inverse[:, : len(x)] @ x
+        r, h = float(np.linalg.norm(x)), float(w @ z)
+        kept = others.kept or 1 - h
+        p, limit = (float(x @ others.theta) - h * y) / kept, others.reach * r
+        noise = others.scale * float(np.linalg.norm(w)) / kept
+        found.append((r, y, h, min(max(p, -limit), limit), noise, noise / r if r else others.scale))
     return np.array(found).T
 
 
@@ -62,21 +60,22 @@ def test_tiles_give_the_bits_of_their_plain_twins(data: st.DataObject) -> None:
     study = data.draw(studies())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     batch = checked(study, data.draw(people(study)), rng)
-    groups = rng.integers(0, 2, len(batch.players)).astype(np.uint8)
-    kx, ky = batch.on_grid()
-    assert halves_of(study, batch.values, groups) == group_moments(kx, ky, groups)
-    for isotropic in (True, False):
-        peers = peers_of(rng, study.dimension, isotropic)
-        seen = Tiles(study).predictions(batch.values, groups, peers)
-        assert seen is not None
-        r, y, p, noise = seen
-        np.testing.assert_array_equal(y, ky / GRID)
-        np.testing.assert_allclose(
-            (r, p, noise), plain_predictions(kx, groups, peers), rtol=1e-13, atol=1e-300
-        )
-        out = np.empty((3, len(groups)))
-        kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, peers, *out)
-        np.testing.assert_array_equal(out, (r, p, noise))
+    (kx, ky), n, d = batch.on_grid(), batch.count, study.dimension
+    for transform in (None, transform_of(rng, d)):
+        tally = SumsTally(d, transform)
+        assert Tiles(study).add(batch.values, n, tally)
+        assert tally.sums == sums(kx, ky, transform)
+        for kept in (0.0, 0.9):
+            others = others_of(rng, d, transform, kept)
+            seen = Tiles(study).without_each(batch.values, n, others)
+            assert seen is not None
+            kz = instruments_on_grid(kx, transform)
+            np.testing.assert_allclose(seen, plain_scores(kx, ky, kz, others), rtol=1e-11, atol=1e-13)
+            out = np.empty((6, n))
+            kernels.predict_columns(
+                stacked(kx, ky, others.transform), others, np.empty((6, kernels.PANEL)), *out
+            )
+            np.testing.assert_array_equal(out, seen)
 
 
 @pytest.mark.parametrize("case", sorted(CASES))
@@ -90,26 +89,28 @@ def test_nobody_s_numbers_depend_on_the_tile_she_is_in(case: str) -> None:
         for feature in study.features
     }
     values[study.response.name] = rng.uniform(study.response.low, study.response.high, n)
-    groups, peers = rng.integers(0, 2, n).astype(np.uint8), peers_of(rng, study.dimension, False)
-    whole = Tiles(study).predictions(values, groups, peers)
-    assert whole is not None
-    for rows in (slice(0, 1), slice(7, 8), slice(1000, 4097), slice(4990, n)):
-        part = {name: np.ascontiguousarray(column[rows]) for name, column in values.items()}
-        seen = Tiles(study).predictions(part, groups[rows], peers)
-        assert seen is not None
-        np.testing.assert_array_equal(seen, [column[rows] for column in whole])
+    for transform in (None, transform_of(rng, study.dimension)):
+        others = others_of(rng, study.dimension, transform)
+        whole = Tiles(study).without_each(values, n, others)
+        assert whole is not None
+        for rows in (slice(0, 1), slice(7, 8), slice(1000, 4097), slice(4990, n)):
+            part = {name: np.ascontiguousarray(column[rows]) for name, column in values.items()}
+            seen = Tiles(study).without_each(part, rows.stop - rows.start, others)
+            assert seen is not None
+            np.testing.assert_array_equal(seen, [column[rows] for column in whole])
 
 
 def test_a_vector_out_of_the_ball_is_left_to_the_careful_way() -> None:
     study = Study.parse(UNIT_BALL)
     values = {"x1": np.array([0.1, 1.0]), "x2": np.array([0.1, 2e-4]), "y": np.zeros(2)}
-    groups, tally = np.zeros(2, dtype=np.uint8), Tally(study.dimension)
-    assert not Tiles(study).add(values, groups, tally)
-    assert tally.halves[0].count == 0
-    assert (
-        Tiles(study).predictions(values, groups, peers_of(np.random.default_rng(0), study.dimension, True))
-        is None
+    tally, others = (
+        SumsTally(study.dimension, None),
+        others_of(np.random.default_rng(0), study.dimension, None),
     )
+    assert not Tiles(study).add(values, 2, tally)
+    assert tally.sums.count == 0
+    assert Tiles(study).without_each(values, 2, others) is None
+    assert Tiles(study).on_grid(values, 2) is None
 
 
 def a_value_changed(values: dict[str, Any], name: str, value: float) -> dict[str, Any]:
@@ -119,12 +120,12 @@ def a_value_changed(values: dict[str, Any], name: str, value: float) -> dict[str
 
 def taken(study: Study, values: dict[str, Any]) -> bool:
     """Whether both passes use the values; a batch that one of them does not is not added at all."""
-    rows = len(values[study.response.name])
-    groups, tally = np.ones(rows, dtype=np.uint8), Tally(study.dimension)
-    added = Tiles(study).add(values, groups, tally)
-    seen = Tiles(study).predictions(values, groups, peers_of(np.random.default_rng(0), study.dimension, True))
-    assert added == (seen is not None)
-    assert tally.halves[1].count == rows * added
+    rows, tally = len(values[study.response.name]), SumsTally(study.dimension, None)
+    added = Tiles(study).add(values, rows, tally)
+    others = others_of(np.random.default_rng(0), study.dimension, None)
+    assert added == (Tiles(study).without_each(values, rows, others) is not None)
+    assert added == (Tiles(study).on_grid(values, rows) is not None)
+    assert tally.sums.count == rows * added
     return added
 
 

@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies import DESIGNED, OBSERVED, UNIT_BALL
 
-from truthful.service.drafting import BEGINNING, STEPS, complaints, declared, fields_of, unfilled
-from truthful.service.study_file import document, plain, quoted, read
+from truthful.errors import InputError
+from truthful.service.drafting import (
+    BEGINNING,
+    STEPS,
+    complaints,
+    declared,
+    fields_of,
+    parse,
+    protecting,
+    unfilled,
+)
+from truthful.service.study_file import YES, document, plain, quoted, read
 from truthful.study import Study, template
 
 FULL: dict[str, Any] = {
@@ -29,6 +39,7 @@ FULL: dict[str, Any] = {
         {"name": "region", "kind": "levels", "levels": "north\nsouth"},
     ],
     "least_eigenvalue": "0.05",
+    "protects": "records",
 }
 NASTY = [
     '"',
@@ -141,6 +152,7 @@ def test_a_lognormal_law_and_uniform_noise_are_written_and_read() -> None:
         ("high", "nan", "question", "number"),
         ("contact", "", "invitation", "missing"),
         ("least_eigenvalue", "x", "people", "number"),
+        ("protects", "", "people", "missing"),
         ("signal", "", "beliefs", "missing"),
         ("noise_sd", "wide", "beliefs", "number"),
         ("tail", "1_0", "costs", "number"),
@@ -161,6 +173,14 @@ def test_a_field_without_its_value_is_named(field: str, value: str, step: str, p
         ({"response": "player"}, "people", "'player' is used twice"),
         ({"features": [{"name": "a", "kind": "levels", "levels": "one"}]}, "people", "needs at least two"),
         ({"least_eigenvalue": "0.9"}, "people", "at most 1/3"),
+        (
+            {
+                "protects": "answers",
+                "features": [{"name": "ill", "kind": "number", "low": "0", "high": "1", "sensitive": YES}],
+            },
+            "people",
+            "Feature 'ill' is sensitive",
+        ),
         ({"signal": "1.5"}, "beliefs", "below 1"),
         ({"scale": "-1"}, "costs", "above 0"),
     ],
@@ -172,6 +192,39 @@ def test_the_study_s_own_complaints_stand_at_their_step(
     assert [words in told for told in complaints(fields, step)] == [True]
     assert not any(complaints(fields, other) for other in STEPS if other != step)
     assert declared(fields) is None
+
+
+@pytest.mark.parametrize("protects", ["answers", "records"])
+def test_what_is_protected_is_written_and_read(protects: str) -> None:
+    ill = {"name": "ill", "kind": "number", "low": "0", "high": "1"}
+    fields = FULL | {"protects": protects, "hide_matrix": YES, "features_public": YES}
+    fields["features"] = [ill | ({"sensitive": YES} if protects == "records" else {})]
+    study = Study.parse(document(fields))
+    assert study.protects == protects
+    assert study.declaration()["privacy"] == {
+        "protects": protects,
+        "publish_matrix": False,
+        "features_public": True,
+    }
+    assert [bool(feature.sensitive) for feature in study.features] == [protects == "records"]
+    assert fields_of(study) == fields
+
+
+def test_of_assigned_facts_answers_are_protected_and_of_people_s_own_it_is_asked() -> None:
+    observed = FULL | {"design": "observed", "protects": ""}
+    assert unfilled(observed, "people") == {"protects": "missing"}
+    assigned = protecting(observed | {"design": "uniform"}, observed)
+    assert assigned["protects"] == "answers"
+    assert Study.parse(declared(assigned) or "").protects == "answers"
+    assert protecting(assigned | {"design": "observed"}, assigned)["protects"] == ""
+    chosen = protecting(observed | {"protects": "records"}, observed)
+    assert protecting(chosen | {"design": "uniform"}, chosen)["protects"] == "records"
+
+
+def test_a_file_that_does_not_say_what_is_protected_is_refused_with_both_explained() -> None:
+    with pytest.raises(InputError, match=r"protects = \"answers\"(.|\n)*or \"records\"(.|\n)*delicate"):
+        parse(OBSERVED)
+    assert parse(DESIGNED).protects == "answers"
 
 
 def test_a_step_is_checked_while_others_are_empty() -> None:

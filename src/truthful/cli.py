@@ -64,7 +64,11 @@ def main() -> None:
 
 def _fail(kind: str, message: str, exit_code: int) -> None:
     """Tell what went wrong, with the options by the names they have here."""
-    told = re.sub(r"engine='(\w+)'", r"--engine \1", re.sub(r"on_bad='(\w+)'", r"--on-bad \1", message))
+    told = re.sub(
+        r"\b(on_bad|engine|peers)='(\w+)'",
+        lambda option: f"--{option[1].replace('_', '-')} {option[2]}",
+        message,
+    )
     Console(stderr=True, soft_wrap=True, highlight=False).print(
         f"[bold red]{kind}:[/] {escape(told)}", emoji=False
     )
@@ -98,14 +102,18 @@ def new(
     if as_json:
         _print_json({"study": str(path)})
         return
-    print(f"Wrote {path}. Edit it, then see what it can promise:")
-    print(f"  truthful plan {path} --players 1000000 --budget 100000")
+    print(
+        f"Wrote {path}. Edit it, then see what it can promise, from a file of the features of those you invite:"
+    )
+    print(f"  truthful plan {path} --roster people.csv --budget 2000")
 
 
 @app.command(epilog="Example: truthful plan study.toml --players 20000 --budget 5000 --save plan.json")
 def plan(
     study: options.StudyFile,
     players: options.Players = None,
+    roster: options.Roster = None,
+    response_share: options.ResponseShare = 1.0,
     budget: options.Budget = None,
     accuracy: options.Accuracy = None,
     accuracy_of: options.AccuracyOf = "coefficients",
@@ -116,6 +124,8 @@ def plan(
     rule: options.Rule = "quadratic",
     payments: options.Payments = "never-negative",
     least_slope: options.LeastSlope = 0.8,
+    clip: options.Clip = None,
+    peers: options.Peers = "leave-one-out",
     estimator: options.Estimator = None,
     peer_estimator: options.PeerEstimator = None,
     regularization: options.Regularization = None,
@@ -130,7 +140,8 @@ def plan(
 ) -> None:
     """Solve for the best study, and state its five guarantees.
 
-    Give two of --players, --budget, --accuracy and --epsilon. The rest is solved for, or you learn what would help.
+    Give two of --players (or --roster), --budget, --accuracy and --epsilon. The rest is solved for, or you learn what
+    would help.
     """
     goals = {
         name: value for name, value in locals().items() if name not in ("study", "save", "chart", "as_json")
@@ -238,6 +249,13 @@ def settle(
             "--spend-again", help="Release again although the ledger says the study is spent; ε adds up."
         ),
     ] = False,
+    accept_less: Annotated[
+        bool,
+        typer.Option(
+            "--accept-less",
+            help="Settle although less can be guaranteed for those who answered than was promised.",
+        ),
+    ] = False,
     books: Annotated[
         str,
         typer.Option(
@@ -269,13 +287,14 @@ def settle(
             on_bad=on_bad,
             seed=seed,
             spend_again=spend_again,
+            accept_less=accept_less,
             books=books,
             engine=engine,
             scheduler=scheduler,
             progress=progress,
         )
     if as_json:
-        _print_json(settlement.release.model_dump(mode="json"))
+        _print_json(settlement.release.record())
         return
     from truthful.show import settlement_view, show, terminal
 
@@ -292,10 +311,10 @@ def report(
     """Make the public page of a settlement again, from its release and plan alone."""
     from truthful.files import write_atomically
     from truthful.plan import Plan
-    from truthful.release import Release
+    from truthful.release import read_release
     from truthful.report import report as make_report
 
-    write_atomically(out, make_report(Release.load(release), Plan.load(plan)))
+    write_atomically(out, make_report(read_release(release), Plan.load(plan)))
     if as_json:
         _print_json({"report": str(out)})
         return
@@ -312,10 +331,10 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute one payment from the public release and one's own record."""
-    from truthful.release import Release, read_receipt
+    from truthful.release import read_receipt, read_release
     from truthful.release import verify as verify_payment
 
-    published = Release.load(release)
+    published = read_release(release)
     verdict = verify_payment(published, read_receipt(receipt, player))
     if as_json:
         _print_json(asdict(verdict))
@@ -397,7 +416,7 @@ def demo(
             progress=progress,
         )
     if as_json:
-        _print_json(shown.settlement.release.model_dump(mode="json"))
+        _print_json(shown.settlement.release.record())
         return
     from truthful.show import demo_view, show, terminal
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truthful.bounds import proved, published
+from truthful.bounds import Setting, published
 from truthful.guarantees import setting
+from truthful.mechanism import Mechanism
 from truthful.plan import Plan, solved
 from truthful.planner import Infeasible
 from truthful.words import money, number, percent
@@ -29,13 +30,24 @@ class Beside:
 
 def beside_published(plan: Plan) -> tuple[Beside, ...]:
     """The numbers of the five guarantees, in their order, proved and as the paper's formulas give them."""
-    ours = setting(plan.study, plan.mechanism, plan.players, plan.absent_share, plan.failure_probability)
-    theirs = replace(ours, gamma=published_penalty(plan))
+    mechanism = paper_mechanism(plan)
+    theirs = replace(_setting(plan, mechanism), gamma=published_penalty(plan))
+    found = plan.guarantees
+    ours = {
+        "privacy": found.privacy.epsilon,
+        "lie_size": found.truthfulness.lie,
+        "truthfulness": found.truthfulness.slack,
+        "accuracy": found.accuracy.mean_squared_error,
+        "joining_threshold": found.participation.cost_threshold,
+        "budget": found.budget.expected,
+        "budget_cap": found.budget.cap,
+    }
     study = plan.study
     unit, currency = study.response_unit, study.currency
 
     def both(guarantee: str, what: str, function: str, show: Callable[[float], str]) -> Beside:
-        values = (float(getattr(module, function)(s)) for module, s in ((proved, ours), (published, theirs)))
+        own = ours[function]
+        values = (math.inf if own is None else own, float(getattr(published, function)(theirs)))
         return Beside(guarantee, what, *(show(v) if math.isfinite(v) else "no bound" for v in values))
 
     return (
@@ -56,11 +68,35 @@ def beside_published(plan: Plan) -> tuple[Beside, ...]:
 
 def published_penalty(plan: Plan) -> float:
     """The paper's γ: the plan's own, or the one at which the paper's bound on the error is least."""
-    if plan.mechanism.regularization is not None:
-        return plan.mechanism.regularization
-    s = setting(plan.study, plan.mechanism, plan.players, plan.absent_share, plan.failure_probability)
+    mechanism = paper_mechanism(plan)
+    if mechanism.regularization is not None:
+        return mechanism.regularization
+    s = _setting(plan, mechanism)
     tried = np.geomspace(1e-2, 1e3 * plan.players, 2000)
     return float(tried[np.argmin(published.accuracy(s.at(gamma=tried)))])
+
+
+def paper_mechanism(plan: Plan) -> Mechanism:
+    """Random halves with the plan's numbers: what the paper's formulas are evaluated for.
+
+    The paper pays everybody the same base: that of a typical person, where ours follows the length of features.
+    """
+    mechanism = plan.mechanism
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    length = plan.guarantees.truthfulness.typical_length or 1.0
+    return Mechanism(
+        epsilon=mechanism.epsilon,
+        base_payment=float(mechanism.base(np.array(length))),
+        score_weight=mechanism.score_weight,
+        estimator="noisy-statistics",
+        rule=mechanism.rule,
+        payments="expected",
+    )
+
+
+def _setting(plan: Plan, mechanism: Mechanism) -> Setting:
+    return setting(plan.study, mechanism, plan.answering, plan.absent_share, plan.failure_probability)
 
 
 def _share(plan: Plan, threshold: float) -> str:
@@ -76,6 +112,7 @@ def steeper(plan: Plan) -> Plan | None:
     answered = plan.answer
     if (
         answered is None
+        or not isinstance(plan.mechanism, Mechanism)
         or plan.mechanism.payments != "never-negative"
         or answered.goals.least_slope >= STEEPER
     ):

@@ -21,7 +21,7 @@ from truthful.study import Study
 from truthful.words import money
 
 PLAYERS = 20_000
-LEAST_PLAYERS = 100  # fewer could leave a random half empty, or nothing to see
+LEAST_PLAYERS = 100  # of fewer there is nothing to see
 BUDGET_EACH = 0.25  # USD
 
 
@@ -49,21 +49,24 @@ def demonstrate(
     _make(directory)
     study = _declare(directory)
     tell(f"Declared {study.name!r}: {study.dimension} coefficients, features assigned at random.")
-    # A plan says how many may take part; fewer may.
-    panel = max(players, PLAYERS)
-    plan = design(study, players=panel, budget=BUDGET_EACH * panel)
+    people = invent(study, players, np.random.default_rng(seed))
+    roster = people.reports.drop_columns([study.response.name])
+    pyarrow.parquet.write_table(roster, directory / "roster.parquet")
+    tell(f"Invented {players:,} people and assigned each a situation.")
+    # With fewer people there is less to be had for the same money each.
+    budget = BUDGET_EACH * max(players, PLAYERS)
+    plan = design(study, roster=roster, budget=budget)
     plan.save(directory / "plan.json")
     tell(
-        f"Planned for up to {panel:,} players and {money(BUDGET_EACH * panel, study.currency)}: privacy "
+        f"Planned for these {players:,} people and {money(budget, study.currency)}: privacy "
         f"ε = {plan.mechanism.epsilon:.3g}."
     )
-    people = invent(study, players, np.random.default_rng(seed))
     pyarrow.parquet.write_table(people.reports, directory / "reports.parquet")
-    tell(f"Invented {players:,} people and collected their answers.")
+    tell("Collected their answers.")
     settlement = settle(
         plan, directory / "reports.parquet", out=directory / "settlement", seed=seed, progress=progress
     )
-    tell("Settled: drew the private estimates and computed every payment.")
+    tell("Settled: drew the private release and computed every payment.")
     player = people.reports.column("player")[players // 2].as_py()
     receipt = settlement.receipt(player)
     receipt.save(directory / "receipt.json")

@@ -22,3 +22,14 @@ class Refused(TruthfulError):
 
     title = "Refused"
     exit_code = 1
+
+
+class WorseThanPromised(Refused):
+    """What could be guaranteed for those who answered is less than the plan promised. Nothing was drawn.
+
+    promised and found are guarantees, as planned and as they would be.
+    """
+
+    def __init__(self, message: str, promised: object, found: object) -> None:
+        super().__init__(message)
+        self.promised, self.found = promised, found

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+#: The books of a settlement.
+PAYMENTS, RECEIPTS, PAYMENTS_CSV = "payments.parquet", "receipts.parquet", "payments.csv"
+
 
 def canonical_json(record: Any) -> bytes:
     """The one byte string of a record: sorted keys, no spaces. Two equal records have equal bytes."""

@@ -1,7 +1,8 @@
-"""The random halves: a keyed pseudo-random function of the player's id decides her group.
+"""A keyed pseudo-random function of the player's id: who has two records, and where there are random halves, her group.
 
-SipHash-2-4 (Aumasson and Bernstein, 2012) under a secret key drawn per settlement. Nobody without the key can
-predict a group, and whoever holds it gets the same group for the same id in any batch, order or process.
+SipHash-2-4 (Aumasson and Bernstein, 2012) under a secret key drawn per settlement. Nobody without the key can choose
+ids that share a hash or predict a group, and whoever holds it gets the same for the same id in any batch, order or
+process.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from truthful.errors import InputError
 
 Hashes = npt.NDArray[np.uint64]
+Groups = npt.NDArray[np.uint8]
 
 
 def player_hashes(ids: Any, key: bytes) -> Hashes:
@@ -26,7 +28,7 @@ def player_hashes(ids: Any, key: bytes) -> Hashes:
     array. The string "7" and the integer 7 are different ids.
     """
     if len(key) != 16:
-        raise InputError(f"The group key has {len(key)} bytes; it must have 16.")
+        raise InputError(f"The key of player hashes has {len(key)} bytes; it must have 16.")
     k0, k1 = np.frombuffer(key, dtype="<u8").astype(np.uint64)
     array = _plain(ids)
     hashes = np.empty(len(array), dtype=np.uint64)
@@ -37,7 +39,7 @@ def player_hashes(ids: Any, key: bytes) -> Hashes:
     return hashes
 
 
-def groups_of(hashes: Hashes) -> npt.NDArray[np.uint8]:
+def groups_of(hashes: Hashes) -> Groups:
     """The group, 0 or 1, of every player: the lowest bit of her hash."""
     return hashes.astype(np.uint8) & np.uint8(1)
 

@@ -7,6 +7,7 @@ All of it follows from public numbers. A number that cannot be promised is None,
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,26 +18,37 @@ from truthful import check
 from truthful.bounds import Model, Setting, proved
 from truthful.bounds.accuracy import EVENTS
 from truthful.check import Floats
+from truthful.deterrence import Deterrence, representative
 from truthful.errors import InputError
+from truthful.geometry import Geometry
 from truthful.mechanism import Mechanism
+from truthful.one_release import OneRelease
 from truthful.payments import PAYMENT_STEPS
-from truthful.slope import central_slope, share_beyond
+from truthful.slope import Typical, central_slope, share_beyond, typical
 from truthful.study import Study
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
 FEATURES = "features are drawn independently from the declared design"
+GIVEN_FEATURES = (
+    "whether somebody takes part does not depend on how far her answer is from what the model predicts"
+)
 LEAST_FAILURE = 1e-12
 COSTS = "privacy costs follow the declared law, whatever the coefficients are"
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """ε-joint differential privacy, for every data set, whatever anybody does."""
+    """ε-joint differential privacy, for every data set, whatever anybody does.
+
+    protects: answers, or whole records; not_protected: what the release may say of people as it is.
+    """
 
     epsilon: float
     probability: float = 1.0
     assumptions: tuple[str, ...] = ()
+    protects: str | None = None
+    not_protected: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,9 @@ class Truthfulness:
     So it is for all players whose privacy cost is at most a threshold: all but the absent share, with this probability.
     `share` is that of people, at features of typical length, who could tell a lie beyond `lie` at all. `slope` is the
     least ∂q/∂y over the central 90 % of reports there, and `lie_in_answer` what `lie` is there in raw units of the
-    answer; None where the slope is 0, and lies in the answer are free.
+    answer; None where the slope is 0, and lies in the answer are free. `undeterred` is the share of possible answers
+    that move q by no more than `lie`, on average over people and their truthful answers: nothing deters those.
+    `typical_length` and `typical_noise` are ‖x‖ and the scale of the peers' noise along its unit vector, for those.
     """
 
     lie: float | None
@@ -56,6 +70,9 @@ class Truthfulness:
     lie_in_answer: float | None
     probability: float
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
+    undeterred: float | None = None
+    typical_length: float | None = None
+    typical_noise: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,10 @@ class Budget:
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
 
 
+NAMES = ("privacy", "truthfulness", "accuracy", "participation", "budget")
+ADDED = ("protects", "not_protected", "undeterred", "typical_length", "typical_noise")
+
+
 @dataclass(frozen=True)
 class Guarantees:
     """The five, in their order."""
@@ -109,47 +130,120 @@ class Guarantees:
     budget: Budget
 
     def record(self) -> dict[str, Any]:
-        """As written in plans and releases."""
+        """As written in plans and releases. What came with format 2 is left out where it says nothing."""
         return {
-            name: {**group, "assumptions": list(group["assumptions"])} for name, group in asdict(self).items()
+            name: {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in group.items()
+                if not (key in ADDED and value is None)
+            }
+            for name, group in asdict(self).items()
         }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Guarantees:
+        """Those of a record as written."""
+        groups = (Privacy, Truthfulness, Accuracy, Participation, Budget)
+        return cls(
+            *(
+                group(**{k: tuple(v) if isinstance(v, list) else v for k, v in record[name].items()})
+                for group, name in zip(groups, NAMES, strict=True)
+            )
+        )
 
 
 @lru_cache(maxsize=32)  # a settlement asks twice, before it draws and to publish
-def guarantees(study: Study, mechanism: Mechanism, players: int, alpha: float, beta: float) -> Guarantees:
-    """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport."""
-    s = setting(study, mechanism, players, alpha, beta)
+def guarantees(
+    study: Study,
+    mechanism: Mechanism | OneRelease,
+    players: int,
+    alpha: float,
+    beta: float,
+    geometry: Geometry | None = None,
+) -> Guarantees:
+    """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport.
+
+    geometry is that of their features, where answers are protected.
+    """
+    s = setting(study, mechanism, players, alpha, beta, geometry)
     lie, error = float(proved.lie_size(s)), float(proved.accuracy(s))
-    slope = central_slope(study, mechanism, players)
+    person = typical(study, mechanism, players, geometry)
+    slope = central_slope(study, person)
     threshold = float(proved.joining_threshold(s))
+    assumed = (TRUTHFUL_PEERS, BELIEFS, FEATURES if geometry is None else GIVEN_FEATURES, COSTS)
     return Guarantees(
-        Privacy(mechanism.epsilon),
+        _privacy(study, mechanism),
         Truthfulness(
             lie=_finite(lie),
             slack=_finite(float(proved.truthfulness(s))),
-            share=share_beyond(study, mechanism, players, lie),
+            share=share_beyond(study, person, lie),
             slope=slope,
             lie_in_answer=_finite(lie / slope * study.response_unit) if slope > 0 else None,
             probability=1 - beta,
+            assumptions=assumed,
+            undeterred=_undeterred(study, mechanism, players, lie, person, geometry),
+            typical_length=person.length if isinstance(mechanism, OneRelease) else None,
+            typical_noise=person.scale if isinstance(mechanism, OneRelease) else None,
         ),
         Accuracy(
             _finite(error),
             _finite(study.response_unit * math.sqrt(error)),
             _finite(study.response_unit * math.sqrt(float(proved.prediction_error(s)))),
             max(0.0, 1 - EVENTS[mechanism.estimator] * beta),
+            assumptions=assumed,
         ),
-        Participation(float(study.costs.cdf(threshold)), _finite(threshold)),
+        Participation(float(study.costs.cdf(threshold)), _finite(threshold), assumptions=assumed),
         Budget(
             expected=_finite(float(proved.budget(s))),
             cap=_finite(float(proved.budget_cap(s))),
             likely=_finite(float(proved.likely_budget(s))),
+            assumptions=assumed,
         ),
     )
 
 
-def setting(study: Study, mechanism: Mechanism, players: int, alpha: float, beta: float) -> Setting:
+def _privacy(study: Study, mechanism: Mechanism | OneRelease) -> Privacy:
+    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
+    if isinstance(mechanism, Mechanism):
+        return Privacy(mechanism.epsilon)
+    own_features = mechanism.protects == "answers" and study.features and not study.assigned
+    hidden = ("features", "taking part") if own_features else ("taking part",)
+    return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=hidden)
+
+
+def _undeterred(
+    study: Study,
+    mechanism: Mechanism | OneRelease,
+    players: int,
+    lie: float,
+    person: Typical,
+    geometry: Geometry | None,
+) -> float | None:
+    """Of plans with halves it is not said: their guarantees are those of format 1."""
+    if isinstance(mechanism, Mechanism):
+        return None
+    if not math.isfinite(lie):
+        return 1.0
+    scale = mechanism.scale(study.beliefs)
+    if geometry is None:
+        lengths, proportions = np.array([person.length]), np.array([person.scale * person.length / scale])
+    else:
+        r, tau = geometry.people
+        lengths, proportions = representative(r, tau * (geometry.players / players))
+    people = Deterrence(study.beliefs, lengths, proportions)
+    return float(people.undeterred(lie, mechanism.clip if mechanism.clipped else None, scale))
+
+
+def setting(
+    study: Study,
+    mechanism: Mechanism | OneRelease,
+    players: int,
+    alpha: float,
+    beta: float,
+    geometry: Geometry | None = None,
+) -> Setting:
     """What the bounds depend on: the study's model, and the mechanism's numbers."""
-    return Setting(
+    s = Setting(
         model=model(study),
         costs=study.costs,
         n=players,
@@ -158,16 +252,24 @@ def setting(study: Study, mechanism: Mechanism, players: int, alpha: float, beta
         beta=beta,
         a=mechanism.base_payment,
         b=mechanism.score_weight,
-        gamma=math.nan if mechanism.regularization is None else mechanism.regularization,
-        peer_gamma=mechanism.peer_regularization,
-        public_share=mechanism.public_share,
         gram_share=mechanism.gram_share,
         estimator=mechanism.estimator,
-        peer_estimator=mechanism.peers,
+        peer_estimator=mechanism.estimator,
         rule=mechanism.rule,
         payments=mechanism.payments,
         privacy=study.declared.costs.privacy,
         rounding=1 / PAYMENT_STEPS,
+        peers=mechanism.peers if isinstance(mechanism, OneRelease) else "halves",
+        clip=mechanism.clip if isinstance(mechanism, OneRelease) else None,
+        geometry=geometry,
+    )
+    if isinstance(mechanism, OneRelease):
+        return s
+    return s.at(
+        gamma=math.nan if mechanism.regularization is None else mechanism.regularization,
+        peer_gamma=mechanism.peer_regularization,
+        public_share=mechanism.public_share,
+        peer_estimator=mechanism.peers,
     )
 
 
@@ -180,7 +282,7 @@ def require_failure_probability(beta: float) -> None:
         )
 
 
-def untruthful_because(study: Study, mechanism: Mechanism, alpha: float) -> str:
+def untruthful_because(study: Study, mechanism: Mechanism | OneRelease, alpha: float) -> str:
     """Why no size of lies can be promised not to pay, and what would change that."""
     if not mechanism.score_weight > 0:
         return "score_weight is 0, so payments do not depend on answers"

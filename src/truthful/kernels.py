@@ -14,13 +14,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.extending import intrinsic
 
 from truthful.check import Floats
+from truthful.compiled import compiled
 
 Columns = Floats  # (d, n)
 Groups = npt.NDArray[np.uint8]
@@ -32,6 +30,9 @@ PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST = float(np.finfo(np.float64).max)
 TILE = 1_008  # rows: with ten features 90 kB; a power of two would put all features into the same few cache lines
 BLOCK = 512  # players of whom a few numbers each fit the nearest cache
+PANEL = 504  # players of a tile who are dealt with at a time
+THREE, FOUR = 3, 4  # columns that loops read at a time: matrices have zeros to make as many
+TRANSFORM_UNIT = 2.0**-10
 
 
 class Codes(NamedTuple):
@@ -64,11 +65,26 @@ class Peers(NamedTuple):
     reach: float
 
 
+class Others(NamedTuple):
+    """What loops know of one release: the estimate, and how anybody's own report is taken out of it again.
+
+    Row a of `inverse` is column a of M⁻¹, row a of `transform` is row a of T in whole units (no rows: ζ = x); both have
+    zeros to make fours. `kept` is what M without one player keeps of M, 0 where that is 1 − h.
+    """
+
+    theta: Floats
+    inverse: Floats
+    transform: Floats
+    scale: float
+    kept: float
+    reach: float
+
+
 F = TypeVar("F", bound=Callable[..., Any])
-each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
-exact: Callable[[F], F] = numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)
+each = compiled(error_model="numpy")
+exact = compiled(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+#: Loops over numbers at an address, which nothing but compiled code can read.
+at_addresses = compiled(few=False, error_model="numpy")
 
 
 @each
@@ -234,12 +250,14 @@ def add_products(columns: Columns, responses: Floats, groups: Groups, panel: int
     integers.
     """
     d, n = columns.shape
-    held, players = np.empty((d + 1, panel)), np.empty(n + 1, np.uint32)
+    m = d + 1 + -(d + 1) % THREE
+    held, players, total = np.zeros((m, panel)), np.empty(n + 1, np.uint32), np.zeros((m, m), np.int64)
     for group in range(2):
         count = 0
         for i in range(n):  # without a branch: who is not of the group is overwritten
             players[count] = i
             count += groups[i] == group
+        total[:] = 0
         for start in range(0, count, panel):
             rows = min(panel, count - start)
             for a in range(d):
@@ -250,31 +268,209 @@ def add_products(columns: Columns, responses: Floats, groups: Groups, panel: int
                 k = responses[players[start + i]]
                 held[d, i] = k
                 square += np.int64(k) * np.int64(k)
-            _add_panel(held, rows, sums[group])
+            _add_panel(held, 0, rows, total)
             sums[group, d, d] += square
+        total[d, d] = 0
+        sums[group] += total[: d + 1, : d + 1]
 
 
 @exact
-def _add_panel(held: Floats, rows: int, sums: Integers) -> None:
-    """The products of one panel: two columns by two at a time, so that each number is read half as often."""
-    d = len(held) - 1
-    for a in range(0, d, 2):
-        second = min(a + 1, d - 1)
-        for b in range(a, d + 1, 2):
-            last = min(b + 1, d)
-            s00 = s01 = s10 = s11 = 0.0
-            for i in range(rows):
-                s00 += held[a, i] * held[b, i]
-                s01 += held[a, i] * held[last, i]
-                s10 += held[second, i] * held[b, i]
-                s11 += held[second, i] * held[last, i]
+def _add_panel(k: Columns, begin: int, end: int, sums: Integers) -> None:
+    """Adds Σ k kᵀ of these players (upper triangle), exact but for squares of responses.
+
+    Three columns by three at a time, so that each number is read a third as often: there are zeros to make threes.
+    """
+    for a in range(0, len(k), THREE):
+        x0, x1, x2 = k[a, begin:end], k[a + 1, begin:end], k[a + 2, begin:end]
+        for b in range(a, len(k), THREE):
+            z0, z1, z2 = k[b, begin:end], k[b + 1, begin:end], k[b + 2, begin:end]
+            s00 = s01 = s02 = s10 = s11 = s12 = s20 = s21 = s22 = 0.0
+            for i in range(len(x0)):
+                s00 += x0[i] * z0[i]
+                s01 += x0[i] * z1[i]
+                s02 += x0[i] * z2[i]
+                s10 += x1[i] * z0[i]
+                s11 += x1[i] * z1[i]
+                s12 += x1[i] * z2[i]
+                s20 += x2[i] * z0[i]
+                s21 += x2[i] * z1[i]
+                s22 += x2[i] * z2[i]
             sums[a, b] += np.int64(s00)
-            if last > b:
-                sums[a, last] += np.int64(s01)
-            if second > a:
-                sums[second, b] += np.int64(s10)
-                if last > b:
-                    sums[second, last] += np.int64(s11)
+            sums[a, b + 1] += np.int64(s01)
+            sums[a, b + 2] += np.int64(s02)
+            sums[a + 1, b] += np.int64(s10)
+            sums[a + 1, b + 1] += np.int64(s11)
+            sums[a + 1, b + 2] += np.int64(s12)
+            sums[a + 2, b] += np.int64(s20)
+            sums[a + 2, b + 1] += np.int64(s21)
+            sums[a + 2, b + 2] += np.int64(s22)
+
+
+@each
+def add_columns(k: Columns, panel: int, sums: Integers) -> None:
+    """What `_add_panel` adds, of all players, in panels of so many within which float64 sums are exact."""
+    for begin in range(0, k.shape[1], panel):
+        _add_panel(k, begin, min(begin + panel, k.shape[1]), sums)
+
+
+@each
+def _weighted(
+    weights: Floats, others: Floats, k: Columns, last: int, begin: int, end: int, out: Floats, second: Floats
+) -> None:
+    """Σ_b weights[b]·k[b] and Σ_b others[b]·k[b] of these players, b in order up to `last`; there are zeros to make
+    fours. The two results are apart from k and from each other."""
+    for b in range(0, len(weights), FOUR):
+        x0, x1 = k[b, begin:end], k[min(b + 1, last), begin:end]
+        x2, x3 = k[min(b + 2, last), begin:end], k[min(b + 3, last), begin:end]
+        w0, w1, w2, w3 = weights[b], weights[b + 1], weights[b + 2], weights[b + 3]
+        v0, v1, v2, v3 = others[b], others[b + 1], others[b + 2], others[b + 3]
+        if b == 0:
+            for i in range(len(x0)):
+                w = ((w0 * x0[i] + w1 * x1[i]) + w2 * x2[i]) + w3 * x3[i]
+                v = ((v0 * x0[i] + v1 * x1[i]) + v2 * x2[i]) + v3 * x3[i]
+                out[i], second[i] = w, v
+        else:
+            for i in range(len(x0)):
+                w = (((out[i] + w0 * x0[i]) + w1 * x1[i]) + w2 * x2[i]) + w3 * x3[i]
+                v = (((second[i] + v0 * x0[i]) + v1 * x1[i]) + v2 * x2[i]) + v3 * x3[i]
+                out[i], second[i] = w, v
+
+
+@each
+def put_instruments(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
+    """k_ζ of these players into columns d to 2d of k, from k_x in the first d: to the bit what `grid_features` makes of
+    V = T x, which v = T k_x counts in units of 2⁻³⁰, exactly.
+
+    Where ‖V‖ ≤ 1 on the grid V is truncated; elsewhere it is divided by its largest entry and then by its norm.
+    """
+    d, rows = len(transform), end - begin
+    squares, largest, longer = work[0, :rows], work[1, :rows], 0
+    squares[:], largest[:] = 0.0, 0.0
+    for a in range(0, d, 2):
+        after = min(a + 1, d - 1)
+        v, w = k[d + a, begin:end], k[d + after, begin:end] if after > a else work[2, :rows]
+        _weighted(transform[a], transform[after], k, d - 1, begin, end, v, w)
+        for i in range(rows):
+            steps, more = np.trunc(v[i] * TRANSFORM_UNIT), np.trunc(w[i] * TRANSFORM_UNIT)
+            squares[i] += steps * steps + (more * more if after > a else 0.0)
+            largest[i] = max(largest[i], max(abs(v[i]), abs(w[i])))
+    for i in range(rows):
+        longer += squares[i] > PRODUCT
+    if longer == 0:
+        for a in range(d):
+            v = k[d + a, begin:end]
+            for i in range(rows):
+                v[i] = np.trunc(v[i] * TRANSFORM_UNIT)
+        return
+    lengths = work[2, :rows]
+    lengths[:] = 0.0
+    for a in range(d):
+        v = k[d + a, begin:end]
+        for i in range(rows):
+            share = v[i] / largest[i]
+            lengths[i] += share * share
+            v[i] = share if squares[i] > PRODUCT else v[i] * TRANSFORM_UNIT
+    for i in range(rows):
+        lengths[i] = math.sqrt(lengths[i])
+    for a in range(d):
+        v = k[d + a, begin:end]
+        for i in range(rows):
+            v[i] = np.trunc(v[i] / lengths[i] * GRID if squares[i] > PRODUCT else v[i])
+
+
+@each
+def put_all_instruments(k: Columns, transform: Floats) -> None:
+    """k_ζ of all players of k."""
+    work = np.empty((3, PANEL))
+    for begin in range(0, k.shape[1], PANEL):
+        put_instruments(k, begin, min(begin + PANEL, k.shape[1]), transform, work)
+
+
+@each
+def without_each(
+    k: Columns,
+    begin: int,
+    end: int,
+    others: Others,
+    work: Floats,
+    r: Floats,
+    y: Floats,
+    h: Floats,
+    p: Floats,
+    noise: Floats,
+    along: Floats,
+) -> None:
+    """What everybody but herself says of each of these players, whose columns are k_x, k_ζ unless it is k_x, and k_y.
+
+    r = ‖x‖, y, h = w·ζ with w = M⁻ᵀx, p = (x·θ̂ − hy)/kept within ±reach·r, the scale s‖w‖/kept of the noise in it,
+    and that divided by r. Sums run over the features in their order.
+    """
+    d, rows, unit = len(others.theta), end - begin, 1.0 / GRID
+    squares, fitted, leverage = work[0, :rows], work[1, :rows], work[2, :rows]
+    stretch, w, v = work[3, :rows], work[4, :rows], work[5, :rows]
+    squares[:], fitted[:], leverage[:], stretch[:] = 0.0, 0.0, 0.0, 0.0
+    first = len(others.transform)  # of the instruments
+    for a in range(0, d, 2):
+        after = min(a + 1, d - 1)
+        _weighted(others.inverse[a], others.inverse[after], k, d - 1, begin, end, w, v)
+        x, z, theta = k[a, begin:end], k[first + a, begin:end], others.theta[a]
+        for i in range(rows):
+            squares[i] += x[i] * x[i]
+            fitted[i] += x[i] * theta
+            leverage[i] += w[i] * z[i]
+            stretch[i] += w[i] * w[i]
+        if after > a:
+            x, z, theta = k[after, begin:end], k[first + after, begin:end], others.theta[after]
+            for i in range(rows):
+                squares[i] += x[i] * x[i]
+                fitted[i] += x[i] * theta
+                leverage[i] += v[i] * z[i]
+                stretch[i] += v[i] * v[i]
+    # Short loops: one with many arrays would not use the processor's vectors.
+    reports, kept, fixed = k[first + d, begin:end], w, others.kept
+    r, y, h = r[begin:end], y[begin:end], h[begin:end]
+    p, noise, along = p[begin:end], noise[begin:end], along[begin:end]
+    for i in range(rows):
+        r[i] = math.sqrt(squares[i]) * unit
+        y[i] = reports[i] * unit
+    for i in range(rows):
+        h[i] = leverage[i] * (unit * unit)
+        kept[i] = fixed if fixed > 0 else 1.0 - h[i]
+    for i in range(rows):
+        fitted[i] = (fitted[i] * unit - h[i] * y[i]) / kept[i]
+    for i in range(rows):
+        limit = others.reach * r[i] if r[i] > 0 else 0.0
+        p[i] = min(max(fitted[i], -limit), limit)
+    for i in range(rows):
+        noise[i] = others.scale * (math.sqrt(stretch[i]) * unit) / kept[i]
+        along[i] = noise[i] / r[i] if r[i] > 0 else others.scale
+
+
+@each
+def paid_by_length(
+    p: Floats, q: Floats, r: Floats, linear: float, a: float, b: float, clip: float, steps: float, out: Floats
+) -> None:
+    """base + b(2pq − q² − linear·p) within [0, base + b·gain(c‖x‖)], in whole steps; base = max(a, b·loss(c‖x‖))."""
+    for i in range(len(p)):
+        reach = clip * r[i]
+        base = max(a, b * (linear * reach + 3.0 * reach * reach))
+        most = base + b * (linear * reach + reach * reach)
+        exact = base + b * (2.0 * p[i] * q[i] - q[i] * q[i] - linear * p[i])
+        out[i] = np.floor(min(max(exact, 0.0), most) * steps) / steps
+
+
+@each
+def count_levels(places: Integers, counts: Integers) -> None:
+    """Adds how many players have each level."""
+    for i in range(len(places)):
+        counts[places[i]] += 1
+
+
+@each
+def count_pairs(places: Integers, others: Integers, counts: Integers) -> None:
+    """Adds how many players have each pair of levels."""
+    for i in range(len(places)):
+        counts[places[i], others[i]] += 1
 
 
 @each
@@ -303,18 +499,29 @@ def parted(hashes: Hashes, bits: int, out: Hashes) -> Integers:
     return starts
 
 
-@intrinsic
-def _floats_at(typing_context, address):  # type: ignore[no-untyped-def]
-    return types.CPointer(types.float64)(types.int64), _cast
+_floats_at: Any = None
+_integers_at: Any = None
+carray: Any = None
 
 
-@intrinsic
-def _integers_at(typing_context, address):  # type: ignore[no-untyped-def]
-    return types.CPointer(types.int64)(types.int64), _cast
+def before_compiling() -> dict[str, Any]:
+    """The numbers at an address: what only compiled code has."""
+    import numba
+    from numba import types
+    from numba.extending import intrinsic
 
+    def cast(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-def _cast(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-    return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+    @intrinsic
+    def floats_at(typing_context, address):  # type: ignore[no-untyped-def]
+        return types.CPointer(types.float64)(types.int64), cast
+
+    @intrinsic
+    def integers_at(typing_context, address):  # type: ignore[no-untyped-def]
+        return types.CPointer(types.int64)(types.int64), cast
+
+    return {"_floats_at": floats_at, "_integers_at": integers_at, "carray": numba.carray}
 
 
 @each
@@ -328,9 +535,9 @@ def _put(x: Floats, weight: float, k: Floats, squares: Floats, centre: Floats) -
             centre[i] += x[i] * weight
 
 
-@each
-def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, work: Floats) -> bool:
-    """Rows from `start` on, as many as k has, on the grid: features, then the response.
+@at_addresses
+def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, response: int, work: Floats) -> bool:
+    """Rows from `start` on, as many as k has, on the grid: features first, the response as column `response` of k.
 
     False if a value lies outside of its range, is no number or no level, or if ‖x‖ > 1.
     """
@@ -345,7 +552,7 @@ def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, work: Floats
         least, most = codes.ranges[column, 0], codes.ranges[column, 1]
         if codes.levels[column] == 0:
             low, high, factor = codes.maps[column, 0], codes.maps[column, 1], codes.maps[column, 2]
-            values = numba.carray(_floats_at(addresses[column]), start + rows)[start:]
+            values = carray(_floats_at(addresses[column]), start + rows)[start:]
             for i in range(rows):
                 x[i] = (2.0 * values[i] - low - high) * factor
                 outside += not ((values[i] >= least) & (values[i] <= most))
@@ -353,7 +560,7 @@ def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, work: Floats
                 _put(x, codes.weights[row], k[row], squares, centre)
                 row += 1
         else:
-            places = numba.carray(_integers_at(addresses[column]), start + rows)[start:]
+            places = carray(_integers_at(addresses[column]), start + rows)[start:]
             last = codes.levels[column] - 1
             for i in range(rows):
                 outside += not ((places[i] >= 0) & (places[i] <= last))
@@ -362,47 +569,96 @@ def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, work: Floats
                     x[i] = codes.unit if places[i] == level else (-codes.unit if places[i] == last else 0.0)
                 _put(x, codes.weights[row], k[row], squares, centre)
                 row += 1
+    report = k[response]
     for i in range(rows):
         y = np.trunc((x[i] - centre[i]) * GRID)
-        k[row, i] = min(max(y, -codes.limit), codes.limit)
+        report[i] = min(max(y, -codes.limit), codes.limit)
         outside += squares[i] > PRODUCT
     return outside == 0
 
 
-@each
-def add_tiles(addresses: Integers, codes: Codes, groups: Groups, panel: int, sums: Integers) -> bool:
-    """Adds what `add_products` does of the records whose columns are at these addresses; False as `_tile` has it."""
-    d, n = len(codes.weights), len(groups)
-    memory, work = np.empty((d + 1) * TILE), np.empty((3, TILE))
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        k = memory[: (d + 1) * rows].reshape((d + 1, rows))
-        if not _tile(addresses, codes, start, k, work):
+@at_addresses
+def add_tiles(
+    addresses: Integers,
+    codes: Codes,
+    transform: Floats,
+    first: int,
+    stop: int,
+    panel: int,
+    sums: Integers,
+) -> bool:
+    """Adds what `add_columns` does, of the records from `first` on whose columns are at these addresses: of k_x, k_ζ
+    unless there is no transform, and k_y, with zeros after it. False as `_tile` has it."""
+    m, response = len(sums), len(codes.weights) + len(transform)
+    memory, work = np.empty(m * TILE), np.empty((3, TILE))
+    for start in range(first, stop, TILE):
+        rows = min(TILE, stop - start)
+        k = memory[: m * rows].reshape((m, rows))
+        if not _tile(addresses, codes, start, k, response, work):
             return False
-        add_products(k[:d], k[d], groups[start : start + rows], panel, sums)
+        k[response + 1 :] = 0.0
+        for begin in range(0, rows, panel):
+            end = min(begin + panel, rows)
+            if len(transform):
+                put_instruments(k, begin, end, transform, work)
+            _add_panel(k, begin, end, sums)
+    return True
+
+
+@at_addresses
+def predict_tiles(
+    addresses: Integers,
+    codes: Codes,
+    others: Others,
+    r: Floats,
+    y: Floats,
+    h: Floats,
+    p: Floats,
+    noise: Floats,
+    along: Floats,
+) -> bool:
+    """What `without_each` has of the records whose columns are at these addresses; False likewise."""
+    m = len(codes.weights) + len(others.transform) + 1
+    memory, work = np.empty(m * TILE), np.empty((6, TILE))
+    for start in range(0, len(r), TILE):
+        rows = min(TILE, len(r) - start)
+        part = slice(start, start + rows)
+        k = memory[: m * rows].reshape((m, rows))
+        if not _tile(addresses, codes, start, k, m - 1, work):
+            return False
+        predict_columns(k, others, work, r[part], y[part], h[part], p[part], noise[part], along[part])
     return True
 
 
 @each
-def predict_tiles(
-    addresses: Integers,
-    codes: Codes,
-    groups: Groups,
-    peers: Peers,
+def predict_columns(
+    k: Columns,
+    others: Others,
+    work: Floats,
     r: Floats,
     y: Floats,
+    h: Floats,
     p: Floats,
     noise: Floats,
-) -> bool:
-    """What `peer_predictions` has of the records whose columns are at these addresses, and y; False likewise."""
-    d, n = len(codes.weights), len(groups)
-    memory, work = np.empty((d + 1) * TILE), np.empty((3, TILE))
+    along: Floats,
+) -> None:
+    """`put_instruments` and `without_each`, of all players of k."""
+    for begin in range(0, k.shape[1], PANEL):
+        end = min(begin + PANEL, k.shape[1])
+        if len(others.transform):
+            put_instruments(k, begin, end, others.transform, work)
+        without_each(k, begin, end, others, work, r, y, h, p, noise, along)
+
+
+@at_addresses
+def grid_tiles(addresses: Integers, codes: Codes, k: Columns) -> bool:
+    """The records whose columns are at these addresses on the grid: features, then the response; False likewise."""
+    m, n = k.shape
+    memory, work = np.empty(m * TILE), np.empty((3, TILE))
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
-        part = slice(start, start + rows)
-        k = memory[: (d + 1) * rows].reshape((d + 1, rows))
-        if not _tile(addresses, codes, start, k, work):
+        tile = memory[: m * rows].reshape((m, rows))
+        if not _tile(addresses, codes, start, tile, m - 1, work):
             return False
-        peer_predictions(k[:d], 1 / GRID, groups[part], peers, r[part], p[part], noise[part])
-        y[part] = k[d] / GRID
+        k[:, start : start + rows] = tile
     return True

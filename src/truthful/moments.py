@@ -9,6 +9,7 @@ order of summation; panels of rows are made short enough for that and are then a
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,7 +25,8 @@ from truthful.kernels import PRODUCT as PRODUCT
 
 LARGEST_DIMENSION = 4000
 LARGEST_RESPONSE_BOUND = 256
-LONGEST_PANEL = 256  # rows: with ten features a panel fits the nearest cache
+LONGEST_PANEL = kernels.PANEL
+LONGEST_BLOCK = 1 << 16  # rows that are copied at a time
 
 Groups = npt.NDArray[np.uint8]
 PythonIntegers = npt.NDArray[Any]  # object arrays of Python integers: no overflow, ever
@@ -145,6 +147,55 @@ class Moments:
         return "truthful/moments/1 " + " ".join(str(int(number)) for number in numbers)
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Exact sums over all players of products with their instruments, in Python integers that count units of 2⁻⁴⁰.
+
+    `matrix` is Σ k_ζ k_xᵀ and `vector` is Σ k_ζ k_y: what is released. `features` is Σ k_x k_xᵀ and `instruments`
+    Σ k_ζ k_ζᵀ: what its accuracy follows from. Those of two disjoint groups add.
+    """
+
+    count: int
+    matrix: PythonIntegers
+    vector: PythonIntegers
+    features: PythonIntegers
+    instruments: PythonIntegers
+
+    @classmethod
+    def zero(cls, dimension: int) -> Sums:
+        """The sums of nobody."""
+        none = np.zeros((dimension, dimension), dtype=np.int64).astype(object)
+        return cls(0, none, none[0] if dimension else np.zeros(0, dtype=object), none, none)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.vector)
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.count + other.count,
+            self.matrix + other.matrix,
+            self.vector + other.vector,
+            self.features + other.features,
+            self.instruments + other.instruments,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sums) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def digest(self) -> str:
+        """SHA-256 of the exact content."""
+        return hashlib.sha256(self._content().encode()).hexdigest()
+
+    def _content(self) -> str:
+        parts = (self.matrix, self.vector, self.features, self.instruments)
+        numbers = [self.dimension, self.count, *(number for part in parts for number in part.ravel())]
+        return "truthful/sums/1 " + " ".join(str(int(number)) for number in numbers)
+
+
 def moments(kx: Floats, ky: Floats) -> Moments:
     """Exact moments of records on the grid, as `grid_features` and `grid_responses` give them."""
     return group_moments(kx, ky, np.zeros(len(kx), dtype=np.uint8))[0]
@@ -196,6 +247,92 @@ class Tally:
         self._room -= share
         self._sums += sums
         self._counts += (len(groups) - ones, ones)
+
+
+def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None) -> Sums:
+    """Exact sums over players on the grid, with the instruments of this transform; None: ζ = x."""
+    if len(ky) != len(kx):
+        raise InputError(f"responses has {len(ky)} entries; {len(kx)} were expected, one per player.")
+    if not kernels.whole(np.ascontiguousarray(kx.T), float(GRID)):
+        raise InputError("The features are not on the grid; pass them through grid_features first.")
+    tally = SumsTally(kx.shape[1], transform)
+    tally.add(kx, ky)
+    return tally.sums
+
+
+class SumsTally:
+    """Adds up the sums of products with instruments as players come; the transform None means ζ = x."""
+
+    def __init__(self, dimension: int, transform: Sequence[Sequence[int]] | None) -> None:
+        self.transform = in_fours(transform)
+        self._columns = threes(dimension + len(self.transform) + 1)
+        self._before = Sums.zero(dimension)
+        self._sums, self._count = self.nothing, 0
+        self._room = 1.0  # how much of int64's range is left, whatever the numbers were
+
+    @property
+    def nothing(self) -> npt.NDArray[np.int64]:
+        """Sums of nobody, for kernels to add to: Σ k kᵀ, k being k_x, k_ζ unless that is k_x, k_y, and zeros."""
+        return np.zeros((self._columns, self._columns), dtype=np.int64)
+
+    @property
+    def sums(self) -> Sums:
+        """The sums so far."""
+        d, first = self._before.dimension, len(self.transform)
+        exact = (np.triu(self._sums) + np.triu(self._sums, 1).T).astype(object)
+        x, z = slice(0, d), slice(first, first + d)
+        return self._before + Sums(self._count, exact[z, x], exact[z, first + d], exact[x, x], exact[z, z])
+
+    def add(self, kx: Floats, ky: Floats) -> None:
+        """Take in records on the grid."""
+        panel, block = exact_sums(int(max(ky.max(initial=0), -ky.min(initial=0))))
+        block = min(block, LONGEST_BLOCK)
+        for start in range(0, len(ky), block):
+            rows = slice(start, min(start + block, len(ky)))
+            k, more = stacked(kx[rows], ky[rows], self.transform), self.nothing
+            kernels.add_columns(k, panel, more)
+            self.add_sums(more, k.shape[1], block)
+
+    def add_sums(self, sums: npt.NDArray[np.int64], count: int, block: int) -> None:
+        """Take in the sums of so many records, of whom as many as `block` could be summed."""
+        share = count / block
+        if share > self._room:
+            self._before, self._room = self.sums, 1.0
+            self._sums, self._count = self.nothing, 0
+        self._room -= share
+        self._sums += sums
+        self._count += count
+
+
+def stacked(kx: Floats, ky: Floats, transform: Floats) -> Floats:
+    """k_x, k_ζ unless there is no transform, and k_y, as columns, one row for each entry; with zeros to make threes."""
+    d = kx.shape[1]
+    response = d + len(transform)
+    k = np.zeros((threes(response + 1), len(ky)))
+    k[:d], k[response] = kx.T, ky
+    if len(transform):
+        kernels.put_all_instruments(k, transform)
+    return k
+
+
+def threes(columns: int) -> int:
+    """So many columns, or the next multiple of three."""
+    return columns + -columns % kernels.THREE
+
+
+def in_fours(rows: Any) -> Floats:
+    """A matrix with columns of zeros to make fours, as kernels read it; None is one without rows."""
+    matrix = np.zeros((0, 0)) if rows is None else np.array(rows, dtype=np.float64)
+    return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % kernels.FOUR))))
+
+
+def exact_sums(largest: int) -> tuple[int, int]:
+    """How many rows are summed exactly if no response is larger: by float64 in a panel, by int64 in a block.
+
+    With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L; k_y² is not summed.
+    """
+    panel, _ = exact_rows(largest)
+    return panel, 2**62 // (GRID * max(GRID, largest))
 
 
 def exact_rows(largest: int) -> tuple[int, int]:

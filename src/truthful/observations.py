@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from truthful.simulation import Simulation
 from truthful.simulation.found import Found
 from truthful.simulation.responses import BestResponse
+from truthful.simulation.simulation import BOUNDED, PEOPLES
 from truthful.words import money, number, percent
 
 #: Not known, or not guaranteed.
@@ -39,14 +42,36 @@ def observations(simulation: Simulation) -> tuple[Observation, ...]:
 
 
 def beyond(simulation: Simulation) -> str:
-    """Where more lied than the plan allows for, its guarantees are silent."""
+    """Where more lied than the plan allows for, its guarantees are silent.
+
+    Accuracy allows for a share of liars in a study, and truthfulness for so many on average over studies.
+    """
     seen, allowed = simulation.observed.truthfulness, simulation.plan.absent_share
-    if not seen.beyond:
-        return ""
-    return (
-        f"In {percent(seen.beyond)} of the studies more people lied than the plan allows for ({percent(allowed)}): of "
-        "those nothing is guaranteed about truthfulness, accuracy and average cost."
-    )
+    said = ""
+    if seen.beyond:
+        said = (
+            f"In {percent(seen.beyond)} of the studies more people lied than the plan allows for ({percent(allowed)}): "
+            "of those nothing is guaranteed about truthfulness, accuracy and average cost."
+        )
+    elif seen.liars.value > simulation.guaranteed_liars + 3 * np.nan_to_num(seen.liars.error):
+        said = (
+            f"On average {number(seen.liars.value)} people lied in a study. What is guaranteed about truthfulness and "
+            f"average cost is so for up to {number(simulation.guaranteed_liars)}: so many have privacy costs above the "
+            "plan's threshold."
+        )
+    return said
+
+
+def compared_with(simulation: Simulation) -> str:
+    """Which guarantees stand next to what was observed, where there are two."""
+    if simulation.guaranteed_for == PEOPLES:
+        return (
+            "What is guaranteed follows from people's features. Here it is computed for those of each study, a mean "
+            f"over the first {min(simulation.runs, BOUNDED)}; of a real one, for those who answer."
+        )
+    if simulation.features.everybody:
+        return "These are the people whom the plan was made for, all of them: what is guaranteed is as in the plan."
+    return ""
 
 
 def earned(simulation: Simulation) -> list[tuple[str, ...]]:
@@ -85,12 +110,12 @@ def _best_lie(simulation: Simulation, best: BestResponse) -> str:
 
 
 def _privacy(simulation: Simulation) -> list[Observation]:
-    epsilon = f"{simulation.plan.guarantees.privacy.epsilon:.4g}"
+    epsilon = f"{simulation.guaranteed.privacy.epsilon:.4g}"
     return [Observation("privacy", "total ε", "as claimed", epsilon)]
 
 
 def _truthfulness(simulation: Simulation) -> list[Observation]:
-    seen, promised = simulation.observed.truthfulness, simulation.plan.guarantees.truthfulness
+    seen, promised = simulation.observed.truthfulness, simulation.guaranteed.truthfulness
     unit, currency, name = simulation.plan.study.response_unit, simulation.plan.study.currency, "truthfulness"
     return [
         Observation(
@@ -116,7 +141,7 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
 
 
 def _accuracy(simulation: Simulation) -> list[Observation]:
-    seen, promised = simulation.observed.accuracy, simulation.plan.guarantees.accuracy
+    seen, promised = simulation.observed.accuracy, simulation.guaranteed.accuracy
     name = "accuracy"
     return [
         Observation(
@@ -136,7 +161,7 @@ def _accuracy(simulation: Simulation) -> list[Observation]:
 
 
 def _participation(simulation: Simulation) -> list[Observation]:
-    seen, promised = simulation.observed.participation, simulation.plan.guarantees.participation
+    seen, promised = simulation.observed.participation, simulation.guaranteed.participation
     name, share = "participation", promised.share
     return [
         Observation(
@@ -153,11 +178,10 @@ def _participation(simulation: Simulation) -> list[Observation]:
 
 
 def _budget(simulation: Simulation) -> list[Observation]:
-    seen, promised = simulation.observed.budget, simulation.plan.guarantees.budget
+    seen, promised = simulation.observed.budget, simulation.guaranteed.budget
     currency, name = simulation.plan.study.currency, "budget"
     surely = percent(1 - 2 * simulation.plan.failure_probability)
-    likely = NOT_KNOWN if seen.above_likely is None else percent(1 - seen.above_likely)
-    return [
+    rows = [
         Observation(
             name,
             "total, on average",
@@ -165,8 +189,11 @@ def _budget(simulation: Simulation) -> list[Observation]:
             _money(promised.expected, currency),
         ),
         Observation(name, "largest total", money(seen.largest, currency), _money(promised.cap, currency)),
-        Observation(name, f"totals within {_money(promised.likely, currency)}", likely, surely),
     ]
+    if seen.above_likely is not None:
+        within = f"totals within {_money(promised.likely, currency)}"
+        rows.append(Observation(name, within, percent(1 - seen.above_likely), surely))
+    return rows
 
 
 def _number(found: Found) -> str:

@@ -10,7 +10,20 @@ import typer
 PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
-Players = Annotated[int | None, typer.Option(help="Most players that will take part.")]
+Players = Annotated[
+    int | None,
+    typer.Option(help="Most players that will take part. Default: all on the roster, if there is one."),
+]
+Roster = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file (.csv, .parquet) of the features of everybody who is invited; other columns are ignored. The plan "
+        "is then computed from these very people."
+    ),
+]
+ResponseShare = Annotated[
+    float, typer.Option(help="Share of those invited who are expected to answer, above 0 and at most 1.")
+]
 Budget = Annotated[
     float | None,
     typer.Option(
@@ -32,8 +45,8 @@ Epsilon = Annotated[float | None, typer.Option(help="Privacy: the total ε. Smal
 Lie = Annotated[
     float | None,
     typer.Option(
-        help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units. "
-        "Default: half the largest prediction, R/2."
+        help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
+        "if predictions were not clipped below R. Default: half the largest prediction, R/2."
     ),
 ]
 ScoreWeight = Annotated[
@@ -60,38 +73,53 @@ Payments = Annotated[
 LeastSlope = Annotated[
     float,
     typer.Option(
-        help="How steeply clipped peer predictions must follow the truth for a typical person, between 0 and 1.",
+        help="Halves: how steeply their clipped predictions must follow the truth for a typical person, between 0 and "
+        "1.",
         rich_help_panel=PAYING,
+    ),
+]
+Clip = Annotated[
+    float | None,
+    typer.Option(
+        help="c: how far from the centre what others predict of somebody counts, at most R. Default: solved for; with "
+        "--score-weight, R.",
+        rich_help_panel=PAYING,
+    ),
+]
+Peers = Annotated[
+    str,
+    typer.Option(
+        help="Whom people are scored against: leave-one-out (everybody else), or halves (the paper's mechanism, for "
+        "comparison).",
+        rich_help_panel=ESTIMATING,
     ),
 ]
 Estimator = Annotated[
     str | None,
     typer.Option(
-        help="known-design, noisy-statistics, ridge-ball or ridge-free. Default: the best; with --score-weight, "
-        "known-design if the study declares how features are distributed, else noisy-statistics.",
+        help="instruments (where answers are protected), known-design or noisy-statistics (records); with --peers "
+        "halves also ridge-ball and ridge-free. Default: the best that the study allows.",
         rich_help_panel=ESTIMATING,
     ),
 ]
 PeerEstimator = Annotated[
     str | None,
     typer.Option(
-        help="The estimator of the two halves. Default: the best; with --score-weight, the same (ridge-free for "
-        "ridge-ball).",
+        help="Halves: their estimator. Default: the best; with --score-weight, the same (ridge-free for ridge-ball).",
         rich_help_panel=ESTIMATING,
     ),
 ]
 Regularization = Annotated[
     float | None,
-    typer.Option(help="γ: the ridge penalty; the ridges need one.", rich_help_panel=ESTIMATING),
+    typer.Option(help="Halves: γ, the ridge penalty; the ridges need one.", rich_help_panel=ESTIMATING),
 ]
 PeerRegularization = Annotated[
-    float | None, typer.Option(help="γ of the two halves. Default: the same.", rich_help_panel=ESTIMATING)
+    float | None, typer.Option(help="Halves: their own γ. Default: the same.", rich_help_panel=ESTIMATING)
 ]
 PublicShare = Annotated[
     float | None,
     typer.Option(
-        help="Share of ε spent on the published estimate; the two halves get the rest. Default: solved for; with "
-        "--score-weight, 0.9.",
+        help="Halves: share of ε spent on the published estimate. Default: solved for; with --score-weight, 0.9.",
         rich_help_panel=ESTIMATING,
     ),
 ]

@@ -20,9 +20,7 @@ from truthful.estimators import Estimate
 from truthful.mechanism import Estimates, Mechanism, peer_curve
 from truthful.moments import GRID
 from truthful.moments import Groups as Groups
-
-# A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
-PAYMENT_STEPS = 1_000_000
+from truthful.scoring import PAYMENT_STEPS as PAYMENT_STEPS
 
 
 def in_millionths(payment: float) -> int:

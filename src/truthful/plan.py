@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from truthful import check
+from truthful.bounds import proved
+from truthful.check import Floats
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.guarantees import Guarantees, guarantees, require_failure_probability
-from truthful.mechanism import EPSILON_RANGE, Mechanism
+from truthful.geometry import Geometry
+from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
+from truthful.instruments import UNIT
+from truthful.intake import read_features
+from truthful.mechanism import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
+from truthful.moments import GRID
+from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease
 from truthful.planner import Answer, Goals, answer
-from truthful.planner.goals import LEAST_SLOPE, PINS
+from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
+from truthful.planner.leave_one_out import LeaveOneOutTerms
+from truthful.planner.panel import Panel
 from truthful.study import Study
 from truthful.version import __version__
 
-FORMAT = "truthful/plan/1"
+#: Of plans that score against random halves, as the paper does, and of plans with one release.
+HALVES_FORMAT, FORMAT = "truthful/plan/1", "truthful/plan/2"
 PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
 MECHANISM_PARAMETERS = (
     "epsilon",
@@ -39,7 +52,29 @@ LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
 FAILURE_PROBABILITY = 0.01
-PARAMETERS = (*MECHANISM_PARAMETERS, "absent_share", "failure_probability")
+RELEASE_PARAMETERS = (
+    "estimator",
+    "epsilon",
+    "gram_share",
+    "rule",
+    "payments",
+    "clip",
+    "base_payment",
+    "score_weight",
+)
+PARAMETERS = (
+    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS)),
+    "absent_share",
+    "failure_probability",
+)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The people a plan was made for: how many, and a hash of their features."""
+
+    sha256: str
+    players: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +82,22 @@ class Plan:
     """A study, how many players it is for, and the mechanism that will be run on them.
 
     absent_share (α) is the share of players who may misreport, failure_probability (β) the probability that
-    more do: they enter the guarantees, not the computation.
+    more do: they enter the guarantees, not the computation. response_share of the players are expected to answer.
     """
 
     study: Study
     players: int
-    mechanism: Mechanism
+    mechanism: OneRelease | Mechanism
     absent_share: float = ABSENT_SHARE
     failure_probability: float = FAILURE_PROBABILITY
     answer: Answer | None = field(default=None, repr=False)
     """What was asked and compared, if the parameters were solved for. No part of what the plan promises."""
+    response_share: float = 1.0
+    roster: Roster | None = None
+    stated: Guarantees | None = field(default=None, repr=False)
+    """What is promised, where it follows from a roster that the plan does not hold."""
+    panel: Panel | None = field(default=None, repr=False)
+    """Who is expected to answer, while that is known: a plan that is read from a file does not know it."""
 
     def __post_init__(self) -> None:
         check.integer("players", self.players, least=2)
@@ -74,6 +115,9 @@ class Plan:
                 raise InputError(
                     f"{name} is {getattr(self.mechanism, name):g}; it must be at most {LARGEST_PAYMENT:,}."
                 )
+        if isinstance(self.mechanism, OneRelease):
+            self._require_clip()
+            return
         self.mechanism.require_payable(self.study.beliefs.radius)
         if self.mechanism.peers == "ridge-free" and self.study.declared.design.kind != "unit-ball":
             raise Refused(
@@ -82,19 +126,42 @@ class Plan:
                 "or 'noisy-statistics'."
             )
 
+    def _require_clip(self) -> None:
+        clip, R = getattr(self.mechanism, "clip", 0.0), self.study.beliefs.radius
+        if not clip <= R * (1 + 1e-12):
+            raise InputError(
+                f"clip is {clip:g}; no prediction is further than the radius {R:g} from the centre. Give {R:g} or less."
+            )
+
+    @property
+    def answering(self) -> int:
+        """How many players are expected to answer: what is promised is promised for so many."""
+        return max(2, round(self.response_share * self.players))
+
     @cached_property
     def guarantees(self) -> Guarantees:
-        """The five guarantees at the planned number of players."""
-        return self.guarantees_for(self.players)
+        """The five guarantees, as planned."""
+        return self.stated or self.guarantees_for(self.players)
 
-    def guarantees_for(self, players: int) -> Guarantees:
-        """The five guarantees if so many take part."""
-        return guarantees(self.study, self.mechanism, players, self.absent_share, self.failure_probability)
+    def guarantees_for(self, players: int, geometry: Geometry | None = None) -> Guarantees:
+        """The five guarantees if so many take part; where answers are protected, people of this geometry."""
+        if geometry is None and self.stated is not None and self.mechanism.estimator == "instruments":
+            return self.stated
+        return guarantees(
+            self.study, self.mechanism, players, self.absent_share, self.failure_probability, geometry
+        )
 
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
-        chosen = {name: getattr(self.mechanism, name) for name in MECHANISM_PARAMETERS}
-        chosen["peer_estimator"] = self.mechanism.peers
+        mechanism = self.mechanism
+        if isinstance(mechanism, OneRelease):
+            chosen: dict[str, Any] = {"protects": mechanism.protects}
+            chosen |= {name: getattr(mechanism, name) for name in RELEASE_PARAMETERS}
+            if mechanism.estimator != "noisy-statistics":
+                chosen["gram_share"] = None
+        else:
+            chosen = {name: getattr(mechanism, name) for name in MECHANISM_PARAMETERS}
+            chosen["peer_estimator"] = mechanism.peers
         chosen["absent_share"] = self.absent_share
         chosen["failure_probability"] = self.failure_probability
         return {
@@ -105,7 +172,7 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan as it is written. It holds the whole declaration, so that it stands alone."""
         return {
-            "format": FORMAT,
+            "format": self.format,
             "version": __version__,
             "sha256": self.sha256,
             **self._promise(),
@@ -114,20 +181,38 @@ class Plan:
             "declaration": self.study.declaration(),
         }
 
+    @property
+    def format(self) -> str:
+        """The format of the plan's file."""
+        return FORMAT if isinstance(self.mechanism, OneRelease) else HALVES_FORMAT
+
     def _promise(self) -> dict[str, Any]:
-        return {
+        promise = {
             "study": {"name": self.study.name, "sha256": self.study.sha256},
             "players": self.players,
             "parameters": self.parameters(),
+        }
+        if not isinstance(self.mechanism, OneRelease):
+            return promise
+        transform = self.mechanism.transform
+        return {
+            **promise,
+            "response_share": float(self.response_share),
+            "roster": None if self.roster is None else asdict(self.roster),
+            "instruments": None
+            if transform is None
+            else {"transform": [list(row) for row in transform], "unit": float(UNIT)},
         }
 
     @cached_property
     def sha256(self) -> str:
         """The hash a release names its plan by: of the study, the players and the parameters.
 
-        What follows from those (the guarantees), or has no part in them (this program's version), is left out.
+        What follows from those, or has no part in them (this program's version), is left out. Guarantees are in it
+        where they follow from a roster, which the plan does not hold.
         """
-        return sha256({"format": FORMAT, **self._promise()})
+        stated = {"guarantees": self.guarantees.record()} if isinstance(self.mechanism, OneRelease) else {}
+        return sha256({"format": self.format, **self._promise(), **stated})
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, with the way from there to the study file, beside which the ledger is kept."""
@@ -167,8 +252,11 @@ def design(
     accuracy: float | None = None,
     epsilon: float | None = None,
     lie: float | None = None,
+    roster: Any = None,
+    response_share: float = 1.0,
     accuracy_of: str = "coefficients",
     least_slope: float = LEAST_SLOPE,
+    peers: str = "leave-one-out",
     score_weight: float | None = None,
     failure_probability: float = FAILURE_PROBABILITY,
     **parameters: Any,
@@ -178,25 +266,28 @@ def design(
     With a budget the guaranteed error is the least that the money buys; with an accuracy the cost is the least that it
     needs. Any further parameter is kept as given. Raises Infeasible, with what would help, if there is no such plan.
 
-    With a score_weight nothing is solved for: players, epsilon and the parameters are the plan. Then the estimator is
-    by default `known-design` where the study declares the features' law, `noisy-statistics` where they are observed,
-    and the base payment the least that keeps every payment from being negative.
+    roster: the features of everybody who is invited, in a file or a table as of reports; other columns are ignored.
+    Then all bounds are computed from it, and players are those on it. response_share of them are expected to answer.
+    peers: everybody else, or "halves" for the paper's mechanism.
+
+    With a score_weight nothing is solved for: players, epsilon and the parameters are the plan, and the base payment is
+    by default the least with which joining pays.
     """
     unknown = sorted(set(parameters) - set(PARAMETERS))
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
     given = {name: value for name, value in parameters.items() if value is not None}
+    _require_fitting(study, check.choice("peers", peers, PEERS), given)
+    people = _people(study, peers, roster, response_share, accuracy_of)
+    if people is not None and people.size is not None:
+        players = _invited(people.size, players)
     if score_weight is not None:
         unmet = {"budget": budget, "accuracy": accuracy, "lie": lie}
         _refuse_goals([name for name, value in unmet.items() if value is not None])
-        return _explicit(
-            study,
-            _needed("players", players),
-            _needed("epsilon", epsilon),
-            score_weight,
-            failure_probability,
-            given,
-        )
+        chosen = {**given, "epsilon": _needed("epsilon", epsilon), "score_weight": score_weight}
+        if peers == "halves":
+            return _halves(study, _needed("players", players), failure_probability, chosen)
+        return _one_release(study, _needed("players", players), failure_probability, chosen, people)
     if "base_payment" in given:
         raise InputError(
             f"base_payment is {given['base_payment']!r}, without a score_weight. Give both, with players and epsilon, "
@@ -212,35 +303,140 @@ def design(
         least_slope=least_slope,
         failure_probability=failure_probability,
         pins={name: given.pop(name) for name in PINS if name in given},
+        peers=peers,
+        panel=people,
         **given,
     )
     return solved(study, goals)
+
+
+def _require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
+    """Refuse parameters of the other mechanism, and an estimator that protects something else."""
+    estimator = given.get("estimator")
+    if peers == "halves":
+        if "clip" in given:
+            raise InputError(f"clip is {given['clip']!r}, but random halves have none. Leave it out.")
+        return
+    for name in ("public_share", "peer_estimator", "regularization", "peer_regularization"):
+        if name in given:
+            raise InputError(
+                f"{name} is {given[name]!r}, but it is one of random halves. Say peers='halves', or leave it out."
+            )
+    if estimator in set(PUBLIC_ESTIMATORS) - set(ESTIMATORS):
+        raise InputError(
+            f"Estimator {estimator!r} scores people against random halves. Say peers='halves' to have it, or choose "
+            f"{', '.join(ESTIMATORS)}."
+        )
+    if estimator is not None and PROTECTS[check.choice("estimator", estimator, ESTIMATORS)] != study.protects:
+        raise InputError(
+            f"Estimator {estimator!r} protects {PROTECTS[estimator]}, and the study declares that it protects "
+            f"{study.protects}. Leave the estimator out to have one that fits, or change privacy.protects."
+        )
+
+
+def _people(study: Study, peers: str, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
+    """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
+    if peers == "leave-one-out" and study.protects == "answers":
+        features = None if roster is None else _features(study, roster)
+        return Panel(study, features, response_share, accuracy_of)
+    if roster is not None:
+        raise InputError(
+            "A roster is given, but the study protects records, and numbers of a plan that come from people's features "
+            "would give these away. Leave the roster out, or declare protects = 'answers'."
+            if peers == "leave-one-out"
+            else "A roster is given, but random halves are planned from the declared design alone. Leave it out."
+        )
+    if response_share != 1.0:
+        raise InputError(
+            f"response_share is {response_share!r}, which only plans that protect answers know. Plan for the number of "
+            "people whom you expect to answer."
+        )
+    return None
+
+
+def _features(study: Study, roster: Any) -> Floats:
+    if isinstance(roster, np.ndarray):
+        return check.matrix("roster", roster, study.dimension)
+    return read_features(study, roster)
+
+
+def _invited(listed: int, players: int | None) -> int:
+    if players is not None and players > listed:
+        raise InputError(f"players is {players:,}, but there are {listed:,} people on the roster.")
+    return listed if players is None else players
 
 
 def solved(study: Study, goals: Goals) -> Plan:
     """The best plan for these goals; Infeasible if there is none."""
     answered = answer(study, goals)
     found = {name: value for name, value in answered.best.parameters().items() if value is not None}
-    own = {name: found.pop(name) for name in ("epsilon", "score_weight", "failure_probability")}
-    return replace(_explicit(study, answered.players, **own, parameters=found), answer=answered)
+    beta = found.pop("failure_probability")
+    if isinstance(answered.best.terms, LeaveOneOutTerms):
+        shortening = answered.best.terms.shortening
+        plan = _one_release(study, answered.players, beta, found, goals.panel, shortening)
+    else:
+        plan = _halves(study, answered.players, beta, found)
+    return replace(plan, answer=answered)
 
 
-def _explicit(
+def _one_release(
     study: Study,
     players: int,
-    epsilon: float,
-    score_weight: float,
-    failure_probability: float,
+    beta: float,
     parameters: dict[str, Any],
+    panel: Panel | None,
+    shortening: float = 1.0,
 ) -> Plan:
-    """A plan with these parameters."""
+    """A plan with these parameters and one release."""
+    chosen, R = dict(parameters), study.beliefs.radius
+    alpha, a = chosen.pop("absent_share", ABSENT_SHARE), chosen.pop("base_payment", None)
+    best = "noisy-statistics" if study.second_moments is None else "known-design"
+    estimator = chosen.pop("estimator", None) or ("instruments" if panel is not None else best)
+    players = check.integer("players", players, least=2)
+    # As floats, whatever kind of numbers they are given as: a plan is the same for all of them.
+    numbers = {
+        name: check.finite(name, value)
+        for name, value in {"clip": R, **chosen, "base_payment": 0.0 if a is None else a}.items()
+        if name not in ("rule", "payments")
+    }
+    mechanism = OneRelease(
+        estimator=estimator,
+        transform=None if panel is None else panel.transform(shortening),
+        design=study.second_moments,
+        **{**chosen, **numbers},
+    )
+    geometry = None if panel is None else panel.geometry(players, shortening)
+    share = 1.0 if panel is None else panel.response_share
+    plan = Plan(study, players, mechanism, alpha, beta, None, share, _roster(panel))
+    if a is None:
+        s = setting(study, mechanism, plan.answering, alpha, beta, geometry)
+        joining = float(proved.participation(s))
+        enough = (
+            joining
+            if math.isfinite(joining)
+            else mechanism.score_weight * mechanism.scoring.loss(mechanism.clip)
+        )
+        plan = replace(plan, mechanism=mechanism.with_payments(enough, mechanism.score_weight))
+    return replace(plan, stated=plan.guarantees_for(plan.answering, geometry), panel=panel)
+
+
+def _roster(panel: Panel | None) -> Roster | None:
+    """People's features on the grid, hashed in the order of the roster."""
+    if panel is None or panel.roster is None:
+        return None
+    steps = np.ascontiguousarray(np.rint(panel.roster * GRID), dtype="<i4")
+    return Roster(hashlib.sha256(steps.tobytes()).hexdigest(), len(steps))
+
+
+def _halves(study: Study, players: int, beta: float, parameters: dict[str, Any]) -> Plan:
+    """A plan with these parameters and random halves."""
     chosen, Sigma = dict(parameters), study.second_moments
     absent_share = chosen.pop("absent_share", ABSENT_SHARE)
     base_payment = chosen.pop("base_payment", None)
     estimator = chosen.pop("estimator", None) or ("noisy-statistics" if Sigma is None else "known-design")
     mechanism = Mechanism(
-        epsilon=check.positive("epsilon", epsilon),
-        score_weight=check.nonnegative("score_weight", score_weight),
+        epsilon=check.positive("epsilon", chosen.pop("epsilon")),
+        score_weight=(score_weight := check.nonnegative("score_weight", chosen.pop("score_weight"))),
         base_payment=0.0 if base_payment is None else check.nonnegative("base_payment", base_payment),
         estimator=estimator,
         design=Sigma,
@@ -248,9 +444,7 @@ def _explicit(
     )
     if base_payment is None:
         mechanism = mechanism.with_base_payment(score_weight * mechanism.scoring.loss(study.beliefs.radius))
-    return Plan(
-        study, check.integer("players", players, least=2), mechanism, absent_share, failure_probability
-    )
+    return Plan(study, check.integer("players", players, least=2), mechanism, absent_share, beta)
 
 
 def _needed(name: str, value: Any) -> Any:
@@ -287,22 +481,25 @@ def _record(text: str, source: str) -> dict[str, Any]:
         record = json.loads(text)
     except ValueError:
         raise InputError(f"{source} is not a plan, not even JSON. {PLAN_AGAIN}") from None
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        found = record.get("format") if isinstance(record, dict) else None
+    found = record.get("format") if isinstance(record, dict) else None
+    if found not in (FORMAT, HALVES_FORMAT):
         raise InputError(
             f"{source} has format {found!r}; a plan of this version has {FORMAT!r}. {PLAN_AGAIN}"
         )
-    return record
+    return dict(record)
 
 
 def _planned(record: dict[str, Any], source: str) -> Plan:
-    """The plan of a record, which must be just what its parameters promise."""
+    """The plan of a record, which must be just what its hash says; of halves also what its parameters promise."""
     try:
         study = Study.from_declaration(record["declaration"])
-        recorded = record["study"]
-        plan = design(study, players=record["players"], **record["parameters"])
-        whole = study.sha256 == recorded["sha256"] and plan.sha256 == record["sha256"]
-        promised = record["version"] != __version__ or _close(record["guarantees"], plan.guarantees.record())
+        plan = _recorded(study, record)
+        whole = study.sha256 == record["study"]["sha256"] and plan.sha256 == record["sha256"]
+        promised = (
+            plan.stated is not None
+            or record["version"] != __version__
+            or _close(record["guarantees"], plan.guarantees.record())
+        )
     except (AttributeError, KeyError, TypeError) as problem:
         raise InputError(
             f"{source} is not a whole plan ({problem} is wrong or missing). {PLAN_AGAIN}"
@@ -313,6 +510,36 @@ def _planned(record: dict[str, Any], source: str) -> Plan:
         what = "its guarantees are not those" if whole else "its hash is not that"
         raise InputError(f"{source} was changed by hand: {what} of its parameters. {PLAN_AGAIN}")
     return plan
+
+
+def _recorded(study: Study, record: dict[str, Any]) -> Plan:
+    """What a record says, as it says it: nothing is solved for again."""
+    parameters = dict(record["parameters"])
+    if record["format"] == HALVES_FORMAT:
+        return design(study, players=record["players"], peers="halves", **parameters)
+    protects, alpha, beta = (
+        parameters.pop(name) for name in ("protects", "absent_share", "failure_probability")
+    )
+    if parameters["gram_share"] is None:
+        del parameters["gram_share"]
+    instruments, roster = record["instruments"], record["roster"]
+    mechanism = OneRelease(
+        **parameters,
+        design=study.second_moments,
+        transform=None if instruments is None else tuple(map(tuple, instruments["transform"])),
+    )
+    if mechanism.protects != protects:
+        raise InputError(f"Estimator {mechanism.estimator!r} protects {mechanism.protects}, not {protects}.")
+    return Plan(
+        study,
+        record["players"],
+        mechanism,
+        alpha,
+        beta,
+        response_share=record["response_share"],
+        roster=None if roster is None else Roster(**roster),
+        stated=Guarantees.from_record(record["guarantees"]),
+    )
 
 
 def _study_file(path: Path, recorded: dict[str, str]) -> Path:

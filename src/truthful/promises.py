@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from truthful.guarantees import Guarantees, inaccurate_because, model, untruthful_because
+from truthful.mechanism import Mechanism
 from truthful.plan import Plan
-from truthful.release import Release
+from truthful.release import AnyRelease, Release, ReleaseOfHalves
+from truthful.release.contradiction import WITHDRAWN
+from truthful.words import REHEARSAL as REHEARSAL
 from truthful.words import money, number, odds, percent
 
 NOTHING = "nothing is promised"
-#: What a seeded run must say wherever it is seen.
-REHEARSAL = (
-    "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
-)
+
+Row = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,60 @@ class Promise:
     given: str = "{}"
 
 
-def promises(plan: Plan, players: int) -> tuple[Promise, ...]:
-    """What a plan promises if so many take part."""
-    promised = plan.guarantees_for(players)
+def promises(plan: Plan, players: int | None = None) -> tuple[Promise, ...]:
+    """What a plan promises, with random halves also to fewer players."""
+    if players is None or plan.stated is not None:
+        return _promises(plan.guarantees, plan, plan.players)
+    return _promises(plan.guarantees_for(players), plan, players)
+
+
+def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
+    """What holds for those who took part. Where the result contradicts the declared beliefs, some is withdrawn."""
+    if isinstance(release, ReleaseOfHalves):
+        found = plan.guarantees_for(release.players)
+    else:
+        found = Guarantees.from_record(release.guarantees)
+    privacy, truthfulness, accuracy, *others = _promises(found, plan, release.players)
+    privacy = replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"]))
+    if isinstance(release, Release) and any(warning.startswith(WITHDRAWN) for warning in release.warnings):
+        truthfulness, accuracy = (
+            Promise(name, f"{NOTHING}: the result contradicts the declared beliefs", "", ())
+            for name in ("truthfulness", "accuracy")
+        )
+    return privacy, truthfulness, accuracy, *others
+
+
+def compared(release: Release, plan: Plan) -> list[Row]:
+    """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
+    before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
+    unit, currency = plan.study.response_unit, plan.study.currency
+
+    def row(words: str, told: Callable[[Guarantees], float | None], shown: Callable[[float], str]) -> Row:
+        first, second = ("nothing" if value is None else shown(value) for value in (told(before), told(now)))
+        return words, first, second
+
+    return [
+        row(
+            "Largest lie that may pay, as a change in prediction",
+            lambda g: g.truthfulness.lie,
+            lambda value: number(value * unit),
+        ),
+        row(
+            "Answers that nothing deters",
+            lambda g: g.truthfulness.undeterred,
+            lambda value: percent(value, 0),
+        ),
+        row("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
+        row("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
+        row(
+            "Most that all payments can cost",
+            lambda g: g.budget.cap,
+            lambda value: money(value, currency),
+        ),
+    ]
+
+
+def _promises(promised: Guarantees, plan: Plan, players: int) -> tuple[Promise, ...]:
     return (
         _promise("privacy", promised, _privacy(promised)),
         _promise("truthfulness", promised, _truthfulness(promised, plan)),
@@ -41,12 +94,6 @@ def promises(plan: Plan, players: int) -> tuple[Promise, ...]:
         _promise("participation", promised, _participation(promised, plan)),
         _budget(promised, plan, players),
     )
-
-
-def released(release: Release, plan: Plan) -> tuple[Promise, ...]:
-    """The plan's promises for those who took part. What privacy assumes is the release's to say."""
-    privacy, *others = promises(plan, release.players)
-    return replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"])), *others
 
 
 def _promise(name: str, promised: Guarantees, words: str) -> Promise:
@@ -58,11 +105,16 @@ def _promise(name: str, promised: Guarantees, words: str) -> Promise:
 
 
 def _privacy(promised: Guarantees) -> str:
-    epsilon = promised.privacy.epsilon
-    return (
+    epsilon, protects = promised.privacy.epsilon, promised.privacy.protects
+    words = (
         "nobody who sees the result can tell your answer from any other answer with better than "
         f"{odds(epsilon)} odds (ε = {epsilon:.4g})"
     )
+    if protects == "records":
+        return f"{words}, nor your features from any others"
+    if "features" in (promised.privacy.not_protected or ()):
+        return f"{words}; your features are not protected: sums over everybody's are published as they are"
+    return words
 
 
 def _truthfulness(promised: Guarantees, plan: Plan) -> str:
@@ -77,12 +129,16 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
             f"{NOTHING}: only lies that move a prediction by more than {moved} would cost, and no answer does. A "
             "smaller epsilon or absent_share, a larger score_weight or more players would help"
         )
-    return (
+    words = (
         f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
         f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
-        f"{_in_answers(promised, plan)}; of those with typical features "
-        f"{percent(promised.truthfulness.share, 0)} could tell one as large"
+        f"{_in_answers(promised, plan)}; "
     )
+    free = promised.truthfulness.undeterred
+    if free is None:
+        large = percent(promised.truthfulness.share, 0)
+        return f"{words}of those with typical features {large} could tell one as large"
+    return f"{words}of all other answers that people could give, {percent(free, 0)} are not deterred"
 
 
 def _in_answers(promised: Guarantees, plan: Plan) -> str:
@@ -136,7 +192,11 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
         parts.append(f"on average {money(expected or 0.0, currency)} or less")
     if cap is None:
         return _promise("budget", promised, "; ".join(parts[::-1]) or NOTHING)
-    certain = f"at most {money(cap, currency)} ({money(cap / players, currency)} each), whatever anybody does"
+    # With one release it is more for people with longer features: so much on average, and not for each.
+    head = "each" if isinstance(plan.mechanism, Mechanism) else "per person"
+    certain = (
+        f"at most {money(cap, currency)} ({money(cap / players, currency)} {head}), whatever anybody does"
+    )
     if not parts:
         return Promise("budget", certain, "certain", ())
     both = _promise("budget", promised, f"{certain}; {', '.join(parts)}, given the assumptions")

@@ -19,6 +19,9 @@ from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
 
+# A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
+PAYMENT_STEPS = 1_000_000
+
 
 def brier(p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float) -> Floats:
     """The paper's rule, B_{a,b}(p, q) = a − b(p − 2pq + q²)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich import box
@@ -12,15 +13,18 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from truthful.check import Floats
-from truthful.demo import Demonstration
-from truthful.plan import Plan
-from truthful.promises import REHEARSAL, Promise, released
-from truthful.release import Payment, Release, Verdict
-from truthful.settlement import Settlement
-from truthful.settlement.books import PAYMENTS, PAYMENTS_CSV, RECEIPTS
+from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
 from truthful.symbols import SYMBOLS
-from truthful.words import money, to_within
+from truthful.words import REHEARSAL, money, to_within
+
+if TYPE_CHECKING:
+    from truthful.check import Floats
+    from truthful.demo import Demonstration
+    from truthful.plan import Plan
+    from truthful.promises import Promise
+    from truthful.release import AnyRelease, Payment, Verdict
+    from truthful.release.halves import HalvesPayment
+    from truthful.settlement import Settlement
 
 FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
 
@@ -65,7 +69,7 @@ def guarantees_table(promised: Sequence[Promise]) -> Group:
     return Group(grid, Text("Assuming", "dim"), notes, "")
 
 
-def coefficients_table(release: Release, truth: dict[str, float] | None = None) -> Table:
+def coefficients_table(release: AnyRelease, truth: dict[str, float] | None = None) -> Table:
     """The published coefficients with their intervals, next to the truth where it is known (invented people)."""
     level = f"{release.interval_level:.0%}"
     columns = ["coefficient", "estimate", f"{level} from", f"{level} to", *(["truth", ""] if truth else [])]
@@ -85,7 +89,7 @@ def coefficients_table(release: Release, truth: dict[str, float] | None = None) 
     return grid
 
 
-def coverage(release: Release, truth: dict[str, float]) -> str:
+def coverage(release: AnyRelease, truth: dict[str, float]) -> str:
     """How many intervals hold the truth, and how many should in the long run."""
     inside = sum(row.low <= truth[row.name] <= row.high for row in release.coefficients)
     return (
@@ -104,7 +108,7 @@ def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
     return grid
 
 
-def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
+def verdict_view(verdict: Verdict, payment: Payment | HalvesPayment) -> list[RenderableType]:
     """One payment, recomputed, and what must be said of it besides."""
     views: list[RenderableType] = [verdict_panel(verdict, payment)]
     if verdict.rehearsal:
@@ -117,30 +121,52 @@ def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
     return views
 
 
-def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
+def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
     """One payment, recomputed, with the arithmetic."""
     colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
     rows = Table.grid(padding=(0, 2))
     rows.add_row("paid", money(verdict.paid, payment.currency, 6))
     rows.add_row("recomputed", money(verdict.recomputed, payment.currency, 6))
-    rows.add_row("payment rule", FORMULAS[payment.rule].format(a=f"{payment.a:g}", b=f"{payment.b:g}"))
-    rows.add_row("p", f"{verdict.peer_prediction:.6f}, what the other half's answers predict here")
+    rows.add_row("payment rule", FORMULAS[payment.rule].format(a=f"{verdict.base:g}", b=f"{payment.b:g}"))
+    others = "the other half's" if verdict.leverage is None else "everybody else's"
+    rows.add_row("p", f"{verdict.peer_prediction:.6f}, what {others} answers predict here")
     rows.add_row("q", f"{verdict.own_prediction:.6f}, what this answer says they will predict")
+    if verdict.leverage is not None:
+        rows.add_row(
+            "h", f"{verdict.leverage:.6f}, how much of that prediction was this answer, and was taken out"
+        )
     title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
     return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
 
 
 def rehearsal_notice() -> RenderableType:
     """What a seeded run must always say."""
-    return Panel(REHEARSAL, border_style="yellow", expand=False)
+    return notice(REHEARSAL)
+
+
+def notice(words: str) -> RenderableType:
+    """What must not be overlooked."""
+    return Panel(words, border_style="yellow", expand=False)
 
 
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
     release, currency = settlement.release, plan.study.currency
     views: list[RenderableType] = [rehearsal_notice()] if release.rehearsal else []
+    views += [notice(warning) for warning in getattr(release, "warnings", ())]
+    from truthful.promises import compared, released
+    from truthful.release import Release
+
     views += [coefficients_table(release), guarantees_table(released(release, plan))]
+    if isinstance(release, Release) and release.guarantees != release.promised:
+        grid = table(
+            "As promised, and for those who answered", "", "promised", "now", right=("promised", "now")
+        )
+        for row in compared(release, plan):
+            grid.add_row(*row)
+        views.append(grid)
     views.append(paid_line(settlement, currency) + intake_line(settlement))
+    views += [Text(f"{warning}\n", "yellow") for warning in settlement.summary.get("warnings", ())]
     if settlement.directory is not None:
         directory = settlement.directory
         views.append(_files(directory))
@@ -174,19 +200,22 @@ def _files(directory: Path) -> Table:
     grid.add_row("release.json", "everybody", "coefficients, guarantees, all that checks a payment")
     grid.add_row("report.html", "everybody", "the release as a page to read and print")
     payments = f"{PAYMENTS_CSV}, .parquet" if (directory / PAYMENTS_CSV).exists() else PAYMENTS
-    grid.add_row(payments, "whoever pays", "player, group, payment")
+    grid.add_row(payments, "whoever pays", "player and payment")
     if (directory / RECEIPTS).exists():
-        grid.add_row(RECEIPTS, "each her own row", "her record as used, her group, her payment")
-    grid.add_row("settlement.json", "you alone", "group key, unprotected counts and totals")
+        grid.add_row(RECEIPTS, "each her own row", "her record as used, and how her payment came about")
+    grid.add_row("settlement.json", "you alone", "unprotected counts and totals")
     return grid
 
 
 def demo_view(shown: Demonstration) -> list[RenderableType]:
     """A demonstration, in the order in which it happened."""
+    from truthful.promises import released
+
     settlement, study, directory = shown.settlement, shown.plan.study, shown.directory
     paid = settlement.payments.column("payment").to_numpy()
     return [
         *([rehearsal_notice()] if settlement.release.rehearsal else []),
+        *(notice(warning) for warning in getattr(settlement.release, "warnings", ())),
         guarantees_table(released(settlement.release, shown.plan)),
         coefficients_table(settlement.release, shown.truth),
         coverage(settlement.release, shown.truth),

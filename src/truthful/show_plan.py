@@ -21,7 +21,7 @@ from truthful.words import money, number
 def plan_view(plan: Plan) -> list[RenderableType]:
     """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
     views: list[RenderableType] = [
-        guarantees_table(promises(plan, plan.players)),
+        guarantees_table(promises(plan)),
         beside_table(plan),
         _note(plan),
     ]
@@ -54,7 +54,7 @@ def beside_table(plan: Plan) -> Table:
 
 def _note(plan: Plan) -> Text:
     gamma = number(published_penalty(plan))
-    own = plan.mechanism.regularization is not None
+    own = getattr(plan.mechanism, "regularization", None) is not None
     penalty = (
         f"this plan's ridge penalty, {gamma}" if own else f"the ridge penalty that suits it best, {gamma}"
     )
@@ -65,12 +65,12 @@ def _note(plan: Plan) -> Text:
 
 
 def compared_table(answered: Answer) -> Table:
-    """What each pair of estimators would give."""
+    """What each estimator, or with random halves each pair of them, would give."""
     study = answered.best.terms.study
+    halves = answered.goals.peers == "halves"
     grid = table(
         "Estimators compared",
-        "published",
-        "peers",
+        *(("published", "peers") if halves else ("estimator",)),
         "error",
         "cost",
         "ε",
@@ -78,7 +78,7 @@ def compared_table(answered: Answer) -> Table:
         right=("error", "cost", "ε"),
     )
     for solution in (answered.best, *answered.others):
-        names = (solution.terms.estimator, solution.terms.peer_estimator)
+        names = (solution.terms.estimator, solution.terms.peer_estimator)[: 1 + halves]
         if not math.isfinite(solution.cost):
             grid.add_row(*names, "–", "–", "–", "cannot meet the goals")
             continue
@@ -105,7 +105,13 @@ def reason(answered: Answer) -> str:
     by_default = ", half the largest prediction" if answered.goals.lie is None else ""
     moved = f"{number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it)"
     chosen = f"Chosen: {_name(answered.best)}, for {what}, when no lie may pay that moves a prediction"
-    return f"{chosen} by more than {moved}.\n"
+    clipped = answered.goals.peers == "leave-one-out" and answered.goals.payments == "never-negative"
+    matched = (
+        ".\nPredictions are clipped at c and the size of lies is matched, so that no more of all answers go undeterred"
+        if clipped
+        else ""
+    )
+    return f"{chosen} by more than {moved}{matched}.\n"
 
 
 def _name(solution: Solution) -> str:
@@ -118,8 +124,13 @@ def parameters_table(plan: Plan) -> Table:
     """The parameters, by the names of files and options."""
     grid = table("How", "parameter", "value", right=("value",))
     grid.add_row("players", f"{plan.players:,}")
-    noisy = "noisy-statistics" in (plan.mechanism.estimator, plan.mechanism.peers)
-    for name, value in plan.parameters().items():
+    if plan.roster is not None:
+        grid.add_row("roster", f"{plan.roster.players:,} people")
+    if plan.response_share < 1:
+        grid.add_row("response_share", f"{plan.response_share:g}: {plan.answering:,} answer")
+    parameters = plan.parameters()
+    noisy = "noisy-statistics" in (parameters["estimator"], parameters.get("peer_estimator"))
+    for name, value in parameters.items():
         if value is not None and (noisy or name != "gram_share"):
             grid.add_row(name, f"{value:,.6g}" if isinstance(value, float) else str(value))
     return grid

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.observations import EARNINGS, best_reports, beyond, earned, observations
+from truthful.observations import EARNINGS, best_reports, beyond, compared_with, earned, observations
 from truthful.show import table
 from truthful.simulation import Simulation
 
@@ -18,7 +18,8 @@ WIDTH = 114
 
 def simulation_view(simulation: Simulation) -> list[RenderableType]:
     """The five guarantees, the earnings of every kind of people, and what the greediest would report."""
-    views: list[RenderableType] = [observed_table(simulation), _lines(beyond(simulation))]
+    said = _lines(beyond(simulation), compared_with(simulation))
+    views: list[RenderableType] = [observed_table(simulation), said]
     views += [earnings_table(simulation), _lines(*best_reports(simulation))]
     return [view for view in views if view]
 
@@ -26,7 +27,7 @@ def simulation_view(simulation: Simulation) -> list[RenderableType]:
 def observed_table(simulation: Simulation) -> Table:
     """Observed next to guaranteed, in the guarantees' order."""
     grid = table(
-        f"Observed in {simulation.runs:,} studies of {simulation.plan.players:,} players, and guaranteed",
+        f"Observed in {simulation.runs:,} studies of {simulation.plan.answering:,} players, and guaranteed",
         "",
         "number",
         "observed",

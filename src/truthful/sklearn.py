@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,22 +16,23 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.groups import player_hashes
+from truthful.geometry import leverages
+from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
 from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.mechanism import Mechanism, private_estimates
-from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.payments import paymaster
+from truthful.moments import GRID, grid_features, grid_responses, sums
+from truthful.one_release import OneRelease, require_invertible
+from truthful.one_release_payments import LARGEST_LEVERAGE, paymaster
 from truthful.settlement.draw import Drawing
 
-ESTIMATORS = ("noisy-statistics", "ridge-ball")
+PROTECTS = ("records", "answers")
 
 
 class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Linear regression with ε-differential privacy, and a payment for each row that rewards the truth.
 
-    Each row is one person: features that were verified and a response that she reported. Everybody's coefficients are
-    released with noise, and so are the coefficients of two random halves; a person is paid by how well her report
-    predicts what the other half's coefficients say about her.
+    Each row is one person: features that were verified and a response that she reported. One sum over everybody's
+    responses is released with noise; a person is paid by how well her report predicts what the others' reports say of
+    her, her own being taken out of the sum.
 
     Bounds are declared, never read off the data: a row of `X` longer than `feature_norm` is shortened to that length,
     a response beyond ±`response_bound` is moved to it. So one person, whatever she reports, has a bounded influence.
@@ -39,11 +40,12 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     epsilon : float, default=1.0
-        The total privacy level, above 0; smaller is more private. Replacing one row by any other changes the
-        probability of any set of coefficients by a factor of at most exp(epsilon).
-    estimator : {"noisy-statistics", "ridge-ball"}, default="noisy-statistics"
-        How the coefficients are made private. "noisy-statistics" adds noise to XᵀX and Xᵀy and then solves;
-        "ridge-ball" adds noise to the ridge solution of norm at most `signal`, and needs `regularization`.
+        The privacy level, above 0; smaller is more private. Replacing what is protected of one row by anything else
+        changes the probability of any set of coefficients by a factor of at most exp(epsilon).
+    protects : {"records", "answers"}, default="records"
+        What is protected of a row. "records": features and response. Noise is then added to sums of features too.
+        "answers": the response alone. Far more accurate; sums of features are used as they are, and what is public
+        (`coef_`, `estimate_`) gives the features of a row away to whoever knows those of all others.
     feature_norm : float, default=1.0
         The declared bound on the Euclidean norm of a row of `X`, above 0.
     response_bound : float, default=1.0
@@ -53,17 +55,12 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         the norm of the normalised coefficients; the rest of `response_bound` bounds the noise in the responses.
     fit_intercept : bool, default=True
         Whether to learn an intercept too.
-    regularization : float or None, default=None
-        The ridge penalty of "ridge-ball", above 0, for features of norm at most 1. The noise is in proportion to
-        1/(`regularization` · `epsilon`), however many rows there are: let it grow with their square root.
-    public_share : float, default=0.9
-        The share of `epsilon` that is spent on the coefficients, between 0 and 1; the rest is spent on the halves.
     score_weight : float, default=1.0
         How much a payment depends on the score, 0 or above. A base payment is added, the least that keeps every
-        payment from being negative: 3 · `score_weight` · `signal`².
+        payment from being negative: 3 · `score_weight` · `signal`² times the squared length of the normalised row.
     random_state : int, RandomState instance or None, default=None
-        None draws exact noise from the operating system, and the halves too. Anything else is a rehearsal: it can be
-        repeated, so it protects nobody.
+        None draws exact noise from the operating system. Anything else is a rehearsal: it can be repeated, so it
+        protects nobody.
 
     Attributes
     ----------
@@ -71,11 +68,8 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The private coefficients, in the units of `X` and `y`.
     intercept_ : float
         The private intercept; 0.0 without `fit_intercept`.
-    estimates_ : truthful.mechanism.Estimates
-        The private estimates of everybody and of the two halves, in normalised units. With her own row and group,
-        anybody can recompute her payment from them.
-    groups_ : ndarray of shape (n_samples,)
-        The random half, 0 or 1, of each row. The halves are of equal size, up to one.
+    estimate_ : truthful.one_release.LeaveOneOut
+        What was released, in normalised units. With her own row, anybody can recompute her payment from it.
     payments_ : ndarray of shape (n_samples,)
         What each row is paid, never negative. Not public: each payment is a function of that row's own report.
     rehearsal_ : bool
@@ -109,31 +103,27 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     >>> print(model.coef_.round(2), round(model.intercept_, 2))
     [ 0.2 -0.1] 0.1
     >>> print(model.payments_[:3].round(2), model.rehearsal_)
-    [0.71 0.74 0.75] True
+    [0.39 0.7  0.58] True
     """
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
-        estimator: str = "noisy-statistics",
+        protects: str = "records",
         feature_norm: float = 1.0,
         response_bound: float = 1.0,
         signal: float = 0.5,
         fit_intercept: bool = True,
-        regularization: float | None = None,
-        public_share: float = 0.9,
         score_weight: float = 1.0,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.estimator = estimator
+        self.protects = protects
         self.feature_norm = feature_norm
         self.response_bound = response_bound
         self.signal = signal
         self.fit_intercept = fit_intercept
-        self.regularization = regularization
-        self.public_share = public_share
         self.score_weight = score_weight
         self.random_state = random_state
 
@@ -152,19 +142,25 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         PrivateRegressor
             The fitted estimator itself.
         """
-        units, mechanism, bits = self._units(), self._mechanism(), self._bits()
+        units, bits = self._units(), self._bits()
+        check.choice("protects", self.protects, PROTECTS)
+        check.share("signal", self.signal)
         # In one memory layout sums over a row have one order, so that the same data give the same bits.
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, order="C", ensure_min_samples=2)
         kx = grid_features(units.features(X))
         beliefs = self._beliefs(kx.shape[1])
         ky = grid_responses(units.responses(y), beliefs.response_bound)
-        groups = random_halves(len(ky), bits)
-        halves = group_moments(kx, ky, groups)
-        estimates = private_estimates(halves, mechanism, beliefs, Drawing(bits))
-        master = paymaster(mechanism, beliefs, estimates, (halves[0].count, halves[1].count))
-        self.coef_, self.intercept_ = units.coefficients(estimates.public.theta)
-        self.estimates_, self.groups_ = estimates, groups
-        self.payments_ = master.payments(kx, ky, groups)
+        mechanism = self._mechanism(kx)
+        total = sums(kx, ky, mechanism.transform)
+        if mechanism.protects == "answers":
+            self._require_company(kx, mechanism.transform, total.matrix)
+        drawing = Drawing(bits)
+        for query in mechanism.queries(total, beliefs):
+            drawing(query, Fraction(mechanism.epsilon) * query.share)
+        estimate = mechanism.estimate(drawing.answers, total.count, beliefs, total.matrix)
+        self.coef_, self.intercept_ = units.coefficients(estimate.theta)
+        self.estimate_ = estimate
+        self.payments_ = paymaster(mechanism, beliefs, estimate, total.count).scored(kx, ky).payment
         self.rehearsal_ = self.random_state is not None
         return self
 
@@ -195,18 +191,28 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             bool(self.fit_intercept),
         )
 
-    def _mechanism(self) -> Mechanism:
-        gamma, R = self.regularization, check.share("signal", self.signal)
-        mechanism = Mechanism(
+    def _mechanism(self, kx: Floats) -> OneRelease:
+        answers = self.protects == "answers"
+        X = kx / GRID
+        return OneRelease(
             epsilon=check.positive("epsilon", self.epsilon),
             base_payment=0.0,
             score_weight=check.nonnegative("score_weight", self.score_weight),
-            estimator=check.choice("estimator", self.estimator, ESTIMATORS),
-            peer_estimator="noisy-statistics",
-            public_share=check.share("public_share", self.public_share),
-            regularization=None if gamma is None else check.positive("regularization", gamma),
+            clip=check.share("signal", self.signal),
+            estimator="instruments" if answers else "noisy-statistics",
+            transform=shortened(X, best_transform(X), 1.0) if answers else None,
         )
-        return mechanism.with_base_payment(mechanism.score_weight * mechanism.scoring.loss(R))
+
+    def _require_company(self, kx: Floats, transform: Transform | None, matrix: Any) -> None:
+        """Refuse features from which coefficients or somebody's peers cannot be told, before anything is drawn."""
+        require_invertible(matrix)
+        X, Z = kx / GRID, instruments_on_grid(kx, transform) / GRID
+        h = leverages(X, Z, np.asarray(np.linalg.inv(Z.T @ X), dtype=np.float64))
+        if not h.max() <= LARGEST_LEVERAGE:
+            raise InputError(
+                f"More than half of what is known about people like row {int(h.argmax())} is that row itself. Leave it "
+                "out, or use fewer features."
+            )
 
     def _beliefs(self, dimension: int) -> Beliefs:
         R = float(self.signal)
@@ -259,13 +265,3 @@ class Units:
             return theta * (self.response_bound / self.feature_norm), 0.0
         theta = theta * (self.response_bound / np.sqrt(2.0))
         return theta[1:] / self.feature_norm, float(theta[0])
-
-
-def random_halves(players: int, bits: Bits) -> npt.NDArray[np.uint8]:
-    """A random half, 0 or 1, for each player; equal sizes, up to one.
-
-    Players in the order of a keyed hash are a random permutation, and its entries are as often even as odd.
-    """
-    key = bits.bits(128).to_bytes(16, "little")
-    permutation = np.argsort(player_hashes(np.arange(players), key), kind="stable")
-    return (permutation % 2).astype(np.uint8)

@@ -7,46 +7,75 @@ noise as large as R flattens the clipped curve. So a plan tells the slope, not o
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from truthful.beliefs.curves import Curve
+from truthful.geometry import Geometry
 from truthful.mechanism import Mechanism, peer_curve
+from truthful.one_release import OneRelease
 from truthful.study import Study
 
 CENTRAL = 0.9
-DRAWS, POINTS, PEOPLE = 20_000, 41, 2_000
+DRAWS, POINTS, BETWEEN = 20_000, 41, 129
 
 
-def central_slope(study: Study, mechanism: Mechanism, players: int) -> float:
+class Typical(NamedTuple):
+    """A person of typical features: ‖x‖, the scale of the peers' noise along the unit vector of x, and their curve."""
+
+    length: float
+    scale: float
+    curve: Curve
+
+
+def central_slope(study: Study, person: Typical) -> float:
     """The least ∂q/∂y over the central 90 % of truthful reports, at features of typical length.
 
     Typical: ‖x‖² and the peer noise along x at their means over the design (for observed features, ‖x‖ = 1 and the
     noise of features equally spread in all directions).
     """
-    r, scale, curve = typical(study, mechanism, players)
+    r, scale, curve = person
     edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
     y = np.linspace(-edge, edge, POINTS)
     return float(study.beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
 
 
-def share_beyond(study: Study, mechanism: Mechanism, players: int, lie: float) -> float:
+def share_beyond(study: Study, person: Typical, lie: float) -> float:
     """The share of people, at features of typical length, who have any report that moves q by more than `lie`.
 
-    q rises with the report, so that the furthest are the two extreme reports, ±(Rr + M).
+    q rises with the report and is odd, so that the furthest are the two extreme reports, ±(Rr + M).
     """
-    beliefs, (r, scale, curve) = study.beliefs, typical(study, mechanism, players)
-    y = np.append(_reports(study, r)[:PEOPLE], beliefs.radius * r + beliefs.noise_bound)
+    beliefs, (r, scale, curve) = study.beliefs, person
+    y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, BETWEEN)
     q = beliefs.prediction(np.full(len(y), r), y, curve, np.full(len(y), scale))
-    return float(np.mean(np.abs(q[:-1]) + q[-1] > lie))
+    own = np.interp(np.abs(_reports(study, r)), y, q)
+    return float(np.mean(own + q[-1] > lie))
 
 
-def typical(study: Study, mechanism: Mechanism, players: int) -> tuple[float, float, Curve]:
-    """‖x‖, the scale of the peer noise along x and the peer curve, for features of typical length."""
-    beliefs, m = study.beliefs, max(1, players // 2)
+def typical(
+    study: Study, mechanism: Mechanism | OneRelease, players: int, geometry: Geometry | None = None
+) -> Typical:
+    """Someone whose ‖x‖² and peer noise are at their means, over the design or over those who answered."""
+    beliefs = study.beliefs
+    if isinstance(mechanism, OneRelease):
+        if geometry is not None:
+            r, proportion = geometry.typical_length, geometry.typical_noise * geometry.players / players
+        else:
+            r, proportion = (
+                math.sqrt(study.mean_square_norm),
+                noise_proportion(study, mechanism.estimator, players),
+            )
+        return Typical(r, mechanism.scale(beliefs) * proportion, mechanism.curve(beliefs))
+    m = max(1, players // 2)
     noise = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)
     scale = noise * stretch(study, mechanism.peers)
-    return math.sqrt(study.mean_square_norm), scale, peer_curve(mechanism, beliefs, m)
+    return Typical(math.sqrt(study.mean_square_norm), scale, peer_curve(mechanism, beliefs, m))
+
+
+def noise_proportion(study: Study, estimator: str, players: int) -> float:
+    """The noise along a typical unit vector of x as a part of that in the released sum, everybody else being peers."""
+    return stretch(study, estimator) / max(1, players - 1)
 
 
 def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

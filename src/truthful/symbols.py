@@ -38,6 +38,12 @@ SYMBOLS: tuple[Symbol, ...] = (
     Symbol("τ", "privacy cost up to which players are promised truth and gain", "tau", "cost_threshold"),
     Symbol("η", "most that a lie can gain", "eta", "slack"),
     Symbol("–", "largest lie that can pay, as a change of the own prediction", "D", "lie"),
+    Symbol("–", "clip level: what others predict is kept in ±c‖x‖, c at most R", "c", "clip"),
+    Symbol("–", "public matrix that makes instruments of features, ζ = Tx/max(1, ‖Tx‖)", "T", "transform"),
+    Symbol(
+        "–", "leverage: how much of what everybody predicts of a player is her own report", "h", "leverage"
+    ),
+    Symbol("–", "scale of the privacy noise in what others predict of a player", "t", "noise_scale"),
     Symbol("ξ", "relative tolerance on the eigenvalues of XᵀX", "xi", "xi"),
     Symbol("Σ", "second moments of the features, E[x xᵀ]", "Sigma", "design"),
 )

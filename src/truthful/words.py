@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 
+#: What a seeded run must say wherever it is seen.
+REHEARSAL = (
+    "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
+)
+
 
 def number(value: float, digits: int = 3) -> str:
     """A number in plain digits, at least `digits` of them significant."""

@@ -8,14 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful.beliefs.beliefs import Beliefs, Predictor
-from truthful.bounds import proved
+from truthful.bounds import Setting, proved
 from truthful.check import Floats
 from truthful.estimators import Estimate
+from truthful.geometry import Geometry, geometry
 from truthful.guarantees import setting
+from truthful.instruments import instruments_on_grid
 from truthful.mechanism import Mechanism
+from truthful.moments import GRID, grid_features, sums
+from truthful.one_release import OneRelease, require_invertible
 from truthful.payments import lengths, noise_along
 from truthful.plan import Plan
 from truthful.slope import stretch
+from truthful.study.designs import sample_uniform
+
+#: People who stand for all, where nobody brought them.
+FORESEEN = 4_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,62 +42,142 @@ class Players:
 class Game:
     """The mechanism as it is published before anybody reports.
 
-    Nobody knows her half yet: she reckons with the other one being half of all, of which `half` has the noise.
-    threshold is τ, up to which the plan promises that the truth pays; gap is g, how far the liars above it can push
-    her peers' prediction from her own; privacy_cost is h(ε).
+    `peers` is the estimate that she will be scored against as far as it can be foreseen: its noise. threshold is τ, up
+    to which the plan promises that the truth pays; gap is g, how far the liars above it can push her peers' prediction
+    from her own, if they are `liars` on average; privacy_cost is h(ε). The estimate is moved most easily in the
+    direction `furthest`, and of all predictions that of the person with features `target`.
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism | OneRelease
     beliefs: Beliefs
     threshold: float
     gap: float
+    liars: float
     privacy_cost: float
-    half: Estimate
+    peers: Estimate
     predictor: Predictor
+    furthest: Floats
+    target: Floats
 
     def own_prediction(self, x: Floats, reports: Floats) -> Floats:
         """q(x, ŷ). Of a true answer it is also p̄, what she expects her peers to predict if they are truthful."""
         r = lengths(x)
-        return self.predictor(r, reports, noise_along(self.half, x, r))
+        return self.predictor(r, reports, noise_along(self.peers, x, r))
 
-    def expected_payment(self, p: Floats, q: Floats) -> Floats:
-        """What she expects for an own prediction q if she expects her peers' to be p: rules are affine in p."""
-        mechanism = self.mechanism
-        return mechanism.scoring(p, q, a=mechanism.base_payment, b=mechanism.score_weight)
+    def base(self, x: Floats) -> Floats:
+        """What payments start from."""
+        if isinstance(self.mechanism, OneRelease):
+            return self.mechanism.base(lengths(x))
+        return np.full(len(x), self.mechanism.base_payment)
+
+    def score(self, p: Floats, q: Floats) -> Floats:
+        """What is added to that, for an own prediction q if she expects her peers' to be p: rules are affine in p."""
+        return self.mechanism.scoring(p, q, a=0.0, b=self.mechanism.score_weight)
 
     def expected_utility(self, players: Players) -> Floats:
         """Expected payment less privacy cost c·h(ε) of telling the truth, if the others do."""
         q = self.own_prediction(players.x, players.y)
-        return np.asarray(self.expected_payment(q, q) - players.costs * self.privacy_cost)
+        return np.asarray(self.base(players.x) + self.score(q, q) - players.costs * self.privacy_cost)
+
+    def influence(self, x: Floats) -> Floats:
+        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
+        return instruments(self.mechanism, grid_features(x)) @ self.peers.spread.T
 
 
-def game(plan: Plan, predictor: Predictor) -> Game:
-    """The game of a plan; `predictor` gives own predictions against a half of half the players."""
+def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game:
+    """The game of a plan; `predictor` gives own predictions. People are those whom it is played with, or like them."""
     study, mechanism = plan.study, plan.mechanism
-    promised = setting(study, mechanism, plan.players, plan.absent_share, plan.failure_probability)
+    x = foreseen_people(plan) if people is None else people
+    promised, peers = promise(plan, x), foreseen(plan, x)
+    z = instruments(mechanism, grid_features(x))
+    moved = peers.spread @ (z.T @ z) @ peers.spread.T
     return Game(
         mechanism,
         study.beliefs,
         threshold=float(proved.threshold(promised)),
         gap=float(proved.gap(promised)),
+        liars=float(promised.lying_chance) * plan.answering,
         privacy_cost=study.privacy_cost(mechanism.epsilon),
-        half=foreseen_half(plan),
+        peers=peers,
         predictor=predictor,
+        furthest=np.asarray(np.linalg.eigh(moved)[1][:, -1]),
+        target=x[np.linalg.norm(x @ peers.spread, axis=1).argmax()],
     )
 
 
-def foreseen_half(plan: Plan) -> Estimate:
-    """An estimate by half of the players, as far as it is known beforehand: its noise.
+def promise(plan: Plan, people: Floats) -> Setting:
+    """What a plan's bounds depend on, for as many as are expected of people like these."""
+    return setting(
+        plan.study,
+        plan.mechanism,
+        plan.answering,
+        plan.absent_share,
+        plan.failure_probability,
+        geometry_of(plan, people),
+    )
 
-    `noisy-statistics` adds noise shaped by a matrix that is yet to be released; E[x xᵀ] stands for it, or where that
-    is unknown features equally spread in all directions.
+
+def geometry_of(plan: Plan, people: Floats) -> Geometry | None:
+    """The geometry of these people, where what is promised follows from it."""
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, OneRelease) or mechanism.protects != "answers":
+        return None
+    require_invertible(sums(grid_features(people), np.zeros(len(people)), mechanism.transform).matrix)
+    return geometry(people, mechanism.transform)
+
+
+def instruments(mechanism: Mechanism | OneRelease, kx: Floats) -> Floats:
+    """ζ of everybody, given her features on the grid: x itself, unless the mechanism has a transform."""
+    transform = mechanism.transform if isinstance(mechanism, OneRelease) else None
+    return instruments_on_grid(kx, transform) / GRID
+
+
+def foreseen_people(plan: Plan) -> Floats:
+    """People as the study says they are spread; where it does not say, evenly over what it declares."""
+    study, rng, n = plan.study, np.random.default_rng(0), min(plan.answering, FORESEEN)
+    if not study.features:
+        return study.normalise({}, n)
+    told = study.design.kind in ("uniform", "unit-ball")
+    columns = (
+        study.sample_features(rng, n) if told else sample_uniform(rng, n, study.declared.encoding.features)
+    )
+    return study.normalise(columns, n)
+
+
+def foreseen(plan: Plan, people: Floats) -> Estimate:
+    """The estimate that players are scored against, as far as it is known beforehand: its noise.
+
+    With one release M is n times its mean over these people, and a player is taken to have the mean leverage d/n; where
+    M is declared it is known. `noisy-statistics` adds noise shaped by a matrix that is yet to be released: what it is
+    without noise stands for it. Nobody knows her half yet, if there are halves: the other is half of all.
     """
-    study, mechanism, d = plan.study, plan.mechanism, plan.study.dimension
+    study, mechanism, n, d = plan.study, plan.mechanism, plan.answering, plan.study.dimension
+    if not isinstance(mechanism, OneRelease):
+        return foreseen_half(plan, mechanism)
+    scale = mechanism.scale(study.beliefs)
+    if mechanism.estimator == "known-design":
+        return Estimate(np.zeros(d), _inverse(np.asarray(mechanism.design)), scale / (n - 1))
+    kx = grid_features(people)
+    mean = instruments(mechanism, kx).T @ (kx / GRID) / len(kx)
+    return Estimate(np.zeros(d), _inverse(mean), scale / max(n - d, 1))
+
+
+def foreseen_half(plan: Plan, mechanism: Mechanism) -> Estimate:
+    """An estimate by half of the players.
+
+    For the matrix of `noisy-statistics` E[x xᵀ] stands or, where that is unknown, one for features that are equally
+    spread in all directions.
+    """
+    study, d = plan.study, plan.study.dimension
     estimator = mechanism.half_estimator(study.beliefs)
     Sigma = study.second_moments
     if mechanism.peers == "ridge-free" or Sigma is None:
         spread = np.eye(d) * stretch(study, mechanism.peers)
     else:
-        spread = np.asarray(np.linalg.inv(Sigma), dtype=np.float64)
+        spread = _inverse(Sigma)
     scale = estimator.noise_scale(max(1, plan.players // 2), mechanism.epsilon_peer)
     return Estimate(np.zeros(d), spread, scale)
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)

@@ -1,6 +1,7 @@
 """The simulated people. Each kind is a name, a paragraph on where it comes from, and one method.
 
-A new kind is a frozen dataclass with those three, and its place in KINDS.
+A new kind is a frozen dataclass with those three, and its place in KINDS. Those whom bounds are proved against have
+theirs in WORST.
 """
 
 from __future__ import annotations
@@ -32,6 +33,13 @@ class Agent(ABC):
     @abstractmethod
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         """What each of these players reports, in [−Y, Y]; NaN if she stays out of the study."""
+
+    def weights(self, x: Floats, game: Game) -> Floats | None:
+        """For each of these people, how much her privacy matters here: the greatest costs are given to the greatest.
+
+        None, if costs have nothing to do with features.
+        """
+        return None
 
 
 @dataclass(frozen=True)
@@ -123,11 +131,12 @@ class BestResponder(Agent):
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         truth, Y = players.y, game.beliefs.response_bound
         expected, at_stake = self._expected(players, game), players.costs * game.privacy_cost
+        base = game.base(players.x)
 
         def loss(reports: Floats) -> Floats:
             told = np.maximum(1 - np.abs(reports - truth) / (self.saves_all * Y), 0.0)
-            paid = game.expected_payment(expected, game.own_prediction(players.x, reports))
-            return np.asarray(at_stake * told - paid)
+            scored = game.score(expected, game.own_prediction(players.x, reports))
+            return np.asarray(at_stake * told - base - scored)
 
         # The truth is a kink: a search on each side of it.
         ends = np.full(len(truth), -Y), truth, np.full(len(truth), Y)
@@ -140,7 +149,7 @@ class BestResponder(Agent):
         if self.peers is None:
             return game.own_prediction(players.x, players.y)
         r = lengths(players.x)
-        return game.beliefs.prediction(r, players.y, self.peers, noise_along(game.half, players.x, r))
+        return game.beliefs.prediction(r, players.y, self.peers, noise_along(game.peers, players.x, r))
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,54 @@ class OptOut(Agent):
         return np.where(game.expected_utility(players) >= 0, players.y, np.nan)
 
 
+@dataclass(frozen=True)
+class Influential(Agent):
+    """Those who can move the coefficients furthest lie, all in one direction: ±Y by how their answers move them.
+
+    The liars that bounds on the error are proved against. They are as many as have privacy costs above the threshold,
+    and they are those: costs may depend on a person's features. Or just `liars` of them, whatever their costs are.
+    """
+
+    liars: int | None = None
+    name: ClassVar[str] = "influential"
+
+    def direction(self, game: Game) -> Floats:
+        """How much a change of θ̂ counts."""
+        return game.furthest
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        moved = self._moved(players.x, game)
+        lies = players.costs > game.threshold
+        if self.liars is not None:
+            lies = np.zeros(len(moved), dtype=np.bool_)
+            lies[np.argsort(-np.abs(moved), kind="stable")[: self.liars]] = True
+        # Of no influence is only who has no features, and the person against whom it is.
+        return np.where(lies & (moved != 0), game.beliefs.response_bound * np.sign(moved), players.y)
+
+    def weights(self, x: Floats, game: Game) -> Floats | None:
+        return np.abs(self._moved(x, game))
+
+    def _moved(self, x: Floats, game: Game) -> Floats:
+        return np.asarray(game.influence(x) @ self.direction(game))
+
+
+@dataclass(frozen=True)
+class Targeting(Influential):
+    """Those whose answers count most in what is predicted of one person lie, all in one direction: ±Y.
+
+    The liars that the bound on the gap is proved against, and she is the person of whom it is largest: among those whom
+    the game is played with the one whose prediction has the most noise. Costs or `liars` as of the influential.
+    """
+
+    name: ClassVar[str] = "targeting"
+
+    def direction(self, game: Game) -> Floats:
+        return game.target
+
+    def _moved(self, x: Floats, game: Game) -> Floats:
+        return np.where((x == game.target).all(axis=1), 0.0, super()._moved(x, game))
+
+
 KINDS: Mapping[str, type[Agent]] = MappingProxyType(
     {
         kind.name: kind
@@ -166,8 +223,13 @@ KINDS: Mapping[str, type[Agent]] = MappingProxyType(
 )
 
 
+#: Liars that guarantees hold against.
+WORST: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Influential, Targeting)})
+
+
 def agent(name: str) -> Agent:
     """The agent of this name, with its usual parameters."""
-    if name not in KINDS:
-        raise InputError(f"There is no agent {name!r}; the agents are {', '.join(KINDS)}.")
-    return KINDS[name]()
+    kinds = {**KINDS, **WORST}
+    if name not in kinds:
+        raise InputError(f"There is no agent {name!r}; the agents are {', '.join(kinds)}.")
+    return kinds[name]()

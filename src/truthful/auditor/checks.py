@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from truthful import check
 from truthful.auditor.black_box import black_box_finding
-from truthful.auditor.loss import composition_finding, halves_of, loss_finding
-from truthful.auditor.neighbours import search, sensitivity_finding
+from truthful.auditor.everybody_else import estimate_finding, joint_finding, leave_one_out_finding
+from truthful.auditor.halves import halves_findings
+from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.paid import payment_findings
 from truthful.auditor.product import Product, Truthful, overhear
-from truthful.auditor.record import Audit
-from truthful.auditor.released import estimates_finding
-from truthful.auditor.settled import settled_findings
+from truthful.auditor.record import Audit, Finding
+from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
 from truthful.auditor.wiring import randomness_finding, restart_finding
+from truthful.errors import TruthfulError
 from truthful.lattice import SeededBits
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
 
 SAMPLES = 8_000
@@ -21,44 +22,55 @@ FEWEST_SAMPLES = 1_000
 
 
 def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | None = None) -> Audit:
-    """Attack what a plan promises: its sensitivities, its privacy loss, its noise and its wiring.
+    """Attack what a plan promises: its sensitivities, its privacy loss, its noise, its payments and its wiring.
 
     `samples` is how many releases the statistical attacks draw: more of them see smaller faults. The seed repeats an
     audit, but for the noise of its settlements, which is the operating system's. What is attacked is our product,
-    unless another is given.
+    unless another is given. Of a plan with random halves the releases are attacked, not settlements.
     All statistical findings together raise a false alarm with a probability below 8e-6.
     """
     check.integer("samples", samples, least=FEWEST_SAMPLES)
     check.integer("seed", seed, least=0)
     attacked = Truthful() if product is None else product
-    mechanism, beliefs, players = plan.mechanism, plan.study.beliefs, plan.players
-    bits = SeededBits(seed)
-    public, half = mechanism.public_estimator(beliefs), mechanism.half_estimator(beliefs)
-    worst = search(attacked, public, beliefs, players, mechanism.regularization or 1.0, seed)
-    worst_half = search(
-        attacked,
-        half,
-        beliefs,
-        players // 2,
-        mechanism.peer_regularization or mechanism.regularization or 1.0,
-        seed,
-    )
-    pairs = (worst.pair, worst_half.pair)
-    halves = halves_of(worst.pair, worst.pair.old, players)
-    noises = draw_noise(attacked, overhear(attacked, halves, mechanism, beliefs), bits, samples)
-    findings = (
-        sensitivity_finding("published", public, worst),
-        sensitivity_finding("halves", half, worst_half),
-        loss_finding(attacked, mechanism, beliefs, players, pairs),
-        composition_finding(attacked, mechanism, beliefs, halves),
+    mechanism, beliefs = plan.mechanism, plan.study.beliefs
+    if isinstance(mechanism, OneRelease):
+        protects, findings = mechanism.protects, _findings(attacked, plan, mechanism, seed, samples)
+    else:
+        protects = "records"
+        bits = SeededBits(seed)
+        findings = halves_findings(attacked, mechanism, beliefs, plan.players, bits, seed, samples)
+    return Audit(plan.sha256, protects, mechanism.epsilon, samples, seed, findings)
+
+
+def _findings(
+    product: Product, plan: Plan, mechanism: OneRelease, seed: int, samples: int
+) -> tuple[Finding, ...]:
+    beliefs, bits = plan.study.beliefs, SeededBits(seed)
+    worst = worst_neighbours(product, mechanism, beliefs, plan.players, seed)
+    whole = worst.neighbours[0]
+    noises = draw_noise(product, overhear(product, whole, mechanism, beliefs), bits, samples)
+    return (
+        *release_findings(product, mechanism, beliefs, worst),
         law_finding(noises),
         independence_finding(noises),
-        estimates_finding(attacked, mechanism, beliefs, halves, bits),
-        black_box_finding(attacked, mechanism, beliefs, 1, bits, samples),
-        black_box_finding(attacked, mechanism, beliefs, 2, bits, samples),
-        *settled_findings(attacked, plan, seed, samples),
-        *payment_findings(attacked, plan, seed),
-        restart_finding(attacked, plan, seed),
-        randomness_finding(attacked, plan, seed),
+        estimate_finding(product, mechanism, beliefs, whole, bits),
+        leave_one_out_finding(product, mechanism, beliefs, bits, seed),
+        joint_finding(product, mechanism, beliefs, bits, seed),
+        black_box_finding(product, mechanism, beliefs, 1, bits, samples),
+        black_box_finding(product, mechanism, beliefs, 2, bits, samples),
+        checks_finding(product, plan, seed),
+        *_settled(product, plan, seed, samples),
     )
-    return Audit(plan.sha256, mechanism.epsilon, samples, seed, findings)
+
+
+def _settled(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, ...]:
+    try:
+        return (
+            *drawn_findings(product, plan, seed, samples),
+            *settled_findings(product, plan, seed),
+            restart_finding(product, plan, seed),
+            randomness_finding(product, plan, seed),
+        )
+    except TruthfulError as refusal:
+        claim = "invented reports within all declared ranges are settled"
+        return (Finding("settlements", claim, f"refused: {refusal}", "certain", passed=False),)

@@ -1,35 +1,51 @@
 """Settlements of invented reports: what the attacks on whole settlements have in common.
 
 A settlement is made in a place of its own, with a ledger of its own, so that nothing of the study is touched. It is
-overheard: its draw lies in its unfinished directory while it pays. And its statistics are added up a second time, by
-the group key in that draw, from the reports as they should have been used.
+overheard: its draw lies in its unfinished directory while it pays. Its statistics are added up a second time, from the
+reports as they should have been used. And a draw can be planted there, as after an interruption: then all that is
+released is known, and whatever else changes came from somewhere else.
 """
 
 from __future__ import annotations
 
+import io
+import pickle
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 
-from truthful.auditor.product import Halves, Product
-from truthful.files import sha256
-from truthful.groups import groups_of, player_hashes
+from truthful.auditor.product import Product
+from truthful.check import Floats
+from truthful.errors import TruthfulError
+from truthful.geometry import Geometry
+from truthful.guarantees import Guarantees
+from truthful.moments import PRODUCT, Sums
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
+from truthful.release import Receipt, Release, find_receipt
+from truthful.settlement.books import RECEIPTS
 from truthful.settlement.draw import Draw, read_draw
 from truthful.settlement.once import open_target
 from truthful.study import Study
 from truthful.study.designs import sample_uniform
+from truthful.study.features import Levels
 
-# Of fewer players a random half may be empty, which a settlement refuses; more of them show nothing new.
-PLAYERS = 64
+# More show nothing new; of fewer, some would be too much of what is known of people like them.
+FEWEST_PLAYERS, PLAYERS_A_LEVEL, PLAYERS_A_COLUMN = 64, 14, 10
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 LONGEST = 1 + 1e-9  # vectors up to here are in the ball but for rounding
+PUBLIC_FILES = ("release.json", "report.html")
+
+Answers = tuple[tuple[int, ...], ...]
 
 
 class Interrupted(Exception):
@@ -37,11 +53,25 @@ class Interrupted(Exception):
 
 
 def invented_reports(plan: Plan, seed: int) -> Any:
-    """Reports within the declared ranges."""
+    """Reports within the declared ranges; every level is as common as any other."""
     rng, study = np.random.default_rng(seed), plan.study
-    names = [f"p-{i}" for i in range(PLAYERS)]
-    answers = rng.uniform(study.response.low, study.response.high, PLAYERS)
-    return pa.table({"player": names, **_features(study, rng, PLAYERS), study.response.name: answers})
+    n = players(study)
+    names = [f"p-{i}" for i in range(n)]
+    if study.declared.design.kind == "unit-ball":
+        columns = study.sample_features(rng, n)
+    else:
+        columns = sample_uniform(rng, n, study.declared.encoding.features)
+    for feature in study.declared.encoding.features:
+        if isinstance(feature, Levels):
+            columns[feature.name] = np.array(feature.levels)[rng.permutation(n) % len(feature.levels)]
+    answers = rng.uniform(study.response.low, study.response.high, n)
+    return pa.table({"player": names, **columns, study.response.name: answers})
+
+
+def players(study: Study) -> int:
+    """How many are invented: enough for what is checked of features before a draw."""
+    levels = [len(feature.levels) for feature in study.features if feature.levels is not None]
+    return max(FEWEST_PLAYERS, PLAYERS_A_LEVEL * max(levels, default=0), PLAYERS_A_COLUMN * study.dimension)
 
 
 def with_absurd_ones(study: Study, reports: Any) -> Any:
@@ -55,15 +85,10 @@ def with_absurd_ones(study: Study, reports: Any) -> Any:
     return pa.table(shouted)
 
 
-def exact_halves(product: Product, study: Study, reports: Any, key: bytes) -> Halves:
-    """The exact statistics of the two halves that a group key makes, numbers being moved into their ranges."""
-    values = in_range(study, reports)
-    response = values.pop(study.response.name)
-    X = study.normalise(values, len(response))
-    y = study.normalise_response(response, X)
-    groups = groups_of(player_hashes(reports["player"], key))
-    one, other = (product.statistics(X[groups == g], y[groups == g], study.beliefs) for g in (0, 1))
-    return one, other
+def with_answers(study: Study, reports: Any, answers: Floats) -> Any:
+    """The same people with other answers."""
+    place_of = reports.column_names.index(study.response.name)
+    return reports.set_column(place_of, study.response.name, pa.array(answers))
 
 
 def in_range(study: Study, reports: Any) -> dict[str, Any]:
@@ -79,9 +104,117 @@ def in_range(study: Study, reports: Any) -> dict[str, Any]:
     return values | {name: np.where(lengths > LONGEST, values[name] / lengths, values[name]) for name in ball}
 
 
-def statistics_digest(halves: Halves) -> str:
-    """The name by which a draw knows the statistics that it was made for."""
-    return sha256([half.digest() for half in halves])
+def normalised(study: Study, reports: Any) -> tuple[Floats, Floats]:
+    """X and y of the reports as they are to be used."""
+    values = in_range(study, reports)
+    response = values.pop(study.response.name)
+    X = study.normalise(values, len(response))
+    return X, study.normalise_response(response, X)
+
+
+def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
+    """The exact statistics of the reports as they are to be used."""
+    return product.statistics(*normalised(plan.study, reports), one_release(plan), plan.study.beliefs)
+
+
+def one_release(plan: Plan) -> OneRelease:
+    """The mechanism of a plan without halves."""
+    assert isinstance(plan.mechanism, OneRelease)
+    return plan.mechanism
+
+
+def planted(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
+    """A release as if θ were (c/2)(1, …, 1)/√d and there were no noise, and the matrix as clear as it could be.
+
+    So what others predict of anybody is not clipped. With a player: the noise is such that the *others* say so,
+    whatever she reports; only her own report is added to it.
+    """
+    mechanism, beliefs, d = one_release(plan), plan.study.beliefs, plan.study.dimension
+    sums = exact_sums(product, plan, reports)
+    theta = np.full(d, mechanism.clip / 2 / np.sqrt(d))
+    answers: list[tuple[int, ...]] = []
+    match mechanism.estimator:
+        case "instruments":
+            matrix = (sums.matrix / PRODUCT).astype(np.float64)
+        case "known-design":
+            matrix = sums.count * np.asarray(mechanism.design)
+        case _:
+            matrix = 4 * mechanism.floor(sums.count, d) * np.eye(d)
+            answers.append(tuple(round(matrix[i, j] * PRODUCT) for i in range(d) for j in range(i, d)))
+    vector = np.array([round(k * PRODUCT) for k in (matrix @ theta).tolist()], dtype=object)
+    if player is not None:
+        X, y = normalised(plan.study, reports)
+        vector = vector + product.statistics(X[[player]], y[[player]], mechanism, beliefs).vector
+    return *answers, tuple(int(k) for k in vector)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """All that a settlement leaves for others to see, what it said meanwhile, and the draw that it was made from."""
+
+    release: Release
+    receipts: dict[str, Receipt]
+    files: tuple[bytes, ...]
+    said: tuple[object, ...]
+    draw: Draw
+
+
+def settled(
+    product: Product, plan: Plan, reports: Any, answers: Answers | None = None, accept_less: bool = True
+) -> Settled:
+    """A whole settlement, of a draw of its own or of answers that are there already, as after an interruption."""
+    overheard, said = list[Draw | None](), list[object]()
+    with place(plan) as (there, out):
+        if answers is not None:
+            _leave(answers, product, there, reports, out)
+
+        def listen(stage: str, done: int, rows: int | None) -> None:
+            said.append((stage, done, rows))
+            if stage == "payments":
+                overheard.append(read_draw(open_target(out).unfinished))
+
+        with _heard(said):
+            settlement = product.settle(
+                there, reports, out=out, on_bad="clip", accept_less=accept_less, progress=listen
+            )
+        release, receipts = (
+            settlement.release,
+            (settlement.receipt(name) for name in reports["player"].to_pylist()),
+        )
+        assert isinstance(release, Release)
+        kept = {receipt.player: receipt for receipt in receipts if isinstance(receipt, Receipt)}
+        files = tuple((out / name).read_bytes() for name in PUBLIC_FILES)
+    draw = overheard[-1]
+    assert draw is not None, "a settlement keeps its draw while it pays"
+    return Settled(release, kept, files, tuple(said), draw)
+
+
+def outcome(
+    product: Product, plan: Plan, reports: Any, answers: Answers, accept_less: bool
+) -> tuple[object, ...]:
+    """What everybody can see of a settlement with these answers: its files and what it said, or how it was refused."""
+    try:
+        found = settled(product, plan, reports, answers, accept_less)
+    except TruthfulError as refusal:
+        return type(refusal), str(refusal)
+    return found.files, found.said
+
+
+def predicted(product: Product, plan: Plan, reports: Any, answers: Answers, player: str) -> float:
+    """What others predict of a player, by her receipt in a settlement that ends when everybody is paid."""
+    with place(plan) as (there, out):
+        _leave(answers, product, there, reports, out)
+
+        def interrupt(stage: str, done: int, rows: int | None) -> None:
+            if stage == "payments" and done == rows:
+                raise Interrupted
+
+        with suppress(Interrupted):
+            product.settle(there, reports, out=out, on_bad="clip", progress=interrupt)
+        receipts = pa.parquet.read_table(open_target(out).unfinished / RECEIPTS)
+    receipt = find_receipt(receipts, player)
+    assert isinstance(receipt, Receipt)
+    return receipt.peer_prediction
 
 
 def interrupted(
@@ -102,18 +235,45 @@ def interrupted(
 
 @contextmanager
 def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
-    """A place of its own for a settlement and its ledger, so that the study's own ledger is left alone."""
+    """A place of its own for a settlement and its ledger, so that the study's own ledger is left alone.
+
+    There it may have as many players as are invented, and no cap: a cap is promised for those of the plan.
+    """
     with TemporaryDirectory() as directory:
         study = plan.study.at(Path(directory) / "study.toml")
-        mechanism = plan.mechanism
-        if mechanism.payments == "expected":  # which no real settlement accepts; its noise is the same
-            least = mechanism.score_weight * mechanism.scoring.loss(study.beliefs.radius)
-            mechanism = replace(mechanism, payments="never-negative", base_payment=least)
-        players = max(plan.players, PLAYERS)
-        yield replace(plan, study=study, players=players, mechanism=mechanism), Path(directory) / "out"
+        # A real settlement does not accept payments that may be negative; its noise is the same.
+        mechanism = replace(one_release(plan), payments="never-negative")
+        promised = plan.guarantees
+        stated = replace(promised, budget=replace(promised.budget, cap=None))
+        count = max(plan.players, players(study))
+        there = replace(plan, study=study, players=count, mechanism=mechanism, stated=stated)
+
+        def guarantees_for(players: int, geometry: Geometry | None = None) -> Guarantees:
+            return _guaranteed(plan, players, pickle.dumps(geometry))
+
+        # What can be guaranteed for the same people is worked out once.
+        object.__setattr__(there, "guarantees_for", guarantees_for)
+        yield there, Path(directory) / "out"
 
 
-def _features(study: Study, rng: np.random.Generator, n: int) -> dict[str, Any]:
-    if study.declared.design.kind == "unit-ball":
-        return study.sample_features(rng, n)
-    return sample_uniform(rng, n, study.declared.encoding.features)
+@lru_cache(maxsize=64)
+def _guaranteed(plan: Plan, players: int, geometry: bytes) -> Guarantees:
+    return plan.guarantees_for(players, pickle.loads(geometry))
+
+
+def _leave(answers: Answers, product: Product, plan: Plan, reports: Any, out: Path) -> None:
+    """Leave a draw, as made for these reports, where an interrupted settlement has it."""
+    digest = exact_sums(product, plan, reports).digest()
+    unfinished = open_target(out).unfinished
+    unfinished.mkdir(mode=0o700)
+    Draw("0" * 32, plan.sha256, None, digest, answers).save(unfinished)
+
+
+@contextmanager
+def _heard(said: list[object]) -> Iterator[None]:
+    """Notes all that is printed and every warning."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        yield
+    said += [printed.getvalue(), *(str(warning.message) for warning in warned)]

@@ -1,48 +1,87 @@
-"""The first attack: two data sets that differ in one record, and a release that moves further than it may.
+"""The first attack: two neighbours, and a release that moves further than it may.
 
-Everybody but one reports the same; the last record is replaced. The search starts where the proofs say the worst
-cases are, and climbs from there. Every step goes through the real integers: clipping, grid, exact statistics, certified
-solve. Whether a query stays within its sensitivity is decided in integers: Σ w(k − k')² ≤ Δ².
+Everybody but one reports the same; of the last one the answer is replaced, or the whole record where records are
+protected. The search starts where the proofs say the worst cases are, and climbs from there. Every step goes through
+the real integers: clipping, grid, instruments, exact sums. Whether a query stays within its sensitivity is decided in
+integers: Σ w(k − k')² ≤ Δ². Then the exact privacy loss of the worst pair, in rational numbers. A release of the
+lattice point k for the query f has P(k) ∝ exp(−‖k − f‖·ε/Δ), with the same constant for every f. So
+
+    log P(k | D) − log P(k | D') = (‖k − f(D')‖ − ‖k − f(D)‖)·ε/Δ ≤ ‖f(D) − f(D')‖·ε/Δ
+
+by the triangle inequality, with equality at k = f(D): that is the largest loss over all lattice points. The losses of
+the queries of one release add up, since their noises are independent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product as pairs
-from math import isqrt, sqrt
+from math import isqrt
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from truthful.auditor.product import Product, times
+from truthful.auditor.product import Asked, Product, overhear, unprotected
 from truthful.auditor.record import Finding
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
-from truthful.estimators import Estimator, Query
-from truthful.moments import Moments
+from truthful.estimators import Query
+from truthful.estimators.sensitivity import sqrt_above
+from truthful.instruments import transform_matrix
+from truthful.moments import Sums
+from truthful.one_release import OneRelease
 
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 CLIMBS = 3
 STEPS = 60
 
 
+class Statistics(Protocol):
+    """Exact statistics of some players; those of two disjoint groups add."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+S = TypeVar("S", bound=Statistics)
+
+
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class Neighbours(Generic[S]):
     """Two data sets: any number of players who report `crowd`, and one who reports `old`, or `new` instead."""
 
-    crowd: Moments
-    old: Moments
-    new: Moments
+    crowd: S
+    old: S
+    new: S
+
+    def with_crowd(self, record: S, count: int) -> S:
+        """That record and so many of the crowd."""
+        total, doubled = record, self.crowd
+        while count:
+            if count & 1:
+                total = total + doubled
+            doubled, count = doubled + doubled, count >> 1
+        return total
 
 
 @dataclass(frozen=True, eq=False)
-class Worst:
-    """What a search found: the pair with the largest privacy loss, and the largest share of a sensitivity used."""
+class Worst(Generic[S]):
+    """What a search found: the pair with the largest privacy loss, the largest share of a sensitivity used, and whether
+    anything moved that is declared, or said to be the same for neighbours."""
 
-    pair: Neighbours
+    pair: Neighbours[S]
+    count: int
     share: float
     within: bool
+    unmoved: bool
     tried: int
+
+    @property
+    def neighbours(self) -> tuple[S, S]:
+        """The two data sets."""
+        old, new = (self.pair.with_crowd(record, self.count) for record in (self.pair.old, self.pair.new))
+        return old, new
 
 
 def square_distance(one: Query, other: Query) -> int:
@@ -50,30 +89,45 @@ def square_distance(one: Query, other: Query) -> int:
     return sum(w * (a - b) ** 2 for w, a, b in zip(one.weights, one.value, other.value, strict=True))
 
 
-class Search:
-    """One estimate under attack: tries rows (x, y) of the base record, the old record and the new one."""
+@dataclass(frozen=True, eq=False)
+class Target(Generic[S]):
+    """What is searched: how a row (x, y) becomes statistics, and one a crowd, of which there are so many; what is asked
+    of them, and what is the same for all neighbours, who differ in answers only, or in records."""
 
-    def __init__(self, product: Product, estimator: Estimator, beliefs: Beliefs, count: int) -> None:
-        self._product, self._estimator, self._beliefs, self._count = product, estimator, beliefs, count
+    statistics: Callable[[Floats], S]
+    crowd: Callable[[Floats], S]
+    queries: Callable[[S], Sequence[Query]]
+    public: Callable[[S], Hashable]
+    answers: bool
+    count: int
+
+
+class Search(Generic[S]):
+    """Tries rows (x, y) of the crowd, the old record and the new one."""
+
+    def __init__(self, target: Target[S]) -> None:
+        self._target = target
         self._loss = -1.0
-        self._pair: Neighbours | None = None
-        self._share, self._within, self._tried = 0.0, True, 0
+        self._pair: Neighbours[S] | None = None
+        self._share, self._within, self._unmoved, self._tried = 0.0, True, True, 0
 
     def loss(self, rows: Floats) -> float:
         """The privacy loss of a pair, as a share of the estimate's epsilon."""
-        pair = Neighbours(
-            *(self._product.statistics(row[None, :-1], row[-1:], self._beliefs) for row in rows)
-        )
-        others = times(self._count - 1, pair.crowd)
-        before, after = (self._estimator.queries(others + record) for record in (pair.old, pair.new))
+        if self._target.answers:
+            rows = rows.copy()
+            rows[2, :-1] = rows[1, :-1]
+        pair = Neighbours(self._target.crowd(rows[0]), *map(self._target.statistics, rows[1:]))
+        old, new = (pair.with_crowd(record, self._target.count) for record in (pair.old, pair.new))
         loss = 0.0
-        for one, other in zip(before, after, strict=True):
+        for one, other in zip(self._target.queries(old), self._target.queries(new), strict=True):
             square = square_distance(one, other)
             share = isqrt(square << 40) / float(one.sensitivity * 2**20)
             self._share = max(self._share, share)
+            self._within &= square <= one.sensitivity**2
             # What a query declares may not depend on the data either.
-            self._within &= square <= one.sensitivity**2 and _declared(one) == _declared(other)
+            self._unmoved &= _declared(one) == _declared(other)
             loss += float(one.share) * share
+        self._unmoved &= self._target.public(old) == self._target.public(new)
         self._tried += 1
         if loss > self._loss:
             self._loss, self._pair = loss, pair
@@ -88,40 +142,123 @@ class Search:
             if (loss := self.loss(trial)) > found:
                 best, found = trial, loss
 
-    def worst(self) -> Worst:
+    def worst(self) -> Worst[S]:
         """What was found so far."""
         assert self._pair is not None
-        return Worst(self._pair, self._share, self._within, self._tried)
+        return Worst(self._pair, self._target.count, self._share, self._within, self._unmoved, self._tried)
 
 
-def search(
-    product: Product, estimator: Estimator, beliefs: Beliefs, count: int, gamma: float, seed: int
-) -> Worst:
-    """Every start is tried, also with an absurd record in place of the new one; the best are climbed from."""
-    rng = np.random.default_rng(seed)
-    attack = Search(product, estimator, beliefs, count)
-    starts = list(_starts(beliefs.dimension, beliefs.radius, beliefs.response_bound, gamma, count))
-    starts.sort(key=attack.loss, reverse=True)
-    for start in starts[:CLIMBS]:
+def search(target: Target[S], starts: Iterable[Floats], seed: int) -> Worst[S]:
+    """Every start is tried, also with absurd records in place of the new one, or of both; the best are climbed from."""
+    rng, attack = np.random.default_rng(seed), Search(target)
+    best = sorted(starts, key=attack.loss, reverse=True)[:CLIMBS]
+    for start in best:
         attack.climb(start, rng, STEPS)
-    for start in starts[:CLIMBS]:
-        for loud in pairs((1.0, ABSURD), repeat=2):
+    for start in best:
+        for first, of_features, of_answers in pairs((1, 2), (1.0, ABSURD), (1.0, ABSURD)):
             shouted = start.copy()
-            shouted[1:, :-1] *= loud[0]
-            shouted[1:, -1] *= loud[1]
+            shouted[first:, :-1] *= of_features
+            shouted[first:, -1] *= of_answers
             attack.loss(shouted)
     return attack.worst()
 
 
-def sensitivity_finding(of: str, estimator: Estimator, worst: Worst) -> Finding:
+def worst_neighbours(
+    product: Product, mechanism: OneRelease, beliefs: Beliefs, players: int, seed: int
+) -> Worst[Sums]:
+    """The worst pair for one release, among about so many players: a crowd of one along every axis, so many times."""
+    axes, answers = np.eye(beliefs.dimension), np.full(beliefs.dimension, beliefs.response_bound)
+    everywhere = product.statistics(axes, answers, mechanism, beliefs)
+    target = Target(
+        statistics=lambda row: product.statistics(row[None, :-1], row[-1:], mechanism, beliefs),
+        crowd=lambda row: everywhere,
+        queries=lambda sums: mechanism.queries(sums, beliefs),
+        public=lambda sums: unprotected(sums, mechanism),
+        answers=mechanism.protects == "answers",
+        count=max(1, players // beliefs.dimension),
+    )
+    return search(target, _starts(mechanism, beliefs), seed)
+
+
+def sensitivity_finding(of: str, what: str, worst: Worst[S]) -> Finding:
     """A search as a finding."""
     return Finding(
-        name=f"sensitivity, {of}",
-        claim=f"one record, whatever is in it, moves {estimator.name} by at most its sensitivity",
+        name=f"sensitivity{of}",
+        claim=f"one {what}, whatever is in it, moves what is released by at most its sensitivity",
         found=f"{100 * worst.share:.4g} % of it, the most of {worst.tried:,} pairs",
         confidence="exact integers; a search, no proof",
-        passed=worst.within,
+        passed=worst.within and worst.unmoved,
         figures={"share_of_sensitivity": worst.share, "pairs": worst.tried},
+    )
+
+
+def unmoved_finding(mechanism: OneRelease, worst: Worst[Sums]) -> Finding:
+    """Whether all that is released without noise is the same for neighbours."""
+    what = "matrix, count" if mechanism.protects == "answers" else "count"
+    return Finding(
+        name="without noise",
+        claim=f"{what} and all that is declared of a release are the same for neighbours",
+        found=f"{'the same' if worst.unmoved else 'something moves'} in {worst.tried:,} pairs",
+        confidence="exact integers; a search, no proof",
+        passed=worst.unmoved,
+        figures={"pairs": worst.tried},
+    )
+
+
+def exact_loss(before: Sequence[Asked], after: Sequence[Asked]) -> Fraction:
+    """The largest privacy loss over all that two neighbours can release, rounded up by next to nothing."""
+    return sum(
+        (
+            one.epsilon * _root(square_distance(one.query, other.query)) / one.query.sensitivity
+            for one, other in zip(before, after, strict=True)
+            if one.query.value != other.query.value
+        ),
+        Fraction(0),
+    )
+
+
+def _root(square: int) -> Fraction:
+    """√square, exactly if it is a whole number, else rounded up by at most 2⁻²⁰⁰."""
+    root = isqrt(square)
+    return Fraction(root) if root * root == square else sqrt_above(Fraction(square))
+
+
+def loss_finding(epsilon: float, losses: Iterable[Fraction]) -> Finding:
+    """The loss of whole releases on pairs that were found for their parts."""
+    loss = max(losses)
+    return Finding(
+        name="privacy loss",
+        claim=f"no release tells two neighbours apart by more than ε = {epsilon:.6g}",
+        found=f"{float(loss):.6g} at the worst lattice point for the worst pairs found",
+        confidence="exact fractions",
+        passed=0 < loss <= Fraction(epsilon),
+        figures={"loss": float(loss), "epsilon": epsilon},
+    )
+
+
+def composition_finding(epsilon: float, spent: Fraction, queries: int) -> Finding:
+    """Whether the epsilons that the queries are answered with add up to the plan's, to the last bit."""
+    return Finding(
+        name="composition",
+        claim=f"all queries of a release together spend ε = {epsilon:.6g}",
+        found=f"{float(spent):.6g} over {queries} {'query' if queries == 1 else 'queries'}",
+        confidence="exact fractions",
+        passed=spent == Fraction(epsilon),
+        figures={"spent": float(spent), "epsilon": epsilon, "queries": queries},
+    )
+
+
+def release_findings(
+    product: Product, mechanism: OneRelease, beliefs: Beliefs, worst: Worst[Sums]
+) -> tuple[Finding, ...]:
+    """What the worst neighbours show of a whole release."""
+    before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)
+    spent = sum((one.epsilon for one in before), Fraction(0))
+    return (
+        sensitivity_finding("", mechanism.protects.removesuffix("s"), worst),
+        unmoved_finding(mechanism, worst),
+        loss_finding(mechanism.epsilon, [exact_loss(before, after)]),
+        composition_finding(mechanism.epsilon, spent, len(before)),
     )
 
 
@@ -129,22 +266,18 @@ def _declared(query: Query) -> tuple[object, ...]:
     return query.unit, query.sensitivity, query.weights, query.share
 
 
-def _starts(d: int, R: float, Y: float, gamma: float, count: int) -> Iterator[Floats]:
-    """Where the proofs say to look: the crowd tilts the estimate along e₁, and one record is swapped across it.
-
-    A flip of the response is worst for sums, orthogonal records for products of features; a lever (a record of
-    nothing that becomes the longest) and mirror images in e₁ are worst for ridges. The crowd tilts most at √(γ/n).
-    """
-    n = max(count - 1, 1)
-    reach = max(0.0, Y**2 - 4 * R**2 * gamma / n)
-    tilts = (0.0, 1.0, sqrt(gamma / n), sqrt(gamma / (3 * n)), (Y - sqrt(reach)) / (2 * R))
+def _starts(mechanism: OneRelease, beliefs: Beliefs) -> Iterator[Floats]:
+    """Where the proof says to look: an answer is turned, of somebody with the longest instrument; and, where records
+    are protected, one record takes the place of an orthogonal one, or of a record of nothing."""
+    d, Y = beliefs.dimension, beliefs.response_bound
     first, second = np.eye(max(d, 2))[:2, :d]
-    swaps = [(first, Y, first, -Y), (0 * first, 0.0, first, -Y), (0.1 * first, Y, first, -Y)]
-    if d > 1:
-        swaps.append((first, Y, second, -Y))
-        for radius in (R, Y * sqrt(n / gamma) / 2):
-            t = 2 * radius / (Y + sqrt(Y**2 + 8 * radius**2))
-            side = sqrt(1 - t**2)
-            swaps.append((t * first + side * second, -Y, t * first - side * second, -Y))
-    for tilt, (x, y, x_new, y_new) in pairs(tilts, swaps):
-        yield np.array([[*(tilt * first), Y], [*x, y], [*x_new, y_new]])
+    # The direction that T stretches most has the longest instrument, and all directions that it shortens have.
+    longest = (
+        first if mechanism.transform is None else np.linalg.svd(transform_matrix(mechanism.transform))[2][0]
+    )
+    crowd = np.zeros(d + 1)  # the same for all
+    for x in (longest, first, second, np.full(d, d**-0.5)):
+        yield np.array([crowd, [*x, Y], [*x, -Y]])
+        yield np.array([crowd, [*x, Y], [*-x, Y]])
+        yield np.array([crowd, [*(0 * x), 0.0], [*x, -Y]])
+    yield np.array([crowd, [*first, Y], [*second, -Y]])

@@ -157,7 +157,10 @@ def _together(one: Noise, other: Noise) -> Iterator[PValue]:
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N
     yield "directions together", _chi2(N * d * e * np.sum(mean**2), d * e)
-    yield "lengths together", float(stats.spearmanr(one.lengths, other.lengths).pvalue)
+    stuck = (
+        min(np.ptp(one.lengths), np.ptp(other.lengths)) == 0
+    )  # then ranks say nothing, and no noise is drawn at all
+    yield "lengths together", 0.0 if stuck else float(stats.spearmanr(one.lengths, other.lengths).pvalue)
 
 
 def _part(noise: Noise, rows: slice) -> Noise:

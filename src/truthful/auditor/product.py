@@ -1,7 +1,7 @@
-"""What is attacked: how reports become statistics, statistics a release, and a release a settlement.
+"""What is attacked: how reports become statistics, statistics a release, and a release payments and a settlement.
 
-The auditor goes through these four doors only, so that a product with a fault can be put in the place of ours: an
-auditor that does not catch it is worth nothing.
+The auditor goes through these doors only, so that a product with a fault can be put in the place of ours: an auditor
+that does not catch it is worth nothing.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.lattice import Bits
-from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
-from truthful.moments import Moments, grid_features, grid_responses, moments
+from truthful.mechanism import Answer
+from truthful.moments import Sums, grid_features, grid_responses, sums
+from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.one_release_payments import Scored, paymaster
 from truthful.plan import Plan
 from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
-from truthful.settlement.settlement import Progress
-
-Halves = tuple[Moments, Moments]
+from truthful.settlement.settled import Progress
 
 
 class Product(Protocol):
-    """A way of making releases."""
+    """A way of making releases and of paying for them."""
 
-    def statistics(self, X: Floats, y: Floats, beliefs: Beliefs) -> Moments:
+    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
         """Exact statistics of whatever is reported, in normalised units."""
         ...
 
@@ -39,12 +37,26 @@ class Product(Protocol):
         """What adds the noise to all queries of one release."""
         ...
 
-    def release(self, halves: Halves, mechanism: Mechanism, beliefs: Beliefs, answer: Answer) -> Estimates:
-        """The three estimates that everybody may see."""
+    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+        """The estimate that everybody may see."""
+        ...
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+    ) -> Scored:
+        """What everybody else predicts of players with these records, and what they are paid."""
         ...
 
     def settle(
-        self, plan: Plan, reports: Any, *, out: Path, on_bad: str, seed: int | None, progress: Progress | None
+        self,
+        plan: Plan,
+        reports: Any,
+        *,
+        out: Path,
+        on_bad: str,
+        seed: int | None = None,
+        accept_less: bool = True,
+        progress: Progress | None = None,
     ) -> Settlement:
         """A whole settlement, written to a directory."""
         ...
@@ -53,19 +65,37 @@ class Product(Protocol):
 class Truthful:
     """Ours: the very functions that a settlement calls."""
 
-    def statistics(self, X: Floats, y: Floats, beliefs: Beliefs) -> Moments:
-        return moments(grid_features(X), grid_responses(y, beliefs.response_bound))
+    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
+        return sums(grid_features(X), grid_responses(y, beliefs.response_bound), mechanism.transform)
 
     def answer(self, bits: Bits) -> Answer:
         return Drawing(bits)
 
-    def release(self, halves: Halves, mechanism: Mechanism, beliefs: Beliefs, answer: Answer) -> Estimates:
-        return private_estimates(halves, mechanism, beliefs, answer)
+    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+        epsilon = Fraction(mechanism.epsilon)
+        answers = [answer(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs)]
+        return mechanism.estimate(answers, sums.count, beliefs, sums.matrix)
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+    ) -> Scored:
+        kx, ky = grid_features(X), grid_responses(y, beliefs.response_bound)
+        return paymaster(mechanism, beliefs, estimate, len(y)).scored(kx, ky)
 
     def settle(
-        self, plan: Plan, reports: Any, *, out: Path, on_bad: str, seed: int | None, progress: Progress | None
+        self,
+        plan: Plan,
+        reports: Any,
+        *,
+        out: Path,
+        on_bad: str,
+        seed: int | None = None,
+        accept_less: bool = True,
+        progress: Progress | None = None,
     ) -> Settlement:
-        return settle(plan, reports, out=out, on_bad=on_bad, seed=seed, progress=progress)
+        return settle(
+            plan, reports, out=out, on_bad=on_bad, seed=seed, accept_less=accept_less, progress=progress
+        )
 
 
 @dataclass(frozen=True)
@@ -78,60 +108,47 @@ class Asked:
 
 @dataclass
 class Listener:
-    """Answers without noise and remembers what it was asked: what a release is about to protect, and how."""
+    """Passes queries on and remembers what was asked and answered; without noise, if there is nobody to ask."""
 
+    answer: Answer | None = None
     asked: list[Asked] = field(default_factory=list)
+    answers: list[Sequence[int]] = field(default_factory=list)
 
     def __call__(self, query: Query, epsilon: Fraction) -> Sequence[int]:
         self.asked.append(Asked(query, epsilon))
-        return query.value
+        self.answers.append(query.value if self.answer is None else tuple(self.answer(query, epsilon)))
+        return self.answers[-1]
 
 
-def overhear(product: Product, halves: Halves, mechanism: Mechanism, beliefs: Beliefs) -> tuple[Asked, ...]:
-    """The queries of a release, in their order: the published estimate's, then each half's."""
+def overhear(product: Product, sums: Sums, mechanism: OneRelease, beliefs: Beliefs) -> tuple[Asked, ...]:
+    """The queries of a release, in their order: what it is about to protect, and how."""
     listener = Listener()
-    product.release(halves, mechanism, beliefs, listener)
+    product.release(sums, mechanism, beliefs, listener)
     return tuple(listener.asked)
 
 
-def promised(halves: Halves, mechanism: Mechanism, beliefs: Beliefs) -> tuple[Asked, ...]:
+def promised(sums: Sums, mechanism: OneRelease, beliefs: Beliefs) -> tuple[Asked, ...]:
     """The queries that a mechanism promises to answer and their epsilons, whatever a product really asks."""
-    public, half = mechanism.public_estimator(beliefs), mechanism.half_estimator(beliefs)
-    parts = (
-        (public, halves[0] + halves[1], mechanism.epsilon_public),
-        *((half, moments, mechanism.epsilon_peer) for moments in halves),
+    epsilon = Fraction(mechanism.epsilon)
+    return tuple(Asked(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs))
+
+
+def unprotected(sums: Sums, mechanism: OneRelease) -> tuple[object, ...]:
+    """What of the statistics is released as it is: the count and, where answers are protected, all sums of features."""
+    if mechanism.protects == "records":
+        return (sums.count,)
+    parts = (sums.matrix, sums.features, sums.instruments)
+    return (sums.count, *(int(k) for part in parts for k in part.ravel()))
+
+
+def seen(estimate: LeaveOneOut) -> tuple[object, ...]:
+    """All that an estimate holds of its data, to be compared bit for bit."""
+    matrix = None if estimate.matrix is None else tuple(int(k) for k in estimate.matrix.ravel())
+    return (
+        estimate.theta.tobytes(),
+        estimate.inverse.tobytes(),
+        (estimate.scale, estimate.matrix_scale, estimate.kept),
+        estimate.transform,
+        matrix,
+        estimate.vector,
     )
-    return tuple(
-        Asked(query, epsilon * query.share)
-        for estimator, moments, epsilon in parts
-        for query in estimator.queries(moments)
-    )
-
-
-def estimates_from(
-    answers: Sequence[Sequence[int]], counts: tuple[int, int], mechanism: Mechanism, beliefs: Beliefs
-) -> Estimates:
-    """The three estimates that follow from the answers of a release, and from nothing else."""
-    half = mechanism.half_estimator(beliefs)
-    each = len(half.queries(_nobody(beliefs)))
-    public, one, other = answers[: -2 * each], answers[-2 * each : -each], answers[-each:]
-    epsilon = mechanism.epsilon_peer
-    return Estimates(
-        mechanism.public_estimator(beliefs).estimate(public, sum(counts), mechanism.epsilon_public),
-        (half.estimate(one, counts[0], epsilon), half.estimate(other, counts[1], epsilon)),
-    )
-
-
-def public_queries(mechanism: Mechanism, beliefs: Beliefs) -> int:
-    """How many of a release's queries are the published estimate's; they come first."""
-    return len(mechanism.public_estimator(beliefs).queries(_nobody(beliefs)))
-
-
-def _nobody(beliefs: Beliefs) -> Moments:
-    """A record of nothing."""
-    return moments(np.zeros((1, beliefs.dimension)), np.zeros(1))
-
-
-def times(factor: int, record: Moments) -> Moments:
-    """The statistics of so many players who all report the same."""
-    return Moments(factor * record.count, factor * record.gram, factor * record.cross, factor * record.square)

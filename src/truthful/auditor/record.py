@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-FORMAT = "truthful/audit/1"
+FORMAT = "truthful/audit/2"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One attack: what was claimed, what was found, how surely, and whether the claim stands.
 
-    figures are the numbers behind the words, for machines.
+    figures are the numbers behind the words, for machines. A finding that is informational shows what a plan does not
+    protect: no claim is broken by it.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Finding:
     confidence: str
     passed: bool
     figures: dict[str, float] = field(default_factory=dict)
+    informational: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Audit:
     """All findings on one plan. The same seed repeats the same attack."""
 
     plan_sha256: str
+    protects: str
     epsilon: float
     samples: int
     seed: int

@@ -1,9 +1,9 @@
-"""The sixth attack, on the wiring: settlements that are interrupted and resumed, and where their chance comes from.
+"""The fourth attack, on the wiring: settlements that are interrupted and resumed, and where their chance comes from.
 
-A settlement that is interrupted after its draw must be finished with that draw: a second one would spend twice the
-privacy. And noise must come from the operating system: whoever can repeat it can subtract it. So the operating
-system's bytes are replaced, for once, by bytes that repeat: the same bytes must give the same draw, although the clock
-has gone on and every other generator with it, and other bytes another one.
+A settlement that is interrupted after its draw must be finished with that draw, and another one must be refused: a
+second draw would spend twice the privacy. And noise must come from the operating system: whoever can repeat it can
+subtract it. So the operating system's bytes are replaced, for once, by bytes that repeat: the same bytes must give
+the same draw, although the clock has gone on and every other generator with it, and other bytes another one.
 """
 
 from __future__ import annotations
@@ -14,55 +14,76 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from truthful.auditor.invented import interrupted, invented_reports, place
-from truthful.auditor.product import Product, estimates_from
+from truthful.auditor.invented import interrupted, invented_reports, one_release, place
+from truthful.auditor.product import Product
 from truthful.auditor.record import Finding
-from truthful.auditor.released import follows
+from truthful.errors import Refused
 from truthful.lattice import SeededBits
 from truthful.plan import Plan
+from truthful.release import Release
 from truthful.settlement.draw import Draw
+from truthful.settlement.ledger import read_ledger
+from truthful.settlement.once import LEDGER
 
-KEY_BITS, NOISE_BITS = 128, 30
+NOISE_BITS = 30
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether a settlement that is interrupted twice releases what it first drew."""
-    reports = invented_reports(plan, seed)
+    """Whether a settlement that is interrupted twice releases what it first drew, once and only once."""
+    reports, faults = invented_reports(plan, seed), []
     with place(plan) as (there, out):
         drawn = [interrupted(product, there, reports, out) for _ in range(2)]
-        settlement = product.settle(there, reports, out=out, on_bad="error", seed=None, progress=None)
-    release, first = settlement.release, drawn[0]
-    estimates = estimates_from(first.answers, release.groups, there.mechanism, there.study.beliefs)
-    same = drawn[1] == first and follows(release, estimates)
+        release = product.settle(there, reports, out=out, on_bad="error").release
+        assert isinstance(release, Release)
+        if drawn[1] != drawn[0] or tuple(map(int, release.statistics.vector)) != drawn[0].answers[-1]:
+            faults.append("another draw after an interruption")
+        try:
+            product.settle(there, reports, out=out.with_name("again"), on_bad="error")
+            faults.append("a second release that nobody asked for")
+        except Refused:
+            pass
+        spent = [
+            (entry.draw, entry.epsilon, entry.protects)
+            for entry in read_ledger(out.with_name(LEDGER)).entries
+        ]
+    if spent != [(drawn[0].name, plan.mechanism.epsilon, one_release(plan).protects)]:
+        faults.append("a ledger that does not count this release, once")
     return Finding(
         name="restart",
-        claim="a settlement that is interrupted and resumed releases the same draw, bit for bit",
-        found="the same draw after two interruptions" if same else "another draw after an interruption",
-        confidence="certain, for these two",
-        passed=same,
+        claim="a settlement that is interrupted and resumed releases the same draw, once, and its ε is counted once",
+        found=", ".join(faults) or "the same draw after two interruptions; another one is refused",
+        confidence="certain, for these three",
+        passed=not faults,
     )
 
 
 def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a draw is a function of the operating system's bytes alone, and takes enough of them."""
     reports = invented_reports(plan, seed)
-    (one, bits), (same, _), (other, _) = (
-        _from_bytes(product, plan, reports, stream) for stream in (seed, seed, seed + 1)
+    (one, taken), (same, _), (other, _), (rehearsed, spare), (again, _) = (
+        _from_bytes(product, plan, reports, stream, rehearsal)
+        for stream, rehearsal in (
+            (seed, None),
+            (seed, None),
+            (seed + 1, None),
+            (seed, seed),
+            (seed + 1, seed),
+        )
     )
-    rehearsed = [_draw(product, plan, reports, seed) for _ in range(2)]
-    needed = _needed_bits(one)
+    # A rehearsal has no noise of the operating system's, but all else that takes bytes.
+    bits, needed = taken - spare, NOISE_BITS * sum(len(answer) for answer in one.answers)
     complaints = {
-        "chance that is not the operating system's": _chance(one) != _chance(same),
+        "chance that is not the operating system's": one.answers != same.answers,
         "chance that a restarted program repeats": _repeated(one, other),
-        f"{bits:,} random bits for a draw that has {needed:,}": bits < needed,
-        "a rehearsal that its seed does not repeat": _chance(rehearsed[0]) != _chance(rehearsed[1]),
+        f"{bits:,} random bits for noise that has {needed:,}": bits < needed,
+        "a rehearsal that its seed does not repeat": rehearsed.answers != again.answers,
         "a real draw marked as a rehearsal": any(draw.seed is not None for draw in (one, same, other)),
-        "a rehearsal not marked as one": any(draw.seed != seed for draw in rehearsed),
+        "a rehearsal not marked as one": any(draw.seed != seed for draw in (rehearsed, again)),
     }
     faults = [complaint for complaint, holds in complaints.items() if holds]
     return Finding(
         name="randomness",
-        claim="noise and halves follow from the operating system's bytes alone; only a rehearsal repeats itself",
+        claim="noise follows from the operating system's bytes alone; only a rehearsal repeats itself",
         found=", ".join(faults) or "the same bytes give the same draw, others another; rehearsals are marked",
         confidence="certain, for these five",
         passed=not faults,
@@ -70,33 +91,20 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     )
 
 
-def _chance(draw: Draw) -> tuple[object, ...]:
-    """What chance decided of a draw, but for its name."""
-    return draw.key, draw.answers
-
-
 def _repeated(one: Draw, other: Draw) -> bool:
     """Whether any part of two draws is the same; noise of a scale of 2^30 steps agrees by chance once in 2^30."""
-    return one.key == other.key or any(a == b for a, b in zip(one.answers, other.answers, strict=True))
+    return any(a == b for a, b in zip(one.answers, other.answers, strict=True))
 
 
-def _needed_bits(draw: Draw) -> int:
-    """What a key and noise hold: noise of a scale of t lattice steps has more than log2 t bits a number.
+def _from_bytes(
+    product: Product, plan: Plan, reports: Any, stream: int, rehearsal: int | None
+) -> tuple[Draw, int]:
+    """The draw of a first settlement while the operating system's bytes are those of a stream, and the bits taken.
 
-    A lattice is some 2^30 times finer than its noise, or more. An exact sampler takes ten times as many bits.
+    A lattice is some 2^30 times finer than its noise, or more; an exact sampler takes ten times as many bits.
     """
-    return KEY_BITS + NOISE_BITS * sum(len(answer) for answer in draw.answers)
-
-
-def _draw(product: Product, plan: Plan, reports: Any, seed: int | None) -> Draw:
-    with place(plan) as (there, out):
-        return interrupted(product, there, reports, out, seed)
-
-
-def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int) -> tuple[Draw, int]:
-    """The draw of a first settlement while the operating system's bytes are those of a stream, and the bits taken."""
     with place(plan) as (there, out), _system_bytes(stream) as taken:
-        draw = interrupted(product, there, reports, out)
+        draw = interrupted(product, there, reports, out, rehearsal)
     return draw, sum(taken)
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from truthful import check
 from truthful.beliefs import posterior
+from truthful.beliefs.corners import corner_predictor
 from truthful.beliefs.curves import IDENTITY, Curve
 from truthful.beliefs.laws import Noise, Prior
-from truthful.beliefs.table import prediction_table, table_of_two
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -24,6 +24,8 @@ from truthful.errors import InputError
 MANY_PLAYERS = 100_000
 # The largest range of peer noise scales, as a ratio, that a table of moderate size covers.
 WIDEST_RANGE = 1000.0
+# Corners inside the ball that less noise rounds, as a part of where they are, take a table too many cells.
+CORNER_NOISE = 0.04
 
 #: q as a function of ‖x‖, the report y and the scale of the peer noise along x.
 Predictor = Callable[[Floats, Floats, Floats], Floats]
@@ -82,17 +84,27 @@ class Beliefs:
         low, high = scales
         if players <= MANY_PLAYERS or (curve.needs_scale and not 0 < high <= WIDEST_RANGE * low):
             return lambda r, y, scale: self.prediction(r, y, curve, scale)
+        corners = corner_predictor(self, curve)
+        if corners is not None and low < CORNER_NOISE * corners.curve.radius:
+            return corners
+        from truthful.beliefs.table import prediction_table  # with compiled code that few players do not need
+
         return prediction_table(self, curve, low, high)
 
     def predictor_of_two(self, curve: Curve, one: float, other: float, players: int) -> Predictor:
         """q for so many players, each at one of two peer noise scales."""
         if players <= MANY_PLAYERS:
             return self.predictor(curve, (min(one, other), max(one, other)), players)
+        from truthful.beliefs.table import table_of_two
+
         return table_of_two(self, curve, one, other)
 
     def prediction(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
         """q at ‖x‖ = r and report y by direct quadrature, to 1e-11 R. Arguments broadcast."""
         lengths, reports, scales = _players(r, y, scale)
+        corners = corner_predictor(self, curve)
+        if corners is not None:
+            return corners(lengths.ravel(), reports.ravel(), scales.ravel()).reshape(lengths.shape)
         mean = posterior.mean(self, lengths.ravel(), reports.ravel(), curve, scales.ravel())
         return lengths * mean.reshape(lengths.shape)
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-import numba
 import numpy as np
 from scipy import special
 
 from truthful import check
 from truthful.beliefs.polynomials import chebyshev_nodes, monomials
 from truthful.check import Floats
+from truthful.compiled import compiled
 
 
 class Curve(Protocol):
@@ -90,7 +90,7 @@ class Clipped:
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
         m, s = np.broadcast_arrays(self.factor * np.asarray(u, dtype=np.float64), scale)
         value = _clipped(
-            np.ravel(m), np.ravel(s).astype(np.float64), self.radius, *_antiderivative(self.dimension)
+            np.ravel(m), np.ravel(s).astype(np.float64), self.radius, *antiderivative(self.dimension)
         )
         return np.asarray(value).reshape(m.shape)
 
@@ -102,7 +102,7 @@ _ORDER = 16
 
 
 @lru_cache(maxsize=64)
-def _antiderivative(dimension: int) -> tuple[Floats, Floats]:
+def antiderivative(dimension: int) -> tuple[Floats, Floats]:
     """Coefficients of K(z)/z² on half-octaves, and (K(z)/z² at 0, E|e|/2): all that K needs."""
     top = math.ceil(math.log2(40 + 9 * math.sqrt(dimension + 1)))
     octaves = 2.0 ** np.arange(_LOW, top)
@@ -134,7 +134,7 @@ def _mixture(z: Floats, dimension: int) -> Floats:
     return np.asarray(kappa @ (np.sqrt(tau) * weight / weight.sum()))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _k(z: float, coefficients: Floats, ends: Floats) -> float:
     """K(|z|): by table, and beyond it by its two limits."""
     z = abs(z)
@@ -155,7 +155,7 @@ def _k(z: float, coefficients: Floats, ends: Floats) -> float:
     return float(value * z * z)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _clipped(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
     out = np.empty_like(m)
     for i in range(len(m)):

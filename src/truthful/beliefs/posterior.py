@@ -8,6 +8,7 @@ Everything is odd in y, so only y ≥ 0 is ever computed.
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from truthful.beliefs.curves import Curve
+from truthful.beliefs.curves import Clipped, Curve
 from truthful.beliefs.laws import Noise, Prior
 from truthful.beliefs.quadrature import Expectation, Indices, LogWeight, expectation
 from truthful.check import Floats
@@ -129,7 +130,15 @@ def _mean(laws: Laws, where: Support, curve: Curve, scales: Floats) -> Expectati
     def integrand(owner: Indices, t: Floats) -> Floats:
         return curve((R * np.cos(t))[:, :, None], scales[owner, None, :])
 
-    return expectation(where.low, where.high, _log_weight(laws, where), integrand, R)
+    return expectation(where.low, where.high, _log_weight(laws, where), integrand, R, _corners(laws, curve))
+
+
+def _corners(laws: Laws, curve: Curve) -> tuple[float, ...]:
+    """The angles at which a curve that is clipped inside the ball has its corners."""
+    if not isinstance(curve, Clipped) or not curve.radius < curve.factor * laws.prior.radius:
+        return ()
+    c = curve.radius / (curve.factor * laws.prior.radius)
+    return math.acos(c), math.acos(-c)
 
 
 def _slope(laws: Laws, where: Support, curve: Curve, scale: Floats) -> Floats:
@@ -148,7 +157,8 @@ def _slope(laws: Laws, where: Support, curve: Curve, scale: Floats) -> Floats:
         return (curve(R * np.cos(t), scale) - m) * np.exp(logs) / (np.sin(t) * R * centre.mass)
 
     unit = R * max(1 / M, float(np.abs(noise.score(np.array([M])))[0]))
-    inner = where.r * expectation(where.low, where.high, log_weight, tilt, unit).value[:, 0]
+    cuts = _corners(laws, curve)
+    inner = where.r * expectation(where.low, where.high, log_weight, tilt, unit, cuts).value[:, 0]
     return (
         inner
         + np.where(where.low > 0, jump(where.low), 0.0)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from truthful.check import Floats
+from truthful.compiled import compiled
 
 Indices = npt.NDArray[np.intp]
 LogWeight = Callable[[Indices, Floats], Floats]
@@ -60,7 +60,12 @@ class Expectation:
 
 
 def expectation(
-    low: Floats, high: Floats, log_weight: LogWeight, integrand: Integrand, unit: float
+    low: Floats,
+    high: Floats,
+    log_weight: LogWeight,
+    integrand: Integrand,
+    unit: float,
+    corners: tuple[float, ...] = (),
 ) -> Expectation:
     """Expectations on [low_i, high_i] under densities ∝ exp(log_weight), to about 1e-12 `unit`.
 
@@ -72,10 +77,11 @@ def expectation(
 
     There is always a value, and it is the same bits whichever densities stand beside: halving ends, for each by itself,
     where rounding is all that is left to disagree about. A weight that is nowhere a number above 0 gives the integrand
-    in the middle of the interval.
+    in the middle of the interval. Intervals are cut at the `corners` of the integrand: between their nodes both rules
+    could miss one, and agree.
     """
     count = len(low)
-    owner, start, end = np.arange(count), low, high
+    owner, start, end = _cut(low, high, corners)
     done: _Panels | None = None
     for depth in range(-1, _DEEPEST):
         fine, coarse = _integrate(owner, start, end, log_weight, integrand, _FEW if depth < 0 else _MANY)
@@ -89,6 +95,17 @@ def expectation(
             cut = _halves if depth else partial(_around_peak, log_weight)
             owner, start, end = cut(owner, start, end)
     return _or_middle(total, low, high, integrand)
+
+
+def _cut(low: Floats, high: Floats, corners: tuple[float, ...]) -> tuple[Indices, Floats, Floats]:
+    """Panels from one end to the next corner and so on; corners outside of an interval do not count."""
+    owner = np.arange(len(low))
+    if not corners:
+        return owner, low, high
+    ends = [low, *(np.clip(corner, low, high) for corner in sorted(corners)), high]
+    start, end = np.concatenate(ends[:-1]), np.concatenate(ends[1:])
+    kept = (start < end) | (np.tile(low, len(ends) - 1) == np.tile(high, len(ends) - 1))
+    return np.tile(owner, len(ends) - 1)[kept], start[kept], end[kept]
 
 
 def _worth_halving(owner: Indices, low: Floats, high: Floats, count: int) -> npt.NDArray[np.bool_]:
@@ -212,7 +229,7 @@ def _integrate(
     return fine, coarse
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _sums(weight: Floats, values: Floats, rule: Floats, start: int) -> tuple[Floats, Floats]:
     """Integrals of the weight, and of the values times the weight, over the nodes from `start` on.
 

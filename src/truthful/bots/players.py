@@ -12,7 +12,7 @@ from truthful.agents.game import Players, game
 from truthful.bots.browser import Browser
 from truthful.people import invent
 from truthful.plan import Plan
-from truthful.release import Receipt, Release, verify
+from truthful.release import AnyRelease, Receipt, verify
 from truthful.simulation.cast import Role
 from truthful.simulation.predictors import predictors
 
@@ -73,7 +73,7 @@ class Bot:
         browser.press("/review", {"answer": repr(answer)})
         browser.press("/submit")
 
-    def check(self, browser: Browser, release: Release) -> None:
+    def check(self, browser: Browser, release: AnyRelease) -> None:
         """Recompute her payment from the public release and her own receipt, of what she said and nothing else."""
         browser.open(self.link)
         browser.press("/code", {"code": self.code})

@@ -16,11 +16,11 @@ from truthful.bots.analyst import Analyst, demo_study
 from truthful.bots.browser import Browser
 from truthful.bots.players import Bot, invented
 from truthful.errors import InputError, Refused
-from truthful.release import Release
+from truthful.release import read_release
 from truthful.simulation.cast import cast, read_agents
 
 BROWSERS = 8
-LEAST_PLAYERS = 20  # fewer could leave a random half empty
+LEAST_PLAYERS = 60  # fewer would leave too few people to each level, and sums over these are published
 #: A word for those who do not tell the truth, and which of the agents they are.
 LIAR = "liar"
 
@@ -82,7 +82,7 @@ def rehearse(
         stayed = [bot for bot in bots.values() if bot.stays]
         tell(f"{len(stayed):,} of {players:,} answered.")
         analyst.close(study.name)
-        release = Release.model_validate_json(analyst.publish())
+        release = read_release(analyst.publish().encode())
     if not release.rehearsal:
         raise Refused(
             "The release is not marked a rehearsal, though the study was frozen as one. Report this."

@@ -8,7 +8,7 @@ import numpy as np
 
 from truthful.bounds.gram_noise import drop_quantile, mean_square_along
 from truthful.bounds.liars import pull
-from truthful.bounds.scales import FLOOR_POWER, gram_scale, public_scale
+from truthful.bounds.scales import gram_floor, gram_scale, public_scale
 from truthful.bounds.setting import Setting
 from truthful.bounds.spectrum import least_spectrum
 from truthful.check import Floats
@@ -26,7 +26,12 @@ def prediction_error(s: Setting) -> Floats:
     """E[(x·θ̂ − x·θ)²] for a person x drawn from the design: never more than λ_max(Σ) times the error of θ̂.
 
     `known-design`: as its error with Σ^(1/2)θ̂ for θ̂, sup‖Σ^(−1/2)x‖² = leverage, E‖Σ^(−1/2)v‖² = (d+1)s²·tr Σ⁻¹.
+    `instruments`: on average over those who answered, whose features are known.
     """
+    if s.estimator == "instruments":
+        from truthful.bounds import answers
+
+        return answers.prediction_error(s)
     model = s.model
     bound = model.greatest_eigenvalue * ERRORS[s.estimator](s)
     if s.estimator != "known-design":
@@ -73,7 +78,7 @@ def noisy_statistics_error(s: Setting) -> Floats:
     noise = d * (d + 1) * public_scale(s) ** 2
     total = (lies + sampling) ** 2 + statistics**2 + 2 * np.sqrt(s.beta) * lies * statistics + noise
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(margin >= scale * d**FLOOR_POWER, total / margin**2, np.inf))
+        return np.asarray(np.where(margin >= gram_floor(s), total / margin**2, np.inf))
 
 
 def least_released(s: Setting) -> Floats:
@@ -90,11 +95,19 @@ def least_squares_error(s: Setting) -> Floats:
         return np.asarray(s.model.noise_variance * s.model.dimension / least)
 
 
+def instruments_error(s: Setting) -> Floats:
+    """Given everybody's features: `bounds.answers`."""
+    from truthful.bounds import answers
+
+    return answers.coefficient_error(s)
+
+
 ERRORS = {
     "known-design": known_design_error,
     "ridge-ball": ridge_error,
     "ridge-free": ridge_error,
     "noisy-statistics": noisy_statistics_error,
+    "instruments": instruments_error,
 }
 #: Events of probability β that an accuracy needs: few liars, the least eigenvalue of XᵀX, the noise in it.
-EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 2, "noisy-statistics": 3}
+EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 2, "noisy-statistics": 3, "instruments": 1}

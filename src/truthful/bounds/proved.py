@@ -19,7 +19,7 @@ from truthful.bounds.liars import pull
 from truthful.bounds.setting import Model, Numbers, Setting
 from truthful.bounds.spectrum import least_spectrum, shortfall_chance
 from truthful.check import Floats
-from truthful.costs import Costs, miss_probability
+from truthful.costs import Costs
 from truthful.errors import InputError
 from truthful.scoring import RULES
 
@@ -72,8 +72,11 @@ def noise_moments(d: int, scale: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def privacy(s: Setting) -> Numbers:
-    """ε_public + ε_peer, the total joint level: the halves are disjoint, so they spend ε_peer once."""
-    return s.epsilon_public + s.epsilon_peer
+    """ε_public + ε_peer, the total joint level: the halves are disjoint, so they spend ε_peer once.
+
+    Leave-one-out: ε, as all payments are functions of one release and of each player's own record.
+    """
+    return s.epsilon if s.leave_one_out else s.epsilon_public + s.epsilon_peer
 
 
 # Features and liars
@@ -86,16 +89,19 @@ def spectrum(s: Setting) -> Floats:
 
 def threshold(s: Setting) -> Floats:
     """The smallest τ with P[Binomial(n, 1−F(τ)) ≤ αn] ≥ 1−β and F(τ) ≥ 1−α. Exact."""
-    miss = miss_probability(n=s.n, alpha=s.alpha, beta=s.beta)
-    return s.costs.upper_quantile(np.minimum(miss, s.alpha))
+    return s.costs.upper_quantile(s.above_threshold)
 
 
 def liars(s: Setting) -> Floats:
     """How far a share α of arbitrary reports can move the published estimate: liars change y, never x.
 
     Σ⁻¹Xᵀy/n by 2Yα·sup‖Σ⁻¹x‖; a free ridge by 2Y·min(κ, √κ), κ = αn/D; `noisy-statistics` by 2Yα over the least
-    eigenvalue it can release. The last two on the events that their accuracy needs.
+    eigenvalue it can release. The last two on the events that their accuracy needs. `instruments`: `bounds.answers`.
     """
+    if s.estimator == "instruments":
+        from truthful.bounds import answers
+
+        return answers.liars(s)
     Y = s.model.response_bound
     if s.estimator == "known-design":
         return 2 * Y * pull(s.model, s.alpha)
@@ -141,8 +147,13 @@ def participation(s: Setting) -> Floats:
 
 
 def payable(s: Setting) -> Floats:
-    """The least base payment with which no payment is negative, p being clipped: 3bR², and bR more for `brier`."""
-    return np.asarray(s.b * RULES[s.rule].loss(s.model.radius))
+    """The least a with which no payment is negative, p being clipped: 3bc², and bc more for `brier`.
+
+    Leave-one-out: none, since the base payment max(a, b·loss(c‖x‖)) covers what a player of this length can lose.
+    """
+    if s.leave_one_out:
+        return np.zeros(np.broadcast_shapes(np.shape(s.b), np.shape(s.reach)))
+    return np.asarray(s.b * bill.loss(s))
 
 
 def joining_threshold(s: Setting) -> Floats:

@@ -15,6 +15,8 @@ from truthful.check import Floats
 #: Of XᵀX in Frobenius norm, and the default floor of its eigenvalues in units of s_N·d^1.5.
 GRAM = math.sqrt(2)
 FLOOR_POWER = 1.5
+#: A record that is to be taken out of a released Σ x xᵀ is at most one part in so many of it, in any direction.
+LEAST_PEOPLE = 2
 
 
 def sensitivity(estimator: str, model: Model, count: Numbers, gamma: Numbers) -> Floats:
@@ -38,7 +40,7 @@ def public_scale(s: Setting) -> Floats:
 
 
 def peer_scale(s: Setting, count: Numbers) -> Floats:
-    """The noise scale of a half's released vector, the half being of this size."""
+    """The noise scale in the vector that peers are estimated from, a mean over so many of them."""
     spent = _coefficients_share(s, s.peer_estimator) * s.epsilon_peer
     return np.asarray(sensitivity(s.peer_estimator, s.model, count, s.half_gamma) / spent)
 
@@ -46,6 +48,15 @@ def peer_scale(s: Setting, count: Numbers) -> Floats:
 def gram_scale(s: Setting, count: Numbers, epsilon: Numbers) -> Floats:
     """s_N, the scale of the noise in XᵀX/count, of an estimate that spends epsilon."""
     return np.asarray(GRAM / (np.asarray(count) * epsilon * s.gram_share))
+
+
+def gram_floor(s: Setting) -> Floats:
+    """ℓ, below which no eigenvalue of the published XᵀX/n is left: s_N·d^1.5, and 2/n if one may be left out.
+
+    With nĜ ≥ nℓ ≥ 2 a player's leverage is h = xᵀ(nĜ)⁻¹x ≤ ‖x‖²/(nℓ) ≤ ½, and nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
+    """
+    floor = np.asarray(gram_scale(s, s.n, s.epsilon_public) * s.model.dimension**FLOOR_POWER)
+    return np.maximum(floor, LEAST_PEOPLE / np.asarray(s.n)) if s.leave_one_out else floor
 
 
 def _coefficients_share(s: Setting, estimator: str) -> Numbers:

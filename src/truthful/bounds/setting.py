@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truthful import check
 from truthful.check import Floats
-from truthful.costs import PRIVACY_COSTS, Costs
+from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
+
+if TYPE_CHECKING:
+    from truthful.geometry import Geometry
+
+#: Whom a player is scored against: one of two random halves, or everybody else, by one release at the whole ε.
+PEERS = ("halves", "leave-one-out")
+#: Estimates from which a player's own record can be taken out again by those who know it.
+LEFT_OUT = ("instruments", "known-design", "noisy-statistics")
 
 #: A number, or an array of settings to evaluate at once.
 Numbers = float | Floats
@@ -100,6 +109,11 @@ class Setting:
     misreport, beta the probability that an event a bound needs fails. gamma is the ridge penalty of the public
     estimate, peer_gamma (by default the same) that of the halves. Payments are rounded down by less than
     `rounding`, in currency. xi is the paper's spectral tolerance ξ, which `proved` mostly chooses itself.
+
+    peers is one of PEERS. With "leave-one-out" there is one estimate, of everybody, at the whole ε: peer_estimator is
+    then estimator, public_share and the penalties mean nothing, and base payments go by length, max(a, b·loss(c‖x‖)).
+    clip is c, at most R and by default R: never-negative payments keep predictions in ±c‖x‖. geometry is that of a
+    roster, for the estimator "instruments" alone.
     """
 
     model: Model
@@ -121,6 +135,9 @@ class Setting:
     privacy: str = "quadratic"
     rounding: float = 0.0
     xi: float = 0.5
+    peers: str = "halves"
+    clip: Numbers | None = None
+    geometry: Geometry | None = None
 
     def __post_init__(self) -> None:
         for name in ("n", "epsilon"):
@@ -130,6 +147,26 @@ class Setting:
         if not np.all((np.asarray(self.beta) > 0) & (np.asarray(self.beta) < 1)):
             raise InputError(f"beta is {self.beta!r}; a probability must lie between 0 and 1.")
         check.share("xi", self.xi)
+        self._require_peers()
+        c, R = np.asarray(self.reach), self.model.radius
+        if not np.all((c > 0) & (c <= R)):
+            bad = c[~((c > 0) & (c <= R))].flat[0]
+            raise InputError(f"clip is {bad}; it must be above 0 and at most the radius {R:g}.")
+
+    def _require_peers(self) -> None:
+        if self.peers not in PEERS:
+            raise InputError(f"peers is {self.peers!r}; choose {' or '.join(PEERS)}.")
+        if not self.leave_one_out:
+            if self.estimator == "instruments":
+                raise InputError("Estimator 'instruments' has no halves; choose peers 'leave-one-out'.")
+            return
+        if self.estimator not in LEFT_OUT:
+            raise InputError(
+                f"Nobody can be left out of the estimator {self.estimator!r}; choose {', '.join(LEFT_OUT)}."
+            )
+        if not np.all(np.asarray(self.n) >= 2):
+            raise InputError(f"n is {np.min(self.n)}; who is scored against all others needs one at least.")
+        object.__setattr__(self, "peer_estimator", self.estimator)
 
     def at(self, **changes: Any) -> Setting:
         """The same setting with some numbers changed."""
@@ -137,18 +174,44 @@ class Setting:
 
     @property
     def clipped(self) -> bool:
-        """Whether peer predictions are kept in ±R‖x‖, so that no payment is negative."""
+        """Whether peer predictions are kept in ±c‖x‖, so that no payment is negative."""
         return self.payments == "never-negative"
 
     @property
+    def reach(self) -> Numbers:
+        """c, how far from 0 a clipped prediction for ‖x‖ = 1 can be."""
+        return self.model.radius if self.clip is None else self.clip
+
+    @property
+    def leave_one_out(self) -> bool:
+        """Whether everybody is scored against everybody else, by one release."""
+        return self.peers == "leave-one-out"
+
+    @property
     def epsilon_public(self) -> Numbers:
-        """What the published estimate spends of ε."""
-        return self.epsilon * self.public_share
+        """What the published estimate spends of ε: all of it, if no other is made."""
+        return self.epsilon if self.leave_one_out else self.epsilon * self.public_share
 
     @property
     def epsilon_peer(self) -> Numbers:
-        """What each half's estimate spends of ε."""
-        return self.epsilon - self.epsilon_public
+        """What each half's estimate spends of ε; without halves the published estimate is also that of the peers."""
+        return self.epsilon if self.leave_one_out else self.epsilon - self.epsilon_public
+
+    @cached_property
+    def above_threshold(self) -> Floats:
+        """The chance 1 − F(τ) of a cost above the threshold: the largest p ≤ α with P[Binomial(n, p) ≤ αn] ≥ 1 − β."""
+        return np.asarray(
+            np.minimum(miss_probability(n=self.n, alpha=self.alpha, beta=self.beta), self.alpha)
+        )
+
+    @property
+    def lying_chance(self) -> Numbers:
+        """κ/n, a bound on the chance that one of a player's peers lies, as far as she can know.
+
+        Who lies has a cost above τ, and so has each player with a chance of at most 1 − F(τ), whatever θ is: of all
+        of them E|A| ≤ κ = n(1 − F(τ)) lie on average. The halves count the paper's α ≥ 1 − F(τ).
+        """
+        return self.above_threshold if self.leave_one_out else self.alpha
 
     @property
     def half_gamma(self) -> Numbers:

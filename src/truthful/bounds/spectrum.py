@@ -1,4 +1,4 @@
-"""Random halves, and the eigenvalues of XᵀX: matrix Chernoff bounds with their exact exponents.
+"""How many peers a player has, and the eigenvalues of XᵀX: matrix Chernoff bounds with their exact exponents.
 
 For independent x with ‖x‖ ≤ 1, μ = count·λ_min(Σ) and μ⁺ = count·λ_max(Σ) (Tropp, "User-friendly tail bounds for
 sums of random matrices", 2012, theorem 1.1, with its exponents not rounded to ξ²/2 and ξ²/3):
@@ -14,7 +14,7 @@ import math
 import numpy as np
 from scipy import special
 
-from truthful.bounds.setting import Model, Numbers
+from truthful.bounds.setting import Model, Numbers, Setting
 from truthful.check import Floats
 
 #: The chance that a random half is smaller than `least_half` says, and that it is larger than `most_half` says.
@@ -36,6 +36,16 @@ def most_half(n: Numbers) -> Floats:
     """The most players a player is scored against; more with probability below HALF_MISS."""
     others = np.asarray(n, dtype=np.float64) - 1
     return np.maximum(1.0, np.minimum(others, np.floor(others / 2 + np.sqrt(others * _DEVIATION))))
+
+
+def fewest_peers(s: Setting) -> Floats:
+    """The fewest players that a player is scored against: all others, or those of the least half."""
+    return np.asarray(s.n, dtype=np.float64) - 1 if s.leave_one_out else least_half(s.n)
+
+
+def most_peers(s: Setting) -> Floats:
+    """The most players that a player is scored against: all others, or those of the largest half."""
+    return np.asarray(s.n, dtype=np.float64) - 1 if s.leave_one_out else most_half(s.n)
 
 
 def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:

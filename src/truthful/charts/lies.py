@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truthful.charts import house
+from truthful.charts.labels import Labels
 from truthful.words import money, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+#: Where the words at D may stand, as shares of the height: the lowest where they are off the curve.
+HEIGHTS = tuple(at / 50 for at in range(4, 46))
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,14 @@ class Lies:
     def _mark(self, axes: Axes, threshold: float) -> None:
         axes.axvspan(0, threshold, color=house.FAINT, linewidth=0, alpha=0.6)
         axes.axvline(threshold, color=house.ORANGE, linewidth=2)
-        far = threshold > self.curve[-1].size / 2
-        axes.annotate(
-            "D: no lie\nlarger pays" if far else "D: no larger lie pays",
-            (threshold, 0.06),
-            xycoords=("data", "axes fraction"),
-            xytext=(-6 if far else 6, 0),
-            textcoords="offset points",
-            ha="right" if far else "left",
-            fontweight="bold",
-        )
+        labels = Labels(axes)
+        labels.avoid([lie.size for lie in self.curve], [lie.payment for lie in self.curve])
+        labels.avoid((0, self.curve[-1].size), (self.truth, self.truth))
+        low, high = axes.get_ylim()
+        places = [(threshold, low + at * (high - low)) for at in HEIGHTS]
+        sides = ((1, 0), (-1, 0)) if threshold <= self.curve[-1].size / 2 else ((-1, 0), (1, 0))
+        for words in ("D: no larger lie pays", "D: no lie\nlarger pays"):
+            if labels.put(words, places, around=sides, fontweight="bold", bbox=None):
+                return
+        # Nowhere beside the line is there room for words.
+        labels.put("D", places, around=sides, fontweight="bold", bbox=None)

@@ -6,10 +6,16 @@ import math
 from dataclasses import dataclass
 from textwrap import shorten
 
+import numpy as np
+from scipy import optimize
+
+from truthful.deterrence import Deterrence
+from truthful.mechanism import Mechanism
 from truthful.plan import Plan
 from truthful.planner import Goals
 from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
 from truthful.planner.infeasible import prior_error
+from truthful.planner.panel import Panel
 from truthful.study import Study
 from truthful.words import money, number
 
@@ -61,16 +67,10 @@ def picture(plan: Plan) -> Picture:
         goals = solved.goals
         pairs = rivals((solved.best, *solved.others))
     else:
+        goals = _goals(plan, cost)
         mechanism = plan.mechanism
-        goals = Goals(
-            players=plan.players,
-            budget=cost,
-            lie=promised.truthfulness.lie,
-            rule=mechanism.rule,
-            payments=mechanism.payments,
-            failure_probability=plan.failure_probability,
-        )
-        pairs = [(mechanism.estimator, mechanism.peers)]
+        peers = mechanism.peers if isinstance(mechanism, Mechanism) else mechanism.estimator
+        pairs = [(mechanism.estimator, peers)]
     accuracy = promised.accuracy
     return Picture(
         study=study,
@@ -84,6 +84,40 @@ def picture(plan: Plan) -> Picture:
         lie=study.response_unit * goals.lie_size(study),
         capped=goals.payments == "never-negative",
     )
+
+
+def _goals(plan: Plan, cost: float) -> Goals:
+    """What would be asked for, where a plan's numbers were given: as much deterred, at the same cost."""
+    mechanism, panel = plan.mechanism, plan.panel
+    if panel is None and mechanism.estimator == "instruments":
+        # Raises, with what to do, where only the people themselves could tell.
+        panel = Panel(plan.study, None, plan.response_share)
+    return Goals(
+        players=plan.players,
+        budget=cost,
+        lie=_lie_without_clip(plan),
+        rule=mechanism.rule,
+        payments=mechanism.payments,
+        failure_probability=plan.failure_probability,
+        peers="halves" if isinstance(mechanism, Mechanism) else mechanism.peers,
+        panel=panel,
+    )
+
+
+def _lie_without_clip(plan: Plan) -> float | None:
+    """The lie that at c = R leaves as much undeterred of a typical person as the plan's does at its clip level."""
+    mechanism, promised, beliefs = plan.mechanism, plan.guarantees.truthfulness, plan.study.beliefs
+    lie, length, noise = promised.lie, promised.typical_length, promised.typical_noise
+    R = beliefs.radius
+    if isinstance(mechanism, Mechanism) or lie is None or length is None or noise is None:
+        return lie
+    if not mechanism.clipped or not mechanism.clip < R:
+        return lie
+    person = Deterrence(beliefs, np.array([length]), np.array([length]))
+    free = person.undeterred(lie, mechanism.clip, noise)
+    if not free < person.undeterred(2 * R, R, noise):
+        return lie * R / mechanism.clip
+    return float(optimize.brentq(lambda size: person.undeterred(size, R, noise) - free, 0.0, 2 * R))
 
 
 def describe(shown: Picture) -> str:

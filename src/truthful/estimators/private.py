@@ -21,6 +21,7 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.estimators.query import Query as Query
 from truthful.estimators.sensitivity import (
     GRAM_SENSITIVITY,
     cross_sensitivity,
@@ -33,21 +34,6 @@ from truthful.moments import PRODUCT, Moments, PythonIntegers, response_limit
 LATTICE = 2**40  # the sensitivity of a released minimiser spans about this many lattice steps
 
 Epsilon = float | Fraction
-
-
-@dataclass(frozen=True)
-class Query:
-    """One vector about to be released, on an integer lattice.
-
-    The sensitivity bounds sqrt(Σ w_j (k_j − k'_j)²) over all neighbouring data sets, in lattice units;
-    rounding and the solver's error are in it. It is never a function of the data.
-    """
-
-    value: tuple[int, ...]
-    unit: Fraction  # one lattice unit, in normalised units
-    sensitivity: Fraction
-    weights: tuple[int, ...]
-    share: Fraction  # of the estimate's epsilon
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake.columns import missing_text, player_ids
-from truthful.intake.duplicates import NO_REPEATS, Repeats
+from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
 from truthful.intake.pieces import Piece
-from truthful.intake.records import Bad, BadRecords, Fault
+from truthful.intake.records import Bad, BadRecords, Fault, Mask
 from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
 from truthful.intake.sources import listed
 from truthful.intake.stream import Reports
@@ -43,7 +44,8 @@ class Checked:
 
     `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
     `players` and `values` have one row for each good record; these are numbers in raw units, as float64, and the places
-    of levels. `clipped` counts the numbers moved to an end of their range.
+    of levels. `clipped` counts the numbers moved to an end of their range; `good` says which records of the batch are
+    good, None: all.
     """
 
     study: Study
@@ -52,6 +54,19 @@ class Checked:
     players: Any
     values: Values
     clipped: int = 0
+    good: Mask | None = None
+
+    @property
+    def count(self) -> int:
+        """How many good records there are."""
+        return len(self.players)
+
+    @property
+    def rows(self) -> Rows:
+        """Their numbers in the source, counted from 1."""
+        places = np.arange(self.count) if self.good is None else np.flatnonzero(self.good)
+        rows: Rows = self.first_row + places
+        return rows
 
     @property
     def records(self) -> Any:
@@ -159,10 +174,11 @@ class Intake:
         )
         self.account.clipped += clipped
         everyone = ids.filter(pa.array(~missing)) if missing.any() else ids
+        good = ~bad
         if bad.any():
-            ids = ids.filter(pa.array(~bad))
-            values = {name: column[~bad] for name, column in values.items()}
-        return Checked(self._study, first_row, everyone, ids, values, clipped)
+            ids = ids.filter(pa.array(good))
+            values = {name: column[good] for name, column in values.items()}
+        return Checked(self._study, first_row, everyone, ids, values, clipped, good)
 
     def finish(self) -> Counts:
         """The account of the pass, or BadReports if there are faults that were not to be dropped."""

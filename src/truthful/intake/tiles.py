@@ -1,9 +1,9 @@
 """From columns straight to what is made of them, compiled: no array is as long as a batch that need not be.
 
 Rows are put on the grid a tile at a time, to the bit as `Study.normalise`, `normalise_response` and the grid of
-`truthful.moments` have it, and used while they are in a near cache: for the moments of the halves in the first pass,
-for the peers' predictions in the second. That a value lies in its range is seen on the way; if one does not, or if some
-‖x‖ > 1, the batch is left as it was, for rules that look closer.
+`truthful.moments` have it, and used while they are in a near cache: for the sums of products with instruments in the
+first pass, for what everybody else says of each player in the second. That a value lies in its range is seen on the
+way; if one does not, or if some ‖x‖ > 1, the batch is left as it was, for rules that look closer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 from truthful import kernels
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.kernels import LARGEST, Codes, Peers
-from truthful.moments import Groups, Tally, exact_rows, response_limit
+from truthful.kernels import LARGEST, Codes, Others
+from truthful.moments import SumsTally, exact_sums, response_limit
 from truthful.study import Study
 from truthful.study.features import AsGiven, Column, Levels
 
@@ -33,24 +33,31 @@ class Tiles:
 
     study: Study
 
-    def add(self, values: Values, groups: Groups, tally: Tally) -> bool:
-        """Adds the records of a batch to the tally, or gives False: one of them needs a closer look."""
-        panel, block = exact_rows(self.limit)
-        if len(groups) > block:
-            return False
-        sums = np.zeros((2, self.study.dimension + 1, self.study.dimension + 1), dtype=np.int64)
-        columns = self._held(values, len(groups))
-        done = kernels.add_tiles(_addresses(columns), self._codes, groups, panel, sums)
-        if done:
-            tally.add_sums(sums, groups, block)
-        return bool(done)
+    def add(self, values: Values, count: int, tally: SumsTally) -> bool:
+        """Adds the records of a batch of so many to the tally, or gives False: one of them needs a closer look."""
+        panel, block = exact_sums(self.limit)
+        columns = self._held(values, count)
+        addresses, parts = _addresses(columns), []
+        for first in range(0, count, block):
+            stop, sums = min(first + block, count), tally.nothing
+            if not kernels.add_tiles(addresses, self._codes, tally.transform, first, stop, panel, sums):
+                return False
+            parts.append((sums, stop - first))
+        for sums, rows in parts:
+            tally.add_sums(sums, rows, block)
+        return True
 
-    def predictions(self, values: Values, groups: Groups, peers: Peers) -> tuple[Floats, ...] | None:
-        """(‖x‖, y, p, noise along x) of every record of a batch, as `peer_predictions` has them; None likewise."""
-        r, y, p, noise = np.empty((4, len(groups)))
-        columns = self._held(values, len(groups))
-        done = kernels.predict_tiles(_addresses(columns), self._codes, groups, peers, r, y, p, noise)
-        return (r, y, p, noise) if done else None
+    def without_each(self, values: Values, count: int, others: Others) -> tuple[Floats, ...] | None:
+        """(r, y, h, p, noise, noise along x) of every record of a batch, as the kernel has them; None likewise."""
+        found = tuple(np.empty(count) for _ in range(6))
+        columns = self._held(values, count)
+        return found if kernels.predict_tiles(_addresses(columns), self._codes, others, *found) else None
+
+    def on_grid(self, values: Values, count: int) -> tuple[Floats, Floats] | None:
+        """(kx, ky) of every record of a batch; None likewise."""
+        k = np.empty((self.study.dimension + 1, count))
+        columns = self._held(values, count)
+        return (k[:-1].T, k[-1]) if kernels.grid_tiles(_addresses(columns), self._codes, k) else None
 
     @cached_property
     def limit(self) -> int:

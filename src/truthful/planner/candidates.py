@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from truthful.planner.goals import Goals
+from truthful.planner.matched import LEAST_CLIP
 from truthful.planner.search import Axis
 from truthful.planner.terms import MOST_PUBLIC, Terms
 from truthful.study import Study
@@ -20,6 +21,8 @@ def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
     without a ball never beats one with it.
     """
     known = study.second_moments is not None
+    if goals.peers == "leave-one-out":
+        return _leaving_one_out(study, goals)
     publics = (
         ("known-design", "noisy-statistics", "ridge-ball") if known else ("noisy-statistics", "ridge-ball")
     )
@@ -30,6 +33,24 @@ def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
         return ()
     pairs = ((public, peer) for public in ([goals.estimator] if goals.estimator else publics))
     return tuple(pair for pair in pairs if all(_uses(pair, name) for name in goals.pins))
+
+
+def _leaving_one_out(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
+    """One estimate serves all. Answers alone: instruments. Whole records: the declared second moments, or blurred ones
+    of those who answered, which from some number of people on leave less to the chance of who was asked.
+    """
+    known = study.second_moments is not None
+    fitting = ("known-design", "noisy-statistics") if known else ("noisy-statistics",)
+    if study.protects == "answers":
+        fitting = ("instruments",)
+    return tuple(
+        (name, name)
+        for name in fitting
+        if goals.estimator in (None, name)
+        and goals.peer_estimator in (None, name)
+        and all(_uses((name, name), pin) for pin in goals.pins)
+        and "public_share" not in goals.pins
+    )
 
 
 def _uses(pair: tuple[str, str], parameter: str) -> bool:
@@ -48,10 +69,17 @@ def axes(pair: tuple[str, str], terms: Terms) -> dict[str, Axis]:
     estimate is always better where the halves' noise enters no bound: then its share is at its upper end, from which
     `Terms.public_share` takes what a useful slope needs.
     """
-    goals, n = terms.goals, terms.players
+    goals, n = terms.goals, terms.answering
     bounded = math.isfinite(terms.study.costs.upper_quantile(0.0))
     fewest = (0.4 if bounded else 1.0) / n
     found = {"absent_share": Axis(min(fewest, MOST_LIARS), MOST_LIARS, 9)}
+    if goals.peers == "leave-one-out":
+        if goals.payments == "never-negative":
+            R = terms.study.beliefs.radius
+            found["clip"] = Axis(LEAST_CLIP * R, R, 5, log=False)
+        if pair[0] == "noisy-statistics":
+            found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
+        return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}
     if pair[0].startswith("ridge"):
         found["regularization"] = Axis(1e-2, 30.0 * n, 7)
     if pair[1] == "ridge-free":

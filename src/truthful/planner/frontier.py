@@ -91,12 +91,16 @@ def rivals(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
 def _trace(
     study: Study, goals: Goals, players: int, budgets: list[float], pair: tuple[str, str]
 ) -> list[Solution | None]:
-    """From the largest budget down: each is solved near the last, and what one cannot buy, no smaller one can."""
+    """From the largest budget down, and what one cannot buy, no smaller one can. Halves are solved near the last.
+
+    One release is soon solved from the beginning; near the last, which often is at a corner, the search stays there.
+    """
     found: list[Solution] = []
     for budget in reversed(budgets):
         at = replace(goals, budget=budget)
-        solution = solve_pair(study, at, players, pair, near=found[-1].point if found else None)
-        if not math.isfinite(solution.error):
+        near = found[-1].point if found and goals.peers == "halves" else None
+        solution = solve_pair(study, at, players, pair, near)
+        if near is not None and not math.isfinite(solution.error):
             solution = solve_pair(study, at, players, pair)
         if not math.isfinite(solution.error):
             break

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truthful import check
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.mechanism import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
+from truthful.one_release import ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
 
+if TYPE_CHECKING:
+    from truthful.planner.panel import Panel
+
 ACCURACIES = ("coefficients", "predictions")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
-PINS = ("absent_share", "public_share", "gram_share", "regularization", "peer_regularization")
+PINS = ("absent_share", "clip", "public_share", "gram_share", "regularization", "peer_regularization")
+#: Whom a player is scored against: everybody else, or the other of two random halves, as in the paper.
+PEERS = ("leave-one-out", "halves")
 LEAST_SLOPE = 0.8
 MOST_PLAYERS = 1_000_000_000
 #: No error is larger, in normalised units.
@@ -28,7 +34,8 @@ class Goals:
     budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
     largest error allowed, in raw response units, of the coefficients or of predictions (`accuracy_of`). lie: the
     largest lie that may pay, in units of the own prediction; R/2 if not given. least_slope: how steeply a clipped
-    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive.
+    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. panel: who
+    is expected to answer, where answers are protected.
     """
 
     players: int | None = None
@@ -44,8 +51,11 @@ class Goals:
     failure_probability: float = 0.01
     least_slope: float = LEAST_SLOPE
     pins: dict[str, float] = field(default_factory=dict)
+    peers: str = "leave-one-out"
+    panel: Panel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        check.choice("peers", self.peers, PEERS)
         if self.players is not None and check.integer("players", self.players, least=2) > MOST_PLAYERS:
             raise InputError(f"players is {self.players}; plans are made for up to {MOST_PLAYERS:,}.")
         for name in ("budget", "accuracy", "epsilon", "lie"):
@@ -58,7 +68,8 @@ class Goals:
         require_failure_probability(self.failure_probability)
         check.share("least_slope", self.least_slope)
         if self.estimator is not None:
-            check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)
+            known = PUBLIC_ESTIMATORS if self.peers == "halves" else ESTIMATORS
+            check.choice("estimator", self.estimator, known)
         if self.peer_estimator is not None:
             check.choice("peer_estimator", self.peer_estimator, PEER_ESTIMATORS)
         self._check_pins()
@@ -66,7 +77,7 @@ class Goals:
 
     def _check_pins(self) -> None:
         for name, value in self.pins.items():
-            if name.endswith("regularization"):
+            if name.endswith("regularization") or name == "clip":
                 check.positive(name, value)
             elif name != "absent_share":
                 check.share(name, value)
@@ -102,7 +113,12 @@ class Goals:
 
     def prior_error(self, study: Study) -> float:
         """The mean squared error of answering with the prior mean, asking nobody, in normalised units."""
-        return model(study).prior_square if self.accuracy_of == "coefficients" else model(study).mean_square
+        if self.accuracy_of == "coefficients":
+            return model(study).prior_square
+        roster = None if self.panel is None else self.panel.roster
+        if roster is None:
+            return model(study).mean_square
+        return model(study).prior_square / study.dimension * float((roster**2).sum() / len(roster))
 
     def record(self) -> dict[str, Any]:
         """What was asked, as it is written into a plan."""

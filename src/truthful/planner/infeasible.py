@@ -128,7 +128,11 @@ def _budget(study: Study, goals: Goals, players: int) -> Remedy | None:
 
 def _players(study: Study, goals: Goals, players: int) -> Remedy | None:
     n = nearest_players(study, goals, players)
-    return None if n is None else Remedy("players", float(n), f"{n:,} players")
+    if n is None:
+        return None
+    listed = None if goals.panel is None else goals.panel.size
+    more = listed is not None and n > listed
+    return Remedy("players", float(n), f"{n:,} people like those on the roster" if more else f"{n:,} players")
 
 
 def _lie(study: Study, goals: Goals, players: int) -> Remedy | None:

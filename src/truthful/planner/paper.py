@@ -37,5 +37,7 @@ def paper_goals(goals: Goals) -> Goals:
         peer_estimator=None,
         rule="brier",
         payments="expected",
+        peers="halves",
+        panel=None,
         pins={"public_share": EVEN_SPLIT},
     )

@@ -49,12 +49,16 @@ class Worth:
 def answer(study: Study, goals: Goals) -> Answer:
     """The best plan's numbers; Infeasible if there is none, or none better than answering with the prior mean."""
     if not candidates(study, goals):
-        raise InputError(
-            f"No estimator fits: estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r} for a "
-            f"design of kind {study.design.kind!r}, with {', '.join(goals.pins) or 'nothing else'} fixed. Leave some "
-            "of them out to have them chosen."
+        asked = (
+            f"estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r}"
+            if goals.peers == "halves"
+            else f"{goals.estimator or 'none'!r}, where {study.protects} are protected,"
         )
-    if not model(study).least_eigenvalue > 0:
+        raise InputError(
+            f"No estimator fits: {asked} for a design of kind {study.design.kind!r}, with "
+            f"{', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to have them chosen."
+        )
+    if goals.panel is None and not model(study).least_eigenvalue > 0:
         raise Infeasible(
             "the study does not say how spread out its features are. Declare design.least_eigenvalue, the least "
             f"eigenvalue of E[x xᵀ] that you can vouch for. {study.even_eigenvalue:.3g} is that of numbers spread "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,8 @@ LEAST_PLAYERS = 4
 STRIDE = 16
 #: How close a number of players is to the least that will do.
 CLOSE = 2e-3
+#: How often a little is added to a number that was found near another one, until it will do by itself.
+SPARE_STEPS = 6
 ZOOMS, ZOOM_STEPS = 4, 12
 #: A budget that is none.
 UNLIMITED = 1e30
@@ -91,9 +94,17 @@ def _fewest_with(study: Study, goals: Goals, pair: Pair, most: int) -> int | Non
     if first is None:
         return None
     n = round(crossing(dear, tried[max(first - 1, 0)], tried[first], CLOSE, found[first]))
-    unit = 10 ** max(0, len(str(n)) - 4)
-    rounded = -(-n // unit) * unit
-    return rounded if dear(rounded)[0] <= 0 else n
+    return _rounded_up(n, lambda n: dear(n)[0] <= 0)
+
+
+def _rounded_up(n: int, enough: Callable[[int], bool]) -> int:
+    """About the next number of four digits that is enough also for a search that knows of no other."""
+    unit = int(10 ** max(0, len(str(n)) - 4))
+    for step in range(SPARE_STEPS):
+        rounded = -(-n // unit) * unit + step * max(unit, round(CLOSE * n))
+        if enough(rounded):
+            return rounded
+    return n
 
 
 def _rising(values: list[float]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,18 @@ from truthful.check import Floats
 from truthful.mechanism import EPSILON_RANGE
 from truthful.planner.candidates import axes, candidates
 from truthful.planner.goals import Goals
+from truthful.planner.leave_one_out import LeaveOneOutTerms
+from truthful.planner.panel import SHORTENINGS
 from truthful.planner.search import Point, last_below, lowest, minimise
 from truthful.planner.terms import MARGIN, MOST_PUBLIC, Choice, Terms
 from truthful.study import Study
 
 #: Values of ε that are tried at each point before the root is closed in on.
 GRID = 16
+#: Other instruments are tried if they promise a mean squared error that is smaller by this part of it.
+WORTH_SHORTENING = 1e-3
+#: An accuracy is nearly all that the largest ε has, if it leaves less than this part of the mean squared error.
+NEARLY = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,19 @@ class Solution:
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters, by the names people use."""
         s, terms = self.setting, self.terms
+        if isinstance(terms, LeaveOneOutTerms):
+            return {
+                "epsilon": self.epsilon,
+                "gram_share": float(np.asarray(s.gram_share)),
+                "estimator": terms.estimator,
+                "rule": s.rule,
+                "payments": s.payments,
+                "clip": float(np.asarray(s.reach)),
+                "base_payment": float(np.asarray(s.a)),
+                "score_weight": float(np.asarray(s.b)),
+                "absent_share": float(np.asarray(s.alpha)),
+                "failure_probability": terms.goals.failure_probability,
+            }
         ridge = terms.estimator.startswith("ridge")
         free = terms.peer_estimator == "ridge-free"
         penalty, peer_penalty = float(np.asarray(s.gamma)), float(np.asarray(s.half_gamma))
@@ -100,7 +119,53 @@ def solve_pair(
     study: Study, goals: Goals, players: int, pair: tuple[str, str], near: Point | None = None
 ) -> Solution:
     """The best numbers for two estimators; near those for almost the same goals, if they are known, which is faster."""
-    terms = Terms(study, goals, players, *pair)
+    if goals.peers == "halves":
+        return _solve_terms(Terms(study, goals, players, *pair), pair, near)
+    terms = LeaveOneOutTerms(study, goals, players, *pair)
+    found = _solve_terms(terms, pair, near)
+    if pair[0] != "instruments":
+        return found
+    better = _better_shortening(found) if math.isfinite(found.error) else _more_accurate(terms, pair)
+    if better is None:
+        return found
+    other = _solve_terms(better, pair, found.point or None)
+    return min(found, other, key=lambda solution: objective_value(goals, solution))
+
+
+def _better_shortening(found: Solution) -> LeaveOneOutTerms | None:
+    """Other instruments with which the same numbers leave a smaller error: fewer people shortened, if ε is large."""
+    if not isinstance(found.terms, LeaveOneOutTerms):
+        return None
+    choice = _choice(found.terms, {k: np.array([v]) for k, v in found.point.items()})
+    return _least_error(found.terms, choice, found.epsilon)
+
+
+def _more_accurate(terms: LeaveOneOutTerms, pair: tuple[str, str]) -> LeaveOneOutTerms | None:
+    """Other instruments, where an accuracy is asked for that not even the largest ε has with these, and has with them.
+
+    There the chance of who is asked is all that is left of the error, and shortening adds to it.
+    """
+    at = {name: np.array([axis.low]) for name, axis in axes(pair, terms).items()}
+    choice, most = _choice(terms, at), EPSILON_RANGE[1]
+    if not float(terms.rough_error(choice, most).item()) > terms.largest_error * (1 - NEARLY):
+        return None
+    other = _least_error(terms, choice, most)
+    if other is None or not float(other.rough_error(choice, most).item()) < terms.largest_error:
+        return None
+    return other
+
+
+def _least_error(terms: LeaveOneOutTerms, choice: Choice, epsilon: float) -> LeaveOneOutTerms | None:
+    """The instruments of the least error with these numbers, unless these are as good."""
+    others = [replace(terms, shortening=share) for share in SHORTENINGS]
+    errors = [float(term.rough_error(choice, epsilon).item()) for term in others]
+    best = min(range(len(others)), key=errors.__getitem__)
+    return others[best] if errors[best] < errors[0] * (1 - WORTH_SHORTENING) else None
+
+
+def _solve_terms(terms: Terms, pair: tuple[str, str], near: Point | None) -> Solution:
+    """The best numbers on these terms."""
+    study, goals = terms.study, terms.goals
 
     def objective(mesh: dict[str, Floats]) -> tuple[Floats, Floats]:
         _, short, cost, error = _evaluate(terms, mesh)
@@ -165,13 +230,14 @@ def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:
     """The numbers of a mesh. A share of liars is a whole number of players, unless the analyst has fixed it."""
     alpha = mesh["absent_share"]
     if "absent_share" not in terms.goals.pins:
-        alpha = np.round(alpha * terms.players) / terms.players
+        alpha = np.round(alpha * terms.answering) / terms.answering
     return Choice(
         alpha=alpha,
         public_share=mesh.get("public_share", MOST_PUBLIC[terms.goals.payments]),
         gram_share=mesh.get("gram_share", 0.5),
         gamma=(gamma := mesh.get("regularization", math.nan)),
         peer_gamma=mesh.get("peer_regularization", gamma),
+        clip=mesh.get("clip", math.nan),
     )
 
 

@@ -44,6 +44,7 @@ class Choice:
     gram_share: Numbers = 0.5
     gamma: Numbers = math.nan
     peer_gamma: Numbers = math.nan
+    clip: Numbers = math.nan
 
     def column(self) -> Choice:
         """The same points as a column, to be tried at a row of values of ε each."""
@@ -59,6 +60,11 @@ class Terms:
     players: int
     estimator: str
     peer_estimator: str
+
+    @property
+    def answering(self) -> int:
+        """Those whom the guarantees are about."""
+        return self.players
 
     def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
         """The setting at this ε: with the least payments that deter lies and make joining pay.

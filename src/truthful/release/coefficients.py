@@ -10,6 +10,8 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimate, NoisyStatistics
 from truthful.mechanism import Mechanism
+from truthful.moments import PRODUCT, Sums
+from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.release.intervals import ErrorLaw, Laplace
 from truthful.release.records import Coefficient
 from truthful.study import Study
@@ -27,6 +29,37 @@ def coefficients(
         Coefficient(name=name, value=value, low=value - width, high=value + width)
         for (name, value), width in zip(study.raw_coefficients(estimate.theta), widths, strict=True)
     )
+
+
+def released_coefficients(
+    study: Study, mechanism: OneRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
+) -> tuple[Coefficient, ...]:
+    """Those of one release."""
+    rows, _ = study.coefficient_map
+    widths = [_released_law(study, mechanism, estimate, sums, row).half_width(level) for row in rows]
+    return tuple(
+        Coefficient(name=name, value=value, low=value - width, high=value + width)
+        for (name, value), width in zip(study.raw_coefficients(estimate.theta), widths, strict=True)
+    )
+
+
+def _released_law(
+    study: Study, mechanism: OneRelease, estimate: LeaveOneOut, sums: Sums, row: Floats
+) -> ErrorLaw:
+    """Given everybody's features, row·(θ̂ − θ) = row·Bz + row·M⁻¹N, the one exact in variance and the other in law.
+
+    Where records are protected the features are not given, and the laws are those of means over the design.
+    """
+    n = sums.count
+    if mechanism.estimator == "instruments":
+        w = estimate.inverse.T @ row
+        spread = (sums.instruments / PRODUCT).astype(np.float64)
+        variance = study.beliefs.noise_variance * float(w @ spread @ w)
+        return ErrorLaw(variance, (Laplace(study.dimension, estimate.scale * float(np.linalg.norm(w))),))
+    mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
+    if mechanism.estimator == "known-design":
+        return _known_design_law(study, mean, n, row)
+    return _noisy_law(study, mean, (estimate.matrix_scale or 0.0) / n, n, row)
 
 
 def _error_law(study: Study, mechanism: Mechanism, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
@@ -51,14 +84,18 @@ def _known_design_law(study: Study, estimate: Estimate, players: int, row: Float
 def _noisy_statistics_law(
     study: Study, mechanism: Mechanism, estimate: Estimate, players: int, row: Floats
 ) -> ErrorLaw:
-    """θ̂ − θ = Ĝ⁻¹(Xᵀz/n + v − Nθ), Ĝ being published: at w = Ĝ⁻¹row, w·Nθ = ⟨N, sym(wθᵀ)⟩ in the Frobenius product."""
     estimator = mechanism.public_estimator(study.beliefs)
     if not isinstance(estimator, NoisyStatistics):
         raise TypeError(f"{mechanism.estimator!r} publishes no statistics.")
+    gram_scale = estimator.gram_scale(players, mechanism.epsilon_public)
+    return _noisy_law(study, estimate, gram_scale, players, row)
+
+
+def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int, row: Floats) -> ErrorLaw:
+    """θ̂ − θ = Ĝ⁻¹(Xᵀz/n + v − Nθ), Ĝ being published: at w = Ĝ⁻¹row, w·Nθ = ⟨N, sym(wθᵀ)⟩ in the Frobenius product."""
     d, theta = study.dimension, _inside(estimate.theta, study.beliefs.radius)
     w = estimate.spread @ row
     pairing = math.sqrt((float(w @ w) * float(theta @ theta) + float(w @ theta) ** 2) / 2)
-    gram_scale = estimator.gram_scale(players, mechanism.epsilon_public)
     variance = study.beliefs.noise_variance * float(row @ w) / players
     noise = Laplace(d, estimate.scale * float(np.linalg.norm(w)))
     return ErrorLaw(variance, (noise, Laplace(d * (d + 1) // 2, gram_scale * pairing)))

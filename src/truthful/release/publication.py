@@ -1,56 +1,71 @@
-"""Publish: the public record of a settlement, a function of the private estimates and public numbers alone."""
+"""Publish: the public record of a settlement, a function of what was released and of public numbers alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
-from truthful.estimators import Estimate
-from truthful.mechanism import Estimates, Mechanism
+from truthful.files import sha256
+from truthful.guarantees import Guarantees
+from truthful.instruments import UNIT
+from truthful.moments import Sums
+from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
 from truthful.plan import Plan
-from truthful.release.coefficients import INTERVAL_LEVEL, coefficients
-from truthful.release.records import Epsilon, Estimators, Named, Noise, Noises, Payment, Release
+from truthful.release.coefficients import INTERVAL_LEVEL, released_coefficients
+from truthful.release.contradiction import contradictions
+from truthful.release.records import Epsilon, Instruments, Named, Noise, Payment, Release, Statistics
 from truthful.version import __version__
 
-T = TypeVar("T")
 GOOD_RECORDS = (
     "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
 )
 
 
 def publish(
-    plan: Plan, estimates: Estimates, counts: tuple[int, int], on_bad: str, rehearsal: bool
+    plan: Plan,
+    mechanism: OneRelease,
+    estimate: LeaveOneOut,
+    sums: Sums,
+    found: Guarantees,
+    on_bad: str,
+    salt: str,
+    rehearsal: bool,
 ) -> Release:
-    """The release of these estimates, made from halves of so many players.
+    """The release of this estimate; `found` are the guarantees for those who answered.
+
+    A matrix that is kept back is named by a hash with a secret salt: without it nobody can try out whose features fit.
 
     Where bad records were to be dropped, privacy assumes that who had one may be known: it changes the public count.
     """
-    study, mechanism, players = plan.study, plan.mechanism, sum(counts)
+    study = plan.study
     declared = study.declaration()
+    shown = mechanism.protects == "records" or study.publishes_matrix
+    transform = mechanism.transform
     return Release(
         version=__version__,
         rehearsal=rehearsal,
         study=Named(name=study.name, sha256=study.sha256),
         plan_sha256=plan.sha256,
-        players=players,
-        groups=counts,
+        protects="answers" if mechanism.protects == "answers" else "records",
+        players=sums.count,
         epsilon=Epsilon(
-            total=mechanism.epsilon,
-            public=float(mechanism.epsilon_public),
-            peer=float(mechanism.epsilon_peer),
+            answers=float(mechanism.vector_epsilon),
+            records=mechanism.epsilon if mechanism.protects == "records" else None,
         ),
-        estimator=_estimators(mechanism),
-        noise=Noises(public=_noise(estimates.public), peer=_pair(_noise(peer) for peer in estimates.peers)),
-        theta=tuple(estimates.public.theta.tolist()),
-        peer_thetas=_pair(tuple(peer.theta.tolist()) for peer in estimates.peers),
-        peer_spreads=_pair(tuple(map(tuple, peer.spread.tolist())) for peer in estimates.peers),
-        coefficients=coefficients(study, mechanism, estimates.public, players),
+        estimator=mechanism.estimator,
+        gram_share=mechanism.gram_share if mechanism.estimator == "noisy-statistics" else None,
+        instruments=None if transform is None else Instruments(transform=transform, unit=float(UNIT)),
+        statistics=_statistics(estimate, shown, salt),
+        inverse=tuple(map(tuple, estimate.inverse.tolist())) if shown else None,
+        noise=Noise(scale=estimate.scale, matrix_scale=estimate.matrix_scale),
+        theta=tuple(estimate.theta.tolist()),
+        coefficients=released_coefficients(study, mechanism, estimate, sums),
         interval_level=INTERVAL_LEVEL,
         invitation=declared.get("invitation"),
         response=declared["response"],
         features=declared["features"],
         intercept=declared["intercept"],
         design=declared["design"],
+        privacy=declared.get("privacy"),
         beliefs=declared["beliefs"],
         costs=declared["costs"],
         payment=Payment(
@@ -58,39 +73,29 @@ def publish(
             payments=mechanism.payments,
             a=mechanism.base_payment,
             b=mechanism.score_weight,
+            clip=mechanism.clip,
             currency=study.currency,
         ),
-        guarantees=_guarantees(plan, players, on_bad),
+        guarantees=_guarantees(found, on_bad),
+        promised=plan.guarantees.record(),
+        warnings=contradictions(study, estimate, found),
     )
 
 
-def _guarantees(plan: Plan, players: int, on_bad: str) -> dict[str, Any]:
-    record = plan.guarantees_for(players).record()
+def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> Statistics:
+    matrix = None
+    if estimate.matrix is not None:
+        matrix = tuple(tuple(str(int(k)) for k in row) for row in estimate.matrix)
+    return Statistics(
+        matrix=matrix if shown else None,
+        matrix_sha256=None if shown else sha256([salt, *(list(row) for row in matrix or ())]),
+        vector=tuple(str(k) for k in estimate.vector),
+        unit=float(SUM_UNIT),
+    )
+
+
+def _guarantees(found: Guarantees, on_bad: str) -> dict[str, Any]:
+    record = found.record()
     if on_bad == "drop":
         record["privacy"]["assumptions"] = [GOOD_RECORDS]
     return record
-
-
-def _estimators(mechanism: Mechanism) -> Estimators:
-    noisy = "noisy-statistics" in (mechanism.estimator, mechanism.peers)
-    return Estimators(
-        public=mechanism.estimator,
-        peer=mechanism.peers,
-        regularization=mechanism.regularization,
-        peer_regularization=mechanism.peer_regularization,
-        gram_share=mechanism.gram_share if noisy else None,
-    )
-
-
-def _noise(estimate: Estimate) -> Noise:
-    return Noise(
-        scale=estimate.scale,
-        lattice=estimate.lattice,
-        gram_scale=estimate.gram_scale,
-        gram_lattice=estimate.gram_lattice,
-    )
-
-
-def _pair(items: Iterable[T]) -> tuple[T, T]:
-    first, second = items
-    return first, second

@@ -5,23 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute
-import pyarrow.parquet
 from pydantic import ValidationError
 
 from truthful.errors import InputError
-from truthful.release.records import Receipt
+from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
+from truthful.release.records import Receipt, Release, format_of, parse_record
 
-LAST = ("group", "payment")  # the columns after the record itself, which ends with the report
+#: The columns after the record itself, which ends with the report: of one release, and of random halves.
+LAST = ("leverage", "noise_scale", "peer_prediction", "own_prediction", "payment")
+LAST_OF_HALVES = ("group", "payment")
+
+AnyReceipt = Receipt | ReceiptOfHalves
+AnyRelease = Release | ReleaseOfHalves
 
 
-def read_receipt(path: Path, player: str | None = None) -> Receipt:
+def read_release(source: str | Path | bytes) -> AnyRelease:
+    """A release of either format, from its file or the content of one."""
+    content, where = _opened(source, "release")
+    if format_of(content, where, "release") == "truthful/release/1":
+        return parse_record(ReleaseOfHalves, content, where, "release")
+    return parse_record(Release, content, where, "release")
+
+
+def read_receipt(path: Path, player: str | None = None) -> AnyReceipt:
     """A receipt from one player's JSON file, or from a Parquet file of many."""
     if path.suffix != ".parquet":
-        return Receipt.load(path)
+        content, where = _opened(path, "receipt")
+        if format_of(content, where, "receipt") == "truthful/receipt/1":
+            return parse_record(ReceiptOfHalves, content, where, "receipt")
+        return parse_record(Receipt, content, where, "receipt")
     if player is None:
         raise InputError(f"{path.name} holds many receipts. Say whose with --player.")
+    import pyarrow as pa  # a receipt of one's own needs none
+    import pyarrow.parquet
+
     try:
         return find_receipt(pa.parquet.read_table(path), player)
     except FileNotFoundError:
@@ -33,26 +50,38 @@ def read_receipt(path: Path, player: str | None = None) -> Receipt:
         ) from None
 
 
-def find_receipt(receipts: Any, player: str | int) -> Receipt:
+def _opened(source: str | Path | bytes, noun: str) -> tuple[bytes, str]:
+    if isinstance(source, bytes):
+        return source, f"the {noun}"
+    try:
+        return Path(source).read_bytes(), str(source)
+    except FileNotFoundError:
+        raise InputError(f"There is no {noun} at {str(source)!r}.") from None
+
+
+def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:
     """One player's receipt out of a table of receipts."""
+    import pyarrow.compute
+
     names = receipts.column_names
-    if names[:1] != ["player"] or tuple(names[-2:]) != LAST or len(names) < 4:
+    last = LAST_OF_HALVES if tuple(names[-2:]) == LAST_OF_HALVES else LAST
+    if names[:1] != ["player"] or tuple(names[-len(last) :]) != last or len(names) < 2 + len(last):
         raise InputError(
             f"A table with the columns {', '.join(names)} holds no receipts. Give receipts.parquet."
         )
-    wanted = pa.compute.equal(receipts.column("player").cast("string"), str(player))
+    wanted = pyarrow.compute.equal(receipts.column("player").cast("string"), str(player))
     found = receipts.filter(wanted).to_pylist()
     if not found:
         raise InputError(f"There is no receipt of player {str(player)!r} among {receipts.num_rows:,}.")
-    *features, report = names[1:-2]
+    *features, report = names[1 : -len(last)]
     row = found[0]
+    kind = ReceiptOfHalves if last is LAST_OF_HALVES else Receipt
     try:
-        return Receipt(
+        return kind(
             player=str(row["player"]),
             features={name: row[name] for name in features},
             report=row[report],
-            group=row["group"],
-            payment=row["payment"],
+            **{name: row[name] for name in last},
         )
     except ValidationError as problem:
         first = problem.errors()[0]

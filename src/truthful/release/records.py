@@ -1,7 +1,7 @@
 """The public Release and a player's Receipt, as they are written and read.
 
-A release holds the private estimates and public parameters, nothing else: with it, whoever holds her own record
-can recompute her payment, and nobody can recompute anybody else's.
+A release holds what was released of people's answers and public numbers, nothing else: with it, whoever holds her own
+record can recompute her payment, and nobody can recompute anybody else's.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from truthful.errors import InputError
-from truthful.estimators import Estimate
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.mechanism import Mechanism
+from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.study import Study
 
 RecordType = TypeVar("RecordType", bound="Record")
@@ -36,37 +35,37 @@ class Named(Record):
 
 
 class Epsilon(Record):
-    """The privacy level: total = public + peer."""
+    """The privacy level of a change of one answer, and of a whole record; None where features are not protected."""
 
-    total: float
-    public: float
-    peer: float
+    answers: float
+    records: float | None
+
+
+class Instruments(Record):
+    """T of the instruments ζ = Tx/max(1, ‖Tx‖), in whole units."""
+
+    transform: tuple[tuple[int, ...], ...]
+    unit: float
+
+
+class Statistics(Record):
+    """What was released, in whole units: integers as texts, since not every reader of JSON keeps large ones whole.
+
+    vector is b̃. matrix is M as it was summed (instruments), or with its noise (noisy-statistics); None where it is
+    declared, or kept back: then its hash is there.
+    """
+
+    matrix: tuple[tuple[str, ...], ...] | None
+    matrix_sha256: str | None
+    vector: tuple[str, ...]
+    unit: float
 
 
 class Noise(Record):
-    """The noise of one private vector: L2-Laplace of this scale on a lattice of this step."""
+    """The scale of the L2-Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums."""
 
     scale: float
-    lattice: float
-    gram_scale: float | None = None
-    gram_lattice: float | None = None
-
-
-class Noises(Record):
-    """The noise of the public estimate and of the two peer estimates."""
-
-    public: Noise
-    peer: tuple[Noise, Noise]
-
-
-class Estimators(Record):
-    """Which estimators were run, and their public parameters."""
-
-    public: str
-    peer: str
-    regularization: float | None = None
-    peer_regularization: float | None = None
-    gram_share: float | None = None
+    matrix_scale: float | None
 
 
 class Coefficient(Record):
@@ -79,31 +78,34 @@ class Coefficient(Record):
 
 
 class Payment(Record):
-    """How payments follow from predictions."""
+    """How payments follow from predictions within ±clip·‖x‖; they start from max(a, b·loss(clip·‖x‖))."""
 
     rule: str
     payments: str
     a: float
     b: float
+    clip: float
     currency: str
 
 
 class Release(Record):
-    """What everybody may see. Only theta, peer_thetas, spreads and what follows from them depend on people's data."""
+    """What everybody may see. Only `statistics` and what follows from it depends on people's answers."""
 
-    format: Literal["truthful/release/1"] = "truthful/release/1"
+    format: Literal["truthful/release/2"] = "truthful/release/2"
     version: str
     rehearsal: bool
     study: Named
     plan_sha256: str
+    protects: Literal["answers", "records"]
     players: int
-    groups: tuple[int, int]
     epsilon: Epsilon
-    estimator: Estimators
-    noise: Noises
+    estimator: str
+    gram_share: float | None
+    instruments: Instruments | None
+    statistics: Statistics
+    inverse: tuple[tuple[float, ...], ...] | None
+    noise: Noise
     theta: tuple[float, ...]
-    peer_thetas: tuple[tuple[float, ...], tuple[float, ...]]
-    peer_spreads: tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]
     coefficients: tuple[Coefficient, ...]
     interval_level: float
     invitation: dict[str, Any] | None = None
@@ -111,83 +113,92 @@ class Release(Record):
     features: list[dict[str, Any]]
     intercept: bool
     design: dict[str, Any]
+    privacy: dict[str, Any] | None = None
     beliefs: dict[str, Any]
     costs: dict[str, Any]
     payment: Payment
     guarantees: dict[str, Any]
+    promised: dict[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def total_epsilon(self) -> float:
+        """The level at which what is protected is: answers, or records."""
+        return self.epsilon.answers if self.epsilon.records is None else self.epsilon.records
 
     @property
     def sha256(self) -> str:
         """The hash that names this release."""
-        return sha256(self.model_dump(mode="json"))
+        return sha256(self.record())
+
+    def record(self) -> dict[str, Any]:
+        """As it is written."""
+        return self.model_dump(mode="json")
 
     def save(self, path: str | Path) -> None:
         """Write the release as JSON, whole or not at all."""
-        write_atomically(Path(path), pretty_json(self.model_dump(mode="json")))
+        write_atomically(Path(path), pretty_json(self.record()))
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a release."""
-        return _load(cls, Path(path), "release")
+        return load_record(cls, Path(path), "release")
 
     def declared_study(self) -> Study:
         """The study as it was declared, rebuilt from the release, and of the same hash."""
-        study = Study.from_declaration(
-            {
-                "name": self.study.name,
-                "currency": self.payment.currency,
-                "invitation": self.invitation,
-                "response": self.response,
-                "features": self.features,
-                "intercept": self.intercept,
-                "design": self.design,
-                "beliefs": self.beliefs,
-                "costs": self.costs,
-            }
-        )
-        if study.sha256 != self.study.sha256:
-            raise InputError(
-                f"The release names study {self.study.sha256[:12]}…, but the declaration in it has hash "
-                f"{study.sha256[:12]}…: it was changed. Get the release again from where it was published."
-            )
-        return study
+        names = ("invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs")
+        declared = {name: getattr(self, name) for name in names}
+        return restored_study(self.study, {**declared, "currency": self.payment.currency})
 
-    def mechanism(self, study: Study) -> Mechanism:
+    def mechanism(self, study: Study) -> OneRelease:
         """The mechanism that was run."""
-        estimator = self.estimator
-        return Mechanism(
-            epsilon=self.epsilon.total,
-            public_share=self.epsilon.public / self.epsilon.total,
+        return OneRelease(
+            epsilon=self.total_epsilon,
             base_payment=self.payment.a,
             score_weight=self.payment.b,
-            estimator=estimator.public,
-            peer_estimator=estimator.peer,
-            regularization=estimator.regularization,
-            peer_regularization=estimator.peer_regularization,
-            gram_share=0.5 if estimator.gram_share is None else estimator.gram_share,
+            clip=self.payment.clip,
+            estimator=self.estimator,
             rule=self.payment.rule,
             payments=self.payment.payments,
+            gram_share=0.5 if self.gram_share is None else self.gram_share,
+            transform=None if self.instruments is None else self.instruments.transform,
             design=study.second_moments,
         )
 
-    def peer(self, group: int) -> Estimate:
-        """The estimate that players of this group are scored against: the other half's."""
-        other = 1 - group
-        return Estimate(
-            theta=np.array(self.peer_thetas[other]),
-            spread=np.array(self.peer_spreads[other]),
-            scale=self.noise.peer[other].scale,
+    def estimate(self) -> LeaveOneOut | None:
+        """The estimate from which anybody's report can be taken out; None where the matrix is kept back."""
+        if self.inverse is None:
+            return None
+        matrix = self.statistics.matrix
+        return LeaveOneOut(
+            theta=np.array(self.theta),
+            inverse=np.array(self.inverse),
+            scale=self.noise.scale,
+            transform=None if self.instruments is None else self.instruments.transform,
+            kept=(self.players - 1) / self.players if self.estimator == "known-design" else None,
+            matrix=None
+            if matrix is None
+            else np.array([[int(k) for k in row] for row in matrix], dtype=object),
+            vector=tuple(int(k) for k in self.statistics.vector),
+            matrix_scale=self.noise.matrix_scale,
         )
 
 
 class Receipt(Record):
-    """What one player alone may see: her record as it was used, her group and her payment."""
+    """What one player alone may see: her record as it was used, how her payment came about, and the payment.
 
-    format: Literal["truthful/receipt/1"] = "truthful/receipt/1"
+    leverage is how much of the prediction of her is her own answer, which is taken out of it; noise_scale that of the
+    noise in what the others predict of her, which is peer_prediction.
+    """
+
+    format: Literal["truthful/receipt/2"] = "truthful/receipt/2"
     player: str
     features: dict[str, float | str]
     report: float
-    group: Literal[0, 1]
+    leverage: float
+    noise_scale: float
+    peer_prediction: float
+    own_prediction: float
     payment: float
 
     def save(self, path: str | Path) -> None:
@@ -197,15 +208,49 @@ class Receipt(Record):
     @classmethod
     def load(cls, path: str | Path) -> Receipt:
         """Read a receipt."""
-        return _load(cls, Path(path), "receipt")
+        return load_record(cls, Path(path), "receipt")
 
 
-def _load(kind: type[RecordType], path: Path, noun: str) -> RecordType:
+def restored_study(named: Named, declared: dict[str, Any]) -> Study:
+    """The study that a release declares, of the hash that it names."""
+    study = Study.from_declaration(
+        {"name": named.name, **{k: v for k, v in declared.items() if v is not None}}
+    )
+    if study.sha256 != named.sha256:
+        raise InputError(
+            f"The release names study {named.sha256[:12]}…, but the declaration in it has hash "
+            f"{study.sha256[:12]}…: it was changed. Get the release again from where it was published."
+        )
+    return study
+
+
+def load_record(kind: type[RecordType], path: Path, noun: str) -> RecordType:
+    """A record from its file."""
+    return parse_record(kind, _content(path, noun), str(path), noun)
+
+
+def parse_record(kind: type[RecordType], content: bytes, where: str, noun: str) -> RecordType:
+    """A record from the content of its file."""
     try:
-        return kind.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        reason = error.errors()[0]
+        field = ".".join(map(str, reason["loc"])) or "the file"
+        raise InputError(f"{where} is not a {noun}: {field}: {reason['msg']}.") from None
+
+
+def format_of(content: bytes, where: str, noun: str) -> str:
+    """The format that a file says it has."""
+    try:
+        record = json.loads(content)
+    except ValueError as error:
+        raise InputError(f"{where} is not a {noun}: the file: {error}.") from None
+    found = record.get("format") if isinstance(record, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _content(path: Path, noun: str) -> bytes:
+    try:
+        return path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"There is no {noun} at {str(path)!r}.") from None
-    except (ValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        reason = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        where = ".".join(map(str, reason["loc"])) or "the file"
-        raise InputError(f"{path} is not a {noun}: {where}: {reason['msg']}.") from None

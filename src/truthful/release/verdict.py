@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from truthful.payments import PAYMENT_STEPS
+from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
 from truthful.release.records import Receipt, Release
 from truthful.release.steps import steps
+from truthful.scoring import PAYMENT_STEPS
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,13 @@ class Verdict:
     peer_prediction: float
     own_prediction: float
     rehearsal: bool
+    base: float
+    """What the payment starts from."""
+    leverage: float | None
+    """How much of the prediction of her was her own answer, which was taken out; None with random halves."""
 
 
-def verify(release: Release, receipt: Receipt) -> Verdict:
+def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Verdict:
     """Recompute one payment from the public release and one's own record.
 
     The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
@@ -39,4 +44,6 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
         found.peer_prediction,
         found.own_prediction,
         release.rehearsal,
+        found.base,
+        found.leverage,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from truthful.files import pretty_json
-from truthful.release import Release
+from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.report.markup import command, facts, paragraph, section, text
 from truthful.study import Study
 from truthful.study.declaration import Feature
@@ -92,9 +92,9 @@ def _costs(study: Study) -> str:
     return f"{kind.capitalize()} ({numbers}), {study.currency} per {unit}."
 
 
-def identity(release: Release) -> str:
+def identity(release: AnyRelease) -> str:
     """By what this release is told from any other."""
-    file = hashlib.sha256(pretty_json(release.model_dump(mode="json")).encode()).hexdigest()
+    file = hashlib.sha256(pretty_json(release.record()).encode()).hexdigest()
     return section(
         "Which release this is",
         facts(
@@ -102,14 +102,25 @@ def identity(release: Release) -> str:
                 ("Release", release.sha256),
                 ("Plan", release.plan_sha256),
                 ("Study", release.study.sha256),
-                ("Estimators", f"{release.estimator.public}; halves: {release.estimator.peer}"),
-                (
-                    "ε",
-                    f"{release.epsilon.total:.6g} ({release.epsilon.public:.6g} + {release.epsilon.peer:.6g})",
-                ),
+                ("Estimator", _estimator(release)),
+                ("ε", _levels(release)),
                 ("Program", f"truthful {release.version}"),
             ]
         ),
         paragraph("The file release.json is unchanged if this prints the line below it:"),
         command(f"sha256sum release.json\n{file}  release.json"),
     )
+
+
+def _estimator(release: AnyRelease) -> str:
+    if isinstance(release, Release):
+        return f"{release.estimator}; everybody is scored against everybody else"
+    return f"{release.estimator.public}; halves: {release.estimator.peer}"
+
+
+def _levels(release: AnyRelease) -> str:
+    if isinstance(release, ReleaseOfHalves):
+        return f"{release.epsilon.total:.6g} ({release.epsilon.public:.6g} + {release.epsilon.peer:.6g})"
+    if release.epsilon.records is None:
+        return f"{release.epsilon.answers:.6g}, of answers; features are not protected"
+    return f"{release.epsilon.records:.6g}, of whole records"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from truthful.charts import Effect
-from truthful.release import Release
+from truthful.release import AnyRelease
 from truthful.study import Study
 
 
-def effects(release: Release, study: Study) -> tuple[Effect, ...]:
+def effects(release: AnyRelease, study: Study) -> tuple[Effect, ...]:
     """What the step from a feature's least value to its greatest does, and what each level does.
 
     A level's effect is relative to the mean of all levels. Without declared ranges (the unit ball), the step is 1. The

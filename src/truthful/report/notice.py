@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from truthful.plan import Plan
-from truthful.release import Release
+from truthful.release import AnyRelease
 from truthful.report.page import report
 
 #: It needs no file and no library, so nothing in it can fail.
@@ -22,7 +22,7 @@ report again, from the release and its plan:</p>
 """
 
 
-def report_or_notice(release: Release, plan: Plan) -> str:
+def report_or_notice(release: AnyRelease, plan: Plan) -> str:
     """The report, or a page that says there is none.
 
     When it is made the noise is drawn already. A settlement that a chart could stop would never be finished.

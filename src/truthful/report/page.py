@@ -12,7 +12,7 @@ from string import Template
 from truthful.errors import InputError
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, released
-from truthful.release import Release
+from truthful.release import AnyRelease, Release
 from truthful.report import shown
 from truthful.report.assumed import assumed, identity, question
 from truthful.report.markup import command, paragraph, section, text
@@ -20,7 +20,7 @@ from truthful.report.markup import command, paragraph, section, text
 VERIFY = "truthful verify release.json receipt.json"
 
 
-def report(release: Release, plan: Plan) -> str:
+def report(release: AnyRelease, plan: Plan) -> str:
     """The report as an HTML page."""
     if release.plan_sha256 != plan.sha256:
         raise InputError(
@@ -35,6 +35,7 @@ def report(release: Release, plan: Plan) -> str:
         question(plan.study, release.players),
         shown.found(release, plan),
         _guarantees(promised, assumptions),
+        *([shown.kept(release, plan)] if isinstance(release, Release) else []),
         shown.privacy(release),
         shown.lying(release, plan),
         shown.payments(release, plan),
@@ -51,8 +52,10 @@ def page(title: str, *parts: str) -> str:
     return Template(template).substitute(title=text(title), style=style.strip(), body="\n".join(parts))
 
 
-def _top(release: Release) -> str:
-    banner = f'\n<p class="banner"><strong>{text(REHEARSAL)}</strong></p>' if release.rehearsal else ""
+def _top(release: AnyRelease) -> str:
+    notices = [REHEARSAL] if release.rehearsal else []
+    notices += release.warnings if isinstance(release, Release) else ()
+    banner = "".join(f'\n<p class="banner"><strong>{text(notice)}</strong></p>' for notice in notices)
     return f'<header>\n<p class="over">Report</p>\n<h1>{text(release.study.name)}</h1>{banner}\n</header>'
 
 

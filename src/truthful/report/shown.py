@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from truthful import one_release_payments
 from truthful.charts import Forest, Odds, Payments
 from truthful.charts.odds import BEFORE
+from truthful.guarantees import Guarantees
+from truthful.one_release import OneRelease
 from truthful.payments import payment_range
 from truthful.plan import Plan
-from truthful.release import Release
+from truthful.promises import compared
+from truthful.release import AnyRelease, Release
 from truthful.report.effects import effects
 from truthful.report.markup import figure, paragraph, section, table
 from truthful.report.predicted import lies, predicted_payments
@@ -24,7 +28,7 @@ SCORED = (
 UNSCORED = "Payments do not depend on answers in this study: a lie earns what the truth earns."
 
 
-def found(release: Release, plan: Plan) -> str:
+def found(release: AnyRelease, plan: Plan) -> str:
     """The coefficients: comparable in the chart, as published in the table."""
     level = f"{release.interval_level:.0%}"
     rows = [
@@ -55,15 +59,15 @@ def found(release: Release, plan: Plan) -> str:
     )
 
 
-def privacy(release: Release) -> str:
-    shown = Odds(release.epsilon.total)
+def privacy(release: AnyRelease) -> str:
+    shown = Odds(release.total_epsilon)
     rows = [(f"{before:.0%}", *shown.told(before)) for before in BEFORE]
     return section(
         "How private it is",
         paragraph(
             "Whoever suspected something of a person's answer may become a little surer by seeing this page, or a "
-            f"little less sure. With ε = {release.epsilon.total:.4g} the bounds below hold for everybody, whatever she "
-            f"knows already and whatever the answers were: even odds become {odds(release.epsilon.total)} at most."
+            f"little less sure. With ε = {release.total_epsilon:.4g} the bounds below hold for everybody, whatever she "
+            f"knows already and whatever the answers were: even odds become {odds(release.total_epsilon)} at most."
         ),
         figure(
             shown,
@@ -75,8 +79,29 @@ def privacy(release: Release) -> str:
     )
 
 
-def lying(release: Release, plan: Plan) -> str:
-    promised, study = plan.guarantees_for(release.players).truthfulness, plan.study
+def held(release: AnyRelease, plan: Plan) -> Guarantees:
+    """The guarantees for those who took part."""
+    if isinstance(release, Release):
+        return Guarantees.from_record(release.guarantees)
+    return plan.guarantees_for(release.players)
+
+
+def kept(release: Release, plan: Plan) -> str:
+    """What was promised before anybody answered, and what holds for those who did."""
+    return section(
+        "As promised, and as it is",
+        paragraph(
+            "The promises were made before anybody answered. What holds for those who did was computed from their "
+            "features alone, before anything was drawn."
+        ),
+        table(
+            "Promised and found", ("Guarantee", "Promised", "For those who answered"), compared(release, plan)
+        ),
+    )
+
+
+def lying(release: AnyRelease, plan: Plan) -> str:
+    promised, study = held(release, plan).truthfulness, plan.study
     shown = lies(plan, release.players, promised)
     width = study.response.high - study.response.low
     told = [
@@ -127,10 +152,13 @@ def _gain(slack: float, currency: str) -> str:
     return f"Nobody of those to whom truthfulness is promised gains more than {money(slack, currency)} by any lie."
 
 
-def payments(release: Release, plan: Plan) -> str:
+def payments(release: AnyRelease, plan: Plan) -> str:
     """Predicted, never the payments themselves: those are functions of raw answers."""
     mechanism, currency = plan.mechanism, plan.study.currency
-    least, most = payment_range(mechanism, plan.study.beliefs)
+    if isinstance(mechanism, OneRelease):
+        least, most = one_release_payments.payment_range(mechanism)
+    else:
+        least, most = payment_range(mechanism, plan.study.beliefs)
     bounds = (
         f"No payment is below {money(least, currency)} or above {money(most, currency)}, whatever anybody "
         "does."

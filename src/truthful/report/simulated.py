@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
-from truthful.observations import EARNINGS, best_reports, beyond, earned, observations
+from truthful.observations import EARNINGS, best_reports, beyond, compared_with, earned, observations
 from truthful.report.markup import facts, figure, grouped_table, paragraph, section, table
 from truthful.simulation import Simulation
 from truthful.simulation.cast import Role
@@ -25,7 +25,7 @@ def people(simulation: Simulation) -> str:
     """The kinds of people, and how each answers."""
     return section(
         "Who took part",
-        paragraph(f"Invented people, {simulation.plan.players:,} in each of {simulation.runs:,} studies:"),
+        paragraph(f"Invented people, {simulation.plan.answering:,} in each of {simulation.runs:,} studies:"),
         facts(
             [
                 (role.agent.name, _told(role, one.joined.value))
@@ -57,10 +57,12 @@ def observed(simulation: Simulation) -> str:
         for name, rows in groupby(observations(simulation), key=lambda row: row.guarantee)
     ]
     warned, unit = beyond(simulation), simulation.plan.study.response.name
+    which = compared_with(simulation)
     return section(
         "Observed, and guaranteed",
         *([paragraph(warned, "banner")] if warned else []),
         grouped_table("The five guarantees", ("Number", "Observed", "Guaranteed"), groups),
+        *([paragraph(which, "note")] if which else []),
         paragraph(
             f"Errors and predictions are in units of “{unit}”. After ± stands the standard error of what was observed: "
             "chance alone moves it by about twice as much. Privacy cannot be seen in answers and payments; "
@@ -72,7 +74,7 @@ def observed(simulation: Simulation) -> str:
 
 def errors(simulation: Simulation) -> str:
     """How far the published coefficients were off, study by study."""
-    study, promised = simulation.plan.study, simulation.plan.guarantees.accuracy.rmse
+    study, promised = simulation.plan.study, simulation.guaranteed.accuracy.rmse
     off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
     shown = Errors(off, promised, study.response.name)
     return section(
@@ -129,7 +131,8 @@ def earnings(simulation: Simulation) -> str:
 
 def responses(simulation: Simulation) -> str:
     """The report that pays a typical person most, here and under the paper's rule."""
-    study, found = simulation.plan.study, typical_reports(simulation.plan)
+    study = simulation.plan.study
+    found = typical_reports(simulation.plan, simulation.guaranteed.truthfulness)
     width = float(np.ptp(found.truth))
     columns = (found.truth, found.ours, found.papers)
     caption = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from truthful.agents import KINDS
+from truthful.agents import KINDS, WORST
 from truthful.promises import promises
 from truthful.report import simulated
 from truthful.report.assumed import assumed, question
@@ -24,7 +24,7 @@ def simulation_report(simulation: Simulation) -> str:
     return page(
         f"{plan.study.name}: simulation",
         _top(plan.study.name),
-        question(plan.study, plan.players),
+        question(plan.study, plan.answering),
         simulated.people(simulation),
         simulated.observed(simulation),
         simulated.errors(simulation),
@@ -46,7 +46,8 @@ def _again(simulation: Simulation) -> str:
     brought = simulation.features
     features = "drawn anew in every study"
     if brought.rows is not None:
-        features = f"drawn from {brought.rows:,} rows (features.csv), normalised of SHA-256 {brought.sha256}"
+        taken = "the same in every study," if brought.everybody else "drawn from"
+        features = f"{taken} {brought.rows:,} rows (features.csv), normalised of SHA-256 {brought.sha256}"
     return section(
         "How to make it again",
         paragraph(
@@ -71,7 +72,8 @@ def _again(simulation: Simulation) -> str:
 def _call(simulation: Simulation) -> str:
     """The command, or if people have parameters that no command can give, the call from Python."""
     roles, brought = simulation.roles, simulation.features.rows is not None
-    if any(KINDS.get(role.agent.name) is None or KINDS[role.agent.name]() != role.agent for role in roles):
+    kinds = {**KINDS, **WORST}
+    if any(kinds.get(role.agent.name) is None or kinds[role.agent.name]() != role.agent for role in roles):
         agents = ", ".join(f"{role.agent!r}: {role.share!r}" for role in roles)
         features = ", features=X" if brought else ""
         return (

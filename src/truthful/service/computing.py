@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from truthful.agents import KINDS
 from truthful.charts import Chart, draw_chart, draw_frontier
 from truthful.check import Floats
 from truthful.errors import Refused
+from truthful.intake import read_features
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.report import simulation_report
+from truthful.service.rosters import feature_columns
 from truthful.simulation import simulate
 from truthful.study import Study
 from truthful.study.designs import sample_uniform
@@ -50,20 +55,44 @@ def _turn() -> Iterator[None]:
         _PLANS.release()
 
 
-def planned(declaration: str, asked: Asked) -> Plan:
+@dataclass(frozen=True)
+class Listed:
+    """The people brought to a draft: their hash, and their features once they are needed."""
+
+    sha256: str
+    features: Callable[[], Sequence[Mapping[str, Any]]] = field(compare=False)
+
+    def table(self, study: Study) -> pa.Table:
+        """Everybody's features."""
+        return pa.table(feature_columns(study, self.features()))
+
+
+def plans_from_roster(study: Study) -> bool:
+    """Whether a plan may know people's features: not if they are protected, and only if there are any."""
+    return study.protects == "answers" and bool(study.features)
+
+
+def needs_roster(study: Study) -> bool:
+    """Whether nothing can be planned before people are brought: nobody says how their features are distributed."""
+    return plans_from_roster(study) and study.design.kind in ("observed", "covariance")
+
+
+def planned(declaration: str, asked: Asked, listed: Listed | None = None) -> Plan:
     """The best plan for what is asked; Infeasible if there is none."""
-    found = _planned(declaration, asked)
+    found = _planned(declaration, asked, listed)
     if isinstance(found, Infeasible):
         raise found.with_traceback(None)
     return found
 
 
 @lru_cache(maxsize=64)
-def _planned(declaration: str, asked: Asked) -> Plan | Infeasible:
+def _planned(declaration: str, asked: Asked, listed: Listed | None) -> Plan | Infeasible:
     """No plan is an answer too, and takes longest to find."""
+    study = Study.parse(declaration)
+    people = listed.table(study) if listed is not None and plans_from_roster(study) else None
     with _turn():
         try:
-            return design(Study.parse(declaration), **dict(asked))  # type: ignore[arg-type]
+            return design(study, roster=people, **dict(asked))  # type: ignore[arg-type]
         except Infeasible as answer:
             return answer
 
@@ -104,19 +133,23 @@ def studies(plan: Plan, shares: Shares = ()) -> int:
 
 
 @lru_cache(maxsize=8)
-def simulated(plan: str, shares: Shares, seed: int) -> str:
+def simulated(plan: str, shares: Shares, seed: int, listed: Listed | None = None) -> str:
     """The page of a simulation of this plan: observed next to guaranteed."""
     planned = kept(plan)
+    features = _features(planned, listed)
     with _turn():
-        done = simulate(
-            planned, dict(shares), runs=studies(planned, shares), seed=seed, features=_features(planned)
-        )
+        done = simulate(planned, dict(shares), runs=studies(planned, shares), seed=seed, features=features)
     with _CHARTS:
         return simulation_report(done)
 
 
-def _features(plan: Plan) -> FeaturesOf | None:
-    return None if plan.study.design.kind in ("uniform", "unit-ball") else FeaturesOf(plan.study)
+def _features(plan: Plan, listed: Listed | None) -> FeaturesOf | Floats | None:
+    """Where the study does not say how they are distributed: those of the people brought, or spread evenly."""
+    if plan.study.design.kind in ("uniform", "unit-ball"):
+        return None
+    if listed is not None and plan.roster is not None:
+        return read_features(plan.study, listed.table(plan.study))
+    return FeaturesOf(plan.study)
 
 
 class FeaturesOf:

@@ -20,7 +20,7 @@ from truthful.study.declaration import PLAYER
 
 #: Who does it, in the audit log.
 DEMO = "demo"
-PLAYERS, BUDGET = 2_000, 10_000.0
+PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
 #: The last of them have not answered yet: their links are to try out.
 TO_ANSWER = 100
 INVITATION = """[invitation]
@@ -47,7 +47,7 @@ def make_demo(database: Database, places: Places) -> Demo | None:
     text = resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8")
     text = text.replace("[response]", INVITATION, 1)
     study = Study.parse(text)
-    plan = design(study, players=PLAYERS, budget=BUDGET)
+    plan = design(study, players=PLAYERS, budget=BUDGET, response_share=ANSWERING)
     with database.writing() as session:
         survey = surveys.create(session, DEMO, tomllib.loads(text))
         survey.declaration, survey.plan = text, pretty_json(plan.record())

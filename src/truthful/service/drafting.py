@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from truthful.errors import InputError
-from truthful.service.study_file import Fields, document, plain, read
+from truthful.service.study_file import YES, Fields, document, plain, read
 from truthful.study import Study
 
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
@@ -21,6 +21,7 @@ BEGINNING: Fields = {
     "currency": "USD",
     "features": [],
     "design": "observed",
+    "protects": "",
     "signal": "0.6",
     "noise": "normal",
     "costs": "pareto",
@@ -33,6 +34,7 @@ BEGINNING: Fields = {
 #: Stands in for steps that are not filled in yet while another one is checked.
 EXAMPLE: Fields = {
     **BEGINNING,
+    "protects": "answers",
     "name": "Example",
     "response": "example_response",
     "low": "0",
@@ -46,12 +48,24 @@ _STEP_OF = {"name": "question", "currency": "question", "response": "question", 
 _STEP_OF |= {"beliefs": "beliefs", "costs": "costs"}
 
 
+def protecting(fields: Fields, before: Fields) -> Fields:
+    """The fields with what is protected: of facts that are assigned, answers, unless it is said.
+
+    If they turn out to be people's own after all, that was nobody's choice, and is asked again.
+    """
+    if fields.get("design") != "observed":
+        return fields if fields.get("protects") else {**fields, "protects": "answers", "implied": YES}
+    if before.get("implied") == YES and before.get("design") != "observed":
+        return {**fields, "protects": "", "implied": ""}
+    return fields
+
+
 def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
     """What a step needs: the form's name of each field, its value, and its kind (text, number or optional number)."""
     kinds = {
         "question": ("name", "currency", "response", "#low", "#high"),
         "invitation": ("asked_by", "purpose", "contact"),
-        "people": ("?least_eigenvalue",) if fields.get("design") == "observed" else (),
+        "people": ("?least_eigenvalue", "protects") if fields.get("design") == "observed" else (),
         "beliefs": ("#signal", *(("?noise_sd",) if fields.get("noise") == "normal" else ())),
         "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
     }
@@ -79,8 +93,9 @@ def unfilled(fields: Fields, step: str) -> dict[str, str]:
 
 
 def parse(text: str) -> Study:
-    """The study in the text of a study file, if it is one that a service can run."""
+    """The study in the text of a study file, if it is one that a service can run: it must say what it protects."""
     study = Study.parse(text)
+    _ = study.protects
     if study.dimension > MOST_COEFFICIENTS:
         raise InputError(
             f"study: The features make {study.dimension:,} coefficients; a study here has at most {MOST_COEFFICIENTS}. "
@@ -132,8 +147,8 @@ def declared(fields: Fields) -> str | None:
 def fields_of(study: Study) -> Fields | None:
     """The fields of a study from a file; None if it says what no form asks for."""
     said = study.declaration()
-    invitation, response, design, beliefs, costs = (
-        said.get(name, {}) for name in ("invitation", "response", "design", "beliefs", "costs")
+    invitation, response, design, privacy, beliefs, costs = (
+        said.get(name, {}) for name in ("invitation", "response", "design", "privacy", "beliefs", "costs")
     )
     values = {
         "name": said["name"],
@@ -144,6 +159,9 @@ def fields_of(study: Study) -> Fields | None:
         "features": [_feature_fields(feature) for feature in said.get("features", ())],
         "design": design["kind"],
         "least_eigenvalue": design.get("least_eigenvalue"),
+        "protects": privacy.get("protects"),
+        "hide_matrix": None if privacy.get("publish_matrix", True) else YES,
+        "features_public": YES if privacy.get("features_public") else None,
         **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd")},
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
@@ -156,10 +174,11 @@ def fields_of(study: Study) -> Fields | None:
 
 
 def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
+    named = {"name": feature["name"], **({"sensitive": YES} if feature.get("sensitive") else {})}
     if "levels" in feature:
-        return {"name": feature["name"], "kind": "levels", "levels": "\n".join(feature["levels"])}
+        return {**named, "kind": "levels", "levels": "\n".join(feature["levels"])}
     ends = {str(name): plain(feature[name]) for name in ("low", "high") if name in feature}
-    return {"name": feature["name"], "kind": "number", **ends}
+    return {**named, "kind": "number", **ends}
 
 
 def _typed(value: Any) -> Any:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import Refused
 from truthful.service.places import Places
-from truthful.store import surveys
+from truthful.store import roster, surveys
 from truthful.store.database import Database
 from truthful.store.tables import State, Survey
 from truthful.study import Study
@@ -45,6 +45,11 @@ def freeze(database: Database, places: Places, survey_id: str, who: str, *, rehe
             raise Refused(CAN_OWE)
         if plan.players < surveys.COARSE:
             raise Refused(TOO_FEW)
+        if (brought := roster.size(session, survey_id)) > plan.players:
+            raise Refused(
+                f"{brought:,} people were brought, but the plan is for {plan.players:,}. Plan it for all of them, or "
+                "bring fewer."
+            )
         seed = secrets.randbelow(2**62) if rehearsal else None
         surveys.step(
             session, survey_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name

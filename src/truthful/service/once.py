@@ -5,13 +5,16 @@ answers' fingerprint is on the disk. (3) `settle` draws, enters the ledger and s
 on the way, it finishes the same draw. (4) One transaction stores the release and all payments, and ends only if they
 read back as they were written: before that nobody sees them. Whatever was done is found done, and the rest follows.
 Servers that share a directory take turns by a lock on a file.
+
+`settle` refuses before it draws if less could be promised for those who answered than was. Then the analyst accepts
+that, or takes answers again, or cancels: everybody is paid what payments start from, and nothing is ever drawn.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -19,9 +22,12 @@ import pyarrow.parquet
 from truthful.coins import in_coins
 from truthful.payments import in_millionths
 from truthful.plan import Plan
+from truthful.service.bill import base_payments
 from truthful.service.formats import coin_digits
 from truthful.service.places import Places
+from truthful.service.rosters import feature_columns
 from truthful.settlement import settle
+from truthful.settlement.books import RECEIPTS
 from truthful.store import answers, due, surveys
 from truthful.store.database import Database
 from truthful.store.due import Amount
@@ -30,6 +36,8 @@ from truthful.study.declaration import PLAYER
 
 #: Who does it, in the audit log.
 SERVICE = "service"
+#: What receipts say besides records and payments: of random halves the group, of one release the others.
+TOLD = ("group", "leverage", "noise_scale", "peer_prediction", "own_prediction")
 
 
 @dataclass(frozen=True)
@@ -49,53 +57,67 @@ def settle_survey(
     with places.settling(survey_id):
         with database.reading() as session:
             survey = surveys.find(session, survey_id)
-            if survey.state in (State.SETTLED, State.PUBLISHED):
+            if survey.state != State.CLOSED:
                 return  # another server was quicker
             places.require_same_answers(survey_id, answers.fingerprint(session, survey_id))
-            seed, reports = survey.seed, _reports(plan, list(answers.reports(session, survey_id)))
+            reports = _reports(plan, list(answers.reports(session, survey_id)))
         directory = places.settlement(survey_id)
         if not directory.exists():
             settle(
                 plan,
                 reports,
                 out=directory,
-                books="payments",
-                seed=seed,
+                seed=survey.seed,
+                accept_less=survey.accepts_less,
                 progress=lambda stage, done, rows: tell(Doing(stage, done, rows)),
             )
         tell(Doing("storing"))
         release, report = ((directory / name).read_text("utf-8") for name in ("release.json", "report.html"))
-        amounts = _amounts(places, survey_id, plan)
+        amounts = _amounts(places, survey_id)
         with database.writing() as session:
             due.record(session, survey_id, release, report, amounts, SERVICE)
             session.expire_all()
             due.require_recorded(session, survey_id, release, amounts)
 
 
+def cancel_survey(database: Database, places: Places, survey_id: str, who: str) -> None:
+    """End a closed study for which nothing was drawn. Everybody who answered is paid her base payment."""
+    with places.settling(survey_id):
+        places.require_undrawn(survey_id)
+        with database.writing() as session:
+            places.require_same_answers(survey_id, answers.fingerprint(session, survey_id))
+            rows = list(answers.reports(session, survey_id))
+            bases = base_payments(places.plan(survey_id), [features for _, features, _ in rows])
+            amounts = _in_coins(places, survey_id, {row[0]: {} for row in rows}, bases)
+            due.record_cancelled(session, survey_id, amounts, who)
+            session.expire_all()
+            due.require_recorded(session, survey_id, None, amounts)
+
+
 def _reports(plan: Plan, rows: list[tuple[str, dict[str, object], float]]) -> pa.Table:
     """Everybody's reports as `settle` takes them."""
-    features = {
-        feature.name: pa.array(
-            [values[feature.name] for _, values, _ in rows],
-            pa.float64() if feature.levels is None else pa.string(),
-        )
-        for feature in plan.study.features
-    }
     return pa.table(
         {
             PLAYER: pa.array([player for player, _, _ in rows], pa.string()),
-            **features,
+            **feature_columns(plan.study, [features for _, features, _ in rows]),
             plan.study.response.name: pa.array([value for _, _, value in rows], pa.float64()),
         }
     )
 
 
-def _amounts(places: Places, survey_id: str, plan: Plan) -> list[Amount]:
-    """What the settlement's files say that everybody is due."""
-    directory = places.settlement(survey_id)
-    payments = pyarrow.parquet.read_table(directory / "payments.parquet").to_pydict()
-    key = bytes.fromhex(json.loads((directory / "settlement.json").read_text("utf-8"))["group_key"])
-    millionths, digits = [*map(in_millionths, payments["payment"])], coin_digits(plan.study.currency)
-    coins = in_coins(millionths, payments[PLAYER], key, digits)
-    rows = zip(payments[PLAYER], payments["group"], millionths, coins, strict=True)
-    return [Amount(*row, digits) for row in rows]
+def _amounts(places: Places, survey_id: str) -> list[Amount]:
+    """What the settlement's files say that everybody is due, and how that came about."""
+    rows = pyarrow.parquet.read_table(places.settlement(survey_id) / RECEIPTS).to_pylist()
+    told = {row[PLAYER]: {name: row[name] for name in TOLD if name in row} for row in rows}
+    return _in_coins(places, survey_id, told, [row["payment"] for row in rows])
+
+
+def _in_coins(
+    places: Places, survey_id: str, told: dict[str, dict[str, Any]], payments: Sequence[float]
+) -> list[Amount]:
+    """These exact payments, to the players told of, in coins too."""
+    digits = coin_digits(places.plan(survey_id).study.currency)
+    millionths, players = [*map(in_millionths, payments)], list(told)
+    coins = in_coins(millionths, players, places.coins_key(survey_id), digits)
+    rows = zip(players, millionths, coins, strict=True)
+    return [Amount(player, amount, paid, digits, **told[player]) for player, amount, paid in rows]

@@ -19,12 +19,13 @@ from sqlalchemy.orm import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
+from truthful.coins import in_currency
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.service.answering import Wrong, as_typed, plain_number, read_answer, sent_answer
 from truthful.service.security import wait
 from truthful.service.standing import Standing, standing
-from truthful.service.telling import offer, paid
+from truthful.service.telling import is_assigned, offer, paid
 from truthful.service.web import Language, Running, Service, go, page
 from truthful.store import answers
 from truthful.store.answers import NotHers, TooLate
@@ -221,11 +222,13 @@ def _show(
     """The page of how she stands; with a word on what was asked for and `refused`."""
     values: dict[str, Any] = {"status": status, "notice": refused} if refused else {}
     if her.page == "invited":
-        values |= {"offer": offer(_plan(service, her)), "withdrawn": done == "withdrawn"}
+        values |= {"offer": offer(_plan(service, her), her.player.features), "withdrawn": done == "withdrawn"}
         if done == "consented":
             values["notice"] = "participant.no_cookie"
     elif her.page == "paid":
         values |= {"paid": paid(her)}
+    elif her.page == "cancelled":
+        values |= {"owed": her.owed, "coins": in_currency(her.owed.coins, her.owed.digits)}
     return _page(request, service, her, her.page, **values)
 
 
@@ -235,6 +238,7 @@ def _page(request: Request, service: Service, her: Standing, name: str, **values
         "her": her,
         "study": study,
         "invitation": study.declared.invitation,
+        "assigned": is_assigned(study),
         "notice": None,
     }
     given |= {"wrong": None} if name == "question" else {}

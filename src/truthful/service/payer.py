@@ -25,7 +25,7 @@ from truthful.service.web import Language, Running, page
 from truthful.store import due, surveys
 from truthful.store.log import log
 from truthful.store.surveys import Unknown
-from truthful.store.tables import State, Survey
+from truthful.store.tables import Survey
 
 router = APIRouter()
 
@@ -97,7 +97,7 @@ def _bill(session: Session, places: Places, survey: Survey) -> Bill:
 
 def _settled(session: Session, survey_id: str) -> Survey:
     survey = surveys.find(session, survey_id)
-    if survey.state not in (State.SETTLED, State.PUBLISHED):
+    if survey.state not in surveys.ENDED:
         raise Unknown("There is no such settled study.")
     return survey
 
@@ -105,12 +105,8 @@ def _settled(session: Session, survey_id: str) -> Survey:
 @router.get("/payments")
 def payments(request: Request, service: Running, account: Payer) -> Response:
     with service.database.reading() as session:
-        settled = [
-            survey
-            for survey in surveys.everything(session)
-            if survey.state in (State.SETTLED, State.PUBLISHED)
-        ]
-        bills = [_bill(session, service.places, survey) for survey in settled]
+        ended = [survey for survey in surveys.everything(session) if survey.state in surveys.ENDED]
+        bills = [_bill(session, service.places, survey) for survey in ended]
     return page(request, "payer/payments.html", account=account, bills=bills)
 
 

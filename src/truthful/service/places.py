@@ -4,19 +4,20 @@ service/
   truthful.db              unless another database is named
   studies/ID/study.toml    as frozen
   studies/ID/plan.json     as frozen
-  studies/ID/closed.json   which answers the study was closed with
+  studies/ID/closed.json   which answers the study was closed with, and the lot that rounds payments to coins
   studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
-  studies/ID/settlement/   release.json, payments.parquet, report.html, settlement.json
+  studies/ID/settlement/   release.json, receipts.parquet, payments.parquet, report.html, settlement.json
 """
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from truthful.files import exclusive, pretty_json, sync_directory, write_atomica
 from truthful.plan import Plan
 from truthful.settlement.draw import FILE as DRAW
 from truthful.settlement.ledger import read_ledger
+from truthful.settlement.once import open_target
 from truthful.study import Study
 
 STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (
@@ -34,6 +36,7 @@ STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (
     "ledger.json",
     "settlement",
 )
+SUMMARY = "settlement.json"
 LOCK = ".settling.lock"
 #: What a killed write leaves beside the file it meant to write.
 _UNWRITTEN = re.compile(r"\..+\.[0-9a-f]{16}")
@@ -86,9 +89,7 @@ class Places:
         at_home = Study.load(directory / STUDY)
         if at_home.sha256 != planned.study.sha256:
             raise Refused("The study was changed after its plan was made. Plan it again, then freeze it.")
-        Plan(
-            at_home, planned.players, planned.mechanism, planned.absent_share, planned.failure_probability
-        ).save(directory / PLAN)
+        replace(planned, study=at_home).save(directory / PLAN)
         return self.plan(survey_id)
 
     def plan(self, survey_id: str) -> Plan:
@@ -126,12 +127,35 @@ class Places:
         """Note with which answers the study was closed; later they must be the same ones."""
         path = self.study(survey_id) / CLOSED
         if not path.exists():
-            write_atomically(path, pretty_json({"answers_sha256": fingerprint}))
-        if json.loads(path.read_text(encoding="utf-8"))["answers_sha256"] != fingerprint:
+            closed = {"answers_sha256": fingerprint, "coins_key": secrets.token_hex(16)}
+            write_atomically(path, pretty_json(closed))
+        if self._closed(survey_id)["answers_sha256"] != fingerprint:
             raise Refused(
                 "The answers in the database are not those that the study was closed with: it is another database, or "
                 "was restored from a backup. Nothing was released. Bring the right database back."
             )
+
+    def coins_key(self, survey_id: str) -> bytes:
+        """What tosses for coins, of a closed study: a key of its own, or that of the settlement's random halves."""
+        summary = self.settlement(survey_id) / SUMMARY
+        halves = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
+        return bytes.fromhex(halves.get("group_key") or self._closed(survey_id)["coins_key"])
+
+    def _closed(self, survey_id: str) -> dict[str, str]:
+        found: dict[str, str] = json.loads((self.study(survey_id) / CLOSED).read_text(encoding="utf-8"))
+        return found
+
+    def require_undrawn(self, survey_id: str) -> None:
+        """Nothing was ever drawn for this study, so that it may still end in another way."""
+        out = self.settlement(survey_id)
+        entered = out.exists() or read_ledger(self.study(survey_id) / LEDGER).entries
+        if entered or (open_target(out).unfinished / DRAW).exists():
+            raise Refused("The result of this study was drawn already. Settle it; nothing was changed.")
+
+    def reopen(self, survey_id: str) -> None:
+        """Forget with which answers the study was closed: others will come."""
+        (self.study(survey_id) / CLOSED).unlink(missing_ok=True)
+        sync_directory(self.study(survey_id))
 
 
 @lru_cache(maxsize=32)

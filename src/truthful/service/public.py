@@ -30,8 +30,8 @@ def public_page(request: Request, service: Running, texts: Language, survey_id: 
     plan = service.places.plan(survey_id)
     values: dict[str, Any] = {"survey": survey, "plan": plan, "place": f"/s/{survey_id}"}
     if survey.state != State.PUBLISHED:
-        values |= {"promises": promises(plan, plan.players), "most": most_paid(plan, plan.players)}
-        return page(request, "public/declared.html", **values)
+        most = most_paid(plan, plan.players, plan.guarantees)
+        return page(request, "public/declared.html", **values, promises=promises(plan), most=most)
     found = results(survey.release or "", plan)
     return page(
         request,

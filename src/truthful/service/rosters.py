@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from truthful.errors import InputError
+from truthful.errors import InputError, Refused
 from truthful.intake import Intake, open_reports, report_columns
 from truthful.intake.duplicates import later_records
 from truthful.intake.records import quoted
+from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
@@ -49,6 +51,17 @@ def read_roster(study: Study, path: Path) -> People:
     return people
 
 
+def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """People's features as columns of Arrow, by name."""
+    return {
+        feature.name: pa.array(
+            [features[feature.name] for features in people],
+            pa.float64() if feature.levels is None else pa.string(),
+        )
+        for feature in study.features
+    }
+
+
 def _checked(study: Study, intake: Intake, batches: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each good record. In the place of an answer it has the middle of the range, which cannot be at fault."""
     row, middle, response = 1, (study.response.low + study.response.high) / 2, study.response.name
@@ -60,6 +73,26 @@ def _checked(study: Study, intake: Intake, batches: Iterable[Any]) -> Iterator[t
             record.pop(response)
             yield player, record
         row += batch.num_rows
+
+
+def require_common_levels(study: Study, people: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse, before anything is planned, people with whom the study could never be settled.
+
+    Sums over features are published, and would give away the few who have a level that hardly anybody has.
+    """
+    declared = study.declared.privacy
+    known = declared is not None and declared.features_public
+    if study.protects != "answers" or not study.publishes_matrix or known:
+        return
+    counted = Counter((f.name, row[f.name]) for row in people for f in study.features if f.levels is not None)
+    for feature in study.features:
+        for level in feature.levels or ():
+            if counted[feature.name, level] < FEWEST_ALIKE:
+                raise Refused(
+                    f"{feature.name} is {level!r} for {counted[feature.name, level]} of these people, and sums over "
+                    f"facts are published: they would give away fewer than {FEWEST_ALIKE}. Put the group together with "
+                    "another, or say that sums are not published, or that the facts are no secret."
+                )
 
 
 def _require_plain(ids: Iterable[str]) -> None:

@@ -6,8 +6,10 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from typing import Any, cast
 
-from truthful.errors import Refused
+from truthful.errors import Refused, WorseThanPromised
+from truthful.guarantees import Guarantees
 from truthful.service.once import SERVICE, Doing, settle_survey
 from truthful.service.places import Places, SettledElsewhere
 from truthful.store import surveys
@@ -78,7 +80,7 @@ class Settler:
         """Settle every closed study; whether all went well."""
         self._close_again()
         with self._database.reading() as session:
-            closed = surveys.in_state(session, State.CLOSED)
+            closed = surveys.to_settle(session)
         for survey_id in self._doing.keys() - set(closed):
             self._doing.pop(survey_id, None)
         problems = []
@@ -97,6 +99,9 @@ class Settler:
         except SettledElsewhere as busy:
             self._doing[survey_id] = Doing("waiting")
             return str(busy)
+        except WorseThanPromised as worse:
+            self._wait_for_decision(survey_id, worse)
+            return None
         except Refused as refused:
             problem = str(refused)
         except Exception as failed:
@@ -107,6 +112,18 @@ class Settler:
             with self._database.writing() as session:
                 surveys.note_problem(session, survey_id, problem)
         return problem
+
+    def _wait_for_decision(self, survey_id: str, worse: WorseThanPromised) -> None:
+        """Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides."""
+        with self._database.writing() as session:
+            surveys.note_refusal(session, survey_id, refusal(worse))
+        self._doing.pop(survey_id, None)
+
+
+def refusal(worse: WorseThanPromised) -> dict[str, Any]:
+    """What is kept of it: in what less can be guaranteed, and the guarantees themselves."""
+    words, _, _ = str(worse).partition(" Nothing was drawn.")
+    return {"words": words, "found": cast(Guarantees, worse.found).record()}
 
 
 def _complain(failed: Exception) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.orm import Session, defer
 
 from truthful.payments import PAYMENT_STEPS
-from truthful.release import Receipt, Release
+from truthful.release import AnyReceipt, AnyRelease, Receipt, ReceiptOfHalves, read_release
 from truthful.store import answers, due, roster
-from truthful.store.surveys import Unknown
+from truthful.store.surveys import ENDED, Unknown
 from truthful.store.tables import Answer, Due, Player, State, Survey
+
+#: How her payment came about, as it is stored.
+SCORED = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class Standing:
     def page(self) -> str:
         """Which page is hers now."""
         if self.survey.state != State.OPEN:
-            return "shut" if not self.knows else "paid" if self.due is not None else "closed"
+            paid = "cancelled" if self.survey.state == State.CANCELLED else "paid"
+            return "shut" if not self.knows else paid if self.due is not None else "closed"
         if self.player.disputed:
             return "disputed"
         if not self.knows:
@@ -49,9 +54,9 @@ class Standing:
         return self.page in ("question", "answered")
 
     @property
-    def release(self) -> Release:
+    def release(self) -> AnyRelease:
         """The release she is paid by. Before the study is settled there is none."""
-        return Release.model_validate_json(self.released)
+        return read_release(self.released.encode())
 
     @property
     def released(self) -> str:
@@ -68,17 +73,22 @@ class Standing:
         return self.due
 
     @property
-    def receipt(self) -> Receipt:
-        """What `truthful verify` takes, and nobody but her gets."""
+    def receipt(self) -> AnyReceipt:
+        """What `truthful verify` takes, and nobody but her gets. Of a study that was cancelled there is none."""
         if not self.knows or self.answer is None:
             raise Unknown("There is no answer.")
-        return Receipt(
-            player=self.player.player,
-            features=self.player.features,
-            report=self.answer.value,
-            group=1 if self.owed.group else 0,
-            payment=self.owed.millionths / PAYMENT_STEPS,
-        )
+        owed = self.owed
+        record: dict[str, Any] = {
+            "player": self.player.player,
+            "features": self.player.features,
+            "report": self.answer.value,
+            "payment": owed.millionths / PAYMENT_STEPS,
+        }
+        if owed.group is not None:
+            return ReceiptOfHalves(**record, group=1 if owed.group else 0)
+        if owed.leverage is None:
+            raise Unknown("Nothing was settled.")
+        return Receipt(**record, **{name: getattr(owed, name) for name in SCORED})
 
 
 def standing(session: Session, token: str, code: str) -> Standing:
@@ -88,5 +98,5 @@ def standing(session: Session, token: str, code: str) -> Standing:
     if survey is None:
         raise Unknown("There is no such study.")
     # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
-    owed = due.payment_of(session, player) if survey.state in (State.SETTLED, State.PUBLISHED) else None
+    owed = due.payment_of(session, player) if survey.state in ENDED else None
     return Standing(f"/a/{token}", code, survey, player, answers.answer_of(session, player), owed)

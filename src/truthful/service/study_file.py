@@ -8,6 +8,8 @@ from typing import Any
 
 #: What forms hold, as typed: text by the name of its field, and a list of such for features.
 Fields = dict[str, Any]
+#: What a box that is ticked holds.
+YES = "yes"
 
 
 def read(text: str) -> float | None:
@@ -31,7 +33,7 @@ def quoted(text: str) -> str:
 
 def document(fields: Fields) -> str:
     """The study file that says what the fields say."""
-    parts = (_question, _invitation, _people, _beliefs, _costs)
+    parts = (_question, _invitation, _people, _privacy, _beliefs, _costs)
     return _HEAD + "".join(part(fields) for part in parts)
 
 
@@ -77,8 +79,21 @@ kind = {quoted(fields.get("design", ""))}
 {vouched}{_number("least_eigenvalue", {"least_eigenvalue": spread})}"""
 
 
+def _privacy(fields: Fields) -> str:
+    if not fields.get("protects"):
+        return ""
+    hidden = "publish_matrix = false\n" if fields.get("hide_matrix") == YES else ""
+    known = "features_public = true\n" if fields.get("features_public") == YES else ""
+    return f"""
+# What is protected: answers, while sums of features are published as they are, or whole records.
+[privacy]
+protects = {quoted(fields["protects"])}
+{hidden}{known}"""
+
+
 def _feature(feature: dict[str, str]) -> str:
     head = f"[[features]]\nname = {quoted(feature.get('name', ''))}\n"
+    head += "sensitive = true\n" if feature.get("sensitive") == YES else ""
     if feature.get("kind") == "levels":
         levels = filter(None, feature.get("levels", "").split("\n"))
         return f"{head}levels = [{', '.join(map(quoted, levels))}]\n"

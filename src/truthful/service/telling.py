@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from truthful.charts import Odds
 from truthful.coins import in_currency, pays
+from truthful.one_release import OneRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
-from truthful.release import verify
+from truthful.release import Release, ReleaseOfHalves, verify
 from truthful.release.steps import Steps, steps
-from truthful.service.bill import pay_range
+from truthful.service.bill import her_pay_range
 from truthful.service.standing import Standing
+from truthful.study import Study
 from truthful.words import odds
 
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.1, 0.5, 0.9)
+#: Where features are the analyst's own random numbers, and no facts about anybody.
+ASSIGNED = ("uniform", "unit-ball")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What she gets and gives away by taking part: pay in coins, and odds as a gambler or a doubter would put them."""
+    """What she gets and gives away by taking part: pay in coins, and odds as a gambler or a doubter would put them.
+
+    `protects` is what these odds are about: her answer, or all that is known of her; None for random halves, which do
+    not say. `shows_sums` is whether sums of features are published as they are.
+    """
 
     least: Decimal
     most: Decimal
     scored: bool
+    protects: str | None
+    shows_sums: bool
     epsilon: float
     even_odds: tuple[float, float]
     surer: tuple[tuple[float, float, float], ...]
 
 
-def offer(plan: Plan) -> Offer:
-    mechanism, (least, most) = plan.mechanism, pay_range(plan)
+def offer(plan: Plan, features: Mapping[str, Any]) -> Offer:
+    """What somebody with these features is offered."""
+    mechanism, study = plan.mechanism, plan.study
+    least, most = her_pay_range(plan, features)
     shown, (for_it, against) = Odds(mechanism.epsilon), odds(mechanism.epsilon).split(":")
-    surer = tuple((before, *_shares(shown.told(before))) for before in BEFORE)
     return Offer(
-        least, most, mechanism.score_weight > 0, mechanism.epsilon, (float(for_it), float(against)), surer
+        least=least,
+        most=most,
+        scored=mechanism.score_weight > 0,
+        protects=mechanism.protects if isinstance(mechanism, OneRelease) else None,
+        shows_sums=study.publishes_matrix,
+        epsilon=mechanism.epsilon,
+        even_odds=(float(for_it), float(against)),
+        surer=tuple((before, *_shares(shown.told(before))) for before in BEFORE),
     )
+
+
+def is_assigned(study: Study) -> bool:
+    """Whether what stands for her features was drawn by lot, and is no fact about her."""
+    return bool(study.features) and study.design.kind in ASSIGNED
 
 
 def _shares(told: tuple[str, str]) -> tuple[float, float]:
@@ -57,10 +82,12 @@ class Paid:
     digits: int
     exact: Decimal
     steps: Steps
+    halves: bool
+    taken: bool
+    """Whether two numbers are her receipt's, because the sums that they follow from are not published."""
     verified: bool
     half_range: float
     rule: str
-    base: float
     weight: float
 
 
@@ -72,9 +99,10 @@ def paid(her: Standing) -> Paid:
         digits=due.digits,
         exact=Decimal(due.millionths) / PAYMENT_STEPS,
         steps=steps(release, receipt),
+        halves=isinstance(release, ReleaseOfHalves),
+        taken=isinstance(release, Release) and release.inverse is None,
         verified=verify(release, receipt).verified and pays(due.coins, due.millionths, due.digits),
         half_range=study.half_range,
         rule=release.payment.rule,
-        base=release.payment.a,
         weight=release.payment.b,
     )

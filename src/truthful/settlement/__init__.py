@@ -1,5 +1,6 @@
-"""Settle: two passes over the reports, one draw of noise, and books written whole or not at all."""
+"""Settle: the private release, everybody's payment, and the books."""
 
-from truthful.settlement.settlement import Progress, Settlement, settle
+from truthful.settlement.settled import Progress, Settlement
+from truthful.settlement.settlement import settle
 
 __all__ = ["Progress", "Settlement", "settle"]

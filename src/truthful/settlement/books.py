@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -11,16 +12,20 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from truthful import check
+from truthful.files import PAYMENTS as PAYMENTS
+from truthful.files import PAYMENTS_CSV as PAYMENTS_CSV
+from truthful.files import RECEIPTS as RECEIPTS
 
-PAYMENTS, RECEIPTS = "payments.parquet", "receipts.parquet"
-PAYMENTS_CSV = "payments.csv"
 KEPT = ("all", "payments")
-# What the payer may see; everything else in a receipt is the player's own.
+# What the payer may see, of what there is; everything else in a receipt is the player's own.
 PAYMENT_COLUMNS = ("player", "group", "payment")
+
+#: What decided a payment.
+SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
 
 
 class Books(Protocol):
-    """Takes receipts batch by batch; payments are three of their columns.
+    """Takes receipts batch by batch; payments are some of their columns.
 
     `task` is the second pass as workers make it for these books, and `write` takes what it gives.
     """
@@ -49,6 +54,10 @@ class MemoryBooks:
     def receipts(self) -> Any:
         return pa.Table.from_batches(self._batches)
 
+    @property
+    def payments(self) -> Any:
+        return payments_of(self.receipts)
+
     def __enter__(self) -> MemoryBooks:
         return self
 
@@ -65,7 +74,7 @@ class FileBooks:
     def __init__(self, directory: Path, kept: str = "all") -> None:
         self._directory = directory
         self._kept = check.choice("books", kept, KEPT)
-        self._writers: list[tuple[Any, tuple[str, ...] | None]] = []
+        self._writers: list[tuple[Any, bool]] = []  # and whether it is for payments alone
 
     def task(self, pay: Any) -> Any:
         return pay
@@ -73,16 +82,16 @@ class FileBooks:
     def write(self, receipts: Any) -> None:
         if not self._writers:
             self._open(receipts.schema)
-        for writer, columns in self._writers:
-            writer.write(receipts if columns is None else receipts.select(list(columns)))
+        for writer, payments in self._writers:
+            writer.write(payments_of(receipts) if payments else receipts)
 
     def _open(self, schema: Any) -> None:
         paid = payments_schema(schema)
-        self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), PAYMENT_COLUMNS)]
+        self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), True)]
         if self._kept == "all":
             self._writers += [
-                (parquet_writer(self._directory / RECEIPTS, schema), None),
-                (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), PAYMENT_COLUMNS),
+                (parquet_writer(self._directory / RECEIPTS, schema), False),
+                (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), True),
             ]
 
     def __enter__(self) -> FileBooks:
@@ -95,24 +104,33 @@ class FileBooks:
 
 def payments_schema(receipts: Any) -> Any:
     """What of the receipts the payer may see."""
-    return pa.schema([receipts.field(name) for name in PAYMENT_COLUMNS])
+    return pa.schema([receipts.field(name) for name in _payment_columns(receipts.names)])
+
+
+def payments_of(receipts: Any) -> Any:
+    """Of a table or batch of receipts, what the payer may see: player, payment, and the group if there are groups."""
+    return receipts.select(_payment_columns(receipts.schema.names))
+
+
+def _payment_columns(names: Sequence[str]) -> list[str]:
+    return [name for name in PAYMENT_COLUMNS if name in names]
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:
     """Each column as it is smallest for little time.
 
-    Payments hardly repeat, so that compressing them takes longer than computing them. Numbers of players follow each
-    other and groups are bits: to encode them as such is smaller and quicker than to compress them.
+    Payments and scores hardly repeat, so that compressing them takes longer than computing them. Numbers of players
+    follow each other and groups are bits: to encode them as such is smaller and quicker than to compress them.
     """
     texts = {field.name for field in schema if pa.types.is_string(field.type)}
     numbered = {"player"} - texts
-    packed = {field.name for field in schema} - numbered - {"group", "payment"}
+    packed = {field.name for field in schema} - numbered - {"group", *SCORES, "payment"}
     return pa.parquet.ParquetWriter(
         path,
         schema,
         compression={name: "zstd" if name in packed else "none" for name in schema.names},
         compression_level=dict.fromkeys(packed, 1),
-        use_dictionary=sorted(texts - {"player"} | {"group"}),
+        use_dictionary=sorted((texts - {"player"} | {"group"}) & set(schema.names)),
         column_encoding=dict.fromkeys(numbered, "DELTA_BINARY_PACKED") or None,
         write_statistics=["player"],
     )

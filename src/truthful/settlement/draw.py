@@ -24,7 +24,7 @@ FILE = "draw.json"
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance decided: the key of the random halves and the released lattice points, in their order.
+    """What chance decided: the released lattice points, in their order, and the key of random halves if there are any.
 
     `statistics` is the hash of the exact statistics they were drawn for: a draw belongs to one set of reports.
     """
@@ -32,9 +32,9 @@ class Draw:
     name: str
     plan_sha256: str
     seed: int | None
-    key: str
     statistics: str
     answers: tuple[tuple[int, ...], ...]
+    key: str | None = None
 
     def save(self, directory: Path) -> None:
         """Make the draw durable, readable by its owner only, before anything computed from it can be seen."""

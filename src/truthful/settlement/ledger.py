@@ -30,6 +30,8 @@ class Entry:
     rehearsal: bool
     directory: str
     time: str
+    protects: str = "records"
+    """What epsilon is the level of: whole records before there was a choice."""
 
 
 @dataclass(frozen=True)

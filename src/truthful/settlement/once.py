@@ -115,6 +115,7 @@ class Account:
             rehearsal=self.rehearsal,
             directory=directory,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
+            protects=getattr(self.plan.mechanism, "protects", "records"),
         )
         self.ledger.with_entry(entry).save(self.path)
 

@@ -5,63 +5,83 @@ Tasks can be sent to other processes, and done again if a worker is lost: what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from truthful import kernels
 from truthful.check import Floats
-from truthful.groups import Hashes, groups_of, player_hashes
+from truthful.groups import Hashes, player_hashes
+from truthful.instruments import Transform
 from truthful.intake import Checked, Intake
+from truthful.intake.cells import Cells
 from truthful.intake.duplicates import NOTHING, Repeats, suspects
 from truthful.intake.pieces import Piece
 from truthful.intake.records import BadRecords
-from truthful.intake.tiles import Tiles, Values
-from truthful.moments import Groups, Moments, Tally
-from truthful.payments import PAYMENT_STEPS, Paymaster
+from truthful.intake.tiles import Tiles
+from truthful.moments import Sums, SumsTally
+from truthful.one_release_payments import Paymaster
+from truthful.payments import PAYMENT_STEPS
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
 T = TypeVar("T")
+Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What the first pass leaves of a piece: the moments of each half, and what was found of records and players."""
+    """What the first pass leaves of a piece: exact sums, and what was found of records, levels and players."""
 
-    halves: tuple[Moments, Moments]
+    sums: Sums
+    cells: Cells
     account: BadRecords
     hashes: Any  # of all players, or where they lie
 
 
 @dataclass(frozen=True, eq=False)
 class Gather:
-    """The first pass: check every record, add up the exact statistics of the two halves.
+    """The first pass: check every record, add up products with its instruments.
 
     Hashes are given as long as no repeats are known: players with two records are looked for once.
     """
 
     study: Study
+    transform: Transform | None
     key: bytes
     on_bad: str
     repeats: Repeats
 
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
         intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
-        tally, hashes = Tally(self.study.dimension), [NOTHING]
-
-        def add(values: Values, groups: Groups) -> bool:
-            return tiles.add(values, groups, tally)
-
-        for batch, everyone, groups, added in _used(intake, piece, self.key, add):
-            hashes.append(everyone)
+        tally, cells = SumsTally(self.study.dimension, self.transform), Cells.zero(self.study)
+        hashes = [NOTHING]
+        for batch, added in _used(intake, piece, lambda batch: tiles.add(batch.values, batch.count, tally)):
             if not added:
-                tally.add(*batch.on_grid(), groups)
-        yield Gathered(tally.halves, intake.account, NOTHING if len(self.repeats) else np.concatenate(hashes))
+                tally.add(*batch.on_grid())
+            cells.add(batch.values)
+            if not len(self.repeats):
+                hashes.append(player_hashes(batch.everyone, self.key))
+        yield Gathered(tally.sums, cells, intake.account, np.concatenate(hashes))
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """A look at features alone: the row of every good record, its player, and her features on the grid."""
+
+    study: Study
+    on_bad: str
+    repeats: Repeats
+
+    def __call__(self, piece: Piece) -> Iterator[tuple[Rows, Any, Floats]]:
+        intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
+        for batch, grid in _used(intake, piece, lambda batch: tiles.on_grid(batch.values, batch.count)):
+            yield batch.rows, batch.players, (batch.on_grid() if grid is None else grid)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +118,6 @@ class Pay:
     """The second pass: pay everybody, and write her receipt."""
 
     study: Study
-    key: bytes
     on_bad: str
     repeats: Repeats
     master: Paymaster
@@ -108,55 +127,42 @@ class Pay:
         intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
         master = self.master
 
-        def predict(values: Values, groups: Groups) -> tuple[Floats, ...] | None:
-            return tiles.predictions(values, groups, master.peers)
+        def without_each(batch: Checked) -> tuple[Floats, ...] | None:
+            return tiles.without_each(batch.values, batch.count, master.others)
 
-        for batch, _, groups, seen in _used(intake, piece, self.key, predict):
-            if seen is None:
-                payments = master.payments(*batch.on_grid(), groups)
-            else:
-                r, y, p, noise = seen
-                payments = master.payable(p, master.own_predictions(r, y, noise, groups))
-            yield _receipts(batch, groups, payments), _paid(payments)
+        for batch, found in _used(intake, piece, without_each):
+            scored = master.scored(*batch.on_grid()) if found is None else master.score(*found)
+            yield receipts_of(batch, vars(scored)), paid_in(scored.payment)
 
 
 def _used(
-    intake: Intake, piece: Piece, key: bytes, use: Callable[[Values, Groups], T | None]
-) -> Iterator[tuple[Checked, Hashes, Groups, T | None]]:
-    """The good records of each batch, everyone's hashes, the groups of the good, and what `use` makes of them.
+    intake: Intake, piece: Piece, use: Callable[[Checked], T | None]
+) -> Iterator[tuple[Checked, T | None]]:
+    """The good records of each batch, and what `use` makes of them.
 
     `use` sees values that are out of range, and then makes nothing of them: only such a batch is checked rule by rule.
     """
     for first_row, batch in piece.numbered():
         glanced = intake.glance(batch, first_row)
         if glanced is not None:
-            hashes = player_hashes(glanced.players, key)
-            groups = groups_of(hashes)
-            made = use(glanced.values, groups)
+            made = use(glanced)
             if made:
                 intake.account.all_records += batch.num_rows
-                yield glanced, hashes, groups, made
+                yield glanced, made
                 continue
         checked = intake.check(batch, first_row)
-        hashes = player_hashes(checked.everyone, key)
-        good = hashes if checked.players is checked.everyone else player_hashes(checked.players, key)
-        groups = groups_of(good)
-        yield checked, hashes, groups, use(checked.values, groups)
+        yield checked, use(checked)
 
 
-def _paid(payments: Floats) -> Paid:
+def paid_in(payments: Floats) -> Paid:
     """Payments are whole numbers of steps: added as integers, in two parts so that no sum overflows."""
     high, low = kernels.total_steps(payments, float(PAYMENT_STEPS))
     total = Fraction(int(high) * 2**32 + int(low), PAYMENT_STEPS)
     return Paid(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
 
 
-def _receipts(batch: Checked, groups: Groups, payments: Floats) -> Any:
-    """Each player's record as it was used, her group and her payment."""
-    columns = {
-        "player": batch.players,
-        **dict(zip(batch.records.schema.names, batch.records.columns, strict=True)),
-        "group": pa.array(groups),
-        "payment": pa.array(payments),
-    }
-    return pa.record_batch(columns)
+def receipts_of(batch: Checked, columns: Mapping[str, Any]) -> Any:
+    """Each player's record as it was used, and the columns that say what came of it, the payment last."""
+    records = batch.records
+    arrays = [batch.players, *records.columns, *(pa.array(column) for column in columns.values())]
+    return pa.record_batch(arrays, names=[PLAYER, *records.schema.names, *columns])

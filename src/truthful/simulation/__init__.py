@@ -2,7 +2,6 @@
 
 from truthful.simulation.cast import read_agents
 from truthful.simulation.rates import rates
-from truthful.simulation.record import Simulation
-from truthful.simulation.simulation import simulate
+from truthful.simulation.simulation import Simulation, simulate
 
 __all__ = ["Simulation", "rates", "read_agents", "simulate"]

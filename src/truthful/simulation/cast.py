@@ -1,16 +1,36 @@
-"""Who takes part: shares of agents, turned into as many players of each."""
+"""Who takes part: shares of agents turned into as many players of each, their features, and the noise in answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, partial
 from typing import Any
 
+import numba
 import numpy as np
+from scipy import special
 
 from truthful import check
 from truthful.agents import Agent, Honest, agent
+from truthful.beliefs.laws import Noise, TruncatedNormal
+from truthful.beliefs.polynomials import chebyshev_nodes, monomials
+from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.moments import GRID
+from truthful.plan import Plan
+from truthful.study import Study
+from truthful.study.features import Levels
+
+#: Draws the normalised features of so many people.
+Features = Callable[[np.random.Generator, int], Floats]
+#: Draws so much noise.
+Sampler = Callable[[np.random.Generator, int], Floats]
+
+# erfinv(v)/v is analytic in v² up to its singularity at v² = 1. On v² ≤ INNER² a polynomial of this order leaves 1e-15.
+INNER, ORDER = 0.85, 26
 
 
 @dataclass(frozen=True)
@@ -91,3 +111,126 @@ def _share(who: str | Agent, share: float) -> float:
     if not 0 <= check.finite(f"The share of {_agent(who).name!r}", share) <= 1:
         raise InputError(f"The share of {_agent(who).name!r} is {share!r}; it must lie between 0 and 1.")
     return float(share)
+
+
+# Features
+
+
+@dataclass(frozen=True)
+class Brought:
+    """Rows that people's features were drawn from, and the hash of these, normalised; None if none were brought.
+
+    The hash is SHA-256 of the matrix, row by row, as little-endian 64-bit floats. `everybody`: the rows are the people
+    whom the plan was made for, and all of them take part in every study.
+    """
+
+    rows: int | None = None
+    sha256: str | None = None
+    everybody: bool = False
+
+
+def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
+    """What draws people's features, and what identifies the rows it draws from.
+
+    Nobody on the plan's own roster is drawn twice; rows of others are, as if there were many more like them.
+    """
+    study = plan.study
+    if callable(given):
+        return lambda rng, n: _normalised(study, given(rng, n), n), Brought()
+    if given is not None:
+        rows = _normalised(study, given, None)
+        hashed = hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest()
+        if not _is_roster(plan, rows):
+            return lambda rng, n: rows[rng.integers(len(rows), size=n)], Brought(len(rows), hashed)
+        everybody = plan.answering == len(rows)
+        return partial(_invited, rows), Brought(len(rows), hashed, everybody)
+    if not study.features:
+        return lambda rng, n: study.normalise({}, n), Brought()
+    if study.design.kind not in ("uniform", "unit-ball"):
+        raise InputError(
+            f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
+            "be simulated. Bring people's features with --features FILE, or in Python with simulate(…, features=X)."
+        )
+    return lambda rng, n: _drawn(study, rng, n), Brought()
+
+
+def _is_roster(plan: Plan, rows: Floats) -> bool:
+    """Whether these are the people whom the plan was made for, by their hash, in their order."""
+    if plan.roster is None:
+        return False
+    steps = np.ascontiguousarray(np.rint(rows * GRID), dtype="<i4")
+    return plan.roster.sha256 == hashlib.sha256(steps.tobytes()).hexdigest()
+
+
+def _invited(rows: Floats, rng: np.random.Generator, n: int) -> Floats:
+    """As many of the roster, and everybody in order if that is all; nobody twice unless more are asked for."""
+    return rows if n == len(rows) else rows[rng.choice(len(rows), size=n, replace=n > len(rows))]
+
+
+def _drawn(study: Study, rng: np.random.Generator, n: int) -> Floats:
+    """study.normalise(study.sample_features(rng, n)), without the raw columns in between: they take longer than x."""
+    encoding, d = study.declared.encoding, study.dimension
+    x = np.empty((d, n))
+    if study.design.kind == "unit-ball":
+        direction = rng.standard_normal((n, d))
+        lengths = np.sqrt(np.einsum("ij,ij->i", direction, direction))
+        np.multiply(direction.T, rng.random(n) ** (1.0 / d) / lengths, out=x)
+        return x.T
+    if encoding.intercept:
+        x[0] = 1.0 / encoding.scale
+    for feature, place in zip(encoding.features, encoding.slices, strict=True):
+        if isinstance(feature, Levels):
+            feature.encode(rng.integers(len(feature.levels), size=n), encoding.scale, x[place])
+        else:
+            code = rng.random(out=x[place.start])
+            code *= 2.0 / encoding.scale
+            code -= 1.0 / encoding.scale
+    return x.T
+
+
+def _normalised(study: Study, values: Any, n: int | None) -> Floats:
+    x = check.matrix("features", values, study.dimension)
+    if len(x) == 0 or (n is not None and len(x) != n):
+        raise InputError(f"features has {len(x)} rows; {n or 'at least one'} were expected.")
+    longest = float(np.linalg.norm(x, axis=1).max())
+    if not longest <= 1 + 1e-9:
+        raise InputError(f"features has a row of length {longest:g}; normalised features are at most 1 long.")
+    return x
+
+
+# The noise in answers
+
+
+def sampler(law: Noise) -> Sampler:
+    """law.sample, to 1e-14, but faster where it is normal."""
+    return partial(_truncated_normal, law) if isinstance(law, TruncatedNormal) else law.sample
+
+
+def _truncated_normal(law: TruncatedNormal, rng: np.random.Generator, n: int) -> Floats:
+    """z = s√2·erfinv(v), v uniform: by polynomial for most."""
+    width = law.sd * math.sqrt(2)
+    v = rng.random(n)
+    z = np.empty(n)
+    _inner(v, math.erf(law.bound / width), width, _polynomial(), z)
+    outer = np.flatnonzero(np.abs(v) > INNER)
+    z[outer] = width * special.erfinv(v[outer])
+    return np.clip(z, -law.bound, law.bound, out=z)
+
+
+@cache
+def _polynomial() -> Floats:
+    """Coefficients of erfinv(v)/v in 2v²/INNER² − 1."""
+    v = INNER * np.sqrt((1 + chebyshev_nodes(ORDER)) / 2)
+    return np.ascontiguousarray(monomials(special.erfinv(v) / v))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _inner(v: Floats, top: float, width: float, coefficients: Floats, z: Floats) -> None:
+    """Uniform v on [0, 1) become those on ±top, and z their noise where |v| ≤ INNER."""
+    for i in range(len(v)):
+        v[i] = (2 * v[i] - 1) * top
+        t = v[i] * v[i] * (2 / INNER**2) - 1
+        total = coefficients[ORDER - 1]
+        for k in range(ORDER - 2, -1, -1):
+            total = total * t + coefficients[k]
+        z[i] = width * v[i] * total

@@ -1,132 +1,239 @@
 """Own predictions for every study of a simulation, from tables that are built once a plan.
 
-q depends on the size m of the other half through the scale of its noise, which is a coordinate of the table, and for
-`ridge-free` through its shrinkage 1 − γκ_m. That is a smooth parameter which varies little: q is interpolated in it
-between tables at Chebyshev nodes, over all m that a random half of the planned players takes but for a chance of
-10⁻¹². Whatever lies outside (many stayed away) is answered by direct quadrature: slower, and just as exact.
+q = ‖x‖·E[ψ(u) | x, y] depends on r = ‖x‖, on y and, if ψ is clipped, on the scale of the peers' noise along x. Where it
+is asked for millions of times it is interpolated, to 1e-5 R: payments of simulated people need no more, and a table as
+exact as a settlement's takes far longer to build. Scored against halves, q depends on the size m of the other half
+too: through the scale, and for `ridge-free` through its shrinkage 1 − γκ_m. Whatever has no table (a scale far from
+what was foreseen, a clipped ridge) is answered by direct quadrature: slower, and exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import numba
 import numpy as np
 
-from truthful.agents.game import foreseen_half
-from truthful.beliefs.beliefs import WIDEST_RANGE, Beliefs, Predictor
-from truthful.beliefs.curves import Clipped, Curve, Shrunk
-from truthful.beliefs.polynomials import chebyshev_nodes
-from truthful.beliefs.table import PredictionTable, prediction_table
-from truthful.bounds.spectrum import least_half
+from truthful.agents.game import foreseen, foreseen_people
+from truthful.beliefs import IDENTITY, posterior
+from truthful.beliefs.beliefs import Beliefs, Predictor
+from truthful.beliefs.curves import Curve, Shrunk
+from truthful.beliefs.polynomials import chebyshev_nodes, monomials
+from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
-from truthful.mechanism import Mechanism, peer_curve
-from truthful.payments import noise_range
+from truthful.mechanism import peer_curve
+from truthful.one_release import OneRelease
+from truthful.payments import lengths, noise_along, noise_range
 from truthful.plan import Plan
-from truthful.simulation.one_scale import EQUAL, table_at
 
-NODES = 6
-#: So many own predictions are sooner computed one by one than a table is built, which further simulations could use.
+#: So many own predictions are sooner computed one by one than a table is built.
 FEW = 40_000
-#: How far beyond the noise that is foreseen the tables reach, for halves of other sizes; and for released matrices.
-REACH, WIDE_REACH = (0.8, 1.6), (0.5, 4.0)
-#: So many tables for one scale are kept.
-KEPT = 256
+#: How far beyond the noise that is foreseen tables reach: for other people and halves of other sizes, for released
+#: matrices. A table spans a factor of WIDEST at most: what is below is answered directly.
+REACH, WIDE_REACH, WIDEST = (0.8, 1.6), (0.5, 4.0), 50.0
 
+# Points of a table: lengths, and answers in each part of their range (at first, and at most). Scales at which ψ is
+# asked for, and for each factor of e that they span so many more; and of those that are kept.
+LENGTHS, ANSWERS, MOST_ANSWERS, ASKED, KEPT = 33, 65, 513, 3, 14
+#: How far off a table may be, in units of R, and at how many points that is tried.
+TOLERANCE, TRIED = 1e-5, 500
+# Panels of each posterior, nodes on each, and posteriors at a time.
+PANELS, NODES, CHUNK = 6, 32, 1024
 
-#: The predictor of players who are scored against a half of so many.
+#: The predictor of players who are scored against so many: with one release it is the same for all numbers.
 Predictors = Callable[[int], Predictor]
 
 
-def predictors(plan: Plan, count: int) -> Predictors:
-    """The own predictions of a plan's players, for every size of the other half.
+def predictors(plan: Plan, count: int, people: Floats | None = None) -> Predictors:
+    """The own predictions of a plan's players: by table if `count` of them are worth one, else by direct quadrature.
 
-    By table if `count` of them are worth one, else by direct quadrature.
+    People are those who take part, or like them.
     """
     mechanism, beliefs = plan.mechanism, plan.study.beliefs
-    low, high = noise_range(foreseen_half(plan))
-    below, above = WIDE_REACH if mechanism.peers == "noisy-statistics" else REACH
-    scales = below * low, min(above * high, WIDEST_RANGE * below * low)
-    if count <= FEW:
-        return lambda m: _direct(beliefs, peer_curve(mechanism, beliefs, m))
-    estimator = mechanism.half_estimator(beliefs)
-    stretch = high / estimator.noise_scale(max(1, plan.players // 2), mechanism.epsilon_peer)
+    x = foreseen_people(plan) if people is None else people
+    scales = _scales(plan, x)
+    if isinstance(mechanism, OneRelease):
+        own = _own(beliefs, mechanism.curve(beliefs), scales, count)
+        return lambda m: own
 
-    def scale(m: int) -> float:
-        return stretch * estimator.noise_scale(m, mechanism.epsilon_peer)
+    def against(m: int) -> Predictor:
+        curve = peer_curve(mechanism, beliefs, m)
+        if isinstance(curve, Shrunk):
+            return partial(_shrunk, curve.factor, _own(beliefs, IDENTITY, (0.0, 0.0), count))
+        return _own(beliefs, curve, scales, 0 if mechanism.peers == "ridge-free" else count)
 
-    if mechanism.peers == "ridge-free":
-        return lru_cache(KEPT)(_Shrinking.between(plan, scales, scale))
-    curve: Any = peer_curve(mechanism, beliefs, 1)
-    table = own_predictor(beliefs, curve, *scales)
-    if mechanism.peers == "noisy-statistics" or high > low * (1 + EQUAL):
-        return lambda m: table
-    return lru_cache(KEPT)(lambda m: table_at(table, scale(m)))
+    return lru_cache(256)(against)
+
+
+def _scales(plan: Plan, people: Floats) -> tuple[float, float]:
+    """The least and the largest scale of peers' noise that is foreseen, over these people or over all directions."""
+    peers, halves = foreseen(plan, people), not isinstance(plan.mechanism, OneRelease)
+    low, high = noise_range(peers)
+    if not halves:
+        r = lengths(people)
+        along = noise_along(peers, people, r)[r > 0]
+        low, high = (float(along.min()), float(along.max())) if len(along) else (low, high)
+    wide = "noisy-statistics" in (plan.mechanism.estimator, plan.mechanism.peers)
+    below, above = WIDE_REACH if wide else REACH
+    return max(below * low, above * high / WIDEST), above * high
+
+
+def _own(beliefs: Beliefs, curve: Any, scales: tuple[float, float], count: int) -> Predictor:
+    return _direct(beliefs, curve) if count <= FEW else own_predictor(beliefs, curve, *scales)
 
 
 def _direct(beliefs: Beliefs, curve: Curve) -> Predictor:
     return lambda r, y, scale: beliefs.prediction(r, y, curve, scale)
 
 
+def _shrunk(factor: float, own: Predictor, r: Floats, y: Floats, scale: Floats) -> Floats:
+    return np.asarray(factor * own(r, y, scale))
+
+
 @lru_cache(maxsize=32)
-def own_predictor(beliefs: Beliefs, curve: Any, low: float, high: float) -> PredictionTable:
+def own_predictor(beliefs: Beliefs, curve: Any, low: float = 0.0, high: float = 0.0) -> Predictor:
     """A table for these scales of the noise, kept: several simulations of a plan share it."""
-    return prediction_table(beliefs, curve, low, high)
+    if not curve.needs_scale:
+        return prediction_table(beliefs, curve)
+    answers = ANSWERS
+    while answers <= MOST_ANSWERS:
+        table = Table.of(beliefs, curve, low, high, answers)
+        if table.error() <= TOLERANCE * beliefs.radius:
+            return table
+        answers = 2 * answers - 1
+    return _direct(beliefs, curve)
 
 
 @dataclass(frozen=True, eq=False)
-class _Shrinking:
-    """Predictors against ridges: tables at several shrinkage factors, and a polynomial through them."""
+class Table:
+    """E[ψ(u) | r, y] at equally spaced lengths, answers and logarithms of the scale.
 
-    mechanism: Mechanism
+    The support of u changes its shape at |y| = |M − Rr| and at r = M/R, where q may have a kink: answers on either side
+    of the one, and lengths on either side of the other, have grids of their own. Between their points it is cubic, and
+    quadratic between scales. Outer answers crowd at both ends, where the support begins to shrink and where little is
+    left of it.
+    """
+
     beliefs: Beliefs
-    factors: Floats
-    tables: tuple[PredictionTable, ...]
-    ends: tuple[float, float]
-    scale: Callable[[int], float]
+    curve: Curve
+    ends: Floats
+    """Where the lengths of each part begin and end."""
+    scales: tuple[float, float]
+    values: Floats
+    """By part of the lengths, length, part of the answers, answer, and scale."""
 
     @classmethod
-    def between(cls, plan: Plan, scales: tuple[float, float], scale: Callable[[int], float]) -> _Shrinking:
-        mechanism, beliefs, n = plan.mechanism, plan.study.beliefs, plan.players
-        fewest = max(1, int(least_half(n)))
-        low, high = (_factor(peer_curve(mechanism, beliefs, m)) for m in (fewest, max(1, n - fewest)))
-        factors = (low + high) / 2 + (high - low) / 2 * chebyshev_nodes(NODES)
-        tables = tuple(
-            own_predictor(beliefs, _with_factor(mechanism, beliefs, float(factor)), *scales)
-            for factor in factors
+    def of(cls, beliefs: Beliefs, curve: Curve, low: float, high: float, answers: int) -> Table:
+        R, M = beliefs.radius, beliefs.noise_bound
+        cuts = np.array([0.0, M / R, 1.0] if M < R else [0.0, 1.0])
+        ends = np.stack([cuts[:-1], cuts[1:]], axis=1)
+        r = np.linspace(ends[:, 0], ends[:, 1], LENGTHS, axis=1)
+        # At r = 0 there is nothing to see; q is continuous there.
+        r[0, 0] = 1e-6
+        kink, edge, share = np.abs(M - R * r), R * r + M, np.linspace(0, 1, answers)
+        inner, crowded = kink[..., None] * share, np.square(np.sin(share * np.pi / 2))
+        outer = kink[..., None] + (edge - kink)[..., None] * crowded
+        y = np.stack([inner, outer], axis=2)
+        span = math.log(high / low)
+        asked, kept = ASKED + math.ceil(ASKED * span), ASKED + math.ceil(KEPT * span)
+        scales = low * (high / low) ** ((1 + chebyshev_nodes(asked)) / 2)
+        where = posterior.support(beliefs, np.broadcast_to(r[..., None, None], y.shape).ravel(), y.ravel())
+        parts = (slice(start, start + CHUNK) for start in range(0, y.size, CHUNK))
+        means = np.concatenate([_means(beliefs, where.of(part), curve, scales) for part in parts])
+        values = (
+            monomials(means.reshape((*y.shape, asked)))
+            @ np.vander(np.linspace(-1, 1, kept), asked, increasing=True).T
         )
-        return cls(mechanism, beliefs, factors, tables, (low, high), scale)
+        return cls(beliefs, curve, ends, (low, high), np.ascontiguousarray(values))
 
-    def __call__(self, m: int) -> Predictor:
-        curve = peer_curve(self.mechanism, self.beliefs, m)
-        if not self.ends[0] <= _factor(curve) <= self.ends[1]:
-            return _direct(self.beliefs, curve)
-        tables = [table_at(table, self.scale(m)) for table in self.tables]
-        return partial(_interpolated, self._weights(_factor(curve)), tables)
+    def __call__(self, r: Floats, y: Floats, scale: Floats) -> Floats:
+        out = np.empty(len(y))
+        scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), out.shape)
+        R, M = self.beliefs.radius, self.beliefs.noise_bound
+        _interpolate(r, y, scales, R, M, self.ends, *self.scales, self.values, out)
+        left = np.flatnonzero(np.isnan(out))
+        if len(left):
+            out[left] = self.beliefs.prediction(r[left], y[left], self.curve, scales[left])
+        return out
 
-    def _weights(self, factor: float) -> Floats:
-        """Lagrange's: of each table."""
-        others = [np.delete(self.factors, k) for k in range(NODES)]
-        return np.array([np.prod((factor - o) / (f - o)) for f, o in zip(self.factors, others, strict=True)])
-
-
-def _interpolated(
-    weights: Floats, tables: Sequence[PredictionTable], r: Floats, y: Floats, scale: Floats
-) -> Floats:
-    total: Floats = np.zeros(len(y))
-    for weight, table in zip(weights, tables, strict=True):
-        total += weight * table(r, y, scale)
-    return total
+    def error(self) -> float:
+        """The largest that is found at random points."""
+        rng, (low, high) = np.random.default_rng(0), self.scales
+        r, scale = rng.random(TRIED), low * (high / low) ** rng.random(TRIED)
+        y = rng.random(TRIED) * (self.beliefs.radius * r + self.beliefs.noise_bound)
+        return float(np.abs(self(r, y, scale) - self.beliefs.prediction(r, y, self.curve, scale)).max())
 
 
-def _factor(curve: Curve) -> float:
-    """1 − γκ_m of a ridge's curve."""
-    return curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0
+def _means(beliefs: Beliefs, where: posterior.Support, curve: Curve, scales: Floats) -> Floats:
+    """E[ψ(u)] for every player (a row) and scale, by Gauss's rule on equal panels of the support, in u = R cos t."""
+    x, rule = np.polynomial.legendre.leggauss(NODES)
+    places = ((np.arange(PANELS)[:, None] + (1 + x) / 2) / PANELS).ravel()
+    t = where.low[:, None] + (where.high - where.low)[:, None] * places
+    u, M = beliefs.radius * np.cos(t), beliefs.noise_bound
+    z = np.clip(where.y[:, None] - where.r[:, None] * u, -M, M)
+    logs = beliefs.prior.log_weight(t, beliefs.dimension) + beliefs.noise.log_density(z)
+    logs = np.where(np.isfinite(logs), logs, -1e300)
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * np.tile(rule, PANELS)
+    mass /= mass.sum(axis=1, keepdims=True)
+    return np.stack([np.einsum("ij,ij->i", mass, curve(u, scale)) for scale in scales], axis=1)
 
 
-def _with_factor(mechanism: Mechanism, beliefs: Beliefs, factor: float) -> Clipped | Shrunk:
-    if mechanism.payments == "never-negative":
-        return Clipped(beliefs.radius, beliefs.dimension, factor)
-    return Shrunk(factor)
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _interpolate(
+    r: Floats,
+    y: Floats,
+    scale: Floats,
+    R: float,
+    M: float,
+    ends: Floats,
+    low: float,
+    high: float,
+    values: Floats,
+    out: Floats,
+) -> None:
+    """r·E[ψ(u) | r, y]; NaN where the table does not reach."""
+    _, lengths, _, answers, scales = values.shape
+    origin, step = math.log(low), (scales - 1) / (math.log(high) - math.log(low))
+    row, flat = 2 * answers * scales, values.ravel()
+    for i in range(len(y)):
+        if not (scale[i] >= low and scale[i] <= high and r[i] <= 1.0):
+            out[i] = math.nan
+            continue
+        part = 0 if len(ends) == 1 or r[i] <= ends[0, 1] else 1
+        place = (r[i] - ends[part, 0]) / (ends[part, 1] - ends[part, 0]) * (lengths - 1)
+        first = min(max(int(place) - 1, 0), lengths - 4)
+        along = _cubic(place - first)
+        kink, edge = abs(M - R * r[i]), R * r[i] + M
+        said = min(abs(y[i]), edge)
+        side = 1 if said > kink else 0
+        share = said / kink if kink > 0 else 0.0
+        if side:
+            share = math.asin(math.sqrt((said - kink) / (edge - kink))) * (2 / math.pi)
+        place = share * (answers - 1)
+        start = min(max(int(place) - 1, 0), answers - 4)
+        b0, b1, b2, b3 = _cubic(place - start)
+        place = (math.log(scale[i]) - origin) * step
+        k = min(max(int(place + 0.5) - 1, 0), scales - 3)
+        t = place - k
+        one, two, three = (t - 1) * (t - 2) / 2, -t * (t - 2), t * (t - 1) / 2
+        at, total = ((part * lengths + first) * 2 + side) * answers * scales + start * scales + k, 0.0
+        for a in along:
+            f0 = one * flat[at] + two * flat[at + 1] + three * flat[at + 2]
+            at_1, at_2, at_3 = at + scales, at + 2 * scales, at + 3 * scales
+            f1 = one * flat[at_1] + two * flat[at_1 + 1] + three * flat[at_1 + 2]
+            f2 = one * flat[at_2] + two * flat[at_2 + 1] + three * flat[at_2 + 2]
+            f3 = one * flat[at_3] + two * flat[at_3 + 1] + three * flat[at_3 + 2]
+            total += a * (b0 * f0 + b1 * f1 + b2 * f2 + b3 * f3)
+            at += row
+        out[i] = math.copysign(r[i] * total, y[i])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _cubic(t: float) -> tuple[float, float, float, float]:
+    """Lagrange's weights for values at 0, 1, 2 and 3."""
+    low, high = t * (t - 1), (t - 2) * (t - 3)
+    return -(t - 1) * high / 6, t * high / 2, -low * (t - 3) / 2, low * (t - 2) / 6

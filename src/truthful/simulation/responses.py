@@ -1,32 +1,164 @@
-"""What a player who looks only to her payment would report: under this plan, and under the paper's mechanism."""
+"""What a player who looks only to her payment would report: under this plan, and under the paper's mechanism.
+
+What she can expect of truthful peers, p̄(x, y) = E[p | x, y], is found by drawing them; nothing in that knows of q or ψ.
+θ is drawn from the prior and counts as much as it makes her answer likely, g(y − θ·x). Her peers are drawn: truthful
+people (X, z) with instruments Z, all other players or a half of them, and the privacy noise v of the mechanism's own
+estimator. Every estimate is linear in its answers y = Xθ + z, so that one draw of people serves many θ:
+
+    θ̂ = A(ZᵀXθ + Zᵀz) + S v,   p = x·θ̂, clipped where the mechanism clips.
+
+With (θ, z, v) also (−θ, −z, −v) is drawn, which turns p into −p: luck that leans to one side is cancelled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from truthful.agents import Game, best_reports
-from truthful.beliefs import IDENTITY
+from truthful.beliefs import IDENTITY, Beliefs
 from truthful.check import Floats
 from truthful.estimators.shrinkage import shrinkage_factor
+from truthful.guarantees import Truthfulness
+from truthful.mechanism import Mechanism
+from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, moments, sums
+from truthful.noise import L2Laplace
+from truthful.one_release import OneRelease
 from truthful.payments import lengths
 from truthful.plan import Plan
-from truthful.simulation.features import Features
+from truthful.regression import fast_answer
+from truthful.simulation.cast import Features
 from truthful.simulation.found import UNKNOWN, Found
-from truthful.simulation.peers import Expected, drawn_halves, expected, ridge
 from truthful.simulation.predictors import own_predictor
 from truthful.slope import typical
 
+#: How many times peers are drawn, and for each of them θ and noise.
+CROWDS, DRAWS = 24, 1000
 #: Whose best reports are sought.
 PEOPLE = 48
-#: So many standard errors of twelve halves are more than luck.
+#: So many standard errors of twelve crowds are more than luck.
 SURE = 4
 #: Answers of the typical person.
 STEPS = 41
 # Corollary 1 at δ = ¼: γ = n^(1−δ/2).
 PAPERS_PENALTY = 7 / 8
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Peers without their θ: ZᵀX and Zᵀz; θ̂ = A(ZᵀXθ + Zᵀz) without noise; and draws of θ and S v."""
+
+    matrix: Floats
+    vector: Floats
+    A: Floats
+    theta: Floats
+    noise: Floats
+
+    @property
+    def estimates(self) -> Floats:
+        """θ̂ for every θ."""
+        return (self.theta @ self.matrix.T + self.vector) @ self.A.T + self.noise
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """For each crowd and player Σ w·p and Σ w over its draws: over any crowds the ratio of the sums estimates p̄."""
+
+    sums: Floats
+    counts: Floats
+
+    def mean(self, part: slice) -> tuple[Floats, Floats]:
+        """p̄ by some of the crowds, and its standard error by how they differ. NaN where no θ makes an answer likely."""
+        sums, counts = self.sums[part], self.counts[part]
+        total = np.where(counts.sum(axis=0) > 0, counts.sum(axis=0), np.nan)
+        means, crowds = sums.sum(axis=0) / total, len(sums)
+        spread = np.sum((sums - means * counts) ** 2, axis=0) * crowds / (crowds - 1)
+        return means, np.sqrt(spread) / total
+
+
+def drawn_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tuple[list[Crowd], list[Crowd]]:
+    """Crowds of truthful people, whose estimates are made as the mechanism makes them, and as the paper does.
+
+    The paper's peers are a ridge of half of the players. They get no noise: theirs has mean 0, and is not clipped.
+    """
+    mechanism, beliefs, n = plan.mechanism, plan.study.beliefs, plan.answering
+    ours, papers = [], []
+    for _ in range(CROWDS):
+        x = features(rng, n - 1 if isinstance(mechanism, OneRelease) else max(1, n // 2))
+        kx, z = grid_features(x), beliefs.noise.sample(rng, len(x))
+        theta = beliefs.prior.sample(rng, beliefs.dimension, DRAWS)
+        ky = grid_responses(z, beliefs.response_bound)
+        ours.append(
+            _without_one(mechanism, beliefs, kx, ky, theta, rng)
+            if isinstance(mechanism, OneRelease)
+            else _half(mechanism, beliefs, kx, ky, theta, rng)
+        )
+        half = slice(0, max(1, n // 2))
+        gram, cross = x[half].T @ x[half], x[half].T @ z[half]
+        papers.append(Crowd(gram, cross, ridge(gram, n**PAPERS_PENALTY), theta, np.zeros_like(theta)))
+    return ours, papers
+
+
+def _without_one(
+    mechanism: OneRelease, beliefs: Beliefs, kx: Floats, ky: Floats, theta: Floats, rng: np.random.Generator
+) -> Crowd:
+    """Everybody else: what is left of the sums without her is the estimate of all others, at the same noise."""
+    added, answer = sums(kx, ky, mechanism.transform), fast_answer(rng)
+    answers = [
+        answer(query, Fraction(mechanism.epsilon) * query.share)
+        for query in mechanism.queries(added, beliefs)
+    ]
+    estimate = mechanism.estimate(answers, added.count, beliefs, added.matrix)
+    v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
+    A = estimate.inverse
+    return Crowd(_normalised(added.matrix), _normalised(added.vector), A, theta, v @ A.T)
+
+
+def _half(
+    mechanism: Mechanism, beliefs: Beliefs, kx: Floats, ky: Floats, theta: Floats, rng: np.random.Generator
+) -> Crowd:
+    """The other half. For a ridge A is (γI + XᵀX)⁻¹; others add the noise to Xᵀy/m, so that it goes the same way."""
+    estimator, half, epsilon = mechanism.half_estimator(beliefs), moments(kx, ky), mechanism.epsilon_peer
+    answer = fast_answer(rng)
+    answers = [answer(query, epsilon * query.share) for query in estimator.queries(half)]
+    estimate = estimator.estimate(answers, half.count, epsilon)
+    v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
+    ridged = mechanism.peers == "ridge-free"
+    A = ridge(half.gram_float, mechanism.peer_gamma) if ridged else estimate.spread / half.count
+    return Crowd(half.gram_float, half.cross_float, A, theta, v @ estimate.spread.T)
+
+
+def ridge(gram: Floats, gamma: float) -> Floats:
+    """(γI + XᵀX)⁻¹."""
+    return np.asarray(np.linalg.inv(gamma * np.eye(len(gram)) + gram))
+
+
+def _normalised(integers: PythonIntegers) -> Floats:
+    return (integers / PRODUCT).astype(np.float64)
+
+
+def expected(
+    beliefs: Beliefs, crowds: list[Crowd], x: Floats, y: Floats, reach: float | None = None
+) -> Expected:
+    """What players with these features and answers can expect of these crowds, whose predictions reach ±reach·‖x‖."""
+    limit = np.inf if reach is None else reach * lengths(x)
+    sums, counts = np.empty((2, len(crowds), len(x)))
+    for k, crowd in enumerate(crowds):
+        p, u = np.clip(crowd.estimates @ x.T, -limit, limit), crowd.theta @ x.T
+        likely, turned = beliefs.noise.density(y - u), beliefs.noise.density(y + u)
+        sums[k], counts[k] = ((likely - turned) * p).sum(axis=0), (likely + turned).sum(axis=0)
+    return Expected(sums, counts)
+
+
+def reach(plan: Plan) -> float | None:
+    """How far predictions of a person with ‖x‖ = 1 reach; None if they are not clipped."""
+    mechanism = plan.mechanism
+    if mechanism.payments == "expected":
+        return None
+    return mechanism.clip if isinstance(mechanism, OneRelease) else plan.study.beliefs.radius
 
 
 @dataclass(frozen=True)
@@ -50,27 +182,24 @@ class BestResponse:
 def best_responses(
     plan: Plan, game: Game, features: Features, rng: np.random.Generator
 ) -> tuple[BestResponse, BestResponse]:
-    """Under this plan, and under the paper's, whose peers are a ridge and who scores against E[θ·x | x, ŷ] (E21).
-
-    The paper's peers are given no noise: theirs has mean 0, and is not clipped.
-    """
-    beliefs, n = plan.study.beliefs, plan.players
+    """Under this plan, and under the paper's, whose peers are a ridge and who scores against E[θ·x | x, ŷ] (E21)."""
+    beliefs = plan.study.beliefs
     x = features(rng, PEOPLE)
     theta = beliefs.prior.sample(rng, beliefs.dimension, PEOPLE)
     y = (x * theta).sum(axis=1) + beliefs.noise.sample(rng, PEOPLE)
-    halves = drawn_halves(plan, features, rng)
-    papers = [
-        replace(half, A=ridge(half.gram, n**PAPERS_PENALTY), noise=np.zeros_like(half.noise))
-        for half in halves
-    ]
+    ours, papers = drawn_crowds(plan, features, rng)
     r, table = lengths(x), own_predictor(beliefs, IDENTITY, 0.0, 0.0)
-    peers = expected(beliefs, halves, x, y, clipped=plan.mechanism.payments == "never-negative")
     return (
-        _best(plan, lambda reports: game.own_prediction(x, reports), peers, y),
+        _best(
+            plan,
+            lambda reports: game.own_prediction(x, reports),
+            expected(beliefs, ours, x, y, reach(plan)),
+            y,
+        ),
         _best(
             plan,
             lambda reports: table(r, reports, np.zeros(PEOPLE)),
-            expected(beliefs, papers, x, y, clipped=False),
+            expected(beliefs, papers, x, y),
             y,
         ),
     )
@@ -116,10 +245,17 @@ class Reports:
     within: tuple[Floats, Floats] | None
 
 
-def typical_reports(plan: Plan) -> Reports:
-    """The best reports of a typical person, under this plan and under the paper's mechanism."""
-    study, beliefs = plan.study, plan.study.beliefs
-    r, scale, curve = typical(study, plan.mechanism, plan.players)
+def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> Reports:
+    """The best reports of a typical person, under this plan and under the paper's mechanism.
+
+    What is promised of lies may be another than in the plan.
+    """
+    study, mechanism, beliefs = plan.study, plan.mechanism, plan.study.beliefs
+    told = plan.guarantees.truthfulness if promised is None else promised
+    r, scale, curve = typical(study, mechanism, plan.answering)
+    if told.typical_length is not None and told.typical_noise is not None:
+        # Of people whose features the plan was made for.
+        r, scale = told.typical_length, told.typical_noise
     edge = beliefs.radius * r + beliefs.noise_bound
     y = np.linspace(-edge, edge, STEPS)
 
@@ -132,7 +268,7 @@ def typical_reports(plan: Plan) -> Reports:
     def raw(values: Floats) -> Floats:
         return np.asarray((study.response.low + study.response.high) / 2 + study.response_unit * values)
 
-    q, D = ours(y), plan.guarantees.truthfulness.lie
+    q, D = ours(y), told.lie
     within = None
     if D is not None and q[-1] - q[0] > D:
         within = raw(np.interp(q - D, q, y)), raw(np.interp(q + D, q, y))
@@ -146,5 +282,5 @@ def typical_reports(plan: Plan) -> Reports:
 
 def _kept(plan: Plan) -> float:
     """1 − γκ: what the paper's ridge leaves of a truthful half's predictions."""
-    n = plan.players
+    n = plan.answering
     return float(shrinkage_factor(n // 2, n**PAPERS_PENALTY, plan.study.dimension))

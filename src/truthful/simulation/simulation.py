@@ -1,4 +1,4 @@
-"""Simulate: from a plan and a cast of agents to what whole studies of theirs look like."""
+"""Simulate: from a plan and a cast of agents to what whole studies of theirs look like, next to what is guaranteed."""
 
 from __future__ import annotations
 
@@ -6,45 +6,169 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from truthful import check
 from truthful.agents import Agent, game
+from truthful.agents.game import geometry_of, promise
+from truthful.bounds import proved
 from truthful.check import Floats
-from truthful.guarantees import model
+from truthful.guarantees import Guarantees, model
 from truthful.plan import Plan
-from truthful.simulation.answers import sampler
-from truthful.simulation.cast import Role, cast
-from truthful.simulation.drawing import Drawing
-from truthful.simulation.features import Features, features_of
-from truthful.simulation.found import Found, mean, ratio
-from truthful.simulation.joining import whom_it_pays
-from truthful.simulation.lies import best_lie
+from truthful.simulation.cast import Brought, Features, Role, cast, features_of, sampler
+from truthful.simulation.found import Found, Paid, best_lie, mean, ratio
 from truthful.simulation.predictors import predictors
-from truthful.simulation.record import (
-    Accuracy,
-    Budget,
-    Earnings,
-    Observed,
-    Participation,
-    Simulation,
-    Truthfulness,
-)
-from truthful.simulation.responses import best_responses
-from truthful.simulation.run import Run, run_study
-from truthful.simulation.stage import Stage
+from truthful.simulation.responses import BestResponse, best_responses
+from truthful.simulation.studies import Run, Stage, run_study
+from truthful.version import __version__
 
+FORMAT = "truthful/simulation/2"
 T = TypeVar("T")
 
 #: Told as a simulation goes on: the stage, studies done, studies in all.
 Progress = Callable[[str, int, int | None], None]
 #: From so many players on, studies run beside each other; threads of smaller ones mostly wait for their turn in Python.
 THREADED = 20_000
+#: Of so many studies it is computed what is guaranteed for their own people, where it follows from their features.
+BOUNDED = 40
+#: Whose guarantees stand next to what was observed: the plan's, or those for the people of each study, on average.
+PLANS, PEOPLES = "plan", "people"
 #: Of lies that cost nothing.
 NO_LIMIT = Found(math.inf, math.nan)
+
+
+@dataclass(frozen=True)
+class Truthfulness:
+    """gap: how far peers' predictions lie from truthful own predictions, where that is furthest (compare g).
+
+    gain: what the best lie found gains in payments. slack and lie: the formulas of η and D with that gap for g, all of
+    the privacy cost that a lie may save included; nobody observed them. All four need as many studies as a standard
+    error needs. misreports: the share of reports that were lies, and liars how many in a study. beyond: the share of
+    studies with more of them than the plan allows for; of those nothing is guaranteed under accuracy.
+    """
+
+    gap: Found
+    gain: Found
+    slack: Found
+    lie: Found
+    misreports: Found
+    liars: Found
+    beyond: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """mean_squared_error: of the normalised coefficients. rmse: its root, raw. prediction_rmse: of predictions."""
+
+    mean_squared_error: Found
+    rmse: float
+    prediction_rmse: float
+
+
+@dataclass(frozen=True)
+class Participation:
+    """share: of people whom taking part pays, by what truthful people like them were paid on average. Of those whose
+    privacy costs are at most the threshold: covered, the same share (all are promised it); covered_paid, of those who
+    took part, whom it did pay.
+    """
+
+    share: Found
+    covered: Found
+    covered_paid: Found
+
+
+@dataclass(frozen=True)
+class Budget:
+    """total: what a study cost on average. largest: at most. above_likely: the share that cost more than `likely`."""
+
+    total: Found
+    largest: float
+    above_likely: float | None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The guarantees in their order. Privacy is not seen in answers and payments; an audit measures it."""
+
+    truthfulness: Truthfulness
+    accuracy: Accuracy
+    participation: Participation
+    budget: Budget
+
+
+@dataclass(frozen=True)
+class Earnings:
+    """Per player of one kind: how many joined, what they were paid and were left with after their privacy cost, and
+    what their lies earned them over the truth.
+    """
+
+    agent: str
+    players: int
+    joined: Found
+    payment: Found
+    utility: Found
+    gain: Found
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Whole studies with simulated people. Plan, agents, runs, seed, versions (of numpy too, whose chance it is) and
+    the features that were brought make the same one again."""
+
+    plan: Plan
+    roles: tuple[Role, ...]
+    runs: int
+    seed: int
+    features: Brought
+    observed: Observed
+    guaranteed: Guarantees
+    """What is guaranteed: the plan's own or, where it follows from people's features and these are others than the
+    plan was made for, what holds for the people of each study, on average over the first of them."""
+    guaranteed_for: str
+    guaranteed_gap: float
+    """g, the bound on the gap, from which η and D follow."""
+    guaranteed_liars: float
+    """That bound, η and D hold if no more than so many lie on average."""
+    earnings: tuple[Earnings, ...]
+    best_response: BestResponse
+    papers_best_response: BestResponse
+    studies: tuple[Run, ...] = field(repr=False)
+    """What was kept of each study, in order."""
+
+    def record(self) -> dict[str, Any]:
+        """As printed by `truthful simulate --json`; numbers that are not known are null."""
+        record = {
+            "format": FORMAT,
+            "version": __version__,
+            "numpy": np.__version__,
+            "plan": self.plan.record(),
+            "agents": [role.record() for role in self.roles],
+            "runs": self.runs,
+            "seed": self.seed,
+            "features": asdict(self.features),
+            "observed": asdict(self.observed),
+            "guaranteed": self.guaranteed.record(),
+            "guaranteed_for": self.guaranteed_for,
+            "guaranteed_gap": self.guaranteed_gap,
+            "guaranteed_liars": self.guaranteed_liars,
+            "earnings": [asdict(one) for one in self.earnings],
+            "best_response": asdict(self.best_response),
+            "papers_best_response": asdict(self.papers_best_response),
+        }
+        return {name: _known(value) for name, value in record.items()}
+
+
+def _known(record: Any) -> Any:
+    """JSON has neither NaN nor infinity."""
+    if isinstance(record, dict):
+        return {name: _known(value) for name, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [_known(value) for value in record]
+    return None if isinstance(record, float) and not math.isfinite(record) else record
 
 
 def simulate(
@@ -60,26 +184,35 @@ def simulate(
 
     `agents` gives the share of players of each kind, by name or as an Agent; who is left is honest. Coefficients are
     drawn from the prior, features from the design, costs from their law. Where the study does not say how features are
-    distributed, `features` does: a function of (rng, n), or an array whose rows are drawn from, normalised.
+    distributed, `features` does: a function of (rng, n), or an array whose rows are drawn from, normalised. If it is
+    the roster that the plan was made for, everybody on it takes part, or as many as are expected to answer.
     Every study has its own random stream, so the first studies of a long simulation are those of a short one.
     """
     runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
-    draw, brought = features_of(plan.study, features)
-    stage = set_up(plan, cast(agents, plan.players), draw, runs)
+    draw, brought = features_of(plan, features)
+    people = draw(np.random.default_rng(seed), plan.answering)
+    stage = set_up(plan, cast(agents, plan.answering), draw, runs, people)
+    recomputed = geometry_of(plan, people) is not None and not brought.everybody
     done = []
-    for run in in_order(partial(run_study, stage), plan.players, runs, seed):
+    for run in in_order(partial(_study, stage, recomputed), plan.answering, runs, seed):
         done.append(run)
         if progress is not None:
             progress("Simulating studies", len(done), runs)
-    ours, papers = best_responses(plan, stage.game, draw, np.random.default_rng(seed))
+    # Lies of no size are told from the truth by own predictions that are exact.
+    exact = replace(stage.game, predictor=predictors(plan, 0, people)(max(1, plan.players // 2)))
+    ours, papers = best_responses(plan, exact, draw, np.random.default_rng(seed))
+    guaranteed, gap = _guaranteed(stage, done) if recomputed else (plan.guarantees, stage.game.gap)
     return Simulation(
         plan,
         stage.roles,
         runs,
         seed,
         brought,
-        observed=_observed(stage, done),
-        guaranteed_gap=stage.game.gap,
+        observed=_observed(stage, guaranteed, done),
+        guaranteed=guaranteed,
+        guaranteed_for=PEOPLES if recomputed else PLANS,
+        guaranteed_gap=gap,
+        guaranteed_liars=stage.game.liars,
         earnings=_earnings(stage.roles, done),
         best_response=ours,
         papers_best_response=papers,
@@ -87,35 +220,78 @@ def simulate(
     )
 
 
-def set_up(plan: Plan, roles: tuple[Role, ...], features: Features, runs: int) -> Stage:
-    """What all studies share; tables of own predictions are built here, once."""
+def set_up(
+    plan: Plan, roles: tuple[Role, ...], features: Features, runs: int, people: Floats | None = None
+) -> Stage:
+    """What all studies share; tables of own predictions are built here, once. People are some that can take part."""
+    if people is None:
+        people = features(np.random.default_rng(0), plan.answering)
     # Each player's is computed when she is paid, besides those that she asks for.
-    own = predictors(plan, runs * sum(role.count * (1 + role.agent.looks) for role in roles))
-    threshold = plan.guarantees.participation.cost_threshold
+    own = predictors(plan, runs * sum(role.count * (1 + role.agent.looks) for role in roles), people)
     return Stage(
         plan,
         roles,
-        game(plan, own(max(1, plan.players // 2))),
+        game(plan, own(max(1, plan.players // 2)), people),
         own,
         features,
         sampler(plan.study.beliefs.noise),
-        Drawing.of(plan),
-        cost_threshold=math.inf if threshold is None else threshold,
+        cost_threshold=float(proved.joining_threshold(promise(plan, people))),
         typical_answer=math.sqrt(model(plan.study).mean_square + plan.study.beliefs.noise_variance),
     )
 
 
-def in_order(study: Callable[[np.random.Generator], T], players: int, runs: int, seed: int) -> Iterator[T]:
+def _study(stage: Stage, recomputed: bool, place: int, rng: np.random.Generator) -> Run:
+    return run_study(stage, rng, bounded=recomputed and place < BOUNDED)
+
+
+def in_order(
+    study: Callable[[int, np.random.Generator], T], players: int, runs: int, seed: int
+) -> Iterator[T]:
     """What each of so many studies gives, in their order. Each has a random stream of its own."""
     streams = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(runs))
     if players < THREADED:
-        yield from map(study, streams)
+        yield from map(study, range(runs), streams)
         return
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
     try:
-        yield from pool.map(study, streams)
+        yield from pool.map(study, range(runs), streams)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _guaranteed(stage: Stage, runs: Sequence[Run]) -> tuple[Guarantees, float]:
+    """What holds for the people of the studies, on average over those for which it was computed; and its gap."""
+    plan, bounds = stage.plan, [run.bounds for run in runs if run.bounds is not None]
+    means = {name: float(np.mean([getattr(one, name) for one in bounds])) for name in asdict(bounds[0])}
+    known = {name: value if math.isfinite(value) else None for name, value in means.items()}
+    unit, promised = plan.study.response_unit, plan.guarantees
+    rmse, predicted = (
+        None if known[name] is None else unit * math.sqrt(means[name])
+        for name in ("mean_squared_error", "prediction_error")
+    )
+    slope, threshold = promised.truthfulness.slope, stage.cost_threshold
+    in_answer = means["lie"] / slope * unit if slope > 0 and known["lie"] is not None else None
+    return (
+        replace(
+            promised,
+            truthfulness=replace(
+                promised.truthfulness, lie=known["lie"], slack=known["slack"], lie_in_answer=in_answer
+            ),
+            accuracy=replace(
+                promised.accuracy,
+                mean_squared_error=known["mean_squared_error"],
+                rmse=rmse,
+                prediction_rmse=predicted,
+            ),
+            participation=replace(
+                promised.participation,
+                share=float(plan.study.costs.cdf(threshold)),
+                cost_threshold=threshold if math.isfinite(threshold) else None,
+            ),
+            budget=replace(promised.budget, expected=known["expected"], cap=known["cap"]),
+        ),
+        means["gap"],
+    )
 
 
 def _column(runs: Sequence[Run], name: str) -> Floats:
@@ -123,10 +299,11 @@ def _column(runs: Sequence[Run], name: str) -> Floats:
     return np.array([getattr(run, name) for run in runs], dtype=np.float64)
 
 
-def _observed(stage: Stage, runs: Sequence[Run]) -> Observed:
-    plan, promised = stage.plan, stage.plan.guarantees
+def _observed(stage: Stage, promised: Guarantees, runs: Sequence[Run]) -> Observed:
+    plan = stage.plan
     errors, predictions = _column(runs, "squared_error"), _column(runs, "prediction_error")
-    share, covered = whom_it_pays(stage, runs)
+    paid = Paid(*(_column(runs, f"cell_{name}") for name in ("people", "truthful", "paid")))
+    share, covered = paid.worthwhile(plan.study.costs, stage.game.privacy_cost, stage.cost_threshold)
     totals, likely = _column(runs, "total"), promised.budget.likely
     unit = plan.study.response_unit
     return Observed(
@@ -151,8 +328,8 @@ def _observed(stage: Stage, runs: Sequence[Run]) -> Observed:
 
 def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
-    found, b = best_lie(runs), stage.plan.mechanism.score_weight
-    saved = stage.game.threshold * stage.game.privacy_cost
+    found = best_lie(_column(runs, "cell_players"), _column(runs, "cell_surplus"))
+    b, saved = stage.plan.mechanism.score_weight, stage.game.threshold * stage.game.privacy_cost
     misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
     return Truthfulness(
         gap=found.gap,
@@ -160,6 +337,7 @@ def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
         slack=_with_gap(found.gap, lambda gap: b * gap**2 + saved),
         lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else NO_LIMIT,
         misreports=ratio(misreports, joined),
+        liars=mean(misreports),
         beyond=float(np.mean(misreports > stage.plan.absent_share * joined + 1e-9)),
     )
 

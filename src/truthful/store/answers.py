@@ -112,6 +112,17 @@ def reports(session: Session, survey_id: str) -> Iterator[tuple[str, dict[str, o
     yield from session.execute(rows).yield_per(10_000)
 
 
+def features(session: Session, survey_id: str) -> list[dict[str, Any]]:
+    """The features of those who answered, by player, and nothing of what they said."""
+    rows = (
+        select(Player.features)
+        .join(Answer, (Answer.survey_id == Player.survey_id) & (Answer.player == Player.player))
+        .where(Player.survey_id == survey_id)
+        .order_by(Player.player)
+    )
+    return list(session.scalars(rows))
+
+
 def fingerprint(session: Session, survey_id: str) -> str:
     """A hash of all answers and features: two databases with the same one would settle the same study."""
     whole = hashlib.sha256()

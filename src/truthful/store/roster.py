@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
+from truthful.files import sha256
 from truthful.store.log import log
-from truthful.store.surveys import NotNow, Unknown
+from truthful.store.surveys import NotNow, Unknown, drafted
 from truthful.store.tables import Player, State, Survey
 from truthful.store.tokens import hashed, new_token
 
@@ -51,6 +52,45 @@ def add(session: Session, survey_id: str, who: str, people: Mapping[str, Feature
     if fresh:
         session.execute(insert(Player), fresh)
     log(session, who, "brought a roster", survey_id)
+
+
+def replace(session: Session, survey_id: str, who: str, people: Mapping[str, Features], checked: Any) -> None:
+    """The people of a draft, instead of any that were brought before. A plan that was made for those goes.
+
+    `checked` is the declaration of features that they were checked for.
+    """
+    survey = drafted(session, survey_id)
+    clear(session, survey)
+    survey.roster = _hash(people, checked)
+    if people:
+        rows = [
+            {"survey_id": survey_id, "player": player, "features": dict(features), "disputed": False}
+            for player, features in people.items()
+        ]
+        session.execute(insert(Player), rows)
+    log(session, who, "brought a roster", survey_id)
+
+
+def clear(session: Session, survey: Survey) -> None:
+    """Forget the people of a draft."""
+    session.execute(delete(Player).where(Player.survey_id == survey.id))
+    survey.roster = survey.plan = None
+
+
+def features(session: Session, survey_id: str) -> list[Features]:
+    """Everybody's features, by player."""
+    rows = select(Player.features).where(Player.survey_id == survey_id).order_by(Player.player)
+    return list(session.scalars(rows))
+
+
+def fits(session: Session, survey: Survey, checked: Any) -> bool:
+    """Whether the people of a draft were checked for this declaration of features."""
+    rows = select(Player.player, Player.features).where(Player.survey_id == survey.id)
+    return _hash({row.player: row.features for row in session.execute(rows)}, checked) == survey.roster
+
+
+def _hash(people: Mapping[str, Features], checked: Any) -> str:
+    return sha256({"people": {player: dict(people[player]) for player in sorted(people)}, "checked": checked})
 
 
 def invite(session: Session, survey_id: str, who: str, *, again: bool = False) -> list[tuple[str, str]]:

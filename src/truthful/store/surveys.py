@@ -1,11 +1,14 @@
-"""The life of a study: draft → open → closed → settled → published. Every step is a compare-and-set."""
+"""The life of a study: draft → open → closed → settled → published. Every step is a compare-and-set.
+
+A closed study that could promise less than it did may be opened again, or cancelled; nothing has been drawn then.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.orm import Session, defer
 
 from truthful.errors import Refused
@@ -19,10 +22,13 @@ STEPS = {
     State.CLOSED: ("closed", "closed"),
     State.SETTLED: ("settled", "settled"),
     State.PUBLISHED: ("published", "published"),
+    State.CANCELLED: ("cancelled", "settled"),
 }
+#: After these, payments are due.
+ENDED = (State.SETTLED, State.PUBLISHED, State.CANCELLED)
 #: While people answer, progress is told in steps of so many; a study for fewer, or closed by fewer, would tell of each.
 COARSE = 10
-_BEFORE = dict(zip(list(State)[1:], State, strict=False))
+_BEFORE = {**dict(zip(list(State)[1:], State, strict=False)), State.CANCELLED: State.CLOSED}
 
 
 class Unknown(Refused):
@@ -70,8 +76,10 @@ def drafted(session: Session, survey_id: str) -> Survey:
 
 
 def remove(session: Session, survey_id: str, who: str) -> None:
-    """Throw a draft away. What is frozen stays."""
-    session.delete(drafted(session, survey_id))
+    """Throw a draft away, and the people brought to it. What is frozen stays."""
+    survey = drafted(session, survey_id)
+    session.execute(delete(Player).where(Player.survey_id == survey_id))
+    session.delete(survey)
     log(session, who, "removed a draft", survey_id)
 
 
@@ -100,6 +108,47 @@ def note_problem(session: Session, survey_id: str, problem: str) -> None:
     session.execute(
         update(Survey).where(Survey.id == survey_id, Survey.state == State.CLOSED).values(problem=problem)
     )
+
+
+def note_refusal(session: Session, survey_id: str, refused: dict[str, Any]) -> None:
+    """What can be guaranteed for those who answered is less than was promised. The analyst decides what to do."""
+    session.execute(
+        update(Survey)
+        .where(Survey.id == survey_id, Survey.state == State.CLOSED, ~Survey.accepts_less)
+        .values(refused=refused, problem=None)
+    )
+
+
+def accept_less(session: Session, survey_id: str, who: str) -> None:
+    """Settle all the same, with what can be promised for those who answered."""
+    _decide(session, survey_id, Survey.refused.is_not(None), accepts_less=True)
+    log(session, who, "accepted less", survey_id)
+
+
+def reopen(session: Session, survey_id: str, who: str) -> None:
+    """Take answers again."""
+    stopped = or_(Survey.refused.is_not(None), Survey.problem.is_not(None))
+    _decide(session, survey_id, stopped, state=State.OPEN, closed=None, refused=None, problem=None)
+    log(session, who, "opened again", survey_id)
+
+
+def _decide(session: Session, survey_id: str, waits: ColumnElement[bool], **values: Any) -> None:
+    """What becomes of a closed study that waits for it, once; of two who decide at once, one is refused."""
+    decided = session.execute(
+        update(Survey)
+        .where(Survey.id == survey_id, Survey.state == State.CLOSED, ~Survey.accepts_less, waits)
+        .values(values)
+    )
+    if not decided.rowcount:  # type: ignore[attr-defined]
+        find(session, survey_id)
+        raise NotNow("There is nothing to decide: the study is not closed, is being settled, or has ended.")
+
+
+def to_settle(session: Session) -> list[str]:
+    """Closed studies, the first closed first, but for those that wait for a decision."""
+    waiting = or_(Survey.refused.is_(None), Survey.accepts_less)
+    closed = select(Survey.id).where(Survey.state == State.CLOSED, waiting)
+    return list(session.scalars(closed.order_by(Survey.closed)))
 
 
 def in_state(session: Session, state: State) -> list[str]:

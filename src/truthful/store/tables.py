@@ -1,8 +1,8 @@
 """What the service remembers, as tables: one code path for SQLite and PostgreSQL.
 
 Answers stand in a table of their own, which only submitting, settling and its owner's pages read: no page of the
-analyst's touches it but to count rows. Links and sign-ins are kept as hashes. No address of anybody is kept, nor when
-an answer was given.
+analyst's touches it but to count rows, and to see for whose features there is one. Links and sign-ins are kept as
+hashes. No address of anybody is kept, nor when an answer was given.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ class Role(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """The life of a study, in one direction."""
+    """The life of a study, in one direction; one that is closed and can promise too little may open again."""
 
     DRAFT = "draft"
     OPEN = "open"  # frozen: nothing declared can change, and people may answer
     CLOSED = "closed"  # no answer can change; being settled
     SETTLED = "settled"  # released to its analyst, payments due
     PUBLISHED = "published"
+    CANCELLED = "cancelled"  # nothing was drawn, and everybody who answered is paid the base payment
 
 
 def _words(kind: type[enum.StrEnum]) -> Enum:
@@ -107,7 +108,8 @@ class SignIn(Table):
 class Survey(Table):
     """A study as the service runs it: what is declared and planned, and how far it has come.
 
-    `release` is stored with all payments in one transaction, and no page shows it before it was read back.
+    `release` is stored with all payments in one transaction, and no page shows it before it was read back. `refused` is
+    what could be guaranteed for those who answered, if that is less than was promised: the analyst decides then.
     """
 
     __tablename__ = "surveys"
@@ -120,12 +122,17 @@ class Survey(Table):
     plan: Mapped[str | None] = mapped_column(Text)  # plan.json
     rehearsal: Mapped[bool] = mapped_column(default=False)
     seed: Mapped[int | None] = mapped_column(BigInteger)
+    roster: Mapped[str | None] = mapped_column(
+        String(64)
+    )  # of the people brought while it was a draft: their hash
     created: Mapped[datetime]
     frozen: Mapped[datetime | None]
     closed: Mapped[datetime | None]
     settled: Mapped[datetime | None]
     published: Mapped[datetime | None]
     problem: Mapped[str | None] = mapped_column(Text)  # why settling stopped, if it did
+    refused: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    accepts_less: Mapped[bool] = mapped_column(default=False)
     release: Mapped[str | None] = mapped_column(Text)  # release.json
     report: Mapped[str | None] = mapped_column(Text)  # report.html
 
@@ -162,7 +169,9 @@ class Answer(Table):
 class Due(Table):
     """What a player is paid: exactly, in millionths, and in the coins of 10^-digits that are really paid.
 
-    The digits are kept because a currency's coins may be others when the payment is looked at again.
+    The digits are kept because a currency's coins may be others when the payment is looked at again. The other numbers
+    are those of her receipt: her group in a settlement of halves, how her payment came about in any other. Whoever is
+    paid after a study was cancelled has none of them.
     """
 
     __tablename__ = "due"
@@ -170,10 +179,14 @@ class Due(Table):
 
     survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
-    group: Mapped[int]
     millionths: Mapped[int] = mapped_column(BigInteger)
     coins: Mapped[int] = mapped_column(BigInteger)
     digits: Mapped[int]
+    group: Mapped[int | None]
+    leverage: Mapped[float | None]
+    noise_scale: Mapped[float | None]
+    peer_prediction: Mapped[float | None]
+    own_prediction: Mapped[float | None]
 
 
 class Event(Table):

@@ -50,7 +50,16 @@ NARROWEST = 1e-3
 PLAYER = "player"
 """The column of a file of reports that identifies people."""
 # Other columns of receipts and coefficients: no feature may have their names.
-RESERVED = (PLAYER, INTERCEPT, "group", "payment")
+RESERVED = (
+    PLAYER,
+    INTERCEPT,
+    "group",
+    "leverage",
+    "noise_scale",
+    "peer_prediction",
+    "own_prediction",
+    "payment",
+)
 
 
 class Section(BaseModel):
@@ -88,6 +97,7 @@ class Feature(Section):
     low: Number | None = None
     high: Number | None = None
     levels: tuple[Word, ...] | None = None
+    sensitive: Flag | None = None
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -142,6 +152,18 @@ class UnitBall(Section):
     """x is given directly and is uniform on the unit ball."""
 
     kind: Literal["unit-ball"]
+
+
+class Privacy(Section):
+    """What is protected: people's answers, or their whole records.
+
+    publish_matrix: whether the exact sums of features are published, under `answers`. features_public: that features
+    are no secret at all, so that levels held by very few people do no harm.
+    """
+
+    protects: Literal["answers", "records"]
+    publish_matrix: Flag = True
+    features_public: Flag = False
 
 
 class DeclaredBeliefs(Section):
@@ -239,6 +261,7 @@ class Declaration(Section):
     response: Response
     features: tuple[Feature, ...] = ()
     design: Annotated[Observed | Uniform | Covariance | UnitBall, Field(discriminator="kind")]
+    privacy: Privacy | None = None
     beliefs: DeclaredBeliefs
     costs: Annotated[Pareto | Lognormal | Empirical, Field(discriminator="kind")]
 
@@ -255,6 +278,7 @@ class Declaration(Section):
         self._check_names()
         self._check_features()
         self._check_design(self.encoding.dimension)
+        self._check_privacy()
         self._check_centre()
         return self
 
@@ -306,16 +330,36 @@ class Declaration(Section):
                 f"at most 1/{d} = {1 / d:g}."
             )
 
+    def _check_privacy(self) -> None:
+        sensitive = [feature.name for feature in self.features if feature.sensitive]
+        if self.privacy is not None and self.privacy.protects == "answers" and sensitive:
+            raise ValueError(
+                f"Feature {sensitive[0]!r} is sensitive, but privacy.protects = 'answers' publishes sums of features "
+                "as they are. Say protects = 'records', or leave the feature out."
+            )
+
     def _check_centre(self) -> None:
         try:
-            length = float(np.linalg.norm(self.centre))
+            furthest = self.centre_reach
         except InputError as problem:
             raise ValueError(f"beliefs.centre: {problem}") from None
-        if not length < 1:
+        if not furthest < 1:
             raise ValueError(
-                f"beliefs.centre has the length {length:.3g} in units of half the response's range; it must "
-                "be below 1, so that its predictions stay in the range. Widen the range or shrink the centre."
+                f"beliefs.centre predicts up to {furthest:.3g} of half the response's range away from its middle; it "
+                "must be below 1, so that predictions stay in the range. Widen the range or shrink the centre."
             )
+
+    @cached_property
+    def centre_reach(self) -> float:
+        """The furthest that the centre predicts from the middle of the range, half the range being 1.
+
+        Over all features that the ranges allow. Studies without a privacy section keep the bound of version 0.1, the
+        length of the centre, as long as it is below 1: what was settled with it can be verified for ever.
+        """
+        length = float(np.linalg.norm(self.centre))
+        if not self.centre.any() or (self.privacy is None and length < 1):
+            return length
+        return min(length, self.encoding.reach(self.centre))
 
 
 def _check_range(title: str, low: float, high: float) -> None:

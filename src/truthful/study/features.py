@@ -19,8 +19,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from truthful import kernels
 from truthful.check import Floats
@@ -134,6 +132,12 @@ class Levels:
         return array
 
     def _look_up(self, values: Any) -> np.ndarray[Any, Any]:
+        if len(values) == 1 and isinstance(values[0], str):
+            place = {level: at for at, level in enumerate(self.levels)}.get(str(values[0]), -1)
+            return np.array([place])
+        import pyarrow as pa  # one person's own level needs none
+        import pyarrow.compute as pc
+
         try:
             text = pa.array(values, type=pa.string())
         except (pa.ArrowException, TypeError):
@@ -194,6 +198,17 @@ class Encoding:
         for feature, place in zip(self.features, self.slices, strict=True):
             feature.encode(columns[feature.name], self.scale, X[:, place].T)
         return X
+
+    def reach(self, coefficients: Floats) -> float:
+        """The largest |coefficients·x| over all x that the ranges and levels allow; ‖coefficients‖ on the unit ball."""
+        if not self.scaled:
+            return float(np.linalg.norm(coefficients))
+        low = high = float(coefficients[0]) if self.intercept else 0.0
+        for feature, place in zip(self.features, self.slices, strict=True):
+            corners = feature.effects if isinstance(feature, Levels) else np.array([[-1.0], [1.0]])
+            values = corners @ coefficients[place]
+            low, high = low + float(values.min()), high + float(values.max())
+        return max(-low, high) / self.scale
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ A Study owns the two maps between the analyst's units and the normalised problem
 the data, because that would leak.
 
 The response's range [low, high] maps to [−H, H]. Without a centre H = Y = R + M. With a centre θ₀ the problem
-is solved for what remains after θ₀·x, which is bounded by Y, and H = Y + ‖θ₀‖: every answer the beliefs allow
-lies in the declared range. θ₀ is declared in raw units, so its normalised length grows with H: if it is k where
-half the range is 1, then ‖θ₀‖ = kH, hence H = Y/(1 − k). So k must be below 1.
+is solved for what remains after θ₀·x, which is bounded by Y, and H = Y + sup|θ₀·x|: every answer the beliefs allow
+lies in the declared range. θ₀ is declared in raw units, so what it predicts grows with H: if that is at most k where
+half the range is 1, then |θ₀·x| ≤ kH, hence H = Y/(1 − k). So k must be below 1.
 """
 
 from __future__ import annotations
@@ -71,6 +71,16 @@ def write_template(directory: Path) -> Path:
         raise InputError(f"The directory {str(directory)!r} cannot be made: {problem.strerror}.") from None
     write_atomically(path, template())
     return path
+
+
+PROTECT_WHAT = (
+    "The study does not say what is protected, and its features are people's own. Add a section to the study file:\n"
+    '  [privacy]\n  protects = "answers"   # or "records"\n'
+    "With answers, people's answers are protected and their features are not: sums over everybody's features are "
+    "published as they are. Choose it if features are known to those who will see the result, or are nothing anybody "
+    "minds. With records, features are protected like answers, which takes far more people or money. Choose it if a "
+    "feature is itself delicate: a diagnosis, religion, the income of people who can be recognised."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +172,27 @@ class Study:
             else TruncatedNormal(bound=M, sd=section.noise_sd or M / 2),
         )
 
+    @property
+    def protects(self) -> str:
+        """What is protected, "answers" or "records": as declared, and answers where features are assigned."""
+        if self.declared.privacy is not None:
+            return self.declared.privacy.protects
+        if any(feature.sensitive for feature in self.features):
+            return "records"
+        if self.declared.design.kind == "observed":
+            raise InputError(PROTECT_WHAT)
+        return "answers"
+
+    @property
+    def assigned(self) -> bool:
+        """Whether features are drawn at random by the analyst, and so say nothing of anybody."""
+        return self.declared.design.kind in ("uniform", "unit-ball")
+
+    @property
+    def publishes_matrix(self) -> bool:
+        """Whether the exact sums of features are published, where answers are protected."""
+        return self.declared.privacy is None or self.declared.privacy.publish_matrix
+
     @cached_property
     def costs(self) -> Costs:
         """The law of what privacy is worth to people."""
@@ -183,7 +214,7 @@ class Study:
     @cached_property
     def half_range(self) -> float:
         """H, the normalised half range of the response: Y/(1 − k)."""
-        return float(self.beliefs.response_bound) / (1.0 - float(np.linalg.norm(self.declared.centre)))
+        return float(self.beliefs.response_bound) / (1.0 - self.declared.centre_reach)
 
     @property
     def centre(self) -> Floats:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from truthful.errors import Refused
 from truthful.service.analyst.shared import Sent, find, text
+from truthful.service.once import cancel_survey
 from truthful.service.results import results
 from truthful.service.sending import HTML, JSON, SVG, download, styled
 from truthful.service.signing import Analyst
@@ -42,7 +43,7 @@ def _page(
         survey=survey,
         counts=counts,
         coarse=surveys.COARSE,
-        players=service.places.plan(survey.id).players,
+        expected=service.places.plan(survey.id).answering,
         wrong=wrong is not None,
         typed=wrong or "",
     )
@@ -60,7 +61,7 @@ def close(request: Request, service: Running, account: Analyst, survey_id: str, 
     if survey.state == State.OPEN and typed.split() != survey.name.split():
         return _page(request, service, account, survey, wrong=typed)
     with service.database.writing() as session:
-        surveys.step(session, survey_id, State.CLOSED, account.name)
+        surveys.step(session, survey_id, State.CLOSED, account.name, accepts_less=False)
         if surveys.counts(session, survey_id)["answered"] < surveys.COARSE:
             raise Refused(
                 f"Fewer than {surveys.COARSE} people have answered. A result and payments from so few would tell too "
@@ -77,6 +78,36 @@ def settle_again(service: Running, account: Analyst, survey_id: str) -> Response
         with service.database.writing() as session:
             log(session, account.name, "asked to settle again", survey_id)
         service.settler.ask(survey_id)
+    return go(f"/studies/{survey_id}")
+
+
+@router.post("/studies/{survey_id}/accept")
+def accept_less(service: Running, account: Analyst, survey_id: str) -> Response:
+    """Settle although less can be guaranteed for those who answered than was promised."""
+    with service.database.writing() as session:
+        surveys.accept_less(session, survey_id, account.name)
+    service.settler.ask(survey_id)
+    return go(f"/studies/{survey_id}")
+
+
+@router.post("/studies/{survey_id}/reopen")
+def reopen(service: Running, account: Analyst, survey_id: str) -> Response:
+    """Take answers again. That the study was closed is forgotten on the disk first: it may be closed once more."""
+    find(service, survey_id)
+    with service.places.settling(survey_id):
+        service.places.require_undrawn(survey_id)
+        with service.database.writing() as session:
+            surveys.reopen(session, survey_id, account.name)
+            service.places.reopen(survey_id)
+    return go(f"/studies/{survey_id}")
+
+
+@router.post("/studies/{survey_id}/cancel")
+def cancel(service: Running, account: Analyst, survey_id: str) -> Response:
+    """End it without a result; everybody who answered is paid her base payment."""
+    survey = find(service, survey_id)
+    if survey.state == State.CLOSED and (survey.refused or survey.problem):
+        cancel_survey(service.database, service.places, survey_id, account.name)
     return go(f"/studies/{survey_id}")
 
 

@@ -32,10 +32,10 @@ def freeze_page(request: Request, service: Running, account: Analyst, survey_id:
         account=account,
         survey=survey,
         plan=plan,
-        promises=promises(plan, plan.players),
+        promises=promises(plan),
         pay=pay_range(plan),
         before=before,
-        most=most_paid(plan, plan.players),
+        most=most_paid(plan, plan.players, plan.guarantees),
     )
 
 

@@ -18,16 +18,24 @@ from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.promises import Promise, promises
-from truthful.service.analyst.shared import Sent, declaration, draft, find
+from truthful.service.analyst.shared import Sent, declaration, draft, find, listed
 from truthful.service.analyst.wizard import shown
 from truthful.service.bill import most_paid, pay_range
-from truthful.service.computing import Asked, frontier_chart, kept, planned
+from truthful.service.computing import (
+    Asked,
+    Listed,
+    frontier_chart,
+    kept,
+    needs_roster,
+    planned,
+    plans_from_roster,
+)
 from truthful.service.formats import read_number
 from truthful.service.sending import SVG, styled
 from truthful.service.signing import Analyst
 from truthful.service.study_file import plain
-from truthful.service.web import Language, Running, go, page
-from truthful.store import surveys
+from truthful.service.web import Language, Running, Service, go, page
+from truthful.store import roster, surveys
 from truthful.store.log import log
 from truthful.store.tables import Account, Survey
 from truthful.study import Study
@@ -38,6 +46,14 @@ USUAL = (1e-9, 1e15)
 #: Folded away: numbers, and words of which the first is the default.
 NUMBERS = ("lie", "least_slope", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
+#: Typed in percent: how many of those invited will answer.
+SHARE = "response_share"
+
+
+NO_PEOPLE = (
+    "The facts are people's own, so the plan is worked out from them. Bring a file of everybody you will invite, on "
+    "the page of the study; then plan."
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +64,17 @@ class Wishes:
     locale: Locale
     wrong: tuple[str, ...] = ()
     asked: Asked = ()
+    listed: bool = False
+    """Whether the people are known already: then how many they are is no wish."""
 
     @property
     def given(self) -> int:
         """How many of the four there are."""
-        return sum(bool(self.typed[name]) for name in WISHES)
+        return sum(bool(self.typed[name]) for name in WISHES) + self.listed
+
+    @property
+    def none(self) -> bool:
+        return not any(self.typed[name] for name in WISHES)
 
     @property
     def query(self) -> str:
@@ -76,9 +98,10 @@ class Outcome:
     most: Decimal = Decimal(0)
 
 
-def read_wishes(sent: FormData | QueryParams, locale: Locale) -> Wishes:
+def read_wishes(sent: FormData | QueryParams, locale: Locale, listed: bool = False) -> Wishes:
     """The form's fields, in the reader's language."""
-    typed = {name: str(sent.get(name, "")).strip()[:60] for name in (*WISHES, *NUMBERS, *WORDS)}
+    typed = {name: str(sent.get(name, "")).strip()[:60] for name in (*WISHES, SHARE, *NUMBERS, *WORDS)}
+    typed |= {"players": ""} if listed else {}
     asked: list[tuple[str, float | str]] = []
     wrong = []
     for name in (*WISHES, *NUMBERS):
@@ -89,7 +112,13 @@ def read_wishes(sent: FormData | QueryParams, locale: Locale) -> Wishes:
             asked.append((name, int(number) if name == "players" else number))
             typed[name] = shown(plain(number), locale)
     asked += [(name, typed[name]) for name, words in WORDS.items() if typed[name] in words]
-    return Wishes(typed, locale, tuple(wrong), tuple(asked))
+    if typed[SHARE]:
+        percent = read_number(typed[SHARE], locale)
+        if percent is None or not 0 < percent <= 100:
+            wrong.append(SHARE)
+        else:
+            asked.append((SHARE, percent / 100))
+    return Wishes(typed, locale, tuple(wrong), tuple(asked), listed)
 
 
 def _usual(name: str, number: float) -> bool:
@@ -98,16 +127,16 @@ def _usual(name: str, number: float) -> bool:
     return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
-def _outcome(survey: Survey, wishes: Wishes) -> Outcome:
+def _outcome(survey: Survey, wishes: Wishes, people: Listed | None) -> Outcome:
     """The answer to what is asked; to nothing, the plan that was kept."""
     if wishes.wrong:
         return Outcome()
-    if not wishes.given:
+    if wishes.none:
         return _of(kept(survey.plan)) if survey.plan is not None else Outcome()
     if wishes.given < ENOUGH:
         return Outcome()
     try:
-        return _of(planned(declaration(survey), wishes.asked))
+        return _of(planned(declaration(survey), wishes.asked, people))
     except Infeasible as answer:
         return Outcome(infeasible=answer)
     except (InputError, Refused) as problem:
@@ -115,23 +144,47 @@ def _outcome(survey: Survey, wishes: Wishes) -> Outcome:
 
 
 def _of(plan: Plan) -> Outcome:
-    promised, most = promises(plan, plan.players), most_paid(plan, plan.players)
-    return Outcome(plan, promises=promised, pay=pay_range(plan), most=most)
+    most = most_paid(plan, plan.players, plan.guarantees)
+    return Outcome(plan, promises=promises(plan), pay=pay_range(plan), most=most)
+
+
+def _people(service: Service, survey: Survey) -> Listed | None:
+    """Those from whom a plan is made: brought already, and of features that a plan may know."""
+    if survey.roster is None or not plans_from_roster(Study.parse(declaration(survey))):
+        return None
+    return listed(service, survey)
+
+
+def _asked(
+    service: Service, survey: Survey, sent: FormData | QueryParams, locale: Locale
+) -> tuple[Wishes, Outcome]:
+    """What is wished, and what comes of it."""
+    people = _people(service, survey)
+    wishes = read_wishes(sent, locale, listed=people is not None)
+    return wishes, _outcome(survey, wishes, people)
 
 
 @router.get("/studies/{survey_id}/plan")
 def plan_page(
     request: Request, service: Running, account: Analyst, texts: Language, survey_id: str
 ) -> Response:
-    return _page(request, account, draft(service, survey_id), texts.locale, request.query_params)
+    return _page(request, service, account, draft(service, survey_id), texts.locale, request.query_params)
 
 
 def _page(
-    request: Request, account: Account, survey: Survey, locale: Locale, sent: FormData | QueryParams
+    request: Request,
+    service: Service,
+    account: Account,
+    survey: Survey,
+    locale: Locale,
+    sent: FormData | QueryParams,
 ) -> Response:
     study = Study.parse(declaration(survey))
-    wishes = read_wishes(sent, locale)
-    outcome = _outcome(survey, wishes)
+    if needs_roster(study) and survey.roster is None:
+        raise Refused(NO_PEOPLE)
+    wishes, outcome = _asked(service, survey, sent, locale)
+    with service.database.reading() as session:
+        people = roster.size(session, survey.id) if wishes.listed else None
     if not any(wishes.typed.values()) and survey.plan is not None:
         wishes = replace(wishes, typed={**wishes.typed, **_asked_before(survey.plan, locale)})
     return page(
@@ -141,6 +194,8 @@ def _page(
         survey=survey,
         wishes=wishes,
         outcome=outcome,
+        people=people,
+        shares=study.protects == "answers",
         currency=study.currency,
         response=study.response.name,
     )
@@ -148,11 +203,13 @@ def _page(
 
 def _asked_before(plan: str, locale: Locale) -> dict[str, str]:
     """What the plan that was kept was asked for."""
-    asked = json.loads(plan).get("answer", {}).get("asked", {})
-    return {
+    record = json.loads(plan)
+    asked, share = record.get("answer", {}).get("asked", {}), record.get(SHARE, 1.0)
+    typed = {
         name: value if isinstance(value, str) else shown(plain(value), locale)
         for name, value in asked.items()
     }
+    return typed if share == 1.0 else {**typed, SHARE: shown(plain(round(100 * share, 9)), locale)}
 
 
 @router.post("/studies/{survey_id}/plan")
@@ -161,12 +218,12 @@ def keep_plan(
 ) -> Response:
     """Keep the plan that these wishes come to."""
     survey = draft(service, survey_id)
-    outcome = _outcome(survey, read_wishes(sent, texts.locale))
+    _, outcome = _asked(service, survey, sent, texts.locale)
     if outcome.plan is None:
-        return _page(request, account, survey, texts.locale, sent)
+        return _page(request, service, account, survey, texts.locale, sent)
     with service.database.writing() as session:
         now = surveys.drafted(session, survey_id)
-        if now.declaration != survey.declaration:
+        if (now.declaration, now.roster) != (survey.declaration, survey.roster):
             raise Refused("The study was changed meanwhile, so this plan is not its plan. Plan it again.")
         now.plan = pretty_json(outcome.plan.record())
         log(session, account.name, "planned", survey_id)
@@ -177,8 +234,11 @@ def keep_plan(
 def frontier(
     request: Request, service: Running, account: Analyst, texts: Language, survey_id: str
 ) -> Response:
-    """What other budgets would buy."""
-    outcome = _outcome(find(service, survey_id), read_wishes(request.query_params, texts.locale))
+    """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
+    survey, sent = find(service, survey_id), request.query_params
+    if not sent and survey.plan is not None:
+        sent = QueryParams(_asked_before(survey.plan, texts.locale))
+    _, outcome = _asked(service, survey, sent, texts.locale)
     if outcome.plan is None:
         raise surveys.Unknown("There is no plan to draw.")
     return styled(frontier_chart(outcome.plan), SVG)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from truthful.agents import KINDS
 from truthful.errors import InputError, Refused
-from truthful.service.analyst.shared import Sent, find
+from truthful.service.analyst.shared import Sent, find, listed
 from truthful.service.computing import Shares, kept, simulated, studies
 from truthful.service.formats import read_number
 from truthful.service.freezing import NOT_PLANNED
@@ -51,7 +51,7 @@ def _page(
         others=OTHERS,
         runs=runs,
         players=plan.players,
-        invented=plan.study.design.kind in ("observed", "covariance"),
+        invented=plan.study.design.kind in ("observed", "covariance") and plan.roster is None,
         problem=problem,
         typed=typed,
     )
@@ -65,7 +65,7 @@ def rehearse(
     survey = find(service, survey_id)
     try:
         shares, seed = read_mix(sent, texts.locale)
-        simulated(_plan(survey), shares, seed)
+        simulated(_plan(survey), shares, seed, listed(service, survey))
     except (InputError, Refused) as problem:
         typed = {name: str(sent.get(name, ""))[:20] for name in (*OTHERS, "seed")}
         return _page(request, account, survey, typed, str(problem))
@@ -76,7 +76,8 @@ def rehearse(
 @router.get("/studies/{survey_id}/rehearse/report")
 def rehearsed(request: Request, service: Running, account: Analyst, survey_id: str) -> Response:
     shares, seed = read_mix(request.query_params, Locale("en"))
-    return styled(simulated(_plan(find(service, survey_id)), shares, seed), HTML)
+    survey = find(service, survey_id)
+    return styled(simulated(_plan(survey), shares, seed, listed(service, survey)), HTML)
 
 
 def read_mix(sent: FormData | QueryParams, locale: Locale) -> tuple[Shares, int]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from truthful.guarantees import Guarantees
+from truthful.promises import promises
 from truthful.service.analyst.shared import find
+from truthful.service.bill import Bases, bases
+from truthful.service.computing import needs_roster, plans_from_roster
 from truthful.service.drafting import BEGINNING
+from truthful.service.places import FilesMissing
 from truthful.service.results import results
 from truthful.service.signing import Analyst
 from truthful.service.web import Language, Running, Service, go, page
-from truthful.store import surveys
+from truthful.store import answers, roster, surveys
 from truthful.store.tables import Account, State, Survey
 from truthful.study import Study
 
@@ -54,18 +61,20 @@ def one_study(
     survey = find(service, survey_id)
     values: dict[str, Any] = {"account": account, "survey": survey}
     if survey.state == State.DRAFT:
-        return page(request, "analyst/draft.html", **values, study=_study(survey))
+        return draft_page(request, service, account, survey)
     if survey.state == State.OPEN:
         return open_page(request, service, account, survey)
     if survey.state == State.CLOSED:
-        shown = page(request, "analyst/settling.html", **values, doing=service.settler.doing(survey_id))
-        shown.headers["Refresh"] = RENEWED
-        return shown
-    found = results(survey.release or "", service.places.plan(survey_id))
+        return settling_page(request, service, account, survey)
+    if survey.state == State.CANCELLED:
+        return page(request, "analyst/cancelled.html", **values)
+    plan = service.places.plan(survey_id)
+    found = results(survey.release or "", plan)
     return page(
         request,
         "analyst/settled.html",
         **values,
+        plan=plan,
         found=found,
         coefficients=found.coefficients(texts.locale),
         place=f"/studies/{survey_id}",
@@ -80,8 +89,48 @@ def remove(service: Running, account: Analyst, survey_id: str) -> Response:
     return go("/studies")
 
 
-def _study(survey: Survey) -> Study | None:
-    return None if survey.declaration is None else Study.parse(survey.declaration)
+def draft_page(
+    request: Request, service: Service, account: Account, survey: Survey, *, status: int = 200, **values: Any
+) -> Response:
+    """A draft: what it says, its people if they are known already, its plan."""
+    study = None if survey.declaration is None else Study.parse(survey.declaration)
+    with service.database.reading() as session:
+        people = roster.size(session, survey.id)
+    return page(
+        request,
+        "analyst/draft.html",
+        status=status,
+        account=account,
+        survey=survey,
+        study=study,
+        people=people,
+        used=study is not None and plans_from_roster(study),
+        needed=study is not None and needs_roster(study) and not people,
+        **{"problem": None, "bad": None, **values},
+    )
+
+
+def settling_page(request: Request, service: Service, account: Account, survey: Survey) -> Response:
+    """A closed study: how far it is; or, if less can be guaranteed than was promised, what is to become of it."""
+    values: dict[str, Any] = {"account": account, "survey": survey}
+    doing = service.settler.doing(survey.id)
+    stopped = survey.problem is not None and doing is None
+    if survey.refused is None or survey.accepts_less:
+        paid = None
+        with suppress(FilesMissing):
+            paid = _bases(service, survey) if stopped else None
+        shown = page(request, "analyst/settling.html", **values, doing=doing, stopped=stopped, paid=paid)
+        shown.headers["Refresh"] = RENEWED
+        return shown
+    plan, paid = service.places.plan(survey.id), _bases(service, survey)
+    found = Guarantees.from_record(survey.refused["found"])
+    compared = zip(promises(plan), promises(replace(plan, stated=found, players=paid.people)), strict=True)
+    return page(request, "analyst/refused.html", **values, compared=list(compared), paid=paid)
+
+
+def _bases(service: Service, survey: Survey) -> Bases:
+    with service.database.reading() as session:
+        return bases(service.places.plan(survey.id), answers.features(session, survey.id))
 
 
 def open_page(

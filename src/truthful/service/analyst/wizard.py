@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.service.analyst.shared import Sent, declare, draft, text
-from truthful.service.drafting import EXAMPLE, STEPS, complaints, declared, fields_of, unfilled
+from truthful.service.drafting import EXAMPLE, STEPS, complaints, declared, fields_of, protecting, unfilled
 from truthful.service.formats import read_number
 from truthful.service.signing import Analyst
-from truthful.service.study_file import Fields, document, plain, read
+from truthful.service.study_file import YES, Fields, document, plain, read
 from truthful.service.web import Language, Running, Service, go, page
 from truthful.store.surveys import Unknown
 from truthful.store.tables import Account, Survey
@@ -28,11 +28,11 @@ MOST_FEATURES = 40
 TYPED = {
     "question": ("name", "currency", "response", "#low", "#high", "question"),
     "invitation": ("asked_by", "purpose", "contact"),
-    "people": ("design", "#least_eigenvalue"),
+    "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
     "beliefs": ("#signal", "noise", "#noise_sd"),
     "costs": ("costs", "#tail", "#scale", "#median", "#sigma", "privacy"),
 }
-ROW = ("name", "kind", "#low", "#high", "levels")
+ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
 #: What a choice must be; anything else is its first word.
 CHOICES = {
     "design": ("observed", "uniform"),
@@ -40,6 +40,8 @@ CHOICES = {
     "costs": ("pareto", "lognormal"),
     "privacy": ("quadratic", "linear"),
     "kind": ("number", "levels"),
+    "protects": ("", "answers", "records"),
+    **dict.fromkeys(("hide_matrix", "features_public", "sensitive"), ("", YES)),
 }
 
 
@@ -80,10 +82,12 @@ def save_step(
     survey = draft(service, survey_id)
     if step not in STEPS:
         raise Unknown("There is no such step.")
-    fields = {**(_fields(survey) or {}), **_typed(sent, step, texts.locale)}
+    before = _fields(survey) or {}
+    fields = {**before, **_typed(sent, step, texts.locale)}
     pressed = text(sent, "do")
     if step == "people":
         fields["features"] = _rows(sent, pressed, texts.locale)
+        fields = protecting(fields, before)
     _keep(service, survey, account, fields)
     here = f"/studies/{survey_id}/edit/{step}"
     if pressed == "add":

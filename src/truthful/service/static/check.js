@@ -1,40 +1,49 @@
 // Recompute one payment: from the public release and one's own record, in one's own browser.
 //
-// This is a second implementation, written apart from the service's. It follows the same four steps, which are public:
+// This is a second implementation, written apart from the service's. It follows the same steps, which are public:
 //   1. her record becomes a vector x of length at most 1 and a number y, both cut to multiples of 2^-20;
-//   2. p, what the other half's answers predict of her: x times that half's estimate;
+//   2. p, what everybody else's answers predict of her: x times the estimate, her own answer taken out of it;
 //   3. q, what her own answer says that p will be: an average over all coefficients she may believe in;
-//   4. the payment a + b (2pq - q^2), rounded down to a millionth.
+//   4. the payment base + b (2pq - q^2), rounded down to a millionth.
+// A release of version 0.1 has two random halves instead, and p is the other half's (at the end of this file).
 // Names are those of https://arxiv.org/abs/1506.03489 as used in the documentation.
 
 const GRID = 2 ** 20;
 const STEPS = 1e6;
+const HALVES = "truthful/release/1";
 
 /**
- * All steps of one payment. `shrinkage` is the service's word for the one number that it simulates where no formula
- * gives it (see `shrinkageFactor`); `taken` says whether it was used.
+ * All steps of one payment. `taken` says that numbers were taken over instead of being computed: from the receipt, where
+ * the sums that they follow from are not published. `sound` says whether the release's own numbers fit together.
+ * `shrinkage` is for releases of halves alone (see `checkOfHalves`).
  */
 export function check(release, receipt, shrinkage = null) {
+  if (release.format === HALVES) return checkOfHalves(release, receipt, shrinkage);
   const study = declared(release);
   const { x, y } = record(study, receipt);
-  const other = 1 - receipt.group;
-  const r = Math.sqrt(dot(x, x));
+  const r = norm(x);
   const clipped = release.payment.payments === "never-negative";
+  const reach = release.payment.clip * r;
 
-  let p = dot(x, release.peer_thetas[other]);
-  if (clipped) p = clip(p, study.R * r);
+  const { leverage, kept, noise, taken } = without(release, receipt, x, r);
+  let p = (dot(x, release.theta) - leverage * y) / kept;
+  if (clipped) p = clip(p, reach);
 
-  const noise = noiseAlong(release.noise.peer[other].scale, release.peer_spreads[other], x, r);
-  const computed = release.estimator.peer === "ridge-free" ? shrinkageFactor(release, other, study.d) : 1;
-  const factor = computed ?? possible(shrinkage, release, other, study.d);
-  const curve = clipped ? clippedCurve(study.R, study.d, factor, noise) : (u) => factor * u;
-  const own = ownPrediction(study, r, y, curve);
+  const curve = clipped ? clippedCurve(release.payment.clip, study.d, 1, noise) : (u) => u;
+  const own = ownPrediction(study, r, y, curve, clipped ? release.payment.clip : study.R);
 
-  const payment = pay(release.payment, study.R, clipped, p, own.q);
-  // The service may read q from a table that is good to 1e-9, so the last rounding may differ by one step.
-  const verified = Math.abs(payment - receipt.payment) < 1.5 / STEPS;
-  const taken = computed === null;
-  return { x, y, r, noise, factor, taken, p, q: own.q, error: own.error, payment, paid: receipt.payment, verified };
+  const base = clipped ? baseOf(release.payment, reach) : release.payment.a;
+  const payment = pay(release.payment, base, clipped ? reach : null, p, own.q);
+  const found = sound(study);
+  return {
+    ...{ x, y, r, leverage, noise, taken, p, q: own.q, error: own.error, base, payment, paid: receipt.payment },
+    ...{ sound: found, verified: found && agrees(payment, receipt) },
+  };
+}
+
+/** The service may read q from a table that is good to 1e-9, so the last rounding may differ by one step. */
+function agrees(payment, receipt) {
+  return Math.abs(payment - receipt.payment) < 1.5 / STEPS;
 }
 
 // 1. The record ---------------------------------------------------------------------------------------------------
@@ -49,8 +58,25 @@ function declared(release) {
   const d = columns.reduce((sum, count) => sum + count, release.intercept ? 1 : 0);
   const study = { release, beliefs, R, M, ball, d, scale: ball ? 1.0 : Math.sqrt(d) };
   study.centre = centre(study);
-  study.half = (R + M) / (1.0 - Math.sqrt(dot(study.centre, study.centre)));
+  study.half = (R + M) / (1.0 - centreReach(study));
   return study;
+}
+
+/** The furthest that the centre predicts from the middle of the range, which is 1 wide to either side. */
+function centreReach({ release, centre, ball, scale }) {
+  const length = norm(centre);
+  if (length === 0 || ball || ((release.privacy ?? null) === null && length < 1)) return length;
+  let [low, high, place] = [0, 0, 0];
+  const add = (values) => {
+    low += Math.min(...values);
+    high += Math.max(...values);
+  };
+  if (release.intercept) add([centre[place++]]);
+  for (const { levels } of release.features) {
+    const own = centre.slice(place, (place += levels ? levels.length - 1 : 1));
+    add(levels ? [...own, -own.reduce((sum, c) => sum + c, 0)] : [-own[0], own[0]]);
+  }
+  return Math.min(length, Math.max(-low, high) / scale);
 }
 
 /** The centre of the prior as coefficients of x, where half the answer's range is 1; all zeros if there is none. */
@@ -120,7 +146,338 @@ function inBall(x) {
   return scaled.map((v) => Math.trunc((v / length) * GRID) / GRID);
 }
 
-// 2. The other half's prediction ----------------------------------------------------------------------------------
+// 2. Everybody else's prediction ----------------------------------------------------------------------------------
+
+/**
+ * What taking her own answer out of the estimate needs: h, how much of the prediction for her is her own answer; what is
+ * left of the whole without her; and the scale of the noise along x. With w = M^-T x and her weight zeta in the sums,
+ * h = w.zeta and the noise in the prediction s |w|. Where M is not published, both are those of the receipt.
+ */
+function without(release, receipt, x, r) {
+  const along = (noise) => (r > 0 ? noise / r : 0);
+  if (release.inverse === null) {
+    const { leverage, noise_scale: noise } = receipt;
+    if (!(Number.isFinite(leverage) && Math.abs(leverage) < 1 && noise >= 0)) throw new Error("The receipt's leverage cannot be right.");
+    return { leverage, kept: 1 - leverage, noise: along(noise), taken: true };
+  }
+  const w = release.inverse[0].map((_, j) => dot(x, release.inverse.map((row) => row[j])));
+  const leverage = dot(w, instrument(release, x));
+  const n = release.players;
+  const kept = release.estimator === "known-design" ? (n - 1) / n : 1 - leverage;
+  return { leverage, kept, noise: along((release.noise.scale * norm(w)) / kept), taken: false };
+}
+
+/** zeta: T x, no longer than 1, on the grid. T is in whole units of 2^-10, so that T x is exact. */
+function instrument({ instruments }, x) {
+  if (instruments === null) return x;
+  return inBall(instruments.transform.map((row) => dot(row, x) * instruments.unit));
+}
+
+/** Whether the release fits together: its noise is what epsilon says, and theta and the inverse follow from its sums. */
+function sound({ release, R, M, d, scale }) {
+  const { statistics, inverse, theta, epsilon, noise, players } = release;
+  const expected = (2 * Math.floor((R + M) * GRID)) / GRID / epsilon.answers;
+  if (!near(noise.scale, expected, 1e-9 * expected)) return false;
+  if (inverse === null) return true;
+  const vector = numbers(statistics.vector, statistics.unit);
+  const follows = theta.every((t, k) => near(t, dot(inverse[k], vector), 1e-9 * norm(inverse[k]) * norm(vector)));
+  const matrices = {
+    instruments: () => statistics.matrix.map((row) => numbers(row, statistics.unit)),
+    "known-design": () => moments(release, d, scale).map((row) => row.map((v) => players * v)),
+    "noisy-statistics": () =>
+      floored(statistics.matrix.map((row) => numbers(row, statistics.unit)), Math.max(noise.matrix_scale * d ** 1.5, 2)),
+  };
+  return follows && inverts(inverse, matrices[release.estimator]());
+}
+
+/** Sums are whole numbers of many digits, written as text; the nearest floats to them in their unit. */
+function numbers(texts, unit) {
+  return texts.map((text) => Number(BigInt(text)) * unit);
+}
+
+function inverts(inverse, matrix) {
+  return inverse.every((row, i) =>
+    matrix[0].every((_, j) => near(dot(row, matrix.map((other) => other[j])), i === j ? 1 : 0, 1e-6)),
+  );
+}
+
+/** The declared E[x x']: of a matrix, of the unit ball, or of features that are uniform, independent and of mean 0. */
+function moments({ design, features, intercept }, d, scale) {
+  if (design.kind === "covariance") return design.matrix;
+  const matrix = Array.from({ length: d }, () => new Array(d).fill(0));
+  if (design.kind === "unit-ball") return matrix.map((row, i) => row.map((_, j) => (i === j ? 1 / (d + 2) : 0)));
+  let place = 0;
+  const block = (size, value) => {
+    for (let i = 0; i < size; i++) for (let j = 0; j < size; j++) matrix[place + i][place + j] = value(i, j) / scale ** 2;
+    place += size;
+  };
+  if (intercept) block(1, () => 1);
+  for (const { levels } of features) {
+    if (levels) block(levels.length - 1, (i, j) => (i === j ? 2 : 1) / levels.length);
+    else block(1, () => 1 / 3);
+  }
+  return matrix;
+}
+
+/** A symmetric matrix with its eigenvalues raised to at least `least`: Jacobi's rotations make it diagonal. */
+function floored(matrix, least) {
+  const d = matrix.length;
+  const A = matrix.map((row) => [...row]);
+  const U = A.map((row, i) => row.map((_, j) => (i === j ? 1 : 0)));
+  for (let sweep = 0; sweep < 60 && offDiagonal(A) > 1e-14 * norm(A.flat()); sweep++) {
+    for (let i = 0; i < d; i++) for (let j = i + 1; j < d; j++) rotate(A, U, i, j);
+  }
+  const values = A.map((row, i) => Math.max(row[i], least));
+  return U.map((u) => U.map((v) => sum([...values.keys()], (k) => u[k] * values[k] * v[k])));
+}
+
+function offDiagonal(A) {
+  return norm(A.flatMap((row, i) => row.filter((_, j) => j !== i)));
+}
+
+/** One rotation, after which A[i][j] is 0. */
+function rotate(A, U, i, j) {
+  if (A[i][j] === 0) return;
+  const angle = (A[j][j] - A[i][i]) / (2 * A[i][j]);
+  const t = (angle < 0 ? -1 : 1) / (Math.abs(angle) + Math.hypot(angle, 1));
+  const cos = 1 / Math.hypot(t, 1);
+  const sin = t * cos;
+  const turned = (one, other) => [cos * one - sin * other, sin * one + cos * other];
+  for (const row of A) [row[i], row[j]] = turned(row[i], row[j]);
+  for (let k = 0; k < A.length; k++) [A[i][k], A[j][k]] = turned(A[i][k], A[j][k]);
+  for (const row of U) [row[i], row[j]] = turned(row[i], row[j]);
+}
+
+// 3. Her own prediction -------------------------------------------------------------------------------------------
+
+/**
+ * q = r E[psi(u) | x, y]: u = theta.x/r has the density f(u) g(y - ru), f from the prior, g from the noise. In the
+ * angle t, u = R cos t, it has no corner; psi bends at u = -c and c. Everything is odd in y; an answer nobody could hold
+ * moves to the edge.
+ */
+function ownPrediction({ beliefs, R, M, d }, r, y, curve, c) {
+  if (r === 0) return { q: 0, error: 0 };
+  const side = Math.sign(y);
+  const size = Math.min(Math.abs(y), R * r + M);
+  const angle = (gap) => 2 * Math.asin(Math.sqrt(gap / (2 * R)));
+  const low = angle(Math.max((R * r - M - size) / r, 0));
+  const high = Math.max(angle(Math.min((R * r + M - size) / r, 2 * R)), low * (1 + 1e-15), 1e-100);
+  const prior = beliefs.prior === "normal" ? normalBall(R / beliefs.prior_sd, d) : (t) => d * Math.log(Math.sin(t));
+  const sd = beliefs.noise_sd ?? M / 2;
+  const noise = beliefs.noise === "uniform" ? () => 0 : (z) => -0.5 * (z / sd) ** 2;
+  const logWeight = (t) => prior(t) + noise(clip(size - r * (R * Math.cos(t)), M));
+  const bends = [Math.acos(c / R), Math.acos(-c / R)];
+  const mean = expectation(low, high, bends, logWeight, (t) => curve(R * Math.cos(t)), R);
+  return { q: r * side * mean.value, error: r * mean.error };
+}
+
+/** The density of t under a normal prior cut to the ball: sin t exp(-u^2/2s^2) P(chi^2_{d-1} <= (R^2 - u^2)/s^2). */
+function normalBall(k, d) {
+  const chi2 = logChi2(d - 1);
+  return (t) => Math.log(Math.sin(t)) + chi2((k * Math.sin(t)) ** 2) - (k * Math.cos(t)) ** 2 / 2;
+}
+
+/**
+ * psi(u) = E[clip(factor u + e, -c, c)], what others predict on average, their noise e of scale s along x. With F the
+ * law of e at s = 1 and K(z) the integral of F - 1/2 from 0 to z it is s [K((c + m)/s) - K((c - m)/s)], m = factor u.
+ */
+function clippedCurve(c, d, factor, s) {
+  if (!(s > 0)) return (u) => clip(factor * u, c);
+  const K = antiderivative(d);
+  return (u) => s * (K((c + factor * u) / s) - K((c - factor * u) / s));
+}
+
+/** K, from e = sqrt(tau) Z, Z normal and tau/2 ~ Gamma((d+1)/2): the trapezoidal rule in log tau. */
+function antiderivative(d) {
+  const a = (d + 1) / 2;
+  const start = Math.log(2 * a) - 42 / a - 9 / Math.sqrt(a);
+  const end = Math.log(2 * (a + 50 + 10 * Math.sqrt(a)));
+  const step = Math.min(0.2, 0.5 / Math.sqrt(a));
+  const nodes = [];
+  for (let i = 0; start + i * step < end; i++) {
+    const tau = Math.exp(start + i * step);
+    nodes.push([Math.sqrt(tau), Math.exp(a * Math.log(tau / (2 * a)) - (tau - 2 * a) / 2)]);
+  }
+  const mass = sum(nodes, ([, weight]) => weight);
+  const far = 40 + 9 * Math.sqrt(d + 1);
+  const half = sum(nodes, ([root, weight]) => root * weight) / mass / Math.sqrt(2 * Math.PI);
+  return (z) => {
+    const size = Math.abs(z);
+    if (size > far) return size / 2 - half;
+    return sum(nodes, ([root, weight]) => root * weight * kappa(size / root)) / mass;
+  };
+}
+
+/** K for the normal law. */
+function kappa(x) {
+  return (x * erf(x / Math.SQRT2)) / 2 + Math.expm1((-x * x) / 2) / Math.sqrt(2 * Math.PI);
+}
+
+// 4. The payment --------------------------------------------------------------------------------------------------
+
+/** What a payment starts from: at least a, and enough that nobody whose predictions reach so far can end up below 0. */
+function baseOf({ rule, a, b }, reach) {
+  return Math.max(a, b * ((rule === "brier" ? reach : 0) + 3.0 * reach * reach));
+}
+
+/** `reach` is how far predictions go, so that payments are kept between 0 and the most; null if they are not kept so. */
+function pay({ rule, b }, base, reach, p, q) {
+  const linear = rule === "brier" ? 1 : 0;
+  let exact = base + b * (2.0 * p * q - q * q - linear * p);
+  if (reach !== null) exact = Math.min(Math.max(exact, 0), base + b * (linear * reach + reach ** 2));
+  return Math.floor(exact * STEPS) / STEPS;
+}
+
+// Mathematics -----------------------------------------------------------------------------------------------------
+
+function dot(a, b) {
+  let total = 0;
+  for (let i = 0; i < a.length; i++) total += a[i] * b[i];
+  return total;
+}
+
+function norm(a) {
+  return Math.sqrt(dot(a, a));
+}
+
+function near(one, other, tolerance) {
+  return Math.abs(one - other) <= tolerance;
+}
+
+function sum(items, value) {
+  let total = 0;
+  for (const item of items) total += value(item);
+  return total;
+}
+
+function clip(value, limit) {
+  return Math.min(Math.max(value, -limit), limit);
+}
+
+/** The error function: a series of positive terms. */
+export function erf(x) {
+  if (Math.abs(x) > 6) return Math.sign(x);
+  let term = x;
+  let total = x;
+  for (let n = 1; Math.abs(term) > 1e-18 * Math.abs(total); n++) {
+    term *= (2 * x * x) / (2 * n + 1);
+    total += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * total;
+}
+
+/** log P(chi^2_k <= x) as a function of x; 0 for k = 0. P(a, h) = h^a e^-h / Gamma(a+1) (1 + h/(a+1) + ...). */
+function logChi2(k) {
+  if (k === 0) return () => 0;
+  const a = k / 2;
+  let logGamma = k % 2 ? Math.log(Math.sqrt(Math.PI)) : 0;
+  for (let factor = a; factor > 0; factor--) logGamma += Math.log(factor);
+  return (x) => {
+    const h = x / 2;
+    if (h > a + 40 + 10 * Math.sqrt(a)) return 0;
+    let term = 1;
+    let total = 1;
+    for (let n = 1; term > 1e-18 * total; n++) {
+      term *= h / (a + n);
+      total += term;
+    }
+    return a * Math.log(h) - h - logGamma + Math.log(total);
+  };
+}
+
+/** Nodes and weights of Gauss and Legendre on [-1, 1], 16 of them, by Newton's method. */
+const GAUSS = Array.from({ length: 16 }, (_, i) => {
+  const n = 16;
+  let x = Math.cos((Math.PI * (i + 0.75)) / (n + 0.5));
+  let slope = 1;
+  for (let round = 0; round < 8; round++) {
+    let [before, now] = [1, x];
+    for (let k = 2; k <= n; k++) [before, now] = [now, ((2 * k - 1) * x * now - (k - 1) * before) / k];
+    slope = (n * (x * now - before)) / (x * x - 1);
+    x -= now / slope;
+  }
+  return [x, 2 / ((1 - x * x) * slope * slope)];
+});
+
+/**
+ * E[value] under a density given by its logarithm: where it is not negligible, in pieces between the bends of the value,
+ * with twice the panels until it stays.
+ */
+function expectation(low, high, bends, logWeight, value, unit) {
+  for (let round = 0; round < 3; round++) [low, high] = narrowed(low, high, logWeight);
+  const ends = [low, ...bends.filter((t) => t > low && t < high), high];
+  let last = Infinity;
+  let change = Infinity;
+  for (let panels = 8; panels <= 8192; panels *= 2) {
+    const next = composite(ends, panels, logWeight, value);
+    const before = change;
+    change = Math.abs(next - last);
+    last = next;
+    if (change <= 1e-13 * unit || (change <= 1e-12 * unit && before <= 1e-12 * unit)) break;
+  }
+  return { value: last, error: change };
+}
+
+/** The part of an interval outside of which the density is below e^-50 of its largest value. */
+function narrowed(low, high, logWeight) {
+  const cells = 1000;
+  const width = (high - low) / cells;
+  const logs = Array.from({ length: cells }, (_, i) => logWeight(low + (i + 0.5) * width));
+  const most = Math.max(...logs);
+  const first = logs.findIndex((log) => log > most - 50);
+  const end = cells - 1 - logs.reverse().findIndex((log) => log > most - 50);
+  return [first ? low + (first - 1) * width : low, end < cells - 1 ? low + (end + 2) * width : high];
+}
+
+function composite(ends, panels, logWeight, value) {
+  const points = [];
+  for (let piece = 1; piece < ends.length; piece++) {
+    const half = (ends[piece] - ends[piece - 1]) / (2 * panels);
+    for (let k = 0; k < panels; k++) {
+      for (const [node, weight] of GAUSS) {
+        const t = ends[piece - 1] + (2 * k + 1 + node) * half;
+        points.push([t, weight * half, logWeight(t)]);
+      }
+    }
+  }
+  const most = points.reduce((best, [, , log]) => Math.max(best, log), -Infinity);
+  let mass = 0;
+  let total = 0;
+  for (const [t, weight, log] of points) {
+    const w = weight * Math.exp(log - most);
+    if (log - most < -57) continue;
+    mass += w;
+    total += w * value(t);
+  }
+  return total / mass;
+}
+
+// Version 0.1: two random halves ----------------------------------------------------------------------------------
+
+/**
+ * The same for a release of halves: p is x times the other half's estimate. `shrinkage` is the service's word for the one
+ * number that it simulates where no formula gives it (see `shrinkageFactor`); `taken` says whether it was used.
+ */
+function checkOfHalves(release, receipt, shrinkage) {
+  const study = declared(release);
+  const { x, y } = record(study, receipt);
+  const other = 1 - receipt.group;
+  const r = norm(x);
+  const clipped = release.payment.payments === "never-negative";
+
+  let p = dot(x, release.peer_thetas[other]);
+  if (clipped) p = clip(p, study.R * r);
+
+  const noise = noiseAlong(release.noise.peer[other].scale, release.peer_spreads[other], x, r);
+  const computed = release.estimator.peer === "ridge-free" ? shrinkageFactor(release, other, study.d) : 1;
+  const factor = computed ?? possible(shrinkage, release, other, study.d);
+  const curve = clipped ? clippedCurve(study.R, study.d, factor, noise) : (u) => factor * u;
+  const own = ownPrediction(study, r, y, curve, study.R);
+
+  const payment = pay(release.payment, release.payment.a, clipped ? study.R : null, p, own.q);
+  const found = { x, y, r, noise, factor, taken: computed === null, p, q: own.q, error: own.error, payment };
+  return { ...found, paid: receipt.payment, verified: agrees(payment, receipt) };
+}
 
 /** The scale of that estimate's noise along x: its noise is A v, so the scale is s |x'A| / |x|. */
 function noiseAlong(s, A, x, r) {
@@ -190,186 +547,4 @@ function oneFeature(m, gamma) {
     }
   }
   return total;
-}
-
-// 3. Her own prediction -------------------------------------------------------------------------------------------
-
-/**
- * q = r E[psi(u) | x, y]: u = theta.x/r has the density f(u) g(y - ru), f from the prior, g from the noise. In the
- * angle t, u = R cos t, it has no corner. Everything is odd in y; an answer nobody could hold moves to the edge.
- */
-function ownPrediction({ beliefs, R, M, d }, r, y, curve) {
-  if (r === 0) return { q: 0, error: 0 };
-  const side = Math.sign(y);
-  const size = Math.min(Math.abs(y), R * r + M);
-  const angle = (gap) => 2 * Math.asin(Math.sqrt(gap / (2 * R)));
-  const low = angle(Math.max((R * r - M - size) / r, 0));
-  const high = Math.max(angle(Math.min((R * r + M - size) / r, 2 * R)), low * (1 + 1e-15), 1e-100);
-  const prior = beliefs.prior === "normal" ? normalBall(R / beliefs.prior_sd, d) : (t) => d * Math.log(Math.sin(t));
-  const sd = beliefs.noise_sd ?? M / 2;
-  const noise = beliefs.noise === "uniform" ? () => 0 : (z) => -0.5 * (z / sd) ** 2;
-  const logWeight = (t) => prior(t) + noise(clip(size - r * (R * Math.cos(t)), M));
-  const mean = expectation(low, high, logWeight, (t) => curve(R * Math.cos(t)), R);
-  return { q: r * side * mean.value, error: r * mean.error };
-}
-
-/** The density of t under a normal prior cut to the ball: sin t exp(-u^2/2s^2) P(chi^2_{d-1} <= (R^2 - u^2)/s^2). */
-function normalBall(k, d) {
-  const chi2 = logChi2(d - 1);
-  return (t) => Math.log(Math.sin(t)) + chi2((k * Math.sin(t)) ** 2) - (k * Math.cos(t)) ** 2 / 2;
-}
-
-/**
- * psi(u) = E[clip(factor u + e, -R, R)], what the other half predicts on average, its noise e of scale s along x. With
- * F the law of e at s = 1 and K(z) the integral of F - 1/2 from 0 to z it is s [K((R + m)/s) - K((R - m)/s)].
- */
-function clippedCurve(R, d, factor, s) {
-  if (!(s > 0)) return (u) => clip(factor * u, R);
-  const K = antiderivative(d);
-  return (u) => s * (K((R + factor * u) / s) - K((R - factor * u) / s));
-}
-
-/** K, from e = sqrt(tau) Z, Z normal and tau/2 ~ Gamma((d+1)/2): the trapezoidal rule in log tau. */
-function antiderivative(d) {
-  const a = (d + 1) / 2;
-  const start = Math.log(2 * a) - 42 / a - 9 / Math.sqrt(a);
-  const end = Math.log(2 * (a + 50 + 10 * Math.sqrt(a)));
-  const step = Math.min(0.2, 0.5 / Math.sqrt(a));
-  const nodes = [];
-  for (let i = 0; start + i * step < end; i++) {
-    const tau = Math.exp(start + i * step);
-    nodes.push([Math.sqrt(tau), Math.exp(a * Math.log(tau / (2 * a)) - (tau - 2 * a) / 2)]);
-  }
-  const mass = sum(nodes, ([, weight]) => weight);
-  const far = 40 + 9 * Math.sqrt(d + 1);
-  const half = sum(nodes, ([root, weight]) => root * weight) / mass / Math.sqrt(2 * Math.PI);
-  return (z) => {
-    const size = Math.abs(z);
-    if (size > far) return size / 2 - half;
-    return sum(nodes, ([root, weight]) => root * weight * kappa(size / root)) / mass;
-  };
-}
-
-/** K for the normal law. */
-function kappa(x) {
-  return (x * erf(x / Math.SQRT2)) / 2 + Math.expm1((-x * x) / 2) / Math.sqrt(2 * Math.PI);
-}
-
-// 4. The payment --------------------------------------------------------------------------------------------------
-
-function pay({ rule, a, b }, R, clipped, p, q) {
-  const linear = rule === "brier" ? 1 : 0;
-  let exact = a + b * (2.0 * p * q - q * q - linear * p);
-  if (clipped) exact = Math.min(Math.max(exact, 0), a + b * (linear * R + R ** 2));
-  return Math.floor(exact * STEPS) / STEPS;
-}
-
-// Mathematics -----------------------------------------------------------------------------------------------------
-
-function dot(a, b) {
-  let total = 0;
-  for (let i = 0; i < a.length; i++) total += a[i] * b[i];
-  return total;
-}
-
-function sum(items, value) {
-  let total = 0;
-  for (const item of items) total += value(item);
-  return total;
-}
-
-function clip(value, limit) {
-  return Math.min(Math.max(value, -limit), limit);
-}
-
-/** The error function: a series of positive terms. */
-export function erf(x) {
-  if (Math.abs(x) > 6) return Math.sign(x);
-  let term = x;
-  let total = x;
-  for (let n = 1; Math.abs(term) > 1e-18 * Math.abs(total); n++) {
-    term *= (2 * x * x) / (2 * n + 1);
-    total += term;
-  }
-  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * total;
-}
-
-/** log P(chi^2_k <= x) as a function of x; 0 for k = 0. P(a, h) = h^a e^-h / Gamma(a+1) (1 + h/(a+1) + ...). */
-function logChi2(k) {
-  if (k === 0) return () => 0;
-  const a = k / 2;
-  let logGamma = k % 2 ? Math.log(Math.sqrt(Math.PI)) : 0;
-  for (let factor = a; factor > 0; factor--) logGamma += Math.log(factor);
-  return (x) => {
-    const h = x / 2;
-    if (h > a + 40 + 10 * Math.sqrt(a)) return 0;
-    let term = 1;
-    let total = 1;
-    for (let n = 1; term > 1e-18 * total; n++) {
-      term *= h / (a + n);
-      total += term;
-    }
-    return a * Math.log(h) - h - logGamma + Math.log(total);
-  };
-}
-
-/** Nodes and weights of Gauss and Legendre on [-1, 1], 16 of them, by Newton's method. */
-const GAUSS = Array.from({ length: 16 }, (_, i) => {
-  const n = 16;
-  let x = Math.cos((Math.PI * (i + 0.75)) / (n + 0.5));
-  let slope = 1;
-  for (let round = 0; round < 8; round++) {
-    let [before, now] = [1, x];
-    for (let k = 2; k <= n; k++) [before, now] = [now, ((2 * k - 1) * x * now - (k - 1) * before) / k];
-    slope = (n * (x * now - before)) / (x * x - 1);
-    x -= now / slope;
-  }
-  return [x, 2 / ((1 - x * x) * slope * slope)];
-});
-
-/** E[value] under a density given by its logarithm: where it is not negligible, with twice the panels until it stays. */
-function expectation(low, high, logWeight, value, unit) {
-  for (let round = 0; round < 3; round++) [low, high] = narrowed(low, high, logWeight);
-  let last = Infinity;
-  let change = Infinity;
-  for (let panels = 8; panels <= 8192; panels *= 2) {
-    const next = composite(low, high, panels, logWeight, value);
-    const before = change;
-    change = Math.abs(next - last);
-    last = next;
-    if (change <= 1e-13 * unit || (change <= 1e-12 * unit && before <= 1e-12 * unit)) break;
-  }
-  return { value: last, error: change };
-}
-
-/** The part of an interval outside of which the density is below e^-50 of its largest value. */
-function narrowed(low, high, logWeight) {
-  const cells = 1000;
-  const width = (high - low) / cells;
-  const logs = Array.from({ length: cells }, (_, i) => logWeight(low + (i + 0.5) * width));
-  const most = Math.max(...logs);
-  const first = logs.findIndex((log) => log > most - 50);
-  const end = cells - 1 - logs.reverse().findIndex((log) => log > most - 50);
-  return [first ? low + (first - 1) * width : low, end < cells - 1 ? low + (end + 2) * width : high];
-}
-
-function composite(low, high, panels, logWeight, value) {
-  const half = (high - low) / (2 * panels);
-  const points = [];
-  for (let k = 0; k < panels; k++) {
-    for (const [node, weight] of GAUSS) {
-      const t = low + (2 * k + 1 + node) * half;
-      points.push([t, weight, logWeight(t)]);
-    }
-  }
-  const most = points.reduce((best, [, , log]) => Math.max(best, log), -Infinity);
-  let mass = 0;
-  let total = 0;
-  for (const [t, weight, log] of points) {
-    const w = weight * Math.exp(log - most);
-    if (w < 1e-25) continue;
-    mass += w;
-    total += w * value(t);
-  }
-  return total / mass;
 }

@@ -21,11 +21,11 @@ async function run() {
     const found = check(release, receipt, Number(box.dataset.shrinkage));
     for (const cell of box.querySelectorAll("[data-here]")) {
       const value = cell.dataset.here.split(".").reduce((part, key) => part[key], found);
-      const taken = found.taken && cell.dataset.here === "factor";
+      const taken = found.taken && "taken" in cell.dataset;
       cell.textContent = taken ? box.dataset.taken : format.format(value);
     }
     document.getElementById("check-numbers").hidden = false;
-    say(found.verified ? "agrees" : "differs");
+    say(found.verified ? "agrees" : found.sound === false ? "unsound" : "differs");
   } catch {
     say("failed");
   }

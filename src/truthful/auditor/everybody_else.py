@@ -1,0 +1,262 @@
+"""The second attack, on what everybody else says of a player and on what everybody else sees of her.
+
+Her peers' prediction may not contain her own report: reports are changed while the noise stays the same, and her
+prediction must stay, draw by draw; it is made a second time in rational numbers, from the sums without her. And joint
+privacy promises that all payments but her own are functions of the release and of others' records: given what was
+released, nothing that others see may tell two neighbours apart.
+
+At last what is *not* promised. Where answers are protected the matrix of features is published as it is: whoever knows
+everybody else's features subtracts them and holds ζxᵀ, that is x, but for its sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import gcd, isqrt
+
+import numpy as np
+
+from truthful.auditor.neighbours import exact_loss
+from truthful.auditor.product import Listener, Product, overhear, seen
+from truthful.auditor.record import Finding
+from truthful.beliefs import Beliefs
+from truthful.check import Floats
+from truthful.instruments import Transform, instruments_on_grid
+from truthful.lattice import Bits
+from truthful.mechanism import Answer
+from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features, grid_responses
+from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.settlement.draw import replay
+
+#: Predictions in floats may differ from rational ones, and from each other, by so much.
+ROUNDING = 1e-12
+#: Noise that leaves a matrix as it is, so that its eigenvalues are not raised.
+QUIET = 1e4
+RELEASES = 8
+
+Integers = tuple[int, ...]
+
+
+def without_her(estimate: LeaveOneOut, kx: Integers, kz: Integers, ky: int) -> Fraction:
+    """What the others predict of a player on the grid, in rational numbers.
+
+    Of exact sums, by elimination from the sums without her; else with the inverse that is published.
+    """
+    left = [k - z * ky for k, z in zip(estimate.vector, kz, strict=True)]
+    if estimate.matrix is not None and estimate.matrix_scale is None:
+        matrix = [
+            [int(m) - z * x for m, x in zip(row, kx, strict=True)]
+            for row, z in zip(estimate.matrix, kz, strict=True)
+        ]
+        return _dot(kx, _solved(matrix, left)) / GRID
+    w = [_dot(kx, map(Fraction, column)) for column in estimate.inverse.T.tolist()]
+    kept = 1 - _dot(kz, w) / PRODUCT if estimate.kept is None else Fraction(estimate.kept)
+    return _dot(left, w) / (GRID * PRODUCT * kept)
+
+
+def _dot(integers: Sequence[int], fractions: Iterable[Fraction]) -> Fraction:
+    return sum((k * f for k, f in zip(integers, fractions, strict=True)), Fraction(0))
+
+
+def _solved(matrix: list[list[int]], right: list[int]) -> list[Fraction]:
+    """The solution of a regular system, by Gauss's elimination in fractions."""
+    d = len(right)
+    rows = [[Fraction(k) for k in (*row, b)] for row, b in zip(matrix, right, strict=True)]
+    for j in range(d):
+        pivot = max(range(j, d), key=lambda i: abs(rows[i][j]))
+        rows[j], rows[pivot] = rows[pivot], rows[j]
+        for i in range(d):
+            if i != j and rows[i][j]:
+                factor = rows[i][j] / rows[j][j]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[j], strict=True)]
+    return [row[-1] / row[j] for j, row in enumerate(rows)]
+
+
+def on_grid(
+    X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs
+) -> list[tuple[Integers, Integers, int]]:
+    """k_x, k_ζ and k_y of every record."""
+    kx = grid_features(X)
+    kz = instruments_on_grid(kx, mechanism.transform)
+    ky = grid_responses(y, beliefs.response_bound)
+    return [
+        (tuple(map(int, x)), tuple(map(int, z)), int(k))
+        for x, z, k in zip(kx.tolist(), kz.tolist(), ky.tolist(), strict=True)
+    ]
+
+
+def estimate_finding(
+    product: Product, mechanism: OneRelease, beliefs: Beliefs, sums: Sums, bits: Bits
+) -> Finding:
+    """Whether a release is made of the answers that it was given, also where they are noise alone."""
+    listener = Listener(product.answer(bits))
+    released = product.release(sums, mechanism, beliefs, listener)
+    expected = mechanism.estimate(listener.answers, sums.count, beliefs, sums.matrix)
+    same = seen(released) == seen(expected)
+    return Finding(
+        name="estimate",
+        claim="the estimate follows from the noisy answers and the count alone, bit for bit"
+        if mechanism.protects == "records"
+        else "the estimate follows from the noisy answers and sums of features alone, bit for bit",
+        found="recomputed from the answers" if same else "something else in the estimate",
+        confidence="certain, for this draw",
+        passed=same,
+    )
+
+
+def leave_one_out_finding(
+    product: Product, mechanism: OneRelease, beliefs: Beliefs, bits: Bits, seed: int
+) -> Finding:
+    """Whether a report has any part in what others predict of her who gave it, loud noise or next to none."""
+    X, y = crowd(beliefs, seed)
+    Y, rng = beliefs.response_bound, np.random.default_rng(seed)
+    moved, stuck, wrong, tried = 0, 0, 0, 0
+    # Unclipped: what is clipped does not show what is in it.
+    open_ended = replace(mechanism, payments="expected")
+    for epsilon in (mechanism.epsilon, QUIET):
+        loud = replace(open_ended, epsilon=epsilon)
+        noise = _noise(product, product.statistics(X, y, loud, beliefs), loud, beliefs, product.answer(bits))
+        for i in (0, len(y) - 1):
+            exact, floats, vectors = set(), [], set()
+            for report in (-Y, 0.0, Y, rng.uniform(-Y, Y)):
+                reports = y.copy()
+                reports[i] = report
+                sums = product.statistics(X, reports, loud, beliefs)
+                estimate = product.release(sums, loud, beliefs, _added(noise))
+                exact.add(without_her(estimate, *on_grid(X, reports, loud, beliefs)[i]))
+                floats.append(float(product.scored(estimate, loud, beliefs, X, reports).peer_prediction[i]))
+                vectors.add(estimate.vector)
+                tried += 1
+            size = max(1.0, *(abs(float(p)) for p in exact))
+            moved += len(exact) > 1 or max(floats) - min(floats) > ROUNDING * size
+            wrong += any(abs(Fraction(p) - q) > ROUNDING * size for p in floats for q in exact)
+            stuck += len(vectors) < 4
+    faults = [
+        words
+        for words, count in (
+            ("a player's own report moves what others predict of her", moved),
+            ("predictions that are not those of the sums without her", wrong),
+            ("reports that move nothing that is released", stuck),
+        )
+        if count
+    ]
+    return Finding(
+        name="leave-one-out",
+        claim="what others predict of a player has nothing of her own report in it, draw by draw",
+        found=", ".join(faults)
+        or f"no change over {tried} reports, and the rational value of the sums without her",
+        confidence=f"certain, for these records; floats to {ROUNDING:g}",
+        passed=not faults,
+        figures={"reports": tried},
+    )
+
+
+def joint_finding(
+    product: Product, mechanism: OneRelease, beliefs: Beliefs, bits: Bits, seed: int
+) -> Finding:
+    """Whether what everybody else sees is a function of the release and of others' records, for two neighbours."""
+    X, y = crowd(beliefs, seed)
+    other, reports = X.copy(), y.copy()
+    y[0], reports[0] = beliefs.response_bound, -beliefs.response_bound
+    if mechanism.protects == "records":
+        other[0] = X[1]
+    one, two = (product.statistics(F, r, mechanism, beliefs) for F, r in ((X, y), (other, reports)))
+    loss = exact_loss(*(overhear(product, sums, mechanism, beliefs) for sums in (one, two)))
+    points = [_values(product, sums, mechanism, beliefs) for sums in (one, two)]
+    for _ in range(RELEASES):
+        listener = Listener(product.answer(bits))
+        product.release(one, mechanism, beliefs, listener)
+        points.append(tuple(tuple(answer) for answer in listener.answers))
+    differ = 0
+    for point in points:
+        views = []
+        for sums in (one, two):
+            estimate = product.release(sums, mechanism, beliefs, replay(point))
+            views.append(
+                (seen(estimate), product.scored(estimate, mechanism, beliefs, X[1:], y[1:]).payment.tobytes())
+            )
+        differ += views[0] != views[1]
+    return Finding(
+        name="joint privacy",
+        claim=f"the release and everybody else's payments together show at most ε = {mechanism.epsilon:.6g}",
+        found=f"something beside the release in {differ} of {len(points)}"
+        if differ
+        else f"{float(loss):.6g}: given any of {len(points)} releases, neighbours look the same to {len(y) - 1} others",
+        confidence="exact fractions, for these neighbours",
+        passed=not differ and loss <= Fraction(mechanism.epsilon),
+        figures={"loss": float(loss), "releases": len(points), "differ": differ},
+    )
+
+
+def crowd(beliefs: Beliefs, seed: int) -> tuple[Floats, Floats]:
+    """A few people with features in all directions, of all lengths, and any answers."""
+    d, rng = beliefs.dimension, np.random.default_rng(seed)
+    X = np.concatenate([np.eye(d), *([-np.eye(d)] * 2), rng.normal(size=(3 * d + 2, d))])
+    X *= rng.uniform(0.3, 1, len(X))[:, None] / np.linalg.norm(X, axis=1, keepdims=True)
+    return X, rng.uniform(-1, 1, len(X)) * beliefs.response_bound
+
+
+def _values(product: Product, sums: Sums, mechanism: OneRelease, beliefs: Beliefs) -> tuple[Integers, ...]:
+    """What a release would be without noise."""
+    return tuple(asked.query.value for asked in overhear(product, sums, mechanism, beliefs))
+
+
+def _noise(
+    product: Product, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer
+) -> list[list[int]]:
+    """One draw of the noise of a whole release."""
+    listener = Listener(answer)
+    product.release(sums, mechanism, beliefs, listener)
+    return [
+        [k - value for k, value in zip(answered, asked.query.value, strict=True)]
+        for answered, asked in zip(listener.answers, listener.asked, strict=True)
+    ]
+
+
+def _added(noise: Sequence[Sequence[int]]) -> Answer:
+    """Answers with that very noise, whatever is asked."""
+    remaining = iter(noise)
+    return lambda query, epsilon: [k + n for k, n in zip(query.value, next(remaining), strict=True)]
+
+
+def recovered(
+    matrix: PythonIntegers, others: Sequence[tuple[Integers, Integers]], transform: Transform
+) -> Integers | None:
+    """A player's features on the grid, but for their sign, from Σ k_ζ k_xᵀ and the (k_x, k_ζ) of all others."""
+    left = matrix.copy()
+    for kx, kz in others:
+        left = left - np.outer(np.array(kz, dtype=object), np.array(kx, dtype=object))
+    rows = [[int(k) for k in row] for row in left]
+    longest = max(rows, key=lambda row: sum(k * k for k in row))
+    common = gcd(*longest)
+    if common == 0:
+        return None
+    # Every row is a multiple of k_x, hence of the primitive vector along it; its factor follows from the lengths.
+    along = [k // common for k in longest]
+    square = sum(k * k for row in rows for k in row)
+    length = isqrt(sum(k * k for k in along))
+    largest = max(1, GRID // max(1, length))
+    low, high = 1, largest
+    while low < high:  # ‖k_ζ‖·‖k_x‖ grows with the factor
+        middle = (low + high) // 2
+        if _square(along, middle, transform) < square:
+            low = middle + 1
+        else:
+            high = middle
+    for factor in range(max(1, low - 8), min(largest, low + 8) + 1):
+        kx = tuple(factor * k for k in along)
+        if np.array_equal(np.outer(_instrument(kx, transform), np.array(kx, dtype=object)), left):
+            return kx
+    return None
+
+
+def _square(along: list[int], factor: int, transform: Transform) -> int:
+    kx = tuple(factor * k for k in along)
+    return sum(int(k) ** 2 for k in _instrument(kx, transform)) * sum(k * k for k in kx)
+
+
+def _instrument(kx: Integers, transform: Transform) -> PythonIntegers:
+    kz = instruments_on_grid(np.array([kx], dtype=np.float64), transform)[0]
+    return np.array([int(k) for k in kz], dtype=object)

@@ -1,0 +1,303 @@
+"""The third attack, on real settlements: the reports they use, the noise they draw, what they publish and pay.
+
+Hundreds of small settlements with the operating system's noise, each stopped once it has drawn. Two of their reports
+are absurd, and are to be clipped. What a draw answered, less the exact sums of the same reports, is the noise: it
+must follow the plan's own law, at the plan's own scale. Then whole settlements are read: everything released must
+follow from the draw, and everybody's payment from the release and her own record. Draws are planted, so that all that
+is released is known: whatever is replaced in a record then, nothing that others see may change, not one bit of the
+public files, not a word of a refusal, and not one payment. And a player's own report may not move what others predict
+of her.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from truthful.auditor.everybody_else import ROUNDING, on_grid, recovered, without_her
+from truthful.auditor.invented import (
+    ABSURD,
+    Settled,
+    exact_sums,
+    in_range,
+    interrupted,
+    invented_reports,
+    normalised,
+    one_release,
+    outcome,
+    place,
+    planted,
+    predicted,
+    settled,
+    with_absurd_ones,
+    with_answers,
+)
+from truthful.auditor.noise_law import few_draws_finding, noises_of
+from truthful.auditor.product import Asked, Product, promised, seen
+from truthful.auditor.record import Finding
+from truthful.errors import TruthfulError
+from truthful.files import sha256
+from truthful.moments import GRID
+from truthful.plan import Plan
+from truthful.release import verify
+from truthful.settlement.draw import Draw
+
+FEWEST_SETTLEMENTS = 40
+SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as so many releases
+WATCHED = 6  # players whose predictions are made again in rational numbers
+
+
+def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, Finding]:
+    """Whether settlements use the reports as they should, and whether their noise is the plan's."""
+    settlements = max(FEWEST_SETTLEMENTS, samples // SAMPLES_A_SETTLEMENT)
+    reports = with_absurd_ones(plan.study, invented_reports(plan, seed))
+    drawn = [_drawn(product, plan, reports) for _ in range(settlements)]
+    noise = few_draws_finding(
+        "settlements: noise",
+        "what real settlements draw has the plan's law and scale",
+        f"no fault in {settlements} settlements",
+        noises_of([asked for _, asked, _ in drawn], [draw.answers for draw, _, _ in drawn]),
+    )
+    return _reports_finding(product, plan, reports, [same for *_, same in drawn]), noise
+
+
+def _drawn(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
+    """A draw, what was to be asked for it, and whether it was made from those very statistics."""
+    with place(plan) as (there, out):
+        draw = interrupted(product, there, reports, out, on_bad="clip")
+        sums = exact_sums(product, there, reports)
+        asked = promised(sums, one_release(there), there.study.beliefs)
+    return draw, asked, draw.statistics == sums.digest()
+
+
+def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool]) -> Finding:
+    # Nobody may be left out for what she answered where everybody's features are published.
+    refusing = ("error", "drop") if one_release(plan).protects == "answers" else ("error",)
+    faults = [] if all(same) else [f"other statistics in {same.count(False)} settlements of {len(same)}"]
+    faults += [
+        f"absurd reports settled with on_bad = {on_bad!r}"
+        for on_bad in refusing
+        if not _refused(product, plan, reports, on_bad)
+    ]
+    return Finding(
+        name="settlements: reports",
+        claim=f"settlements move numbers of {ABSURD:g} into their ranges, or refuse them, as they are told",
+        found=", ".join(faults) or f"the exact statistics of clipped reports in {len(same)} settlements",
+        confidence="exact integers, for these reports",
+        passed=not faults,
+        figures={"settlements": len(same)},
+    )
+
+
+def _refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool:
+    """Whether a settlement that is to clip nothing refuses absurd reports, and leaves nothing."""
+    with place(plan) as (there, out):
+        try:
+            product.settle(there, reports, out=out, on_bad=on_bad)
+        except TruthfulError:
+            return not out.exists()
+        return False
+
+
+def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, ...]:
+    """Whether release, payments and the payments of others follow from what they may; and what is not protected."""
+    reports = with_absurd_ones(plan.study, invented_reports(plan, seed))
+    real = settled(product, plan, reports)
+    clear = settled(product, plan, reports, planted(product, plan, reports))
+    return (
+        _release_finding(product, plan, reports, (real, clear)),
+        _payments_finding(plan, reports, clear),
+        _own_finding(product, plan, reports),
+        _others_finding(product, plan, reports, clear),
+        *_features_findings(plan, reports, real),
+    )
+
+
+def _release_finding(product: Product, plan: Plan, reports: Any, several: tuple[Settled, ...]) -> Finding:
+    """Everything that a release holds of its data is recomputed from its draw, and from the sums of features."""
+    mechanism, sums = one_release(plan), exact_sums(product, plan, reports)
+    passed = True
+    for each in several:
+        estimate = mechanism.estimate(each.draw.answers, sums.count, plan.study.beliefs, sums.matrix)
+        stated, release = each.release.estimate(), each.release
+        passed &= release.players == sums.count and release.theta == tuple(estimate.theta.tolist())
+        if stated is not None:
+            passed &= seen(stated) == seen(estimate)
+        else:
+            matrix = [[str(int(k)) for k in row] for row in sums.matrix]
+            hidden = release.statistics
+            salt = each.draw.name if each.draw.seed is None else str(each.draw.seed)
+            passed &= hidden.matrix is None and hidden.matrix_sha256 == sha256([salt, *matrix])
+            passed &= tuple(map(int, hidden.vector)) == each.draw.answers[-1]
+    return Finding(
+        name="settlements: release",
+        claim="a settlement releases its draw: the estimate follows from it, bit for bit",
+        found="recomputed from the draw" if passed else "an estimate that does not follow from the draw",
+        confidence=f"certain, for these {len(several)} settlements",
+        passed=passed,
+    )
+
+
+def _payments_finding(plan: Plan, reports: Any, found: Settled) -> Finding:
+    """Whether everybody is paid what the release and her own record say."""
+    values, faulty = in_range(plan.study, reports), 0
+    for place_of, player in enumerate(reports["player"].to_pylist()):
+        receipt = found.receipts[player]
+        used = {**receipt.features, plan.study.response.name: receipt.report}
+        hers = {name: column[place_of] for name, column in values.items()}
+        faulty += used != hers or not verify(found.release, receipt).verified
+    return Finding(
+        name="settlements: payments",
+        claim="every payment follows from the release and one's own record",
+        found=f"{faulty or 'none'} of {reports.num_rows} payments differ",
+        confidence="certain, for this settlement",
+        passed=not faulty,
+        figures={"payments": reports.num_rows, "differ": faulty},
+    )
+
+
+def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
+    """Whether a player's own report moves what is predicted of her: settled twice, the noise being the same."""
+    mechanism, beliefs, study = one_release(plan), plan.study.beliefs, plan.study
+    sums, faults, watched = exact_sums(product, plan, reports), set(), range(2, 2 + WATCHED)
+    for player in watched:
+        name, predictions, vectors = reports["player"][player].as_py(), [], []
+        for answer in (study.response.low, study.response.high):
+            answers = np.array(reports[study.response.name].to_pylist())
+            answers[player] = answer
+            changed = with_answers(study, reports, answers)
+            drawn = planted(product, plan, changed, player)
+            estimate = mechanism.estimate(drawn, sums.count, beliefs, sums.matrix)
+            kx, kz, ky = on_grid(*normalised(study, changed), mechanism, beliefs)[player]
+            exact, paid = without_her(estimate, kx, kz, ky), predicted(product, plan, changed, drawn, name)
+            limit = mechanism.clip * float(np.linalg.norm(kx)) / GRID
+            within = min(max(exact, Fraction(-limit)), Fraction(limit))
+            if abs(Fraction(paid) - within) > ROUNDING:
+                faults.add("predictions that are not those of the sums without her")
+            predictions.append(paid)
+            vectors.append(drawn[-1])
+        if abs(predictions[0] - predictions[1]) > ROUNDING:
+            faults.add("her own report moves what others predict of her")
+        if vectors[0] == vectors[1] and any(kz):
+            faults.add("her report moves nothing that is released")
+    return Finding(
+        name="settlements: own report",
+        claim="a player's report moves the release, and nothing of what others predict of her",
+        found=", ".join(sorted(faults))
+        or f"no change for {len(watched)} players, and the rational value for each",
+        confidence=f"certain, for these players; floats to {ROUNDING:g}",
+        passed=not faults,
+        figures={"players": len(watched)},
+    )
+
+
+def _others_finding(product: Product, plan: Plan, reports: Any, found: Settled) -> Finding:
+    """Whether anybody else notices that an answer, or a record, was replaced, the draw being the same."""
+    faults, replaced = set(), (2, reports.num_rows - 1)
+    for place_of in replaced:
+        player = reports["player"][place_of].as_py()
+        try:
+            after = settled(product, plan, _with_another(plan, reports, place_of), found.draw.answers)
+        except TruthfulError:
+            faults.add("the draw cannot be replayed")
+            continue
+        if (after.release, after.files, after.said) != (found.release, found.files, found.said):
+            faults.add("what is published changes")
+        if {**after.receipts, player: None} != {**found.receipts, player: None}:
+            faults.add("others' payments change")
+    what = one_release(plan).protects.removesuffix("s")
+    return Finding(
+        name="settlements: others",
+        claim=f"given the draw, a player's {what} decides nothing that others see: no bit, no payment but hers",
+        found=", ".join(sorted(faults)) or f"no change when {len(replaced)} {what}s are replaced",
+        confidence=f"certain, for these {what}s",
+        passed=not faults,
+        figures={"replaced": len(replaced)},
+    )
+
+
+def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
+    """The far end of the response's range and, where records are protected, the first player's features."""
+    response, values = plan.study.response, in_range(plan.study, reports)
+    answers = values[response.name]
+    if one_release(plan).protects == "records":
+        for name, column in values.items():
+            column[place_of] = column[0]
+            at = reports.column_names.index(name)
+            reports = reports.set_column(at, name, [column.tolist()])
+    answers[place_of] = (
+        response.high if 2 * answers[place_of] < response.low + response.high else response.low
+    )
+    return with_answers(plan.study, reports, answers)
+
+
+def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
+    """Whether anything is refused, counted or said because of an answer, of good people and of such as are refused.
+
+    From any answers one comes to any others by changing one at a time. So if two sets of answers are treated
+    differently, so are two neighbours somewhere between them.
+    """
+    study, reports = plan.study, with_absurd_ones(plan.study, invented_reports(plan, seed))
+    drawn = planted(product, plan, reports)
+    alike = reports.take([0] * reports.num_rows).set_column(0, "player", reports["player"])
+    # People, and whether less than was promised is accepted for them.
+    groups = {
+        "good": [(reports, True)],
+        "fewer than planned": [(reports, False)],
+        "few": [(reports.slice(0, 3), True)],
+        "alike": [(alike, True)],
+    }
+    if one_release(plan).protects == "records":  # then features may not decide anything either
+        groups["good"] += groups.pop("alike")
+    faults, outcomes = [], 0
+    for name, several in groups.items():
+        found = set()
+        for people, accept_less in several:
+            low, high = (
+                np.full(people.num_rows, float(end)) for end in (study.response.low, study.response.high)
+            )
+            for answers in (np.array([ABSURD, *low[1:]]), high):
+                found.add(outcome(product, plan, with_answers(study, people, answers), drawn, accept_less))
+                outcomes += 1
+        if len(found) > 1:
+            faults.append(f"{len(found)} outcomes for people who are {name}")
+    return Finding(
+        name="settlements: checks",
+        claim="what is checked, counted, refused and said does not depend on any answer, nor does a word of it",
+        found=", ".join(faults) or f"the same in {outcomes} settlements, of people of every kind",
+        confidence="certain, for these answers",
+        passed=not faults,
+        figures={"settlements": outcomes},
+    )
+
+
+def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Finding, ...]:
+    """Who knows the features of all but one works hers out from the published matrix: not protected, and shown."""
+    mechanism, study = one_release(plan), plan.study
+    if mechanism.transform is None:
+        return ()
+    estimate, victims, exposed = found.release.estimate(), range(2, 2 + WATCHED), 0
+    people = on_grid(*normalised(study, reports), mechanism, study.beliefs)
+    if estimate is None or estimate.matrix is None:
+        told = "the matrix is kept back, and its hash has a secret salt: no guess of them can be tried out"
+    else:
+        for victim in victims:
+            others = [(kx, kz) for i, (kx, kz, _) in enumerate(people) if i != victim]
+            hers, got = people[victim][0], recovered(estimate.matrix, others, mechanism.transform)
+            exposed += got in (hers, tuple(-k for k in hers))
+        told = f"those of {exposed} of {len(victims)} players, to the last digit: the matrix less all others'"
+    if study.assigned:
+        told += "; they were assigned by chance, and say nothing of anybody"
+    return (
+        Finding(
+            name="features",
+            claim="features, and who took part, are not protected from whoever knows everybody else's features",
+            found=told,
+            confidence="exact integers",
+            passed=True,
+            figures={"players": len(victims), "exposed": exposed},
+            informational=True,
+        ),
+    )

@@ -1,0 +1,347 @@
+"""How much of the answer range nothing deters, and the lie that leaves as much of it free at another clip level.
+
+A payment deters lies that move the own prediction q by more than D. The answers y' with |q(y') − q(y)| ≤ D stay free:
+the undeterred share of a person whose truthful answer is y is the part of [−Y, Y] they fill. Clipping peers at c < R
+makes the payment cheaper, but q flatter beyond ±c, so that the same D would leave more free; D must shrink with c.
+
+This serves plans, never a payment: q is known to some 1e-6 R, shares to some 1e-4, or 1e-3 beside plateaus of q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from truthful import check
+from truthful.beliefs import Beliefs, posterior
+from truthful.beliefs.curves import Clipped
+from truthful.check import Floats
+from truthful.errors import InputError
+
+# Answers y ≥ 0 of each person at which q is computed: most by how likely they are, some from its kink to its edge.
+_LIKELY, _LATE = 64, 24
+# ψ is linear between this many points of [0, R), densest at R: a corner of ψ elsewhere is then missed by 1e-6 R.
+_POINTS = 600
+# Panels of each posterior and nodes on each.
+_PANELS, _NODES = 16, 32
+# What lies further below the peak than exp(-40) = 4e-18 does not count; so many passes look for where that is.
+_DROP, _PASSES, _PROBES = 40.0, 4, 32
+# Predictions closer than this, in units of R, are taken for equal: a plateau is flat up to rounding.
+_LEVEL = 1e-12
+# Cells on which q rises by less are treated as points: what is lost to rounding elsewhere stays below 1e-8.
+_THIN = 1e-7
+# Shares closer than this are taken for equal, and so are lies, relative to the larger.
+_EQUAL, _CLOSE, _STEPS = 1e-7, 1e-9, 200
+# The logarithm of 0 is that of the first; of noise, in units of R, below the second nothing is left but rounding.
+_LEAST, _VANISHING = 1e-300, 1e-18
+# The farthest a length, by rounding, may exceed 1.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Deterrence:
+    """People of these lengths ‖x‖ = r_i, with peer noise in these proportions along x: t_i = scale · proportions_i.
+
+    In normalised units: 0 < r ≤ 1 and |y| ≤ Y = R + M. A person's own prediction is q(y) = r E[ψ(u) | r, y], with
+    ψ(u) = E[clip(u + e, ±c)] and e the peer noise at scale t/r. Her truthful answer is y = r·u + z under the beliefs.
+
+    The posterior of u depends on neither clip nor noise, so it is computed once, at first use.
+    """
+
+    beliefs: Beliefs
+    lengths: Floats
+    proportions: Floats
+
+    def __post_init__(self) -> None:
+        lengths = check.vector("lengths", self.lengths)
+        proportions = check.vector("proportions", self.proportions, len(lengths))
+        if not len(lengths):
+            raise InputError("lengths is empty; give the length of at least one person's features.")
+        _refuse("lengths", lengths, (lengths <= 0) | (lengths > 1 + _ROUNDING), "above 0 and at most 1")
+        _refuse("proportions", proportions, proportions < 0, "0 or above")
+        object.__setattr__(self, "lengths", lengths)
+        object.__setattr__(self, "proportions", proportions)
+
+    @overload
+    def undeterred(self, lie: float, clip: float | None, scale: float) -> float: ...
+    @overload
+    def undeterred(self, lie: Floats, clip: float | None, scale: float) -> Floats: ...
+    def undeterred(self, lie: float | Floats, clip: float | None, scale: float) -> float | Floats:
+        """The mean, over people and their truthful answers y, of |{y' in [−Y, Y] : |q(y') − q(y)| ≤ lie}| / 2Y.
+
+        `lie` is a number or an array, `scale` that of the peer noise; no `clip` means ψ(u) = u, payments that may be
+        negative. Rises with the lie, from the share of plateaus of q to 1.
+        """
+        lies = np.asarray(lie, dtype=np.float64)
+        _refuse("lie", lies, ~((lies >= 0) & np.isfinite(lies)), "finite and 0 or above")
+        share = self._shares((clip,), scale)[0]
+        values = np.array([share(float(size)) for size in lies.ravel()])
+        return values.reshape(lies.shape) if lies.ndim else float(values[0])
+
+    def matched_lie(self, lie: float, clip: float, scale: float) -> float:
+        """The D at this clip level with the undeterred share that `lie` has at c = R and the same noise; at most `lie`.
+
+        Where `lie` leaves everything undeterred at c = R, so does D here, in proportion to the span of q.
+        The share may jump where D reaches from one plateau of q to another; D is then the largest below the jump.
+        0.0 says that even D = 0 leaves more undeterred, because plateaus do: such a clip level is to be refused.
+        """
+        return float(self.matched_lies(lie, [clip], [scale])[0, 0])
+
+    def matched_lies(self, lie: float, clips: Any, scales: Any) -> Floats:
+        """`matched_lie` for every clip level (a row) and scale of the peer noise (a column)."""
+        size = check.nonnegative("lie", lie)
+        levels, noises = check.vector("clips", clips), check.vector("scales", scales)
+        table = np.empty((len(levels), len(noises)))
+        for column, scale in enumerate(noises):
+            whole, *clipped = self._shares((self.beliefs.radius, *levels.tolist()), float(scale))
+            table[:, column] = [_matched(share, whole, size) for share in clipped]
+        return table
+
+    def _shares(self, clips: Iterable[float | None], scale: float) -> list[_Shares]:
+        """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise."""
+        d, answers = self.beliefs.dimension, self._answers
+        points = np.tile(self.beliefs.radius * _points(), (len(self.lengths), 1))
+        ratios = check.nonnegative("scale", scale) * self.proportions / self.lengths
+        # Noise that vanishes beside R is none: divided by it, R would overflow.
+        ratios[ratios < _VANISHING * self.beliefs.radius] = 0.0
+        scales = np.repeat(ratios[:, None], points.shape[1], axis=1)
+        curves = [
+            points if clip is None else Clipped(check.positive("clip", clip), d)(points, scales)
+            for clip in clips
+        ]
+        means = answers.weights @ np.stack(curves, axis=2)
+        return [
+            _Shares.of(answers, self.lengths[:, None] * means[:, :, k], self.beliefs)
+            for k in range(len(curves))
+        ]
+
+    @cached_property
+    def _answers(self) -> _Answers:
+        return _Answers.of(self.beliefs, self.lengths)
+
+
+def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Floats, Floats]:
+    """Lengths and proportions of `count` people who stand for all: root mean squares of equal groups, by length.
+
+    Groups hold the same number of people, in fractions where it does not divide. People whose features are all 0, whose
+    answers count for nothing, are left out.
+    """
+    length = check.vector("lengths", lengths)
+    proportion = check.vector("proportions", proportions, len(length))
+    groups = check.integer("count", count)
+    _refuse("lengths", length, length < 0, "0 or above")
+    _refuse("proportions", proportion, proportion < 0, "0 or above")
+    order = np.argsort(length, kind="stable")
+    order = order[length[order] > 0]
+    if not len(order):
+        raise InputError("lengths are all 0; nobody's answer moves a prediction.")
+    edges = np.linspace(0, len(order), groups + 1)
+
+    def means(values: Floats) -> Floats:
+        sums = np.concatenate([[0.0], np.cumsum(np.square(values[order]))])
+        parts = np.diff(np.interp(edges, np.arange(len(sums)), sums))
+        return np.asarray(np.sqrt(np.maximum(parts, 0.0) * (groups / len(order))))
+
+    return means(length), means(proportion)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers 0 = y_0 ≤ … ≤ y_m = Rr + M of each person (a row), and what they say.
+
+    `chances` are the probabilities of the cells between them, given y ≥ 0. `weights` turn ψ at `_points` into
+    E[ψ(u) | r, y] for every odd ψ that is linear between them; for others they interpolate.
+    """
+
+    answers: Floats
+    chances: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, lengths: Floats) -> _Answers:
+        answers = np.stack([_grid(beliefs, float(r)) for r in lengths])
+        # One person at a time: the nodes of her posteriors are half a million numbers with all their intermediates.
+        weights, densities = zip(
+            *(_heard(beliefs, r, y) for r, y in zip(lengths, answers, strict=True)), strict=True
+        )
+        density = np.stack(densities)
+        chances = np.diff(answers, axis=1) * (density[:, 1:] + density[:, :-1])
+        return cls(answers, chances / chances.sum(axis=1, keepdims=True), np.stack(weights))
+
+
+def _heard(beliefs: Beliefs, r: float, y: Floats) -> tuple[Floats, Floats]:
+    """The weights of one person's answers, and their density up to a factor."""
+    v, chance, logs = _posteriors(beliefs, np.full(len(y), r), y)
+    return _spread(v, chance), np.exp(logs - logs.max())
+
+
+def _grid(beliefs: Beliefs, r: float) -> Floats:
+    """Answers from 0 to Rr + M, denser where truthful ones are, and from |M − Rr| on, where q may have a kink."""
+    R, M = beliefs.radius, beliefs.noise_bound
+    edge = R * r + M
+    spread = 2 * np.sqrt(r**2 * beliefs.prior.variance(beliefs.dimension) + beliefs.noise_variance)
+    likely = spread * np.sinh(np.linspace(0, np.arcsinh(edge / spread), _LIKELY + 1))
+    kink = abs(M - R * r)
+    late = kink + (edge - kink) * np.square(np.sin(np.linspace(0, np.pi / 2, _LATE + 1)))
+    return np.asarray(np.minimum(np.sort(np.concatenate([likely[:-1], late])), edge))
+
+
+def _posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """Nodes u/R of the posterior for every r and y (a row), their probabilities, and the log of the density of y.
+
+    On the angle t with u = R cos t, where the prior has no singularity, by Gauss's rule on panels of the part of the
+    support that counts. The density of y is known up to a factor that depends on r.
+    """
+    R, M = beliefs.radius, beliefs.noise_bound
+    where = posterior.support(beliefs, r, y)
+
+    def log_weight(t: Floats) -> Floats:
+        z = np.clip(where.y[:, None] - where.r[:, None] * (R * np.cos(t)), -M, M)
+        logs = beliefs.prior.log_weight(t, beliefs.dimension) + beliefs.noise.log_density(z)
+        # What is no number weighs nothing, unless it is all there is.
+        return np.where(np.isfinite(logs), logs, -1e300)
+
+    low, high = where.low, where.high
+    probes = (np.arange(_PROBES) + 0.5) / _PROBES
+    for _ in range(_PASSES):
+        width = (high - low)[:, None]
+        logs = log_weight(low[:, None] + width * probes)
+        counts = logs >= logs.max(axis=1, keepdims=True) - _DROP
+        # A log-concave weight stays below beyond the first probes that are.
+        first, last = counts.argmax(axis=1), _PROBES - 1 - counts[:, ::-1].argmax(axis=1)
+        ends = np.concatenate([[0.0], probes, [1.0]])
+        low, high = low + width[:, 0] * ends[first], low + width[:, 0] * ends[last + 2]
+    x, rule = np.polynomial.legendre.leggauss(_NODES)
+    nodes = ((np.arange(_PANELS)[:, None] + (1 + x) / 2) / _PANELS).ravel()
+    width = (high - low)[:, None]
+    t = low[:, None] + width * nodes
+    logs = log_weight(t)
+    peak = logs.max(axis=1)
+    mass = np.exp(logs - peak[:, None]) * np.tile(rule / (2 * _PANELS), _PANELS)
+    total = mass.sum(axis=1)
+    return np.cos(t), mass / total[:, None], peak + np.log(np.maximum(total * width[:, 0], _LEAST))
+
+
+def _points() -> Floats:
+    """0 = v_0 < … < v_600 = 1 at equal angles: points at which ψ(Rv) is asked for."""
+    return np.sin(np.linspace(0, np.pi / 2, _POINTS + 1))
+
+
+def _spread(v: Floats, chance: Floats) -> Floats:
+    """Probabilities at v in [−1, 1] moved to the two nearest points, in proportion, with the sign of v."""
+    points, size = _points(), np.abs(v)
+    cell = np.minimum((np.arcsin(size) * (_POINTS / (np.pi / 2))).astype(np.intp), _POINTS - 1)
+    signed = np.copysign(chance, v)
+    upper = signed * ((size - points[cell]) / np.diff(points)[cell])
+    lower = signed - upper
+    at = (cell + (np.arange(len(v)) * (_POINTS + 1))[:, None]).ravel()
+    sums = np.zeros(len(v) * (_POINTS + 1))
+    sums += np.bincount(at, lower.ravel(), len(sums))
+    sums += np.bincount(at + 1, upper.ravel(), len(sums))
+    return sums.reshape(len(v), _POINTS + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """The undeterred share as a function of the lie D, for q linear between answers y_0 < … < y_m of each person.
+
+    Let A(v) = sup{y' in [−Y, Y] : q(y') ≤ v}. q and the law of y are odd and even, so that the share is
+    E[A(q(y) + D)] / Y. On a cell between two answers q(y) is uniform, and the mean of A is the quotient of differences
+    of ∫A, which is piecewise quadratic: jumps of A, where q is flat, cost no accuracy.
+    """
+
+    answers: Floats
+    chances: Floats
+    q: Floats
+    bound: float
+    radius: float
+
+    @classmethod
+    def of(cls, known: _Answers, q: Floats, beliefs: Beliefs) -> _Shares:
+        """From answers y ≥ 0 and q there."""
+        rising = np.maximum.accumulate(np.maximum(q, 0.0), axis=1)
+        rising[:, 0] = 0.0
+        answers, q = (np.hstack([-half[:, :0:-1], half]) for half in (known.answers, rising))
+        chances = np.hstack([known.chances[:, ::-1], known.chances]) / (2 * len(q))
+        return cls(answers, chances, q, beliefs.response_bound, beliefs.radius)
+
+    @property
+    def span(self) -> float:
+        """How far apart two answers of one person can move q."""
+        return float(2 * self.q.max())
+
+    def __call__(self, lie: float) -> float:
+        keys, offset, start, low, width, rise, area = self._inverse
+        reached = self.q + (lie + _LEVEL * self.radius)
+        at = np.searchsorted(keys, (np.minimum(reached, self.q[:, -1:]) + offset).ravel(), side="right") - 1
+        step = np.clip(reached.ravel() - start[at], 0.0, width[at])
+        answer = low[at] + step * rise[at]
+        integral = (area[at] + step * (low[at] + answer) / 2).reshape(self.q.shape)
+        answer = answer.reshape(self.q.shape)
+        means = (answer[:, 1:] + answer[:, :-1]) / 2
+        gains = np.diff(self.q, axis=1)
+        # Where A is linear the middle is the mean.
+        bent = np.diff(at.reshape(self.q.shape), axis=1) > 0
+        np.divide(np.diff(integral, axis=1), gains, out=means, where=bent & (gains > _THIN * self.radius))
+        return min(max(float(np.sum(self.chances * means)) / self.bound, 0.0), 1.0)
+
+    @cached_property
+    def _inverse(self) -> tuple[Floats, ...]:
+        """A and ∫A of all people in one row: sorted keys and what is added to q for them; q, A, width, slope and ∫A."""
+        gains, last = np.diff(self.q, axis=1), np.full((len(self.q), 1), self.bound)
+        steps = np.diff(self.answers, axis=1)
+        rise = np.divide(steps, gains, out=np.zeros_like(gains), where=gains > 0)
+        low = np.hstack([self.answers[:, :-1], last])
+        area = np.cumsum(gains * (self.answers[:, 1:] + self.answers[:, :-1]) / 2, axis=1)
+        offset = (3 * self.q.max() + 1) * np.arange(len(self.q))[:, None]
+        columns = (
+            self.q,
+            low,
+            np.hstack([gains, np.full_like(last, np.inf)]),
+            np.hstack([rise, np.zeros_like(last)]),
+            np.hstack([np.zeros_like(last), area]),
+        )
+        return (self.q + offset).ravel(), offset, *(column.ravel() for column in columns)
+
+
+def _matched(share: _Shares, whole: _Shares, lie: float) -> float:
+    """The D ≤ lie with share(D) = whole(lie), by false position: `lie` if none is above that, 0.0 if none is below.
+
+    Where all is undeterred, any D beyond the span of q would do; it stays in proportion to the span.
+    """
+    target = whole(lie)
+    if target >= 1 - _EQUAL:
+        ratio = share.span / whole.span if whole.span > 0 else 1.0
+        return lie * ratio if ratio < 1 - _CLOSE else lie
+    low, high = 0.0, lie
+    below, above = share(low) - target, share(high) - target
+    if above <= _EQUAL:
+        return lie
+    if below > _EQUAL:
+        return 0.0
+    moved = 0.0
+    for _ in range(_STEPS):
+        if high - low <= _CLOSE * lie:
+            break
+        middle = low - below * (high - low) / (above - below)
+        if not low < middle < high:
+            middle = (low + high) / 2
+        gap = share(middle) - target
+        if abs(gap) <= _EQUAL:
+            return middle
+        # An end that stays a second time counts half as much, so that both move.
+        if gap > 0:
+            high, above, below = middle, gap, below / 2 if moved > 0 else below
+        else:
+            low, below, above = middle, gap, above / 2 if moved < 0 else above
+        moved = gap
+    return low
+
+
+def _refuse(name: str, values: Floats, bad: Any, wanted: str) -> None:
+    if np.any(bad):
+        raise InputError(f"{name} holds {values[bad][0]}; every entry must be {wanted}.")

@@ -1,0 +1,310 @@
+"""The geometry of a roster: all that the bounds of `truthful.bounds.answers` need to know of people's features.
+
+Given the features X of those who answer and their instruments Z, with M = ZᵀX and G = XᵀX/n, all is in closed form:
+
+    B = M⁻¹Zᵀ            column j is how answer j moves θ̂; G^½B, how it moves predictions
+    h_i = x_iᵀM⁻¹ζ_i     leverage: how much of the prediction of i is her own answer
+    τ_i = ‖M⁻ᵀx_i‖/(1 − h_i)                          her peers' noise along x_i is s·τ_i, s the scale of that in b̃
+    v_i = (x_iᵀM⁻¹ZᵀZM⁻ᵀx_i − h_i²)/(1 − h_i)²        and their sampling error has the variance σ²v_i
+
+No random matrices and no least eigenvalues: features are public numbers here, under `protects = "answers"`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful.check import Floats
+from truthful.instruments import Transform, instruments_on_grid
+from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features
+from truthful.noise import L2Laplace
+
+#: People whose noise differs by less than this part of it are taken together, by the worst of each of their numbers.
+ALIKE = 0.02
+#: Ranks at which sums of the largest influences are kept: each of the first, then at this ratio.
+EACH_RANK, RANK_RATIO = 256, 1.005
+#: Spared for sums of lengths that are drawn from a design: so many standard deviations.
+DEVIATIONS = 3.1
+ROWS = 65_536
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The sum of the k largest of n numbers, for every k: never too small, and by at most half a per cent too large."""
+
+    ranks: Floats
+    sums: Floats
+
+    @classmethod
+    def of(cls, numbers: Floats) -> Largest:
+        n = len(numbers)
+        sums = np.cumsum(np.sort(numbers)[::-1])
+        steps = EACH_RANK * RANK_RATIO ** np.arange(
+            1, max(1.0, math.log(max(n / EACH_RANK, 1.0)) / math.log(RANK_RATIO)) + 1
+        )
+        kept = np.unique(np.minimum(np.append(np.arange(EACH_RANK + 1), np.ceil(steps)), n)).astype(np.int64)
+        kept = np.union1d(kept, [0, n])
+        return cls(kept.astype(np.float64), np.append(0.0, sums)[kept])
+
+    def __call__(self, k: Floats) -> Floats:
+        """Linear between the first ranks, which are all kept, else at the next one that is: sums only grow."""
+        k = np.minimum(k, self.ranks[-1])
+        at = np.searchsorted(self.ranks, k * (1 - 1e-12))
+        return np.where(k <= EACH_RANK, np.interp(k, self.ranks, self.sums), self.sums[at])
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """The lengths ‖x‖ of people who may have to be paid, ascending; `factor` of each stand for those of the roster.
+
+    Where people are yet to be drawn, `drawn` is how many of these say as much of their sums: 3.1 standard deviations
+    are spared.
+    """
+
+    r: Floats
+    factor: float = 1.0
+    drawn: float = math.inf
+
+    @cached_property
+    def _above(self) -> Floats:
+        """Σ1, Σr, Σr², Σr³ and Σr⁴ over those from each place on."""
+        powers = np.stack([self.r**power for power in range(5)])
+        return np.concatenate([np.cumsum(powers[:, ::-1], axis=1)[:, ::-1], np.zeros((5, 1))], axis=1)
+
+    @property
+    def count(self) -> float:
+        return self.factor * len(self.r)
+
+    @property
+    def mean_square(self) -> float:
+        """The mean of ‖x‖²."""
+        return float(np.mean(self.r**2))
+
+    @property
+    def greatest(self) -> float:
+        return float(self.r[-1])
+
+    def totals(self, a: Floats, b: Floats, c: Floats, linear: float) -> tuple[Floats, Floats]:
+        """Σ max(a, b·loss(c‖x‖)) and Σ b·gain(c‖x‖), loss(R) = linear·R + 3R², gain(R) = linear·R + R²."""
+        a, b, c = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (a, b, c)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            level = (np.sqrt(linear**2 + 12 * a / b) - linear) / 6 / c
+        at = np.searchsorted(self.r, np.where(np.isnan(level), np.inf, level))
+        longer, everybody = self._above[:, at], self._above[:, 0]
+        base, squares = _polynomials(longer, b * linear * c, 3 * b * c**2)
+        below = len(self.r) - longer[0]
+        gain = _polynomials(everybody, b * linear * c, b * c**2)
+        return self._spared(a * below + base, a**2 * below + squares), self._spared(*gain)
+
+    def _spared(self, total: Floats, squares: Floats) -> Floats:
+        """A total of so many numbers of this sum of squares, with what is spared for the chance of who is drawn."""
+        if math.isinf(self.drawn):
+            return np.asarray(self.factor * total)
+        n = len(self.r)
+        deviation = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0))
+        return np.asarray(self.factor * (total + n * deviation * (DEVIATIONS / math.sqrt(self.drawn))))
+
+
+def _polynomials(powers: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Σ(first·r + second·r²) and the sum of its squares, from the sums of r⁰ to r⁴."""
+    _, r, r2, r3, r4 = powers
+    return first * r + second * r2, first**2 * r2 + 2 * first * second * r3 + second**2 * r4
+
+
+@dataclass(frozen=True, eq=False)
+class SomeLengths:
+    """So many lengths between `least` and 1, of which only the mean square is known."""
+
+    players: int
+    mean_square: float
+    least: float
+
+    def totals(self, a: Floats, b: Floats, c: Floats, linear: float) -> tuple[Floats, Floats]:
+        """As of `Lengths`, at most: max(a, 3bc²r²) is convex in r², so that the chord over all r² lies above it."""
+        a, b, c = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (a, b, c)))
+        at = (self.mean_square - self.least**2) / max(1 - self.least**2, 1e-300)
+        low, high = (np.maximum(a, 3 * b * c**2 * end) for end in (self.least**2, 1.0))
+        mean_length = math.sqrt(self.mean_square)
+        base = low + min(max(at, 0.0), 1.0) * (high - low) + b * linear * c * mean_length
+        gain = b * (linear * c * mean_length + c**2 * self.mean_square)
+        return self.players * base, self.players * gain
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """A roster under instruments, of so many people who answer. Numbers at another size of it: `at`.
+
+    noise and sampling are ‖M⁻¹‖²_F and ‖B‖²_F, operator is ‖B‖, influence sums of the largest ‖B_j‖: the pairs are for
+    coefficients and for predictions. worst has a row for each group of people who are alike: the largest τ, v, v/τ, r/τ
+    and r among them. leverage is the largest h_i. lengths are of all who may have to be paid.
+    """
+
+    players: int
+    dimension: int
+    noise: tuple[float, float]
+    sampling: tuple[float, float]
+    operator: tuple[float, float]
+    influence: tuple[Largest, Largest]
+    worst: Floats
+    leverage: float
+    typical_noise: float
+    """The root mean square of τ_i/‖x_i‖ over people, weighted by ‖x‖²."""
+    lengths: Lengths | SomeLengths
+    people: tuple[Floats, Floats]
+    """(r, τ) of everybody with features of any length, for what is said of people on average."""
+
+    @property
+    def typical_length(self) -> float:
+        return math.sqrt(self.lengths.mean_square)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What a pass over people leaves of each."""
+
+    r: Floats
+    h: Floats
+    tau: Floats
+    v: Floats
+    influence: Floats
+    prediction_influence: Floats
+
+
+def geometry(X: Floats, transform: Transform | None, lengths: Lengths | None = None) -> Geometry:
+    """The geometry of people with these normalised features; lengths are those of X unless more may have to be paid."""
+    kx = grid_features(X)
+    return measured(kx, instruments_on_grid(kx, transform), lengths)
+
+
+def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None) -> Geometry:
+    """The geometry of features and instruments on the grid."""
+    n, d = kx.shape
+    X, Z = kx / GRID, kz / GRID
+    inverse: Floats = np.asarray(np.linalg.inv(Z.T @ X), dtype=np.float64)
+    ZZ, G = Z.T @ Z, X.T @ X / n
+    root = _root(G)
+    cov, cov_p = _covariances(inverse, ZZ, root)
+    each = [_part(X[s], Z[s], inverse, ZZ, root) for s in _slices(n)]
+    parts = _Parts(
+        *(np.concatenate([getattr(e, name) for e in each]) for name in _Parts.__dataclass_fields__)
+    )
+    r = parts.r
+    present = r > 0
+    return Geometry(
+        players=n,
+        dimension=d,
+        noise=(float(np.sum(inverse**2)), float(np.sum((root @ inverse) ** 2))),
+        sampling=(float(np.trace(cov)), float(np.trace(cov_p))),
+        operator=(math.sqrt(float(np.linalg.norm(cov, 2))), math.sqrt(float(np.linalg.norm(cov_p, 2)))),
+        influence=(Largest.of(parts.influence), Largest.of(parts.prediction_influence)),
+        worst=_worst(parts.tau[present], parts.v[present], r[present]),
+        leverage=float(parts.h.max()),
+        typical_noise=math.sqrt(float(np.mean(parts.tau**2)) / float(np.mean(r**2))),
+        lengths=Lengths(np.sort(r)) if lengths is None else lengths,
+        people=(r[present], parts.tau[present]),
+    )
+
+
+def coarse(sums: Sums, least_length: float) -> Geometry:
+    """Bounds of the same numbers from the sums alone, for very many people: ‖x‖ ≤ 1, and not below `least_length`.
+
+    τ ≤ ‖M⁻¹‖/(1 − ‖M⁻¹‖), as h ≤ ‖M⁻¹‖; v ≤ ‖M⁻¹ZᵀZM⁻ᵀ‖/(1 − h)² and v/τ ≤ ‖ZᵀZ‖τ; r/τ ≤ ‖M‖. An influence is at
+    most ‖M⁻¹‖.
+    """
+    n, d = sums.count, sums.dimension
+    M, G, ZZ = (_normalised(part) for part in (sums.matrix, sums.features / n, sums.instruments))
+    inverse = np.asarray(np.linalg.inv(M), dtype=np.float64)
+    root = _root(G)
+    cov, cov_p = _covariances(inverse, ZZ, root)
+    factors = np.linalg.svd(inverse, compute_uv=False)
+    kept = max(1 - float(factors[0]), 0.5)
+    tau = float(factors[0]) / kept
+    v = float(np.linalg.norm(cov, 2)) / kept**2
+    ratio = float(np.linalg.norm(ZZ, 2)) * tau
+    each = (float(factors[0]), float(np.linalg.norm(root @ inverse, 2)))  # as ‖ζ‖ ≤ 1
+    influence, of_predictions = (
+        Largest(np.array([0.0, float(n)]), np.array([0.0, n * largest])) for largest in each
+    )
+    square = float(np.trace(G))
+    return Geometry(
+        players=n,
+        dimension=d,
+        noise=(float(np.sum(inverse**2)), float(np.sum((root @ inverse) ** 2))),
+        sampling=(float(np.trace(cov)), float(np.trace(cov_p))),
+        operator=(math.sqrt(float(np.linalg.norm(cov, 2))), math.sqrt(float(np.linalg.norm(cov_p, 2)))),
+        influence=(influence, of_predictions),
+        worst=np.array([[tau, v, ratio, 1 / float(factors[-1]), 1.0]]),
+        leverage=float(factors[0]),
+        typical_noise=math.sqrt(float(np.trace(inverse @ inverse.T @ G)) / square),
+        lengths=SomeLengths(n, square, least_length),
+        people=(
+            np.array([math.sqrt(square)]),
+            np.array([math.sqrt(float(np.trace(inverse @ inverse.T @ G)))]),
+        ),
+    )
+
+
+def leverages(X: Floats, Z: Floats, inverse: Floats) -> Floats:
+    """h_i of every row."""
+    return np.asarray(np.einsum("ij,ij->i", X @ inverse, Z))
+
+
+def _part(X: Floats, Z: Floats, inverse: Floats, ZZ: Floats, root: Floats) -> _Parts:
+    A = X @ inverse
+    h = np.einsum("ij,ij->i", A, Z)
+    kept = 1 - h
+    B = Z @ inverse.T
+    return _Parts(
+        r=np.linalg.norm(X, axis=1),
+        h=h,
+        tau=np.linalg.norm(A, axis=1) / kept,
+        v=np.maximum(0.0, np.einsum("ij,ij->i", A @ ZZ, A) - h**2) / kept**2,
+        influence=np.linalg.norm(B, axis=1),
+        prediction_influence=np.linalg.norm(B @ root, axis=1),
+    )
+
+
+def _worst(tau: Floats, v: Floats, r: Floats) -> Floats:
+    """The largest of each number among people of about the same τ, but for groups that another exceeds in all."""
+    order = np.argsort(tau)
+    tau, v, r = tau[order], v[order], r[order]
+    group = np.floor(np.log(tau / tau[0]) / math.log1p(ALIKE)).astype(np.int64)
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    rows = np.stack([np.maximum.reduceat(number, starts) for number in (tau, v, v / tau, r / tau, r)], axis=1)
+    below = np.all(rows[:, None] <= rows[None], axis=2) & np.any(rows[:, None] < rows[None], axis=2)
+    return np.asarray(rows[~np.any(below, axis=1)])
+
+
+def _covariances(inverse: Floats, ZZ: Floats, root: Floats) -> tuple[Floats, Floats]:
+    """BBᵀ, of coefficients and of predictions."""
+    cov: Floats = inverse @ ZZ @ inverse.T
+    of_predictions: Floats = root @ cov @ root
+    return cov, of_predictions
+
+
+def _normalised(integers: PythonIntegers) -> Floats:
+    return (integers / PRODUCT).astype(np.float64)
+
+
+def _root(G: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(G)
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root
+
+
+def _slices(n: int) -> Iterable[slice]:
+    return (slice(start, start + ROWS) for start in range(0, n, ROWS))
+
+
+@cache
+def peak(d: int) -> float:
+    """f₁(0): the density at 0 of one coordinate of the L2-Laplace law at scale 1."""
+    return float(L2Laplace(d, 1.0).marginal_pdf(0.0))

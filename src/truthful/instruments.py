@@ -1,0 +1,106 @@
+"""Instruments: the public weights with which answers are summed, ζ = Tx/max(1, ‖Tx‖).
+
+What is released is b̃ = Σ ζ_i y_i + N, and θ̂ = M⁻¹b̃ with M = Σ ζ_i x_iᵀ is unbiased for every public matrix T. As
+‖ζ‖ ≤ 1, nobody moves b by more than 2Y, and the noise need not be larger for anybody's sake. θ̂ is weighted least
+squares with weights c_i = 1/max(1, ‖Tx_i‖); a small T shortens nobody and gives least squares itself.
+
+T counts units of 2⁻¹⁰, so that T k_x is exact in float64 for features k_x on the grid (|T k_x| ≤ 2⁴²√d by Cauchy and
+Schwarz, partial sums too), and ζ is put on the grid as features are: Σ k_ζ² ≤ 2⁴⁰ in every row.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.moments import GRID, grid_features
+
+#: T in whole units of this.
+UNIT = Fraction(1, 1024)
+LARGEST_ENTRY = 2**22
+
+#: A matrix of whole numbers, row by row, in units of 2⁻¹⁰; None: ζ = x.
+Transform = tuple[tuple[int, ...], ...]
+
+#: Rows from which T is found, and damped steps toward it.
+ROWS, STEPS, DAMPING = 8_000, 60, 0.3
+#: Of a transform's entries: two would lose 0.1 to 0.3 % of accuracy, and more would say more of the roster than M does.
+DIGITS = 3
+
+
+def require_transform(transform: Any, dimension: int) -> Transform:
+    """The transform as whole numbers, or an error that says what is wrong with it."""
+    rows = np.asarray(transform, dtype=object)
+    if rows.shape != (dimension, dimension):
+        raise InputError(f"The transform has shape {rows.shape}; it must be {dimension}×{dimension}.")
+    for entry in rows.ravel():
+        if isinstance(entry, bool) or not isinstance(entry, int) or abs(entry) > LARGEST_ENTRY:
+            raise InputError(f"The transform holds {entry!r}; it must hold whole numbers of at most 2^22.")
+    return tuple(tuple(int(entry) for entry in row) for row in rows)
+
+
+def transform_matrix(transform: Transform) -> Floats:
+    """T itself."""
+    return np.array(transform, dtype=np.float64) * float(UNIT)
+
+
+def instruments_on_grid(kx: Floats, transform: Transform | None) -> Floats:
+    """k_ζ of every row of k_x, both in steps of the grid."""
+    if transform is None:
+        return kx
+    T = np.array(transform, dtype=np.float64)
+    # Exact: a sum of whole numbers below 2⁵³, and a power of two.
+    return grid_features((kx @ T.T) * (float(UNIT) / GRID))
+
+
+def best_transform(X: Floats, of: str = "coefficients") -> Floats:
+    """The T whose full-length instruments leave the least noise in coefficients, or in predictions of these people.
+
+    With ‖ζ_i‖ = 1 the noise is ∝ tr(W M⁻¹M⁻ᵀ), W = I for coefficients and XᵀX/n for predictions; it is stationary at
+    ζ_i ∝ Tx_i with Tᵀ = M⁻¹M⁻ᵀWM⁻¹. Damped steps toward that, the best seen is kept. Its size is free.
+    """
+    check.choice("accuracy_of", of, ("coefficients", "predictions"))
+    X = X[:: max(1, len(X) // ROWS)]
+    n, d = X.shape
+    G = X.T @ X / n
+    W, power = (np.eye(d), -0.75) if of == "coefficients" else (G, -0.5)
+    T = _power(G, power)
+    best, least = T, np.inf
+    for _ in range(STEPS):
+        lengths = np.maximum(np.linalg.norm(X @ T.T, axis=1), 1e-12 * np.linalg.norm(T))
+        inverse = np.linalg.inv(T @ ((X / lengths[:, None]).T @ X) / n)
+        noise = float(np.sum((W @ inverse) * inverse))
+        if noise < least:
+            best, least = T, noise
+        step = (inverse @ inverse.T @ W @ inverse).T
+        T = T + DAMPING * (step * (np.linalg.norm(T) / np.linalg.norm(step)) - T)
+    return best
+
+
+def shortened(X: Floats, T: Floats, share: float) -> Transform:
+    """T at the size that shortens this share of people: 0 is least squares, 1 equal influence. To three digits."""
+    lengths = np.linalg.norm(X @ T.T, axis=1)
+    largest = float(lengths.max())
+    at = largest if share <= 0 else float(np.quantile(lengths, 1 - share))
+    # Features of almost no length are not worth a transform that has no room for the others.
+    sized = T / max(at, largest / 64) * (1 + 1e-6)
+    sized *= min(1.0, (LARGEST_ENTRY - 1) * float(UNIT) / float(np.abs(sized).max()))
+    places = DIGITS - 1 - np.floor(np.log10(np.where(sized == 0, 1.0, np.abs(sized))))
+    rounded = np.round(sized * 10.0**places) / 10.0**places
+    return tuple(tuple(round(float(entry) / float(UNIT)) for entry in row) for row in rounded)
+
+
+def _power(A: Floats, exponent: float) -> Floats:
+    values, vectors = np.linalg.eigh((A + A.T) / 2)
+    if not values[0] > 1e-12 * values[-1]:
+        raise InputError(
+            "The features of the roster do not tell all coefficients apart: some are constant, or follow from others. "
+            "Leave one of those out."
+        )
+    power: Floats = (vectors * values**exponent) @ vectors.T
+    return power

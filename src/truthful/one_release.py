@@ -1,0 +1,247 @@
+"""One release: a noisy sum of everybody's answers, from which each player's own can be taken out again.
+
+Released is b̃ = Σ ζ_i y_i + N at the whole ε, ζ being public instruments (truthful.instruments). With a public matrix M,
+θ̂ = M⁻¹b̃, and player i is scored against everybody else, who are what is left when her own report is taken out:
+
+    h_i = x_iᵀM⁻¹ζ_i,    p_i = (x_i·θ̂ − h_i y_i)/(1 − h_i) = x_iᵀ(M − ζ_i x_iᵀ)⁻¹(b̃ − ζ_i y_i)
+
+(Sherman and Morrison). b̃ − ζ_i y_i = Σ_{j≠i} ζ_j y_j + N does not depend on her report, to the bit; so neither does
+p_i, draw by draw. And p_i is a function of the release and of her own record: by the billboard lemma all payments but
+her own, together with the release, are ε-private in her report. There is no other draw.
+
+Three ways to have M decide what is protected:
+
+    instruments        answers   M = Σ ζ_i x_iᵀ, exact: two data sets are neighbours if they differ in one answer.
+    known-design       records   M = n·E[x xᵀ], declared; without i it is (n−1)·E[x xᵀ], so n/(n−1) for 1/(1 − h_i).
+    noisy-statistics   records   M = n·Ĝ, Ĝ noisy XᵀX/n; the two releases share ε. Eigenvalues of Ĝ are raised to at
+                                 least 2/n, so that h_i ≤ ½ whoever she is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from truthful import check
+from truthful.beliefs import Beliefs
+from truthful.beliefs.curves import IDENTITY, Clipped, Curve
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.estimators.query import Query
+from truthful.estimators.sensitivity import GRAM_SENSITIVITY, cross_sensitivity
+from truthful.instruments import Transform, require_transform
+from truthful.moments import PRODUCT, PythonIntegers, Sums
+from truthful.scoring import RULES, Rule
+
+ESTIMATORS = ("instruments", "known-design", "noisy-statistics")
+PAYMENTS = ("never-negative", "expected")
+#: What each protects.
+PROTECTS = {"instruments": "answers", "known-design": "records", "noisy-statistics": "records"}
+#: One unit of the released sums.
+SUM_UNIT = Fraction(1, PRODUCT)
+#: No matrix of a worse condition number is inverted.
+WORST_CONDITION = 1e8
+
+
+@dataclass(frozen=True, eq=False)
+class OneRelease:
+    """The parameters of the mechanism, in normalised units.
+
+    epsilon is the whole privacy level, of answers or of records as the estimator has it. clip is c: peer predictions
+    are kept in ±c‖x‖, c ≤ R. Base payments follow the length of x, max(a, b·loss(c‖x‖)): no payment is negative.
+    transform is T of the instruments, gram_share the share of ε that noisy second moments get, design is E[x xᵀ].
+    """
+
+    epsilon: float
+    base_payment: float
+    score_weight: float
+    clip: float
+    estimator: str = "instruments"
+    rule: str = "quadratic"
+    payments: str = "never-negative"
+    gram_share: float = 0.5
+    transform: Transform | None = None
+    design: Floats | None = field(default=None, repr=False)
+
+    peers = "leave-one-out"
+
+    def __post_init__(self) -> None:
+        check.positive("epsilon", self.epsilon)
+        check.nonnegative("base_payment", self.base_payment)
+        check.nonnegative("score_weight", self.score_weight)
+        check.positive("clip", self.clip)
+        check.choice("estimator", self.estimator, ESTIMATORS)
+        check.choice("rule", self.rule, tuple(RULES))
+        check.choice("payments", self.payments, PAYMENTS)
+        check.share("gram_share", self.gram_share)
+        if self.estimator == "instruments":
+            if self.transform is None:
+                raise InputError("Estimator 'instruments' needs the transform of its instruments.")
+            object.__setattr__(self, "transform", require_transform(self.transform, len(self.transform)))
+        elif self.transform is not None:
+            raise InputError(f"Estimator {self.estimator!r} has no instruments; leave the transform out.")
+        if self.estimator == "known-design" and self.design is None:
+            raise InputError(
+                "Estimator 'known-design' needs the features' second moments E[x xᵀ]. Declare a design of "
+                "kind uniform, covariance or unit-ball, or choose 'noisy-statistics' for observed features."
+            )
+
+    @property
+    def protects(self) -> str:
+        """Answers, or whole records."""
+        return PROTECTS[self.estimator]
+
+    @property
+    def scoring(self) -> Rule:
+        """The payment rule."""
+        return RULES[self.rule]
+
+    @property
+    def clipped(self) -> bool:
+        """Whether peer predictions are clipped, so that no payment is negative."""
+        return self.payments == "never-negative"
+
+    @property
+    def matrix_epsilon(self) -> Fraction:
+        """What is spent on the matrix."""
+        spent = Fraction(self.gram_share) if self.estimator == "noisy-statistics" else Fraction(0)
+        return Fraction(self.epsilon) * spent
+
+    @property
+    def vector_epsilon(self) -> Fraction:
+        """What is spent on the vector: the level at which an answer alone is protected."""
+        return Fraction(self.epsilon) - self.matrix_epsilon
+
+    def with_payments(self, base_payment: float, score_weight: float) -> OneRelease:
+        """The same mechanism with other payments."""
+        return replace(self, base_payment=base_payment, score_weight=score_weight)
+
+    def curve(self, beliefs: Beliefs) -> Curve:
+        """ψ: what the others predict of her, on average, when the truth along x is u."""
+        return Clipped(self.clip, beliefs.dimension) if self.clipped else IDENTITY
+
+    def base(self, lengths: Floats) -> Floats:
+        """What payments start from, for features of these lengths."""
+        if not self.clipped:
+            return np.full(np.shape(lengths), float(self.base_payment))
+        reach = self.clip * np.asarray(lengths, dtype=np.float64)
+        losses = self.scoring.linear * reach + 3.0 * reach * reach
+        return np.maximum(float(self.base_payment), self.score_weight * losses)
+
+    def scale(self, beliefs: Beliefs) -> float:
+        """s, the scale of the noise in b̃, in normalised units: 2Y/ε."""
+        return float(cross_sensitivity(beliefs.response_bound) * SUM_UNIT / self.vector_epsilon)
+
+    def queries(self, sums: Sums, beliefs: Beliefs) -> tuple[Query, ...]:
+        """The vectors to release. One answer, or record, moves b by at most ‖k_ζ‖·|k_y − k_y'| ≤ 2²⁰·2⌊2²⁰Y⌋."""
+        d = sums.dimension
+        vector = Query(
+            value=tuple(int(k) for k in sums.vector),
+            unit=SUM_UNIT,
+            sensitivity=cross_sensitivity(beliefs.response_bound),
+            weights=(1,) * d,
+            share=self.vector_epsilon / Fraction(self.epsilon),
+        )
+        if self.estimator != "noisy-statistics":
+            return (vector,)
+        rows, columns = np.triu_indices(d)
+        matrix = Query(
+            value=tuple(int(k) for k in sums.matrix[rows, columns]),
+            unit=SUM_UNIT,
+            sensitivity=Fraction(GRAM_SENSITIVITY),
+            weights=tuple(1 if i == j else 2 for i, j in zip(rows, columns, strict=True)),
+            share=Fraction(self.gram_share),
+        )
+        return matrix, vector
+
+    def estimate(
+        self, answers: Sequence[Sequence[int]], count: int, beliefs: Beliefs, matrix: PythonIntegers | None
+    ) -> LeaveOneOut:
+        """What follows from the released vectors of so many players; `matrix` is the exact one of the instruments."""
+        d, released = beliefs.dimension, None
+        match self.estimator:
+            case "known-design":
+                inverse = np.asarray(np.linalg.inv(np.asarray(self.design)) / count, dtype=np.float64)
+            case "noisy-statistics":
+                released = _symmetric(answers[0], d)
+                inverse = _floored_inverse(_floats(released), self.floor(count, d))
+            case _:
+                if matrix is None:
+                    raise InputError("Estimator 'instruments' needs the matrix of its instruments.")
+                released = matrix
+                inverse = np.asarray(np.linalg.inv(_floats(matrix)), dtype=np.float64)
+        vector = np.array([float(k * SUM_UNIT) for k in answers[-1]])
+        return LeaveOneOut(
+            theta=inverse @ vector,
+            inverse=inverse,
+            scale=self.scale(beliefs),
+            transform=self.transform,
+            kept=(count - 1) / count if self.estimator == "known-design" else None,
+            matrix=released,
+            vector=tuple(int(k) for k in answers[-1]),
+            matrix_scale=self.matrix_scale,
+        )
+
+    @property
+    def matrix_scale(self) -> float | None:
+        """The scale of the noise in the released matrix, in normalised units of sums: √2/ε; None where it is exact."""
+        if self.estimator != "noisy-statistics":
+            return None
+        return float(GRAM_SENSITIVITY * SUM_UNIT / self.matrix_epsilon)
+
+    def floor(self, count: int, dimension: int) -> float:
+        """The least eigenvalue that a noisy Σ x xᵀ may have: ℓ·n, with ℓ = max(s_N·d^1.5, 2/n)."""
+        return max((self.matrix_scale or 0.0) * math.sqrt(dimension) * dimension, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """An estimate from which anybody's own report can be taken out: θ̂ = inverse @ b̃, noise of scale s in b̃.
+
+    kept is what a matrix without one player keeps of the whole, (n−1)/n where it is declared; None: 1 − h_i.
+    matrix and vector are what was released, in units of 2⁻⁴⁰; None where the matrix is declared.
+    """
+
+    theta: Floats
+    inverse: Floats
+    scale: float
+    transform: Transform | None
+    kept: float | None
+    matrix: PythonIntegers | None
+    vector: tuple[int, ...]
+    matrix_scale: float | None = None
+
+
+def require_invertible(matrix: PythonIntegers) -> None:
+    """Refuse a matrix from which coefficients cannot be told apart. It is a function of features alone."""
+    condition = float(np.linalg.cond(_floats(matrix)))
+    if not condition <= WORST_CONDITION:
+        raise InputError(
+            f"The features of those who answered do not tell all coefficients apart (condition number {condition:.1e}, "
+            f"at most {WORST_CONDITION:.0e} is possible): a feature is constant among them, or follows from others. "
+            "Leave it out, or merge levels that nobody has."
+        )
+
+
+def _symmetric(triangle: Sequence[int], d: int) -> PythonIntegers:
+    """The matrix of an upper triangle."""
+    matrix = np.zeros((d, d), dtype=object)
+    rows, columns = np.triu_indices(d)
+    matrix[rows, columns] = [int(k) for k in triangle]
+    matrix[columns, rows] = matrix[rows, columns]
+    return matrix
+
+
+def _floats(integers: PythonIntegers) -> Floats:
+    """Sums in units of 2⁻⁴⁰ as floats; Python's division of integers is correctly rounded."""
+    return (integers / PRODUCT).astype(np.float64)
+
+
+def _floored_inverse(matrix: Floats, floor: float) -> Floats:
+    values, vectors = np.linalg.eigh(matrix)
+    inverse: Floats = vectors / np.maximum(values, floor) @ vectors.T
+    return inverse

@@ -1,0 +1,197 @@
+"""Who is expected to answer, for plans that protect answers: people of a roster, or people drawn from the design.
+
+All bounds are closed forms of the features of those who answer. Where that is everybody on a roster, they are exact.
+Where only a share of them will, or people are yet to be drawn, the plan is made for people among whom accuracy is worse
+than in 99 of 100 random draws; what really holds is computed again for those who answered, before anything is released.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError, Refused
+from truthful.geometry import Geometry, Largest, Lengths, geometry
+from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
+from truthful.moments import GRID, grid_features
+from truthful.one_release import WORST_CONDITION
+from truthful.one_release_payments import LARGEST_LEVERAGE
+from truthful.planner.matched import MatchedLies
+from truthful.study import Study
+
+#: Draws of those who answer, of which the worst counts; and the most people of one.
+DRAWS, MOST_DRAWN = 100, 8_000
+#: Spared beyond the worst of them.
+SPARE = 1.02
+#: People drawn from a design, of whom those who answer are drawn again.
+POOL = 4
+#: Numbers of people at which a geometry is computed: others are scaled from the next smaller one.
+RATIO = 1.05
+EXACT = 200
+#: Shares of people who are shortened that a plan chooses from: all have the same influence, or it is least squares.
+SHORTENINGS = (1.0, 0.7, 0.4, 0.0)
+
+NO_ROSTER = (
+    "The study does not say how features are distributed, so a plan needs the people themselves: give a file of their "
+    "features with --roster people.csv (in the library, roster=table). No answers are needed."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A study's people: normalised features of a roster, or None; and the share of those invited who will answer."""
+
+    study: Study
+    roster: Floats | None = None
+    response_share: float = 1.0
+    accuracy_of: str = "coefficients"
+    _kept: dict[tuple[int, float], Geometry] = field(default_factory=dict, repr=False)
+    _matched: dict[tuple[float, float, float | None], MatchedLies] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < check.finite("response_share", self.response_share) <= 1:
+            raise InputError(f"response_share is {self.response_share!r}; it must be above 0, and at most 1.")
+        unknown = self.study.features and self.study.design.kind in ("observed", "covariance")
+        if self.roster is None and unknown:
+            raise InputError(NO_ROSTER)
+        if self.roster is not None and self.answering(len(self.roster)) < self._fewest:
+            raise Refused(
+                f"{self.answering(len(self.roster))} people are expected to answer, too few to tell "
+                f"{self.study.dimension} coefficients. Ask {math.ceil(self._fewest / self.response_share)} at least."
+            )
+
+    @property
+    def _fewest(self) -> int:
+        return 2 * self.study.dimension + 2
+
+    @property
+    def size(self) -> int | None:
+        """How many there are; None where they are yet to be drawn."""
+        return None if self.roster is None else len(self.roster)
+
+    def answering(self, players: int) -> int:
+        """How many of so many will answer."""
+        return max(2, round(self.response_share * players))
+
+    def transform(self, shortening: float) -> Transform:
+        """T of the instruments, at the size that shortens this share of people."""
+        return shortened(self._pool, self._direction, shortening)
+
+    def geometry(self, players: int, shortening: float) -> Geometry:
+        """That of those who answer, if so many are invited."""
+        n = self._drawn(self.answering(players))
+        if (n, shortening) not in self._kept:
+            self._kept[n, shortening] = self._geometry(n, shortening)
+        found = self._kept[n, shortening]
+        return replace(found, lengths=self._lengths(players, n))
+
+    def everybody(self, shortening: float) -> Geometry:
+        """That of all of whom those who answer are drawn."""
+        n = len(self._pool)
+        if (n, shortening) not in self._kept:
+            self._kept[n, shortening] = geometry(self._pool, self.transform(shortening))
+        return self._kept[n, shortening]
+
+    def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
+        """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
+        key = (shortening, lie, pinned)
+        if key not in self._matched:
+            found = self.everybody(shortening)
+            lengths, tau = found.people
+            self._matched[key] = MatchedLies(self.study.beliefs, lengths, tau * found.players, lie, pinned)
+        return self._matched[key]
+
+    @cached_property
+    def _pool(self) -> Floats:
+        """Everybody on the roster, or many people drawn from the design: the same ones each time a plan is made."""
+        if self.roster is not None:
+            return self.roster
+        if not self.study.features:
+            return grid_features(self.study.normalise({}, MOST_DRAWN)) / GRID
+        rng = np.random.default_rng(0)
+        columns = self.study.sample_features(rng, POOL * MOST_DRAWN)
+        return grid_features(self.study.normalise(columns, POOL * MOST_DRAWN)) / GRID
+
+    @cached_property
+    def _direction(self) -> Floats:
+        return best_transform(self._pool, self.accuracy_of)
+
+    def _drawn(self, answering: int) -> int:
+        """The number of people of the geometry that so many are scaled from."""
+        if self.roster is not None:
+            return max(self._fewest, min(answering, self.answering(len(self.roster))))
+        if answering <= EXACT or not self.study.features:
+            return max(self._fewest, min(answering, MOST_DRAWN))
+        steps = math.floor(math.log(min(answering, MOST_DRAWN) / EXACT * (1 + 1e-9)) / math.log(RATIO))
+        return max(self._fewest, math.floor(EXACT * RATIO**steps))
+
+    def _geometry(self, n: int, shortening: float) -> Geometry:
+        X, transform, everybody = self._pool, self.transform(shortening), self.everybody(shortening)
+        if n == len(X):
+            return everybody
+        if not self.study.features:
+            return geometry(X[:n], transform)
+        Z = instruments_on_grid(grid_features(X), transform) / GRID
+        draws, worst, most, untold = np.random.default_rng(n), None, np.zeros((3, 2)), False
+        for _ in range(DRAWS):
+            people = draws.choice(len(X), n, replace=False, shuffle=False)
+            found = _parts(X[people], Z[people])
+            if found is None:
+                untold = True
+                continue
+            worst = people if found[0, 0] > most[0, 0] else worst
+            most = np.maximum(most, found)
+        one = everybody if worst is None else geometry(X[worst], transform)
+        lengths, tau = everybody.people
+        # People who might not be settled promise nothing.
+        (noise, noise_p), (sampling, sampling_p) = (np.where(untold, np.inf, most[:2]) * SPARE).tolist()
+        grown, grown_p = (
+            Largest(top.ranks, top.sums * max(1.0, SPARE * most / float(top.sums[1])))
+            for top, most in zip(one.influence, most[2].tolist(), strict=True)
+        )
+        return replace(
+            one,
+            players=n,
+            noise=(noise, noise_p),
+            sampling=(sampling, sampling_p),
+            influence=(grown, grown_p),
+            people=(lengths, tau * (len(X) / n)),
+        )
+
+    def _lengths(self, players: int, n: int) -> Lengths:
+        """Of the longest that a roster has so many of, or of as many like them; of people who are drawn a little more.
+
+        Bounds scale them by answering/n.
+        """
+        scaled, r = n / self.answering(players), self._sorted_lengths
+        if self.roster is not None:
+            longest = r[-players:]
+            return Lengths(longest, scaled * players / len(longest))
+        # The pool is drawn as well.
+        return Lengths(r, scaled * players / len(r), 1 / (1 / players + 1 / len(r)))
+
+    @cached_property
+    def _sorted_lengths(self) -> Floats:
+        return np.sort(np.linalg.norm(self._pool, axis=1))
+
+
+def _parts(X: Floats, Z: Floats) -> Floats | None:
+    """‖M⁻¹‖²_F, ‖B‖²_F and the largest ‖B_j‖, of coefficients and of predictions.
+
+    None where M cannot be inverted, or somebody is most of what is known of people like her: they are not settled.
+    """
+    M = Z.T @ X
+    if not np.linalg.cond(M) <= WORST_CONDITION:
+        return None
+    inverse = np.linalg.inv(M)
+    G, B = X.T @ X / len(X), Z @ inverse.T
+    if not np.einsum("ij,ij->i", B, X).max() <= LARGEST_LEVERAGE:
+        return None
+    parts = (inverse @ inverse.T, B.T @ B)
+    squares = np.stack([np.einsum("ij,ij->i", B, B), np.einsum("ij,ij->i", B @ G, B)])
+    return np.array([*([np.trace(part), np.sum(G * part)] for part in parts), np.sqrt(squares.max(axis=1))])

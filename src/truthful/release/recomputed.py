@@ -1,0 +1,111 @@
+"""Every number on the way to one payment, from what is public and what one player knows: with one release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.instruments import instruments_on_grid
+from truthful.moments import GRID, grid_features, grid_responses
+from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.release.halves import ReceiptOfHalves
+from truthful.release.records import Receipt, Release
+from truthful.scoring import PAYMENT_STEPS
+from truthful.study import Study
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One payment, step by step, in normalised units; predictions also in those of the answer.
+
+    x, y and length are her record on the grid; leverage is how much of the prediction of her was her own answer, which
+    is taken out (none with random halves); noise is the scale of the peers' noise along the unit vector of x and
+    shrinkage what their estimate leaves of the truth on average, both of which the own prediction allows for. base is
+    what the payment starts from.
+    """
+
+    x: tuple[float, ...]
+    y: float
+    length: float
+    leverage: float | None
+    noise: float
+    shrinkage: float
+    peer_prediction: float
+    own_prediction: float
+    base: float
+    score: float
+    payment: float
+    peer_answer: float
+    own_answer: float
+
+
+def recomputed(release: Release, receipt: Receipt) -> Steps:
+    study = release.declared_study()
+    mechanism, beliefs = release.mechanism(study), study.beliefs
+    X, x, y = record_on_grid(study, receipt)
+    r, estimate = float(np.sqrt(sum(v * v for v in x[0].tolist()))), release.estimate()
+    if estimate is None:
+        h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
+    else:
+        h, t, kept = taken_out(estimate, x[0])
+    p = (float(x[0] @ np.array(release.theta)) - h * float(y[0])) / kept if r > 0 else 0.0
+    if mechanism.clipped:
+        p = min(max(p, -mechanism.clip * r), mechanism.clip * r)
+    noise = t / r if r > 0 else 0.0
+    q = float(beliefs.prediction(np.array([r]), y, mechanism.curve(beliefs), np.array([noise]))[0])
+    base, score = float(mechanism.base(np.array(r))), float(mechanism.scoring(p, q, a=0.0, b=1.0))
+    return Steps(
+        x=tuple(x[0].tolist()),
+        y=float(y[0]),
+        length=r,
+        leverage=h,
+        noise=noise,
+        shrinkage=1.0,
+        peer_prediction=p,
+        own_prediction=q,
+        base=base,
+        score=score,
+        payment=_paid(mechanism, base, score, r),
+        peer_answer=float(study.raw_response(np.array([p]), X)[0]),
+        own_answer=float(study.raw_response(np.array([q]), X)[0]),
+    )
+
+
+def taken_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
+    """A player's leverage, the scale of the noise in what others predict of her, and what they keep of the matrix."""
+    kz = instruments_on_grid(x[None] * GRID, estimate.transform)
+    w = estimate.inverse.T @ x
+    h = float(w @ (kz[0] / GRID))
+    kept = 1.0 - h if estimate.kept is None else estimate.kept
+    return h, estimate.scale * float(np.linalg.norm(w)) / kept, kept
+
+
+def _paid(mechanism: OneRelease, base: float, score: float, r: float) -> float:
+    """Base and score in whole millionths, rounded down."""
+    amount = base + mechanism.score_weight * score
+    if mechanism.clipped:
+        most = base + mechanism.score_weight * mechanism.scoring.gain(mechanism.clip * r)
+        amount = min(max(amount, 0.0), most)
+    return float(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)
+
+
+def record_on_grid(study: Study, receipt: Receipt | ReceiptOfHalves) -> tuple[Floats, Floats, Floats]:
+    """One player's normalised features, and features and report on the grid: just what the settlement computed with."""
+    missing = [feature.name for feature in study.features if feature.name not in receipt.features]
+    if missing:
+        raise InputError(
+            f"The receipt of player {receipt.player!r} has no feature {missing[0]!r}; the study does."
+        )
+    for feature in study.features:
+        value = receipt.features[feature.name]
+        if feature.levels is None and isinstance(value, str):
+            raise InputError(
+                f"Feature {feature.name!r} of player {receipt.player!r} is {value!r}, not a number."
+            )
+    X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
+    y = study.normalise_response(np.array([receipt.report]), X)
+    kx, ky = grid_features(X), grid_responses(y, study.beliefs.response_bound)
+    return X, kx / GRID, ky / GRID

@@ -1,0 +1,177 @@
+"""What is checked of those who answered before anything is drawn, from features and public numbers alone.
+
+Answers are not looked at: whatever is refused here is refused whatever anybody said. Where records are protected,
+features are not looked at either: only how many people there are counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from truthful.check import Floats
+from truthful.errors import Refused, WorseThanPromised
+from truthful.geometry import Geometry, coarse, leverages, measured
+from truthful.guarantees import Guarantees
+from truthful.instruments import instruments_on_grid
+from truthful.intake.cells import Cells
+from truthful.moments import GRID, PRODUCT, Sums
+from truthful.one_release import OneRelease, require_invertible
+from truthful.one_release_payments import LARGEST_LEVERAGE
+from truthful.plan import Plan
+from truthful.study import Study
+from truthful.words import money, number
+
+#: A level that fewer people have is not published: with two or three, sums all but give their features away.
+FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
+#: How much more than promised may be found: of lies, and of anything else, for rounding.
+SPARE_LIE, SPARE = 0.05, 1e-6
+#: Up to so many people everybody's own numbers are measured; of more, bounds from sums alone, if they are enough.
+MEASURED = 500_000
+
+
+def require_people(plan: Plan, players: int) -> None:
+    """Refuse more people than the budget covers, and fewer than anything can be told from."""
+    if players > plan.players:
+        again = f"--players {players}" if plan.roster is None else "a roster of all of them"
+        raise Refused(
+            f"There are {players:,} reports, but the plan is for {plan.players:,} players and its budget "
+            f"covers no more. Plan again with {again}."
+        )
+    fewest = 2 * plan.study.dimension + 2 if plan.mechanism.estimator == "instruments" else 2
+    if players < fewest:
+        raise Refused(
+            f"There are {players} reports; from fewer than {fewest} nothing can be told of {plan.study.dimension} "
+            "coefficients. Collect more and settle again: nothing was released."
+        )
+
+
+def require_no_dropping(mechanism: OneRelease, on_bad: str) -> None:
+    """Where answers are protected, the features of those who take part are published: no answer may decide who does."""
+    if mechanism.protects == "answers" and on_bad == "drop":
+        raise Refused(
+            "on_bad='drop' would leave people out because of what they answered, and sums of everybody's features are "
+            "published: that would give such answers away. Use on_bad='clip', or correct the file."
+        )
+
+
+def require_common_levels(study: Study, cells: Cells) -> tuple[str, ...]:
+    """Refuse levels that very few people have, unless features are no secret; gives warnings of rare pairs of them."""
+    if not study.publishes_matrix or (
+        study.declared.privacy is not None and study.declared.privacy.features_public
+    ):
+        return ()
+    for feature in study.features:
+        counts = cells.levels.get(feature.name)
+        if counts is None or feature.levels is None or counts.min() >= FEWEST_ALIKE:
+            continue
+        at = int(np.argmin(counts))
+        raise Refused(
+            f"Only {counts[at]} of those who answered have {feature.name} = {feature.levels[at]!r}, and sums over "
+            f"features are published: fewer than {FEWEST_ALIKE} people would be given away by them. Merge the level "
+            "with another, declare publish_matrix = false under [privacy], or features_public = true if features are "
+            "no secret."
+        )
+    rare = [
+        f"{one} and {other}"
+        for (one, other), counts in cells.pairs.items()
+        if ((counts > 0) & (counts < FEWEST_TOGETHER)).any()
+    ]
+    if not rare:
+        return ()
+    return (
+        f"Fewer than {FEWEST_TOGETHER} people share some combination of {'; '.join(rare)}: the published sums say much "
+        "of their features.",
+    )
+
+
+def people_measured(
+    plan: Plan, mechanism: OneRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+) -> Geometry:
+    """The geometry of those who answered. Nobody may be more than half of what is known of people like her."""
+    require_invertible(sums.matrix)
+    if sums.count > MEASURED:
+        found = coarse(sums, _least_length(plan.study))
+        if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
+            return found
+    inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
+    parts = []
+    for rows, ids, kx in people():
+        kz = instruments_on_grid(kx, mechanism.transform)
+        _require_company(leverages(kx / GRID, kz / GRID, inverse), rows, ids)
+        parts.append(kx)
+    kx = np.concatenate(parts)
+    return measured(kx, instruments_on_grid(kx, mechanism.transform))
+
+
+def _require_company(h: Floats, rows: Any, ids: Any) -> None:
+    if not len(h) or not h.max() > LARGEST_LEVERAGE:
+        return
+    at = int(np.argmax(h))
+    raise Refused(
+        f"More than half of what is known about people like player {ids[at].as_py()!r} (row {rows[at]}) is she "
+        "herself, so that others' answers say too little of her. Merge her level with another, drop the feature, or "
+        "leave her out, and settle again: nothing was released."
+    )
+
+
+def _least_length(study: Study) -> float:
+    """‖x‖ is at least that of the intercept."""
+    encoding = study.declared.encoding
+    return 1 / encoding.scale if encoding.intercept else 0.0
+
+
+def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
+    """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
+    promised = plan.guarantees
+    cap, most = found.budget.cap, promised.budget.cap
+    if cap is not None and most is not None and not _covered(plan, found):
+        raise Refused(
+            f"Payments could add up to {money(cap, plan.study.currency)} for those who answered, and the plan promises "
+            f"{money(most, plan.study.currency)} at most: their features are longer than those it was made for. Plan "
+            "again with the roster."
+        )
+    less = _less(plan, found)
+    if less and not accept_less:
+        flat = money(plan.mechanism.base_payment, plan.study.currency, 4)
+        raise WorseThanPromised(
+            f"For those who answered less can be guaranteed than was promised: {'; '.join(less)}. Nothing was drawn. "
+            "Collect more answers, or accept less (--accept-less), or give the study up and pay everybody her base "
+            f"payment, which is {flat} or more.",
+            promised,
+            found,
+        )
+
+
+def _kept(plan: Plan, found: Guarantees) -> bool:
+    return _covered(plan, found) and not _less(plan, found)
+
+
+def _covered(plan: Plan, found: Guarantees) -> bool:
+    """Whether payments to those who answered cannot add up to more than the promised cap, if there is one."""
+    cap, most = found.budget.cap, plan.guarantees.budget.cap
+    return cap is None or most is None or cap <= most * (1 + SPARE)
+
+
+def _less(plan: Plan, found: Guarantees) -> list[str]:
+    """In what the guarantees for those who answered fall short of the promised ones."""
+    promised, unit = plan.guarantees, plan.study.response_unit
+    compared = (
+        ("lies pay up to", found.truthfulness.lie, promised.truthfulness.lie, SPARE_LIE, unit),
+        ("the error of coefficients is up to", found.accuracy.rmse, promised.accuracy.rmse, SPARE, 1.0),
+        (
+            "the error of predictions is up to",
+            found.accuracy.prediction_rmse,
+            promised.accuracy.prediction_rmse,
+            SPARE,
+            1.0,
+        ),
+    )
+    return [
+        f"{words} {'any size' if now is None else number(now * factor)} instead of {number(before * factor)}"
+        for words, now, before, spare, factor in compared
+        if before is not None and not (math.inf if now is None else now) <= before * (1 + spare)
+    ]

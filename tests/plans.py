@@ -1,0 +1,59 @@
+"""Plans that tests share: with one release of each kind, and with random halves."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from studies import CASES, RECORDS, RELEASES, UNIT_BALL, planned
+from surveys import features, survey
+
+from truthful.check import Floats
+from truthful.plan import Plan, design
+from truthful.study import Study
+
+#: The name of a case with random halves is that of its estimator after this.
+HALVES = "halves, "
+ALL = (*RELEASES, *(HALVES + name for name in CASES))
+
+
+@cache
+def case(name: str, players: int = 500, **parameters: Any) -> Plan:
+    """The plan of a name in ALL: an estimator of one release, or one of random halves."""
+    text, known = arguments(name)
+    return planned(Study.parse(text), players, **{**known, **parameters})
+
+
+def arguments(name: str) -> tuple[str, dict[str, Any]]:
+    """The study's text and the parameters of a name in ALL."""
+    if name in RELEASES:
+        return RELEASES[name], {"estimator": name}
+    estimator = name.removeprefix(HALVES)
+    text, parameters = CASES[estimator]
+    return text, {"estimator": estimator, "peers": "halves", **parameters}
+
+
+@cache
+def people_of(players: int, d: int) -> Floats:
+    """Normalised features of the survey's people."""
+    found: Floats = features(players, d)
+    return found
+
+
+@cache
+def bought(players: int, d: int, each: float, **asked: Any) -> Plan:
+    """The plan of a survey with d coefficients, from the roster of its people, at so many USD a head."""
+    return design(survey(d), roster=people_of(players, d), budget=each * players, **asked)
+
+
+@cache
+def solved(text: str, **asked: Any) -> Plan:
+    """The plan of a study's text that is solved for."""
+    return design(Study.parse(text), **asked)
+
+
+def ball(dimension: int, records: bool = False) -> str:
+    """The unit ball in so many dimensions."""
+    names = "".join(f'[[features]]\nname = "x{j}"\n' for j in range(1, dimension + 1))
+    start, end = UNIT_BALL.index("[[features]]"), UNIT_BALL.index("[design]")
+    return UNIT_BALL[:start] + names + UNIT_BALL[end:] + (RECORDS if records else "")

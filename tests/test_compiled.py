@@ -1,0 +1,66 @@
+"""Loops run as they stand for a few numbers, and compiled for many: the same to the bit, and a check starts without."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from surveys import answered, roster, survey
+
+from truthful.plan import design
+from truthful.settlement import settle
+
+APART = """
+import json, sys
+import numpy as np
+from truthful import kernels
+rng = np.random.default_rng(0)
+rows = int(sys.argv[1])
+X = rng.normal(size=(3, 40)) * np.array([[1.0], [1e-9], [300.0]])
+X = np.tile(X, (1, rows))
+k, squares, along = np.empty_like(X), np.empty(X.shape[1]), np.empty(X.shape[1])
+kernels.truncated_columns(X, 2.0**20, k, squares)
+kernels.along(X, np.array([0.1, 0.2, 0.3]), along)
+print(json.dumps([k[:, :40].tolist(), squares[:40].tolist(), along[:40].tolist(), "numba" in sys.modules]))
+"""
+CHECK = """
+import sys
+from pathlib import Path
+from truthful.release import read_receipt, read_release, verify
+verdict = verify(read_release(sys.argv[1]), read_receipt(Path(sys.argv[2])))
+heavy = sorted({name.split(".")[0] for name in sys.modules} & {"numba", "pyarrow", "pandas", "matplotlib", "sklearn"})
+print(verdict.verified, heavy, "scipy.optimize" in sys.modules)
+"""
+
+
+def _output(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_few_numbers_are_not_compiled_for_and_many_give_the_same() -> None:
+    few, many = (json.loads(_output(APART, rows)) for rows in ("1", "2000"))
+    assert few[-1] is False
+    assert many[-1] is True
+    assert few[:-1] == many[:-1]
+
+
+@pytest.mark.parametrize("study", [survey(3), survey(2)], ids=["levels", "numbers"])
+def test_ones_own_check_needs_neither_compiler_nor_tables(study: object, tmp_path: Path) -> None:
+    from truthful.study import Study
+
+    assert isinstance(study, Study)
+    people = roster(60, study.dimension)
+    plan = design(study, roster=people, epsilon=1.0, score_weight=1.0)
+    settlement = settle(plan, answered(study, people), seed=1)
+    settlement.release.save(tmp_path / "release.json")
+    settlement.receipt("p-5").save(tmp_path / "receipt.json")
+    told = _output(CHECK, str(tmp_path / "release.json"), str(tmp_path / "receipt.json"))
+    assert told.split() == ["True", "[]", "False"]
+    assert np.isfinite(settlement.summary["total_paid"])

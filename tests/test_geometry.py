@@ -1,0 +1,119 @@
+"""The geometry of a roster against brute force: everybody's peers with her row really left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from surveys import features as roster
+from surveys import survey
+
+from truthful.geometry import Largest, Lengths, SomeLengths, coarse, geometry, leverages
+from truthful.instruments import best_transform, instruments_on_grid, shortened
+from truthful.moments import GRID, grid_features, sums
+
+
+@pytest.mark.parametrize(("n", "d", "share"), [(40, 2, 1.0), (40, 3, 0.0), (60, 5, 0.5)])
+def test_numbers_of_people_are_those_of_a_refit_without_them(n: int, d: int, share: float) -> None:
+    X = roster(n, d)
+    transform = shortened(X, best_transform(X), share)
+    found = geometry(X, transform)
+    kx = grid_features(X)
+    x, Z = kx / GRID, instruments_on_grid(kx, transform) / GRID
+    _, tau = found.people
+    for i in range(n):
+        others = np.arange(n) != i
+        without = np.linalg.inv(Z[others].T @ x[others])
+        weights = x[i] @ without @ Z[others].T
+        assert tau[i] == pytest.approx(np.linalg.norm(x[i] @ without), rel=1e-9)
+        worst = found.worst
+        at = worst[(worst[:, 0] >= tau[i] * (1 - 1e-9)) & (worst[:, 1] >= weights @ weights * (1 - 1e-9))]
+        assert len(at), "nobody is worse than the worst"
+        assert np.abs(weights).max() <= tau[i] * (1 + 1e-9)
+    B = np.linalg.inv(Z.T @ x) @ Z.T
+    G = x.T @ x / n
+    assert found.sampling[0] == pytest.approx(np.sum(B**2))
+    assert found.sampling[1] == pytest.approx(np.trace(G @ B @ B.T))
+    assert found.operator[0] == pytest.approx(np.linalg.norm(B, 2))
+    sizes = np.sort(np.linalg.norm(B, axis=0))[::-1]
+    assert found.influence[0](np.array(3.0)) == pytest.approx(sizes[:3].sum())
+    h = leverages(x, Z, np.linalg.inv(Z.T @ x).astype(np.float64))
+    assert h.sum() == pytest.approx(d, abs=1e-4)
+    assert found.leverage == pytest.approx(h.max())
+    assert 0 <= h.min() + 1e-6 < h.max() < 1
+
+
+def test_sums_of_the_largest_are_never_too_small() -> None:
+    numbers = np.random.default_rng(0).exponential(size=5000)
+    largest, exact = Largest.of(numbers), np.append(0, np.cumsum(np.sort(numbers)[::-1]))
+    k = np.arange(5001)
+    bound = largest(k.astype(float))
+    assert np.all(bound >= exact * (1 - 1e-12))
+    assert np.all(bound <= exact * 1.006 + 1e-9)
+    assert largest(np.array(0.0)) == 0
+    assert np.all(largest(k.astype(float)) >= largest(np.maximum(k - 0.5, 0).astype(np.float64)))
+
+
+@pytest.mark.parametrize("linear", [0.0, 1.0])
+def test_totals_of_payments_are_those_of_each_person(linear: float) -> None:
+    r = np.sort(np.random.default_rng(1).uniform(0.3, 1, 200))
+    for a, b, c in ((0.1, 2.0, 0.4), (0.0, 1.0, 0.2), (5.0, 1.0, 0.5), (0.3, 0.0, 0.5)):
+        loss, gain = linear * c * r + 3 * (c * r) ** 2, linear * c * r + (c * r) ** 2
+        base, more = Lengths(r, 2.0).totals(np.array(a), np.array(b), np.array(c), linear)
+        assert float(base) == pytest.approx(2 * np.maximum(a, b * loss).sum())
+        assert float(more) == pytest.approx(2 * (b * gain).sum())
+        some = SomeLengths(200, float(np.mean(r**2)), 0.3).totals(
+            np.array(a), np.array(b), np.array(c), linear
+        )
+        assert float(some[0]) >= np.maximum(a, b * loss).sum() * (1 - 1e-12)
+        assert float(some[1]) >= (b * gain).sum() * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_bounds_from_sums_alone_are_on_the_safe_side(d: int) -> None:
+    X = roster(800, d)
+    transform = shortened(X, best_transform(X), 1.0)
+    kx = grid_features(X)
+    exact = geometry(X, transform)
+    rough = coarse(sums(kx, np.zeros(len(kx)), transform), 0.0)
+    assert rough.noise == pytest.approx(exact.noise)
+    assert rough.sampling == pytest.approx(exact.sampling)
+    assert rough.operator == pytest.approx(exact.operator)
+    assert rough.leverage >= exact.leverage
+    assert np.all(rough.worst.max(axis=0) >= exact.worst.max(axis=0) * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("linear", [0.0, 1.0])
+def test_totals_of_people_who_are_yet_to_be_drawn_are_hardly_ever_exceeded_and_a_flat_payment_never(
+    linear: float,
+) -> None:
+    """3.1 standard deviations: one in a thousand draws is above. Of 4,000 more than 20 are with probability 1e-8."""
+    rng = np.random.default_rng(2)
+    everybody, players = np.sort(rng.beta(4, 2, 20_000)), 100
+    lengths = Lengths(everybody, players / len(everybody), players)
+    draws = rng.choice(everybody, (4_000, players))
+    for a, b, c in ((0.1, 2.0, 0.4), (0.0, 1.0, 0.2), (0.3, 1.0, 0.5)):
+        loss, gain = linear * c * draws + 3 * (c * draws) ** 2, linear * c * draws + (c * draws) ** 2
+        base, more = lengths.totals(np.array(a), np.array(b), np.array(c), linear)
+        for total, each in ((base, np.maximum(a, b * loss)), (more, b * gain)):
+            totals = each.sum(axis=1)
+            assert np.sum(totals > float(total)) <= 20
+            assert float(total) < totals.mean() + 3.5 * totals.std()
+    assert float(lengths.totals(np.array(0.3), np.array(0.0), np.array(0.5), linear)[0]) == pytest.approx(
+        30.0
+    )
+
+
+def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() -> None:
+    """Everybody four times: errors, gaps and totals scaled from one of each are those of all."""
+    from truthful.bounds import answers
+    from truthful.guarantees import setting
+    from truthful.one_release import OneRelease
+
+    X = roster(500, 3)
+    transform = shortened(X, best_transform(X), 1.0)
+    mechanism = OneRelease(0.5, 0.1, 5.0, clip=0.3, transform=transform)
+    few, many = geometry(X, transform), geometry(np.tile(X, (4, 1)), transform)
+    scaled, exact = (setting(survey(3), mechanism, 2000, 0.01, 0.01, found) for found in (few, many))
+    for function in (answers.coefficient_error, answers.prediction_error, answers.gap, answers.cap):
+        assert float(function(scaled)) == pytest.approx(float(function(exact)), rel=0.01), function
+    assert float(answers.liars(scaled)) == pytest.approx(float(answers.liars(exact)), rel=0.01)
