@@ -439,7 +439,10 @@ def refused(text: str, parameters: dict[str, Any], message: str) -> None:
         ({"clip": 0.61}, "clip is 0.61; no prediction is further than the radius 0.6 from the centre"),
         ({"public_share": 0.5}, "public_share is 0.5, but it is one of random halves"),
         ({"regularization": 3.0}, "regularization is 3.0, but it is one of random halves"),
-        ({"estimator": "magic"}, "estimator is 'magic'; choose one of instruments, known-design, noisy-statistics"),
+        (
+            {"estimator": "magic"},
+            "estimator is 'magic'; choose one of instruments, known-design, noisy-statistics",
+        ),
         ({"estimator": "ridge-ball"}, "Estimator 'ridge-ball' scores .* Say peers='halves' to have it"),
         ({"response_share": 0.0}, "response_share is 0.0; it must be above 0, and at most 1"),
         ({"response_share": 1.5}, "response_share is 1.5"),
