@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -217,13 +218,33 @@ def _words(text: str) -> str:
 
 
 def refresh(page: str, directory: Path) -> str:
-    """The page with what its blocks really print; outputs shown in part are left as they are."""
+    """The page with what its blocks really print; of outputs shown in part, the same part."""
     text = read(page)
     for shown in play(page, directory):
         for before in (f"$ {shown.source}\n", f"{shown.source}```\n\n```text\n"):
-            if "...\n" not in shown.shown and f"{before}{shown.shown}" in text:
-                text = text.replace(f"{before}{shown.shown}", f"{before}{shown.output}")
+            if f"{before}{shown.shown}" in text and not agrees(shown.shown, shown.output):
+                text = text.replace(f"{before}{shown.shown}", f"{before}{_part(shown.shown, shown.output)}")
     return text
+
+
+def _part(shown: str, output: str) -> str:
+    """The part of an output that is shown: of as many lines between `...`, the most alike, one after the other."""
+    if "...\n" not in shown:
+        return output
+    lines, start, kept = output.splitlines(), 0, []
+    for part in re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE):
+        wanted = part.splitlines()
+        last = max(start, len(lines) - len(wanted))
+        at = max(
+            range(start, last + 1),
+            key=lambda at: sum(
+                SequenceMatcher(None, one, other, autojunk=False).ratio()
+                for one, other in zip(wanted, lines[at : at + len(wanted)], strict=False)
+            ),
+        )
+        kept.append("".join(f"{line}\n" for line in lines[at : at + len(wanted)]))
+        start = at + len(wanted)
+    return "...\n".join(kept)
 
 
 if __name__ == "__main__":

@@ -323,11 +323,13 @@ def test_features_are_recovered_whatever_the_transform(x: list[float], entries: 
 
 
 @pytest.mark.slow
-def test_a_matrix_that_is_kept_back_is_said_to_be_confirmed_by_its_hash() -> None:
+def test_of_a_matrix_that_is_kept_back_no_guess_can_be_tried_out() -> None:
     kept = '[privacy]\nprotects = "answers"\npublish_matrix = false\n[costs]'
     found = settled_findings(Truthful(), plan_of(DESIGNED.replace("[costs]", kept)), 1)
     assert [finding.name for finding in found if not finding.passed] == []
-    assert ["hash confirms" in finding.found for finding in found if finding.informational] == [True]
+    assert [
+        "no guess of them can be tried out" in finding.found for finding in found if finding.informational
+    ] == [True]
 
 
 # Checks before a draw

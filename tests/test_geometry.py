@@ -7,7 +7,7 @@ import pytest
 from surveys import features as roster
 from surveys import survey
 
-from truthful.geometry import Largest, Lengths, SomeLengths, coarse, geometry, leverages
+from truthful.geometry import Largest, Lengths, Measuring, SomeLengths, _part, coarse, geometry, leverages
 from truthful.instruments import best_transform, instruments_on_grid, shortened
 from truthful.moments import GRID, grid_features, sums
 
@@ -117,3 +117,30 @@ def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() 
     for function in (answers.coefficient_error, answers.prediction_error, answers.gap, answers.cap):
         assert float(function(scaled)) == pytest.approx(float(function(exact)), rel=0.01), function
     assert float(answers.liars(scaled)) == pytest.approx(float(answers.liars(exact)), rel=0.01)
+
+
+def test_people_brought_in_parts_are_measured_as_all_at_once() -> None:
+    X = roster(3_000, 5)
+    transform = shortened(X, best_transform(X), 0.4)
+    kx = grid_features(X)
+    kz = instruments_on_grid(kx, transform)
+    exact = geometry(X, transform)
+    a, b, c, linear = 0.05, 0.5, 0.4, 0.0
+    measuring = Measuring(sums(kx, np.zeros(len(kx)), transform), a, b, c, linear)
+    for start in range(0, len(kx), 700):
+        h = measuring.add(kx[start : start + 700], kz[start : start + 700])
+        assert h.max() <= exact.leverage * (1 + 1e-9)
+    found = measuring.geometry()
+    for name in ("noise", "sampling", "operator", "leverage", "typical_noise"):
+        assert getattr(found, name) == pytest.approx(getattr(exact, name), rel=1e-9)
+    k = np.linspace(0, 3_000, 301)
+    for one, other in zip(found.influence, exact.influence, strict=True):
+        assert one(k) == pytest.approx(other(k), rel=1e-9)
+    totals = exact.lengths.totals(np.array(a), np.array(b), np.array(c), linear)
+    assert np.allclose(found.lengths.totals(np.array(a), np.array(b), np.array(c), linear), totals)
+    # Everybody is as bad as some row in every number, and the worst of each number is somebody's.
+    part = _part(kx / GRID, kz / GRID, measuring.inverse, kz.T @ kz / GRID**2, np.eye(5))
+    people = np.stack([part.tau, part.v, part.v / part.tau, part.r / part.tau, part.r], axis=1)
+    assert all(np.any(np.all(found.worst >= row * (1 - 1e-9), axis=1)) for row in people)
+    assert found.worst.max(axis=0) == pytest.approx(people.max(axis=0))
+    assert np.sort(found.people[0]) == pytest.approx(np.sort(exact.people[0]))

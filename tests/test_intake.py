@@ -179,7 +179,7 @@ def test_extra_columns_are_refused_unless_bad_records_are_dropped_or_clipped() -
         take_in(table)
     assert str(caught.value) == (
         "In the table of reports there are columns the study does not have: 'email', 'name'. "
-        "Leave them out, or choose on_bad='drop' or 'clip', which ignore them."
+        "Leave them out, or choose on_bad='clip', which ignores them."
     )
     for on_bad in ("drop", "clip"):
         batches, counts = take_in(table, on_bad)

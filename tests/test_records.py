@@ -43,7 +43,7 @@ Missing: Fill in the value or leave the record out.
 Not a number: Write a plain number, such as 12.5.
 Out of range: Correct the record or widen the range in study.toml (the range is public).
 Unknown level: Correct the record or add the level in study.toml (the levels are public).
-Or choose on_bad='drop' to leave bad records out, or 'clip' to move numbers into their range."""
+Or choose on_bad='clip' to move numbers into their range; where records are protected, 'drop' leaves out bad ones."""
     )
 
 

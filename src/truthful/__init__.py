@@ -24,8 +24,9 @@ if TYPE_CHECKING:
         UniformNoise,
     )
     from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
-    from truthful.errors import InputError, Refused, TruthfulError
+    from truthful.errors import InputError, Refused, TruthfulError, WorseThanPromised
     from truthful.mechanism import Mechanism
+    from truthful.one_release import OneRelease
     from truthful.plan import Plan, design
     from truthful.planner import Infeasible
     from truthful.regression import private_regression, truthful_regression
@@ -39,8 +40,9 @@ _HOMES = {
     "auditor": ("Audit", "audit"),
     "beliefs": ("Beliefs", "CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
     "costs": ("EmpiricalCosts", "LognormalCosts", "ParetoCosts"),
-    "errors": ("InputError", "Refused", "TruthfulError"),
+    "errors": ("InputError", "Refused", "TruthfulError", "WorseThanPromised"),
     "mechanism": ("Mechanism",),
+    "one_release": ("OneRelease",),
     "plan": ("Plan", "design"),
     "planner": ("Infeasible",),
     "regression": ("private_regression", "truthful_regression"),
@@ -62,6 +64,7 @@ __all__ = [
     "LognormalCosts",
     "Mechanism",
     "NormalBall",
+    "OneRelease",
     "ParetoCosts",
     "Plan",
     "Receipt",
@@ -75,6 +78,7 @@ __all__ = [
     "UniformBall",
     "UniformNoise",
     "Verdict",
+    "WorseThanPromised",
     "__version__",
     "audit",
     "basic_brier",

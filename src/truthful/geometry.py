@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +28,11 @@ from truthful.noise import L2Laplace
 
 #: People whose noise differs by less than this part of it are taken together, by the worst of each of their numbers.
 ALIKE = 0.02
-#: Ranks at which sums of the largest influences are kept: each of the first, then at this ratio.
-EACH_RANK, RANK_RATIO = 256, 1.005
+#: Of the largest influences so many are kept by themselves, others by groups that differ by less than this ratio.
+EACH_RANK, RANK_RATIO = 256, 1.004
+_LOG_RATIO = math.log(RANK_RATIO)
+#: Of people who are brought in parts about so many are kept, for what is said of people on average.
+MOST_KEPT = 100_000
 #: Spared for sums of lengths that are drawn from a design: so many standard deviations.
 DEVIATIONS = 3.1
 ROWS = 65_536
@@ -38,27 +42,22 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Largest:
-    """The sum of the k largest of n numbers, for every k: never too small, and by at most half a per cent too large."""
+    """The sum of the k largest of n numbers, for every k: never too small, and by at most half a per cent too large.
+
+    Linear between the ranks that are kept.
+    """
 
     ranks: Floats
     sums: Floats
 
     @classmethod
     def of(cls, numbers: Floats) -> Largest:
-        n = len(numbers)
-        sums = np.cumsum(np.sort(numbers)[::-1])
-        steps = EACH_RANK * RANK_RATIO ** np.arange(
-            1, max(1.0, math.log(max(n / EACH_RANK, 1.0)) / math.log(RANK_RATIO)) + 1
-        )
-        kept = np.unique(np.minimum(np.append(np.arange(EACH_RANK + 1), np.ceil(steps)), n)).astype(np.int64)
-        kept = np.union1d(kept, [0, n])
-        return cls(kept.astype(np.float64), np.append(0.0, sums)[kept])
+        tally = _Tally()
+        tally.add(numbers)
+        return tally.largest()
 
     def __call__(self, k: Floats) -> Floats:
-        """Linear between the first ranks, which are all kept, else at the next one that is: sums only grow."""
-        k = np.minimum(k, self.ranks[-1])
-        at = np.searchsorted(self.ranks, k * (1 - 1e-12))
-        return np.where(k <= EACH_RANK, np.interp(k, self.ranks, self.sums), self.sums[at])
+        return np.asarray(np.interp(k, self.ranks, self.sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +138,19 @@ class SomeLengths:
 
 
 @dataclass(frozen=True, eq=False)
+class TotalsOf:
+    """Lengths of which only the mean square is kept, and what they lead to at one a, b and c."""
+
+    base: float
+    gain: float
+    mean_square: float
+
+    def totals(self, a: Floats, b: Floats, c: Floats, linear: float) -> tuple[Floats, Floats]:
+        """As of `Lengths`, whatever is asked: those that were added up."""
+        return np.asarray(self.base), np.asarray(self.gain)
+
+
+@dataclass(frozen=True, eq=False)
 class Geometry:
     """A roster under instruments, of so many people who answer. Numbers at another size of it: `at`.
 
@@ -157,7 +169,7 @@ class Geometry:
     leverage: float
     typical_noise: float
     """The root mean square of τ_i/‖x_i‖ over people, weighted by ‖x‖²."""
-    lengths: Lengths | SomeLengths
+    lengths: Lengths | SomeLengths | TotalsOf
     people: tuple[Floats, Floats]
     """(r, τ) of everybody with features of any length, for what is said of people on average."""
 
@@ -191,7 +203,6 @@ def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None) -> Geometry
     inverse: Floats = np.asarray(np.linalg.inv(Z.T @ X), dtype=np.float64)
     ZZ, G = Z.T @ Z, X.T @ X / n
     root = _root(G)
-    cov, cov_p = _covariances(inverse, ZZ, root)
     each = [_part(X[s], Z[s], inverse, ZZ, root) for s in _slices(n)]
     parts = _Parts(
         *(np.concatenate([getattr(e, name) for e in each]) for name in _Parts.__dataclass_fields__)
@@ -201,9 +212,7 @@ def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None) -> Geometry
     return Geometry(
         players=n,
         dimension=d,
-        noise=(float(np.sum(inverse**2)), float(np.sum((root @ inverse) ** 2))),
-        sampling=(float(np.trace(cov)), float(np.trace(cov_p))),
-        operator=(math.sqrt(float(np.linalg.norm(cov, 2))), math.sqrt(float(np.linalg.norm(cov_p, 2)))),
+        **_of_sums(inverse, ZZ, root),
         influence=(Largest.of(parts.influence), Largest.of(parts.prediction_influence)),
         worst=_worst(parts.tau[present], parts.v[present], r[present]),
         leverage=float(parts.h.max()),
@@ -211,6 +220,89 @@ def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None) -> Geometry
         lengths=Lengths(np.sort(r)) if lengths is None else lengths,
         people=(r[present], parts.tau[present]),
     )
+
+
+class Measuring:
+    """The geometry of very many people, who are brought in parts: memory does not grow with them.
+
+    Sums over everybody are known from a first pass. Of people's own numbers the worst of those who are alike are kept,
+    of influences the sums that `Largest` needs, and of payments what they can add up to at one a, b and c.
+    """
+
+    def __init__(self, sums: Sums, a: float, b: float, c: float, linear: float) -> None:
+        self._n, self._d = sums.count, sums.dimension
+        M, self._G, self._ZZ = (
+            _normalised(part) for part in (sums.matrix, sums.features / sums.count, sums.instruments)
+        )
+        self.inverse: Floats = np.asarray(np.linalg.inv(M), dtype=np.float64)
+        self._root = _root(self._G)
+        self._payments = (np.asarray(a), np.asarray(b), np.asarray(c), linear)
+        self._worst = np.empty((0, 5))
+        self._influence = (_Tally(), _Tally())
+        self._leverage, self._squares = 0.0, 0.0
+        self._base, self._gain = 0.0, 0.0
+        self._people: list[tuple[Floats, Floats]] = []
+        self._apart = max(1, self._n // MOST_KEPT)
+
+    def add(self, kx: Floats, kz: Floats) -> Floats:
+        """Take in people by features and instruments on the grid; gives their leverages."""
+        part = _part(kx / GRID, kz / GRID, self.inverse, self._ZZ, self._root)
+        for tally, numbers in zip(self._influence, (part.influence, part.prediction_influence), strict=True):
+            tally.add(numbers)
+        present = part.r > 0
+        tau, v, r = part.tau[present], part.v[present], part.r[present]
+        rows = _grouped(np.stack([tau, v, v / tau, r / tau, r], axis=1))
+        self._worst = _unexceeded(_grouped(np.concatenate([self._worst, rows])))
+        self._leverage = max(self._leverage, float(part.h.max()))
+        self._squares += float(np.sum(part.tau**2))
+        base, gain = Lengths(np.sort(part.r)).totals(*self._payments)
+        self._base, self._gain = self._base + float(base), self._gain + float(gain)
+        self._people.append((r[:: self._apart].copy(), tau[:: self._apart].copy()))
+        return part.h
+
+    def geometry(self) -> Geometry:
+        """That of all who were brought."""
+        square = float(np.trace(self._G))
+        lengths = TotalsOf(self._base, self._gain, square)
+        r, tau = (np.concatenate(parts) for parts in zip(*self._people, strict=True))
+        return Geometry(
+            players=self._n,
+            dimension=self._d,
+            **_of_sums(self.inverse, self._ZZ, self._root),
+            influence=(self._influence[0].largest(), self._influence[1].largest()),
+            worst=self._worst,
+            leverage=self._leverage,
+            typical_noise=math.sqrt(self._squares / self._n / square),
+            lengths=lengths,
+            people=(r, tau),
+        )
+
+
+class _Tally:
+    """The largest of many numbers that are brought in parts: the first by themselves, others by how large they are."""
+
+    def __init__(self) -> None:
+        self._first = np.empty(0)
+        self._others: dict[int, tuple[int, float]] = {}
+
+    def add(self, numbers: Floats) -> None:
+        joined = np.sort(np.concatenate([self._first, numbers[numbers > 0]]))
+        self._first, rest = joined[-EACH_RANK:], joined[:-EACH_RANK]
+        keys, places = np.unique(np.floor(np.log(rest) / _LOG_RATIO).astype(np.int64), return_inverse=True)
+        counts, sums = np.bincount(places), np.bincount(places, weights=rest)
+        for key, count, total in zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True):
+            before = self._others.get(key, (0, 0.0))
+            self._others[key] = (before[0] + count, before[1] + total)
+
+    def largest(self) -> Largest:
+        """Within a group as if the first of it were as large as any can be, until nothing of it is left."""
+        ranks, sums = list(range(len(self._first) + 1)), [0.0, *np.cumsum(self._first[::-1]).tolist()]
+        for key in sorted(self._others, reverse=True):
+            count, total = self._others[key]
+            start, before = ranks[-1], sums[-1]
+            ranks += [start + min(count - 1e-9, total / RANK_RATIO ** (key + 1)), start + count]
+            sums += [before + total, before + total]
+        return Largest(np.array(ranks, dtype=np.float64), np.array(sums))
 
 
 def coarse(sums: Sums, least_length: float) -> Geometry:
@@ -223,7 +315,7 @@ def coarse(sums: Sums, least_length: float) -> Geometry:
     M, G, ZZ = (_normalised(part) for part in (sums.matrix, sums.features / n, sums.instruments))
     inverse = np.asarray(np.linalg.inv(M), dtype=np.float64)
     root = _root(G)
-    cov, cov_p = _covariances(inverse, ZZ, root)
+    cov, _ = _covariances(inverse, ZZ, root)
     factors = np.linalg.svd(inverse, compute_uv=False)
     kept = max(1 - float(factors[0]), 0.5)
     tau = float(factors[0]) / kept
@@ -231,15 +323,13 @@ def coarse(sums: Sums, least_length: float) -> Geometry:
     ratio = float(np.linalg.norm(ZZ, 2)) * tau
     each = (float(factors[0]), float(np.linalg.norm(root @ inverse, 2)))  # as ‖ζ‖ ≤ 1
     influence, of_predictions = (
-        Largest(np.array([0.0, float(n)]), np.array([0.0, n * largest])) for largest in each
+        Largest(np.array([0.0, 1.0, float(n)]), largest * np.array([0.0, 1.0, float(n)])) for largest in each
     )
     square = float(np.trace(G))
     return Geometry(
         players=n,
         dimension=d,
-        noise=(float(np.sum(inverse**2)), float(np.sum((root @ inverse) ** 2))),
-        sampling=(float(np.trace(cov)), float(np.trace(cov_p))),
-        operator=(math.sqrt(float(np.linalg.norm(cov, 2))), math.sqrt(float(np.linalg.norm(cov_p, 2)))),
+        **_of_sums(inverse, ZZ, root),
         influence=(influence, of_predictions),
         worst=np.array([[tau, v, ratio, 1 / float(factors[-1]), 1.0]]),
         leverage=float(factors[0]),
@@ -274,13 +364,30 @@ def _part(X: Floats, Z: Floats, inverse: Floats, ZZ: Floats, root: Floats) -> _P
 
 def _worst(tau: Floats, v: Floats, r: Floats) -> Floats:
     """The largest of each number among people of about the same τ, but for groups that another exceeds in all."""
-    order = np.argsort(tau)
-    tau, v, r = tau[order], v[order], r[order]
-    group = np.floor(np.log(tau / tau[0]) / math.log1p(ALIKE)).astype(np.int64)
+    return _unexceeded(_grouped(np.stack([tau, v, v / tau, r / tau, r], axis=1), float(tau.min())))
+
+
+def _grouped(rows: Floats, least: float = 1.0) -> Floats:
+    """The largest of each number among rows of about the same τ, counted from `least`."""
+    rows = rows[np.argsort(rows[:, 0])]
+    group = np.floor(np.log(rows[:, 0] / least) / math.log1p(ALIKE)).astype(np.int64)
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
-    rows = np.stack([np.maximum.reduceat(number, starts) for number in (tau, v, v / tau, r / tau, r)], axis=1)
+    return np.maximum.reduceat(rows, starts, axis=0)
+
+
+def _unexceeded(rows: Floats) -> Floats:
     below = np.all(rows[:, None] <= rows[None], axis=2) & np.any(rows[:, None] < rows[None], axis=2)
     return np.asarray(rows[~np.any(below, axis=1)])
+
+
+def _of_sums(inverse: Floats, ZZ: Floats, root: Floats) -> dict[str, Any]:
+    """What follows from sums over everybody alone."""
+    covariances = _covariances(inverse, ZZ, root)
+    return {
+        "noise": (float(np.sum(inverse**2)), float(np.sum((root @ inverse) ** 2))),
+        "sampling": tuple(float(np.trace(covariance)) for covariance in covariances),
+        "operator": tuple(math.sqrt(float(np.linalg.norm(covariance, 2))) for covariance in covariances),
+    }
 
 
 def _covariances(inverse: Floats, ZZ: Floats, root: Floats) -> tuple[Floats, Floats]:

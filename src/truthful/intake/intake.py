@@ -139,7 +139,7 @@ class Intake:
         if reports.extra and self.on_bad == "error":
             raise InputError(
                 f"In {reports.where} there are columns the study does not have: {listed(reports.extra)}. "
-                "Leave them out, or choose on_bad='drop' or 'clip', which ignore them."
+                "Leave them out, or choose on_bad='clip', which ignores them."
             )
 
     def batches(self, piece: Piece) -> Iterator[Checked]:

@@ -135,7 +135,8 @@ class BadReports(InputError):
             *(f"  row {record.row}: {record.sentence}" for record in self.records),
             *([f"  and {left.total():,} more: {kinds}"] if left else []),
             *(f"{kind.capitalize()}: {ADVICE[kind].format(study=study)}" for kind in self.counts),
-            "Or choose on_bad='drop' to leave bad records out, or 'clip' to move numbers into their range.",
+            "Or choose on_bad='clip' to move numbers into their range; where records are protected, 'drop' leaves "
+            "out bad ones.",
         ]
         return "\n".join(lines)
 

@@ -180,9 +180,7 @@ def _at_url(url: str, columns: tuple[str, ...]) -> Source:
 
 def _file(path: Path, columns: tuple[str, ...]) -> Source:
     if not path.exists():
-        raise InputError(
-            f"There is no file {str(path)!r}. Give the path of the reports, from {str(Path.cwd())!r}."
-        )
+        raise InputError(f"There is no file {str(path)!r}. Give the path of one, from {str(Path.cwd())!r}.")
     name = path.name.lower()
     if path.is_dir() or name.endswith(".parquet"):
         return ParquetFiles(Local(path), columns)

@@ -14,7 +14,7 @@ import numpy as np
 
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
-from truthful.geometry import Geometry, coarse, leverages, measured
+from truthful.geometry import Geometry, Measuring, coarse, leverages, measured
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
 from truthful.intake.cells import Cells
@@ -60,9 +60,8 @@ def require_no_dropping(mechanism: OneRelease, on_bad: str) -> None:
 
 def require_common_levels(study: Study, cells: Cells) -> tuple[str, ...]:
     """Refuse levels that very few people have, unless features are no secret; gives warnings of rare pairs of them."""
-    if not study.publishes_matrix or (
-        study.declared.privacy is not None and study.declared.privacy.features_public
-    ):
+    declared = study.declared.privacy
+    if study.assigned or not study.publishes_matrix or (declared is not None and declared.features_public):
         return ()
     for feature in study.features:
         counts = cells.levels.get(feature.name)
@@ -94,9 +93,7 @@ def people_measured(
     """The geometry of those who answered. Nobody may be more than half of what is known of people like her."""
     require_invertible(sums.matrix)
     if sums.count > MEASURED:
-        found = coarse(sums, _least_length(plan.study))
-        if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
-            return found
+        return _many_measured(plan, mechanism, sums, people)
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
     parts = []
     for rows, ids, kx in people():
@@ -105,6 +102,20 @@ def people_measured(
         parts.append(kx)
     kx = np.concatenate(parts)
     return measured(kx, instruments_on_grid(kx, mechanism.transform))
+
+
+def _many_measured(
+    plan: Plan, mechanism: OneRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+) -> Geometry:
+    """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
+    found = coarse(sums, _least_length(plan.study))
+    if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
+        return found
+    linear = mechanism.scoring.linear
+    measuring = Measuring(sums, mechanism.base_payment, mechanism.score_weight, mechanism.clip, linear)
+    for rows, ids, kx in people():
+        _require_company(measuring.add(kx, instruments_on_grid(kx, mechanism.transform)), rows, ids)
+    return measuring.geometry()
 
 
 def _require_company(h: Floats, rows: Any, ids: Any) -> None:

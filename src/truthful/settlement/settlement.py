@@ -56,7 +56,7 @@ def settle(
     table, or an iterator of batches.
     out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
     A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
-    accept_less: settle also if less can be guaranteed for those who answered than was promised.
+    accept_less: settle also if less can be guaranteed for those who answered than was promised (halves always do).
     books: "all", or "payments" to write payments.parquet alone: neither receipts nor CSV, for very many players.
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
