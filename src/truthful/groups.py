@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from truthful.compiled import compiled
 from truthful.errors import InputError
 
 Hashes = npt.NDArray[np.uint64]
@@ -82,12 +82,16 @@ def _bytes(array: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     return bounds, np.frombuffer(data, dtype=np.uint8)
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+# Words of 64 bits overflow as they should in compiled code alone.
+_loop, _inlined = compiled(few=False), compiled(few=False, inline="always")
+
+
+@_inlined
 def _rotate(word, bits):  # type: ignore[no-untyped-def]
     return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
     v0 += v1
     v2 += v3
@@ -102,7 +106,7 @@ def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
     return v0, v1, v2, v3
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _start(k0, k1):  # type: ignore[no-untyped-def]
     return (
         k0 ^ np.uint64(0x736F6D6570736575),
@@ -112,7 +116,7 @@ def _start(k0, k1):  # type: ignore[no-untyped-def]
     )
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _absorb(v0, v1, v2, v3, word):  # type: ignore[no-untyped-def]
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -120,7 +124,7 @@ def _absorb(v0, v1, v2, v3, word):  # type: ignore[no-untyped-def]
     return v0 ^ word, v1, v2, v3
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _finish(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
     v2 ^= np.uint64(0xFF)
     for _ in range(4):
@@ -128,7 +132,7 @@ def _finish(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@nb.njit(cache=True, nogil=True)
+@_loop
 def _hash_bytes(offsets, data, k0, k1, hashes):  # type: ignore[no-untyped-def]
     for i in range(hashes.size):
         at, end = offsets[i], offsets[i + 1]
@@ -146,7 +150,7 @@ def _hash_bytes(offsets, data, k0, k1, hashes):  # type: ignore[no-untyped-def]
         hashes[i] = _finish(v0, v1, v2, v3)
 
 
-@nb.njit(cache=True, nogil=True)
+@_loop
 def _hash_words(words, k0, k1, hashes):  # type: ignore[no-untyped-def]
     for i in range(hashes.size):
         v0, v1, v2, v3 = _start(k0, k1)

@@ -16,14 +16,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import interpolate, special
+from scipy import special
 
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
 
 #: The relative amount by which quantiles are raised: more than the numerical error.
 ROUND_UP = 1e-7
@@ -92,13 +96,15 @@ def _quantile(d: int, beta: npt.ArrayLike, sides: int) -> Floats:
 
 
 @cache
-def _inverse(d: int, sides: int) -> interpolate.BSpline:
+def _inverse(d: int, sides: int) -> BSpline:
     """ν as a function of −log β, from a β between 0.55 and 0.75 down to LEAST_BETA.
 
     With x = ν/√τ and u = ν²/2x² the bound is P(x < cut) + ∫_cut^∞ sides·T(x)·2u^λe^(−u)/Γ(λ) dlog x, λ = (D+1)/2,
     for every cut, least where sides·T(cut) = 1; by Gauss-Legendre rules in log x. By concentration (see `_above`) less
     than 2e^−72 is left beyond √(2d) + 12, and at the last ν the bound is below LEAST_BETA.
     """
+    from scipy.interpolate import make_interp_spline  # takes long to load, and few plans need it
+
     D, edge = _symmetric(d), math.sqrt(2 * d)
     shape, grid = (D + 1) / 2, np.linspace(0.1, edge + 12, 500)
     cut, start = np.interp([-1.0, -0.7], -sides * _above(d, grid), grid)
@@ -114,7 +120,7 @@ def _inverse(d: int, sides: int) -> interpolate.BSpline:
     bound = special.gammaincc(shape, (nu / cut) ** 2 / 2)
     bound += density @ (weights * sides * _above(d, np.exp(log_x)))
     needed = bound > LEAST_BETA / 100
-    return interpolate.make_interp_spline(-np.log(bound[needed]), nu[needed], k=5)
+    return make_interp_spline(-np.log(bound[needed]), nu[needed], k=5)
 
 
 def _above(d: int, x: Floats) -> Floats:

@@ -1,15 +1,20 @@
 """Charts, as SVG or PNG by the file's name. Nothing of matplotlib is loaded before one is drawn."""
 
-from truthful.charts.best_reports import BestReports
-from truthful.charts.chart import Chart, draw_chart, inline
-from truthful.charts.earnings import Earned, Earnings
-from truthful.charts.errors import Errors
-from truthful.charts.forest import Effect, Forest
-from truthful.charts.frontier import draw_frontier
-from truthful.charts.lies import Lie, Lies
-from truthful.charts.odds import Odds
-from truthful.charts.payments import Payments
-from truthful.charts.rates import Rates
+from typing import TYPE_CHECKING
+
+from truthful.lazily import lazy_names
+
+if TYPE_CHECKING:
+    from truthful.charts.best_reports import BestReports
+    from truthful.charts.chart import Chart, draw_chart, inline
+    from truthful.charts.earnings import Earned, Earnings
+    from truthful.charts.errors import Errors
+    from truthful.charts.forest import Effect, Forest
+    from truthful.charts.frontier import draw_frontier
+    from truthful.charts.lies import Lie, Lies
+    from truthful.charts.odds import Odds
+    from truthful.charts.payments import Payments
+    from truthful.charts.rates import Rates
 
 __all__ = [
     "BestReports",
@@ -28,3 +33,19 @@ __all__ = [
     "draw_frontier",
     "inline",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "best_reports": ("BestReports",),
+        "chart": ("Chart", "draw_chart", "inline"),
+        "earnings": ("Earned", "Earnings"),
+        "errors": ("Errors",),
+        "forest": ("Effect", "Forest"),
+        "frontier": ("draw_frontier",),
+        "lies": ("Lie", "Lies"),
+        "odds": ("Odds",),
+        "payments": ("Payments",),
+        "rates": ("Rates",),
+    },
+)

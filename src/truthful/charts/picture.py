@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 import numpy as np
-from scipy import optimize
 
 from truthful.deterrence import Deterrence
 from truthful.mechanism import Mechanism
@@ -117,7 +116,9 @@ def _lie_without_clip(plan: Plan) -> float | None:
     free = person.undeterred(lie, mechanism.clip, noise)
     if not free < person.undeterred(2 * R, R, noise):
         return lie * R / mechanism.clip
-    return float(optimize.brentq(lambda size: person.undeterred(size, R, noise) - free, 0.0, 2 * R))
+    from scipy.optimize import brentq  # takes long to load, and most charts need none
+
+    return float(brentq(lambda size: person.undeterred(size, R, noise) - free, 0.0, 2 * R))
 
 
 def describe(shown: Picture) -> str:

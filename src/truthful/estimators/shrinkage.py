@@ -21,7 +21,6 @@ from itertools import pairwise
 from math import comb, exp, inf, log, pi, sqrt
 
 import numpy as np
-from scipy.integrate import quad
 from scipy.special import erf
 
 from truthful import check
@@ -97,6 +96,8 @@ def _series_error(m: int, gamma: float, d: int) -> float:
 
 def _one_dimension(m: int, gamma: float) -> float:
     """∫₀^∞ e^(−γs)·(E e^(−s x²))^m ds at s = t², with E e^(−t²x²) = √π erf(t)/(2t)."""
+    from scipy.integrate import quad  # one dimension is rare, and this takes long to load
+
     width = 1 / sqrt(gamma + m / 3)
 
     def integrand(t: float) -> float:
