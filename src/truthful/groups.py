@@ -69,7 +69,7 @@ def _plain(ids: Any) -> Any:
 def _words(array: Any) -> Hashes:
     """The integers as 64-bit words; unsigned ones past 2⁶³ keep their bytes."""
     wide = array if pa.types.is_uint64(array.type) else array.cast(pa.int64())
-    words: Hashes = wide.to_numpy().view(np.uint64)
+    words: Hashes = np.from_dlpack(wide).view(np.uint64)
     return words
 
 

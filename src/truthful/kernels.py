@@ -88,51 +88,6 @@ at_addresses = compiled(few=False, error_model="numpy")
 
 
 @each
-def within(values: Floats, low: float, high: float) -> bool:
-    """Whether all values lie in [low, high]; NaN does not."""
-    outside = 0
-    for i in range(len(values)):
-        outside += not ((values[i] >= low) & (values[i] <= high))
-    return outside == 0
-
-
-@each
-def in_unit_ball(columns: Columns) -> bool:
-    """Whether Σx² ≤ 1 for every player; NaN is not."""
-    squares = np.zeros(columns.shape[1])
-    for a in range(len(columns)):
-        for i in range(len(squares)):
-            squares[i] += columns[a, i] * columns[a, i]
-    return within(squares, 0.0, 1.0)
-
-
-@each
-def coded(values: Floats, low: float, high: float, factor: float, out: Floats) -> None:
-    """(2v − low − high)·factor: a number's place in its range."""
-    for i in range(len(values)):
-        out[i] = (2.0 * values[i] - low - high) * factor
-
-
-@each
-def truncated(values: Floats, grid: float, limit: float, out: Floats) -> None:
-    """Whole multiples of 1/grid, toward zero, and within ±limit."""
-    for i in range(len(values)):
-        steps = min(np.floor(abs(values[i] * grid)), limit)
-        out[i] = math.copysign(steps, values[i])
-
-
-@each
-def truncated_columns(columns: Columns, grid: float, out: Columns, squares: Floats) -> None:
-    """Whole multiples of 1/grid, toward zero, and Σk² of every player: an exact sum, if it is at most 2⁵³."""
-    squares[:] = 0.0
-    for a in range(len(columns)):
-        for i in range(len(squares)):
-            k = math.copysign(np.floor(abs(columns[a, i] * grid)), columns[a, i])
-            out[a, i] = k
-            squares[i] += k * k
-
-
-@each
 def lengths(columns: Columns, out: Floats) -> None:
     """‖x‖ of every player."""
     out[:] = 0.0

@@ -42,10 +42,11 @@ def grid_features(X: Any) -> Floats:
     X = check.matrix("features", X)
     if X.shape[1] > LARGEST_DIMENSION:
         raise InputError(f"There are {X.shape[1]} features; at most {LARGEST_DIMENSION} are possible.")
-    k, squares = np.empty(X.shape, order="F"), np.empty(len(X))
-    kernels.truncated_columns(np.ascontiguousarray(X.T), float(GRID), k.T, squares)
-    if not kernels.within(squares, 0.0, float(PRODUCT)):
-        outside = np.flatnonzero(squares > PRODUCT)
+    with np.errstate(over="ignore"):
+        k = np.multiply(X, float(GRID), order="F")
+        np.trunc(k, out=k)
+        outside = np.flatnonzero(np.einsum("ij,ij->i", k, k) > PRODUCT)
+    if len(outside):
         k[outside] = np.trunc(_directions(X[outside]) * GRID)
     return k
 
@@ -62,10 +63,9 @@ def _directions(X: Floats) -> Floats:
 
 def grid_responses(y: Any, response_bound: float) -> Floats:
     """Integers k with |k| ≤ floor(2²⁰·Y) exactly: 2²⁰·y, y clipped to [−Y, Y], truncated toward zero."""
-    y = np.ascontiguousarray(check.vector("responses", y))
-    k = np.empty(len(y))
-    kernels.truncated(y, float(GRID), float(response_limit(response_bound)), k)
-    return k
+    limit = float(response_limit(response_bound))
+    with np.errstate(over="ignore"):
+        return np.clip(np.trunc(check.vector("responses", y) * GRID), -limit, limit)
 
 
 def response_limit(response_bound: float) -> int:

@@ -2,6 +2,9 @@
 
 Whole columns are converted by Arrow; single values are looked at only when that fails. What a value means
 never depends on its neighbours: both ways read it alike.
+
+Arrow's `array`, `scalar` and `to_numpy` load pandas, wherever it is installed, which takes longer than all the rest of
+a small file. Good columns do without.
 """
 
 from __future__ import annotations
@@ -36,15 +39,35 @@ def numbers(column: Any) -> Floats:
 
 
 def _floats(column: Any) -> Floats:
-    values: Floats = column.fill_null(np.nan).to_numpy() if column.null_count else column.to_numpy()
-    return values
+    return _numpy(column.fill_null(np.nan) if column.null_count else column)
+
+
+def _numpy(column: Any) -> Any:
+    """Arrow's numbers, not copied; anything at all where there is none."""
+    numbers = [None, column.buffers()[1]]
+    return np.from_dlpack(pa.Array.from_buffers(column.type, len(column), numbers, offset=column.offset))
+
+
+def arrow_numbers(values: Any) -> Any:
+    """NumPy's numbers as an Arrow array, not copied."""
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def arrow_text(values: tuple[str, ...]) -> Any:
+    """A few texts as an Arrow array."""
+    parts = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), len(parts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
+    )
 
 
 def missing_number(column: Any) -> Mask:
     """Where a number is missing: null, NaN, nothing but spaces, or the text "nan"."""
     if pa.types.is_string(column.type):
         text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-        blank = pc.is_in(text, value_set=pa.array(["", "nan"]))
+        blank = pc.is_in(text, value_set=arrow_text(("", "nan")))
     elif pa.types.is_floating(column.type):
         blank = pc.is_nan(column)
     else:
@@ -63,20 +86,20 @@ def level_text(column: Any) -> Any:
 
 def level_places(text: Any, levels: tuple[str, ...]) -> Places:
     """The place of each value in the list of levels, -1 where it is not one of them."""
-    places = pc.index_in(text, value_set=pa.array(levels, pa.string())).fill_null(-1)
-    return np.asarray(places.to_numpy(), dtype=np.int64)
+    places = pc.index_in(text, value_set=arrow_text(levels))
+    return np.where(_mask(pc.is_valid(places)), _numpy(places), np.int64(-1))
 
 
 def missing_text(column: Any) -> Mask:
     """Where a level or a player id is missing: null, or nothing but spaces."""
     if not pa.types.is_string(column.type):
         return _mask(pc.is_null(column)) if column.null_count else np.zeros(len(column), dtype=np.bool_)
-    blank = pc.or_(pc.equal(pc.binary_length(column), 0), pc.utf8_is_space(column))
-    return _mask(pc.or_kleene(pc.is_null(column), blank))
+    empty: Mask = _numpy(pc.binary_length(column)) == 0
+    return empty | _mask(pc.utf8_is_space(column)) | _mask(pc.is_null(column))
 
 
 def _mask(column: Any) -> Mask:
-    mask: Mask = column.to_numpy(zero_copy_only=False)
+    mask: Mask = _numpy(column.cast(pa.uint8())).view(np.bool_)
     return mask
 
 

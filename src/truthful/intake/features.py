@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.intake.columns import arrow_numbers
 from truthful.intake.intake import Intake, report_columns
 from truthful.intake.stream import open_reports
 from truthful.moments import GRID
@@ -28,8 +29,8 @@ def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
     with open_reports(source, names) as features:
         intake = Intake(study, on_bad, where=features.where)
         for batch in features.batches():
-            numbers = pa.array(range(rows + 1, rows + 1 + batch.num_rows))
-            answers = pa.array(np.full(batch.num_rows, answer))
+            numbers = arrow_numbers(np.arange(rows + 1, rows + 1 + batch.num_rows))
+            answers = arrow_numbers(np.full(batch.num_rows, float(answer)))
             report = pa.RecordBatch.from_arrays(
                 [numbers, *batch.columns, answers], names=report_columns(study)
             )

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from truthful import kernels
 from truthful.check import Floats
-from truthful.intake.columns import level_places, level_text, missing_number, missing_text, numbers
+from truthful.intake.columns import (
+    arrow_numbers,
+    arrow_text,
+    level_places,
+    level_text,
+    missing_number,
+    missing_text,
+    numbers,
+)
 from truthful.intake.duplicates import Repeats
 from truthful.intake.records import Bad, Fault, Mask, Player, owner, quoted, shown
 from truthful.kernels import LARGEST
@@ -41,9 +47,10 @@ class NumberRule:
 
     def faults(self, column: Any, values: Floats) -> list[Fault]:
         """What is wrong with the values of the column."""
-        if kernels.within(values, float(self.low), float(self.high)):
+        # Neither NaN nor infinity is inside.
+        if values.min(initial=self.low) >= self.low and values.max(initial=self.high) <= self.high:
             return []
-        inside = (values >= self.low) & (values <= self.high)  # neither NaN nor infinity is inside
+        inside = (values >= self.low) & (values <= self.high)
         return self._faults(column, values, inside)
 
     def clip(self, values: Floats) -> Floats:
@@ -52,7 +59,7 @@ class NumberRule:
 
     def raw(self, values: Floats) -> Any:
         """The values as an Arrow column, not copied."""
-        return pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)])
+        return arrow_numbers(values)
 
     def _faults(self, column: Any, values: Floats, inside: Mask) -> list[Fault]:
         missing, finite = missing_number(column), np.isfinite(values)
@@ -101,7 +108,7 @@ class LevelRule:
 
     def raw(self, places: Places) -> Any:
         """The levels as an Arrow column of text."""
-        return pa.array(self.levels, pa.string()).take(pa.array(places))
+        return arrow_text(self.levels).take(arrow_numbers(places))
 
     def _faults(self, text: Any, known: Mask) -> list[Fault]:
         missing = missing_text(text) & ~known
@@ -131,7 +138,9 @@ class BallRule:
 
     def faults(self, values: Values) -> list[Fault]:
         """Records out of the ball. A norm is NaN, and not told, where a feature is missing or no number."""
-        if kernels.in_unit_ball(np.stack([values[name] for name in self.names])):
+        with np.errstate(over="ignore"):
+            squares = sum(np.square(values[name]) for name in self.names)
+        if np.max(squares, initial=0.0) <= 1:
             return []
         norms = self._norms(values)
         outside = norms > 1 + NORM_SLACK

@@ -20,6 +20,7 @@ from truthful.groups import Hashes, player_hashes
 from truthful.instruments import Transform
 from truthful.intake import Checked, Intake
 from truthful.intake.cells import Cells
+from truthful.intake.columns import arrow_numbers
 from truthful.intake.duplicates import NOTHING, Repeats, suspects
 from truthful.intake.pieces import Piece
 from truthful.intake.records import BadRecords
@@ -164,5 +165,5 @@ def paid_in(payments: Floats) -> Paid:
 def receipts_of(batch: Checked, columns: Mapping[str, Any]) -> Any:
     """Each player's record as it was used, and the columns that say what came of it, the payment last."""
     records = batch.records
-    arrays = [batch.players, *records.columns, *(pa.array(column) for column in columns.values())]
+    arrays = [batch.players, *records.columns, *(arrow_numbers(column) for column in columns.values())]
     return pa.record_batch(arrays, names=[PLAYER, *records.schema.names, *columns])

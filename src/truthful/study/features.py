@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from truthful import kernels
 from truthful.check import Floats
 from truthful.errors import InputError
 
@@ -53,8 +52,7 @@ class Numeric:
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         """The code of every value, over the scale, into the row of `out`."""
-        v = np.ascontiguousarray(values, dtype=np.float64)
-        kernels.coded(v, float(self.low), float(self.high), 1.0 / ((self.high - self.low) * scale), out[0])
+        put_place(values, self.low, self.high, 1.0 / ((self.high - self.low) * scale), out[0])
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
         """The code's coefficient, and the constant that goes with it, for a raw coefficient."""
@@ -122,7 +120,7 @@ class Levels:
         """The place of each value in the list of levels: integers are places already, text is looked up."""
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
-            array = self._look_up(values)
+            array = self._look_up(array)
         bad = np.flatnonzero((array < 0) | (array >= len(self.levels)))
         if len(bad):
             raise InputError(
@@ -131,23 +129,12 @@ class Levels:
             )
         return array
 
-    def _look_up(self, values: Any) -> np.ndarray[Any, Any]:
-        if len(values) == 1 and isinstance(values[0], str):
-            place = {level: at for at, level in enumerate(self.levels)}.get(str(values[0]), -1)
-            return np.array([place])
-        import pyarrow as pa  # one person's own level needs none
-        import pyarrow.compute as pc
-
-        try:
-            text = pa.array(values, type=pa.string())
-        except (pa.ArrowException, TypeError):
-            raise InputError(
-                f"Feature {self.name!r} holds values that are not text; its levels are text."
-            ) from None
-        found: np.ndarray[Any, Any] = (
-            pc.index_in(text, value_set=pa.array(self.levels)).fill_null(-1).to_numpy()
-        )
-        return found
+    def _look_up(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """By name, -1 where a value is none of them. Arrow would be no faster, and takes long to load."""
+        if values.size and (values.ndim > 1 or values.dtype.kind not in "OTU"):
+            raise InputError(f"Feature {self.name!r} holds values that are not text; its levels are text.")
+        places = {level: at for at, level in enumerate(self.levels)}
+        return np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
 
     def codes(self, effects: Floats) -> tuple[Floats, float]:
         """Effects that do not sum to zero have a mean, which belongs to the intercept."""
@@ -256,6 +243,15 @@ class Encoding:
                 f"The intercept is off by {value:g} from the only one possible without an intercept column. "
                 "Leave it out, or set intercept = true."
             )
+
+
+def put_place(values: Any, low: float, high: float, factor: float, out: Floats) -> None:
+    """(2v − low − high)·factor: a number's place in its range."""
+    with np.errstate(over="ignore"):
+        np.multiply(np.asarray(values, dtype=np.float64), 2.0, out=out)
+        out -= low
+        out -= high
+        out *= factor
 
 
 def _rows(columns: Mapping[str, Any], rows: int | None) -> int:

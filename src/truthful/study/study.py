@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from truthful import check, kernels
+from truthful import check
 from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
@@ -51,7 +51,7 @@ from truthful.study.designs import (
     UniformDesign,
     UnitBallDesign,
 )
-from truthful.study.features import INTERCEPT
+from truthful.study.features import INTERCEPT, put_place
 from truthful.study.text import parsed
 
 
@@ -235,10 +235,8 @@ class Study:
 
     def normalise_response(self, raw: npt.ArrayLike, X: Floats) -> Floats:
         """y for raw responses: mapped to [−H, H], less what the centre predicts. Not clipped."""
-        values = np.ascontiguousarray(raw, dtype=np.float64)
-        y = np.empty(len(values))
-        low, high = float(self.response.low), float(self.response.high)
-        kernels.coded(values, low, high, self.half_range / (high - low), y)
+        y, low, high = np.empty(np.shape(raw)), self.response.low, self.response.high
+        put_place(raw, low, high, self.half_range / (high - low), y)
         return y - self._centre_prediction(X) if self.centre.any() else y
 
     def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
