@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -121,7 +121,7 @@ class Deterrence:
 
     @cached_property
     def _answers(self) -> _Answers:
-        return _Answers.of(self.beliefs, self.lengths)
+        return _answers(self.beliefs, tuple(self.lengths.tolist()))
 
 
 def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Floats, Floats]:
@@ -171,6 +171,12 @@ class _Answers:
         density = np.stack(densities)
         chances = np.diff(answers, axis=1) * (density[:, 1:] + density[:, :-1])
         return cls(answers, chances / chances.sum(axis=1, keepdims=True), np.stack(weights))
+
+
+@lru_cache(maxsize=2)
+def _answers(beliefs: Beliefs, lengths: tuple[float, ...]) -> _Answers:
+    """Kept: a plan's guarantees ask for the same people again, at other noise."""
+    return _Answers.of(beliefs, np.array(lengths))
 
 
 def _heard(beliefs: Beliefs, r: float, y: Floats) -> tuple[Floats, Floats]:

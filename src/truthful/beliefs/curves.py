@@ -18,6 +18,7 @@ from truthful import check
 from truthful.beliefs.polynomials import chebyshev_nodes, monomials
 from truthful.check import Floats
 from truthful.compiled import compiled
+from truthful.piecewise import piecewise
 
 
 class Curve(Protocol):
@@ -134,7 +135,24 @@ def _mixture(z: Floats, dimension: int) -> Floats:
     return np.asarray(kappa @ (np.sqrt(tau) * weight / weight.sum()))
 
 
-@compiled()
+def _clipped_in_numpy(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
+    """`_clipped`, at half its speed."""
+    table = np.ascontiguousarray(coefficients.T)
+
+    def k(z: Floats) -> Floats:
+        mantissa, exponent = np.frexp(z)
+        upper = mantissa >= 0.75
+        cell = 2 * (exponent.astype(np.intp) - 1 - _LOW) + upper
+        inside = piecewise(table, cell, 8 * mantissa - 5 - 2.0 * upper) * z * z
+        outside = np.where(z < 2.0**_LOW, ends[0] * z * z, z / 2 - ends[1])
+        return np.where((cell >= 0) & (cell < len(coefficients)), inside, outside)
+
+    with np.errstate(all="ignore"):
+        value = s * (k(np.abs(radius + m) / s) - k(np.abs(radius - m) / s))
+    return np.where(s > 0, value, np.clip(m, -radius, radius))
+
+
+@compiled(few=False)
 def _k(z: float, coefficients: Floats, ends: Floats) -> float:
     """K(|z|): by table, and beyond it by its two limits."""
     z = abs(z)
@@ -155,7 +173,7 @@ def _k(z: float, coefficients: Floats, ends: Floats) -> float:
     return float(value * z * z)
 
 
-@compiled()
+@compiled(few=_clipped_in_numpy)
 def _clipped(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
     out = np.empty_like(m)
     for i in range(len(m)):

@@ -229,7 +229,17 @@ def _integrate(
     return fine, coarse
 
 
-@compiled()
+def _sums_in_numpy(weight: Floats, values: Floats, rule: Floats, start: int) -> tuple[Floats, Floats]:
+    """`_sums`, at a third of its speed."""
+    shares = weight[:, start : start + len(rule)] * rule
+    mass, moment = np.zeros(len(weight)), np.zeros((len(values), values.shape[2]))
+    for n, share in enumerate(shares.T, start):
+        mass += share
+        moment += share[:, None] * values[:, n]
+    return mass, moment
+
+
+@compiled(few=_sums_in_numpy)
 def _sums(weight: Floats, values: Floats, rule: Floats, start: int) -> tuple[Floats, Floats]:
     """Integrals of the weight, and of the values times the weight, over the nodes from `start` on.
 
