@@ -16,11 +16,12 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import interpolate, special
+from scipy import special
 
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.piecewise import piecewise
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,10 @@ def _mixture_cdf(d: int, t: Floats) -> Floats:
 
 def _tail(d: int, z: Floats) -> Floats:
     """P(v·e > z) at scale 1, z ≥ 0, by table: a search for a plan asks for it at millions of points."""
-    table = _log_tail(d)
-    return np.exp(table(np.minimum(z, table.x[-1])) - z)
+    coefficients, ends = _log_tail(d)
+    at = np.minimum(z, ends[-1])
+    cell = np.minimum(np.searchsorted(ends, at, side="right") - 1, len(ends) - 2)
+    return np.exp(piecewise(coefficients, cell, at - ends[cell]) - z)
 
 
 # On [0, 2^-10], and on half-octaves up to where the tail is 1e-17, polynomials with so many coefficients.
@@ -164,8 +167,8 @@ _LOW, _ORDER = -10, 18
 
 
 @cache
-def _log_tail(d: int) -> interpolate.PPoly:
-    """ln P(v·e > z) + z, to 1e-15 of z + 1.
+def _log_tail(d: int) -> tuple[Floats, Floats]:
+    """ln P(v·e > z) + z, to 1e-15 of z + 1: coefficients of powers (rows) for each cell, and the ends of cells.
 
     It is analytic to the right of its only singularity, z^(d+1)·ln z at z = 0, which is five half-widths away from the
     middle of each half-octave, and grows as ln z. In the first cell the singularity itself is below 1e-16.
@@ -173,10 +176,9 @@ def _log_tail(d: int) -> interpolate.PPoly:
     ends = np.append(0.0, 2.0 ** np.arange(_LOW, math.log2(40 + 9 * math.sqrt(d + 1)) + 0.5, 0.5))
     nodes, widths = (1 + np.cos(np.pi * (np.arange(_ORDER) + 0.5) / _ORDER)) / 2, np.diff(ends)
     z = ends[:-1] + np.outer(nodes, widths)
-    powers = np.arange(_ORDER)[::-1, None]
-    return interpolate.PPoly(
-        np.linalg.solve(np.vander(nodes), np.log(_mixture_cdf(d, -z)) + z) / widths**powers, ends
-    )
+    values = np.log(_mixture_cdf(d, -z)) + z
+    powers = np.arange(_ORDER)[:, None]
+    return np.linalg.solve(np.vander(nodes, increasing=True), values) / widths**powers, ends
 
 
 def _lower_quantile(d: int, p: Floats) -> Floats:

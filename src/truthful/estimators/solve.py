@@ -28,8 +28,6 @@ from fractions import Fraction
 from math import gcd, isqrt
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
-from scipy.optimize import brentq
 
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -118,6 +116,9 @@ class _System:
 
     def float_multiplier(self, radius: float) -> int:
         """The root λ of ‖θ(λ)‖ = R in float64: in eigenvectors of A, ‖θ(λ)‖² = Σ(c_j/(w_j+λ))²."""
+        from scipy.linalg import eigh  # takes long to load, and most plans need none
+        from scipy.optimize import brentq
+
         values, vectors = eigh(self.float_matrix(0))
         c = vectors.T @ (self.cross / PRODUCT).astype(np.float64)
 
@@ -136,6 +137,8 @@ class _System:
 
     def float_solver(self, multiplier: int) -> Callable[[Floats], Floats]:
         """v ↦ (A+λI)⁻¹v in float64, by Cholesky's factors; zero where they do not exist in float64."""
+        from scipy.linalg import cho_factor, cho_solve
+
         try:
             factor = cho_factor(self.float_matrix(multiplier))
         except np.linalg.LinAlgError:

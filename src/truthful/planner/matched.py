@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import interpolate
+import numpy.typing as npt
 
 from truthful.beliefs import Beliefs
 from truthful.bounds.setting import Numbers
@@ -41,11 +41,12 @@ class MatchedLies:
 
     def __call__(self, clip: Numbers, scale: Numbers) -> Floats:
         """Linear between the levels and noises of the table."""
-        R = self.beliefs.radius
-        noise = np.clip(np.asarray(scale) * self._typical / R, NOISES[0], NOISES[-1])
-        levels, noises = np.broadcast_arrays(np.asarray(clip, dtype=np.float64), np.log(noise))
-        points = np.stack([levels, noises], axis=-1)
-        return np.asarray(self._table(points.reshape(-1, 2)).reshape(levels.shape))
+        levels, table = self._table
+        noise = np.log(np.asarray(scale) * self._typical / self.beliefs.radius)
+        i, u = _place(np.asarray(clip, dtype=np.float64), levels)
+        j, v = _place(noise, np.log(NOISES))
+        low, high = (table[i, k] + u * (table[i + 1, k] - table[i, k]) for k in (j, j + 1))
+        return np.asarray(low + v * (high - low))
 
     @cached_property
     def _typical(self) -> float:
@@ -53,16 +54,34 @@ class MatchedLies:
         return math.sqrt(float(np.mean(self.proportions**2)) / float(np.mean(self.lengths**2)))
 
     @cached_property
-    def _table(self) -> interpolate.RegularGridInterpolator:
-        R = self.beliefs.radius
-        clips = np.linspace(LEAST_CLIP * R, R, CLIPS) if self.pinned is None else np.array([self.pinned])
-        clips = np.unique(np.append(clips, R))
+    def _table(self) -> tuple[Floats, Floats]:
+        """Levels, and D at each of them (a row) and each noise."""
+        R, pinned = self.beliefs.radius, self.pinned
+        clips = np.linspace(LEAST_CLIP * R, R, CLIPS) if pinned is None else np.array([pinned, R])
         people = Deterrence(self.beliefs, *representative(self.lengths, self.proportions))
         table = people.matched_lies(self.lie, clips, R / self._typical * np.array(NOISES))
-        levels = clips
-        if len(clips) > 1:
-            levels = np.union1d(np.linspace(clips[0], R, FINE), clips)
-            table = interpolate.PchipInterpolator(clips, table, axis=0)(levels)
-        return interpolate.RegularGridInterpolator(
-            (levels, np.log(NOISES)), table, bounds_error=False, fill_value=None
-        )
+        return (clips, table) if pinned is not None else (np.linspace(clips[0], R, FINE), _refined(table))
+
+
+def _place(x: Floats, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+    """The cell between points that x is in, or the one that it is nearest to, and which part of it lies below x."""
+    place = np.interp(x, points, np.arange(len(points)))
+    cell = np.minimum(place.astype(np.intp), len(points) - 2)
+    return cell, place - cell
+
+
+def _refined(table: Floats) -> Floats:
+    """FINE rows for CLIPS: monotone cubics between them (Fritsch and Butland, 1984)."""
+    rise = np.diff(table, axis=0)
+    before, after = rise[:-1], rise[1:]
+    product = np.maximum(before * after, 0.0)
+    inner = 2 * np.divide(product, before + after, out=np.zeros_like(product), where=product > 0)
+    first, last = (
+        np.clip((3 * near - far) / 2, np.minimum(3 * near, 0), np.maximum(3 * near, 0))
+        for near, far in ((rise[0], rise[1]), (rise[-1], rise[-2]))
+    )
+    slopes = np.vstack([first, inner, last])
+    cell, t = _place(np.linspace(0, CLIPS - 1, FINE), np.arange(CLIPS))
+    t, low, high = t[:, None], slopes[cell], slopes[cell + 1]
+    bent = (1 - t) * (low - rise[cell]) + t * (rise[cell] - high)
+    return np.asarray(table[cell] + t * (rise[cell] + (1 - t) * bent))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize
 
 from truthful.bounds import Setting, proved, scales
 from truthful.bounds.setting import Numbers
@@ -144,13 +143,13 @@ class Terms:
         R, u = beliefs.radius, 0.6745 * math.sqrt(beliefs.prior.variance(d))
         law = L2Laplace(d, 1.0)
 
-        def excess(log_scale: float) -> float:
-            s = math.exp(log_scale)
-            inside = law.marginal_cdf((R - u) / s) - law.marginal_cdf((-R - u) / s)
-            return float(inside) - self.goals.least_slope
-
         # Near slope 1 the scale tends to 0, near slope 0 to infinity.
-        return math.exp(optimize.brentq(excess, math.log(R) - 40, math.log(R) + 40, xtol=1e-12))
+        low, high = math.log(R) - 40, math.log(R) + 40
+        while high - low > 1e-12:
+            middle = (low + high) / 2
+            outside, inside = law.marginal_cdf((np.array([-R, R]) - u) / math.exp(middle)).tolist()
+            low, high = (middle, high) if inside - outside > self.goals.least_slope else (low, middle)
+        return math.exp(low)
 
     @cached_property
     def largest_error(self) -> float:
