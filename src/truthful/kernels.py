@@ -499,6 +499,29 @@ def parted(hashes: Hashes, bits: int, out: Hashes) -> Integers:
     return starts
 
 
+@each
+def met_before(hashes: Hashes, slots: Hashes, out: Hashes) -> int:
+    """Puts every hash that came before into `out`, and gives how many those are.
+
+    `slots` are zeros, a power of two of them and more than there are hashes. Each hash has one of them from its low
+    bits on: keyed hashes crowd nowhere.
+    """
+    mask, one, found, zeros = np.uint64(len(slots) - 1), np.uint64(1), 0, 0
+    for i in range(len(hashes)):
+        value = hashes[i]
+        out[found] = value
+        if value == 0:  # which is what an empty slot holds
+            found += zeros > 0
+            zeros += 1
+            continue
+        place = value & mask
+        while (slots[place] != 0) & (slots[place] != value):
+            place = (place + one) & mask
+        found += slots[place] == value
+        slots[place] = value
+    return found
+
+
 _floats_at: Any = None
 _integers_at: Any = None
 carray: Any = None
