@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truthful.beliefs.polynomials import chebyshev_coefficients, chebyshev_extrema, chebyshev_nodes, monomials
+from truthful.beliefs.polynomials import (
+    chebyshev_coefficients,
+    chebyshev_extrema,
+    chebyshev_nodes,
+    monomials,
+    times,
+)
 from truthful.check import Floats
 
 ROOTS = 4
@@ -108,7 +114,7 @@ def _measured(function: Function, boxes: _Boxes, values: Floats) -> Floats:
     """Largest distance between the function and its interpolant in every box, as Horner's rule will see it."""
     points = chebyshev_extrema(ORDER)
     powers = np.vander(points, ORDER, increasing=True)
-    fitted = np.einsum("xa,cabs,yb->cxys", powers, _polynomials(values), powers, optimize=True)
+    fitted = times(powers, times(powers, _polynomials(values), 1), 2)
     return np.asarray(np.abs(fitted - _sample(function, boxes, points)).max(axis=(1, 2, 3)))
 
 

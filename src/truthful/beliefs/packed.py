@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from truthful.beliefs.cells import ORDER
-from truthful.beliefs.polynomials import chebyshev_coefficients, chebyshev_nodes, from_chebyshev
+from truthful.beliefs.polynomials import chebyshev_coefficients, chebyshev_nodes, from_chebyshev, times
 from truthful.beliefs.scales import SCALE_ORDER, ScaleAxis
 from truthful.check import Floats
 
@@ -32,7 +32,7 @@ def packed(planes: Floats, axis: ScaleAxis) -> tuple[Floats, float]:
     if axis.order == 1:
         return np.ascontiguousarray(np.moveaxis(planes, -1, 0)).reshape((-1, PLANE)), 0.0
     powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
-    values = np.einsum("xa,yb,cabs->cxys", powers, powers, planes, optimize=True)
+    values = times(powers, times(powers, planes, 1), 2)
     values = values.reshape((*values.shape[:3], axis.pieces, SCALE_ORDER))
     # From (cell, x, y, piece, s) to (piece, cell, x, s, y).
     coefficients = np.transpose(values, (3, 0, 1, 4, 2))
