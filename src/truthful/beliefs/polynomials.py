@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -49,7 +50,7 @@ def times(matrix: Floats, values: Floats, axis: int) -> Floats:
     if axis == values.ndim - 1:
         return np.asarray(values @ matrix.T)
     before, after = values.shape[:axis], values.shape[axis + 1 :]
-    product = matrix @ values.reshape((*before, values.shape[axis], -1))
+    product = matrix @ values.reshape((*before, values.shape[axis], math.prod(after)))
     return np.asarray(product.reshape((*before, len(matrix), *after)))
 
 
