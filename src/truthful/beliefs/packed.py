@@ -50,11 +50,13 @@ def packed(planes: Floats, axis: ScaleAxis) -> Packed:
         return Packed(each, np.empty((0, PLANE)), np.full(len(planes), OPEN), 0.0)
     powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
     values = times(powers, times(powers, planes, 1), 2)
-    values = values.reshape((*values.shape[:3], axis.pieces, SCALE_ORDER))
+    values = values.reshape((*values.shape[:3], axis.pieces, axis.order))
     # From (cell, x, y, piece, s) to (piece, cell, x, s, y).
     coefficients = np.transpose(values, (3, 0, 1, 4, 2))
     for direction in (2, 3, 4):
         coefficients = chebyshev_coefficients(coefficients, direction)
+    more = SCALE_ORDER - axis.order
+    coefficients = np.pad(coefficients, ((0, 0), (0, 0), (0, 0), (0, more), (0, 0)))
     dropped = np.abs(coefficients[:, :, ~_KEPT]).sum(axis=-1).max(axis=0)
     means = coefficients[:, :, :, :1].mean(axis=0)
     off = np.concatenate([coefficients[:, :, :, :1] - means, coefficients[:, :, :, 1:]], axis=3)
