@@ -25,9 +25,10 @@ def test_one_scale_needs_one_node() -> None:
         assert axis.lowest <= scale <= axis.highest
 
 
-def test_two_groups_of_nearly_equal_size_need_one_piece() -> None:
-    axis = scale_axis(CURVE, 0.6, 0.1, 0.102)
-    assert (axis.order, axis.pieces) == (8, 1)
+def test_narrow_ranges_need_one_piece_and_fewer_nodes() -> None:
+    for high, order in ((0.1001, 3), (0.102, 4), (0.11, 6), (0.15, 8)):
+        axis = scale_axis(CURVE, 0.6, 0.1, high)
+        assert (axis.order, axis.pieces) == (order, 1)
 
 
 def test_more_pieces_than_needed_can_be_asked_for() -> None:
@@ -36,7 +37,7 @@ def test_more_pieces_than_needed_can_be_asked_for() -> None:
     assert axis.error < 1e-13
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.1, 0.102), (0.03, 0.3), (1e-3, 0.2), (5.0, 500.0)])
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.102), (0.1, 0.11), (0.03, 0.3), (1e-3, 0.2), (5.0, 500.0)])
 def test_the_curve_is_interpolated_as_well_as_it_says(low: float, high: float) -> None:
     axis = scale_axis(CURVE, 0.6, low, high)
     assert axis.error <= 1.5e-10

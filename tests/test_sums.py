@@ -301,3 +301,23 @@ def test_kernels_read_whole_panels_and_what_is_left() -> None:
         kx, ky = rolled(n, 3, seed=n)
         transform = some_transform(3)
         assert sums(kx, ky, transform) == added_up(kx, ky, instruments_on_grid(kx, transform))
+
+
+def test_instruments_are_the_defined_ones_where_rounding_could_decide_and_where_not() -> None:
+    rng, quick = np.random.default_rng(5), set()
+    for d, n, size, whole in (
+        (10, 1100, 4500, False),
+        (3, 504, 1100, False),
+        (1, 30, 4000, False),
+        (4, 90, 1024, True),
+    ):
+        kx = grid_features(
+            np.round(rng.uniform(-1, 1, (n, d))) / d if whole else rng.uniform(-1, 1, (n, d)) / d**0.5
+        )
+        T = size * np.eye(d, dtype=int) if whole else rng.integers(-size, size, (d, d))
+        transform = tuple(tuple(row) for row in T.tolist())
+        k, rows = np.vstack([kx.T, np.zeros((d + 1, n))]), in_fours(transform)
+        kernels.put_all_instruments(k, rows)
+        np.testing.assert_array_equal(k[d : 2 * d].T, instruments_on_grid(kx, transform))
+        quick.add(bool(kernels._put_quickly(k, 0, min(n, kernels.PANEL), rows, np.empty((3, kernels.PANEL)))))
+    assert quick == {True, False}

@@ -292,9 +292,8 @@ def _weighted(
 
 
 @each
-def put_instruments(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
-    """k_ζ of these players into columns d to 2d of k, from k_x in the first d: to the bit what `grid_features` makes of
-    V = T x, which v = T k_x counts in units of 2⁻³⁰, exactly.
+def _put_as_defined(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
+    """What `put_instruments` has to come to, step by step.
 
     Where ‖V‖ ≤ 1 on the grid V is truncated; elsewhere it is divided by its largest entry and then by its norm.
     """
@@ -334,6 +333,49 @@ def put_instruments(k: Columns, begin: int, end: int, transform: Floats, work: F
 
 
 @each
+def put_instruments(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
+    """k_ζ of these players into columns d to 2d of k, from k_x in the first d: to the bit what `grid_features` makes of
+    V = T x, which v = T k_x counts in units of 2⁻³⁰, exactly."""
+    if not _put_quickly(k, begin, end, transform, work):
+        _put_as_defined(k, begin, end, transform, work)
+
+
+@each
+def _put_quickly(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> bool:
+    """The same with one division a player instead of 2d; False if rounding could decide anything.
+
+    Two ways to round 2²⁰·v/‖v‖ differ by at most (d + 8)·2⁻³³: both are truncated alike unless one is that close to a
+    whole number. And truncation takes less than √d steps from ‖V‖: on the grid it is above 1 if it is above by more.
+    """
+    d, rows = len(transform), end - begin
+    squares, factors, limits = work[0, :rows], work[1, :rows], work[2, :rows]
+    squares[:] = 0.0
+    for a in range(0, d, 2):
+        after = min(a + 1, d - 1)
+        v, w = k[d + a, begin:end], k[d + after, begin:end] if after > a else work[1, :rows]
+        _weighted(transform[a], transform[after], k, d - 1, begin, end, v, w)
+        if after > a:
+            for i in range(rows):
+                squares[i] += v[i] * v[i] + w[i] * w[i]
+        else:
+            for i in range(rows):
+                squares[i] += v[i] * v[i]
+    shortest, longest = (GRID / TRANSFORM_UNIT) ** 2, ((GRID + d + 1) / TRANSFORM_UNIT) ** 2
+    shortest, limit, unclear = shortest * (1 - 1e-9), 0.5 - (d + 16) * 2.0**-33, 0
+    for i in range(rows):
+        unclear += (squares[i] > shortest) & (squares[i] <= longest)
+        factors[i] = GRID / math.sqrt(squares[i]) if squares[i] > longest else TRANSFORM_UNIT
+        limits[i] = limit if squares[i] > longest else 1.0
+    for a in range(d):
+        v = k[d + a, begin:end]
+        for i in range(rows):
+            steps = v[i] * factors[i]
+            v[i] = np.trunc(steps)
+            unclear += (abs(abs(steps - v[i]) - 0.5) > limits[i]) & (abs(steps) > 0.5)
+    return unclear == 0
+
+
+@each
 def put_all_instruments(k: Columns, transform: Floats) -> None:
     """k_ζ of all players of k."""
     work = np.empty((3, PANEL))
@@ -369,18 +411,20 @@ def without_each(
         after = min(a + 1, d - 1)
         _weighted(others.inverse[a], others.inverse[after], k, d - 1, begin, end, w, v)
         x, z, theta = k[a, begin:end], k[first + a, begin:end], others.theta[a]
-        for i in range(rows):
-            squares[i] += x[i] * x[i]
-            fitted[i] += x[i] * theta
-            leverage[i] += w[i] * z[i]
-            stretch[i] += w[i] * w[i]
         if after > a:
-            x, z, theta = k[after, begin:end], k[first + after, begin:end], others.theta[after]
+            x1, z1, theta1 = k[after, begin:end], k[first + after, begin:end], others.theta[after]
+            for i in range(rows):
+                squares[i] = (squares[i] + x[i] * x[i]) + x1[i] * x1[i]
+                fitted[i] = (fitted[i] + x[i] * theta) + x1[i] * theta1
+            for i in range(rows):
+                leverage[i] = (leverage[i] + w[i] * z[i]) + v[i] * z1[i]
+                stretch[i] = (stretch[i] + w[i] * w[i]) + v[i] * v[i]
+        else:
             for i in range(rows):
                 squares[i] += x[i] * x[i]
                 fitted[i] += x[i] * theta
-                leverage[i] += v[i] * z[i]
-                stretch[i] += v[i] * v[i]
+                leverage[i] += w[i] * z[i]
+                stretch[i] += w[i] * w[i]
     # Short loops: one with many arrays would not use the processor's vectors.
     reports, kept, fixed = k[first + d, begin:end], w, others.kept
     r, y, h = r[begin:end], y[begin:end], h[begin:end]
@@ -452,6 +496,29 @@ def parted(hashes: Hashes, bits: int, out: Hashes) -> Integers:
         out[places[part]] = hashes[i]
         places[part] += 1
     return starts
+
+
+@each
+def met_before(hashes: Hashes, slots: Hashes, out: Hashes) -> int:
+    """Puts every hash that came before into `out`, and gives how many those are.
+
+    `slots` are zeros, a power of two of them and more than there are hashes. Each hash has one of them from its low
+    bits on: keyed hashes crowd nowhere.
+    """
+    mask, one, found, zeros = np.uint64(len(slots) - 1), np.uint64(1), 0, 0
+    for i in range(len(hashes)):
+        value = hashes[i]
+        out[found] = value
+        if value == 0:  # which is what an empty slot holds
+            found += zeros > 0
+            zeros += 1
+            continue
+        place = value & mask
+        while (slots[place] != 0) & (slots[place] != value):
+            place = (place + one) & mask
+        found += slots[place] == value
+        slots[place] = value
+    return found
 
 
 _floats_at: Any = None

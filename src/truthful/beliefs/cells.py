@@ -4,7 +4,8 @@ The square is cut into 4 × 4 roots, and each root into kx × ky equal cells (po
 function is the polynomial of degree 7 in each coordinate through its values at 8 × 8 Chebyshev nodes. An interpolation
 error looks like c·T₈ in the coordinate that causes it, so it is measured on the 9 × 9 grid where |T₈| = 1, between the
 nodes and on the cell's border. A root whose error is above what is wanted is cut again, across the coordinate whose
-Chebyshev coefficients have not died out; one that stays above it is left open.
+Chebyshev coefficients have not died out; one that stays above it is left open. A root that was cut is first looked at
+where it was worst, and all of it only when it is good enough there.
 """
 
 from __future__ import annotations
@@ -15,17 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from truthful.beliefs.polynomials import chebyshev_coefficients, chebyshev_extrema, chebyshev_nodes, monomials
+from truthful.beliefs.polynomials import (
+    chebyshev_coefficients,
+    chebyshev_extrema,
+    chebyshev_nodes,
+    monomials,
+    times,
+)
 from truthful.check import Floats
 
 ROOTS = 4
 ORDER = 8
 OPEN = -1
 
-# Cells of a root: many, and too many. A square may cost about this many points, and values at them.
+# Cells of a root: many, and too many. A square may cost this many points, and values at them.
 _MANY_CELLS, _MOST_CELLS = 16, 1024
-_MOST_POINTS = 200_000
-_MOST_VALUES = 12_000_000
+_MOST_POINTS = 400_000
+_MOST_VALUES = 24_000_000
+_POINTS = ORDER**2 + (ORDER + 1) ** 2  # of a cell: where it is fitted and where it is measured
 
 Function = Callable[[Floats, Floats], Floats]
 Integers = npt.NDArray[np.int64]
@@ -57,83 +65,105 @@ def fit(function: Function, columns: int, tolerance: float, enough: float) -> Ce
     """
     empty = left_open(columns)
     roots, pieces = empty.roots, [empty.coefficients]
-    error, spent = 0.0, 0
-    pending = [(root, 1, 1) for root in range(ROOTS**2)]
-    while pending and spent < min(_MOST_POINTS, _MOST_VALUES // columns):
-        boxes = _boxes(pending)
-        spent += len(boxes.owner) * (ORDER**2 + (ORDER + 1) ** 2)
-        values = _sample(function, boxes, chebyshev_nodes(ORDER))
-        errors = _worst(boxes, _measured(function, boxes, values), len(pending))
-        wanted = np.where([kx * ky > _MANY_CELLS for _, kx, ky in pending], enough, tolerance)
-        for k in np.flatnonzero(errors <= wanted):
-            roots[pending[k][0]] = (sum(map(len, pieces)), *pending[k][1:])
-            pieces.append(_polynomials(values[boxes.owner == k]))
-            error = max(error, float(errors[k]))
-        pending = _refined(pending, errors > wanted, boxes, values)
+    error, left = 0.0, min(_MOST_POINTS, _MOST_VALUES // columns)
+    pending = [_Root(number, 1, 1) for number in range(ROOTS**2)]
+    while pending:
+        left -= _POINTS * sum(root.cells for root in pending)
+        good, rough = _sorted(function, pending, [root.all_cells() for root in pending], tolerance, enough)
+        for root, polynomials, measured in good:
+            roots[root.number] = (sum(map(len, pieces)), root.kx, root.ky)
+            pieces.append(polynomials)
+            error = max(error, measured)
+        pending = []
+        while rough and left > 0:
+            left -= _POINTS * len(rough)
+            good, rough = _sorted(function, rough, [root.worst_cell() for root in rough], tolerance, enough)
+            pending += [root for root, _, _ in good]
+        pending = _affordable(pending, left)
     return Cells(roots, np.concatenate(pieces), error)
 
 
 @dataclass(frozen=True)
-class _Boxes:
-    """Rectangles by centre and half-widths, and the entry of the pending list each belongs to."""
+class _Root:
+    """A root of kx × ky cells, and the point of the square where it was worst when it had fewer."""
 
-    owner: Integers
-    x: Floats
-    y: Floats
-    half_x: Floats
-    half_y: Floats
+    number: int
+    kx: int
+    ky: int
+    x: float = 0.0
+    y: float = 0.0
+
+    @property
+    def cells(self) -> int:
+        return self.kx * self.ky
+
+    def all_cells(self) -> Floats:
+        """The centres of its cells and their half-widths, (x, y, half_x, half_y), in the order of `Cells`."""
+        a, b = np.divmod(np.arange(self.cells), self.ky)
+        return self._boxes(a, b)
+
+    def worst_cell(self) -> Floats:
+        """The same of the cell at the worst point."""
+        i, j = divmod(self.number, ROOTS)
+        a = min(max(int((self.x * ROOTS - i) * self.kx), 0), self.kx - 1)
+        b = min(max(int((self.y * ROOTS - j) * self.ky), 0), self.ky - 1)
+        return self._boxes(np.array([a]), np.array([b]))
+
+    def _boxes(self, a: Integers, b: Integers) -> Floats:
+        i, j = divmod(self.number, ROOTS)
+        half_x, half_y = 0.5 / self.kx / ROOTS, 0.5 / self.ky / ROOTS
+        x, y = (i + (a + 0.5) / self.kx) / ROOTS, (j + (b + 0.5) / self.ky) / ROOTS
+        return np.stack([x, y, np.full(len(a), half_x), np.full(len(a), half_y)], axis=1)
 
 
-def _boxes(pending: list[tuple[int, int, int]]) -> _Boxes:
-    """The kx × ky cells of each pending root, in the order of `Cells`."""
-    parts = []
-    for k, (root, kx, ky) in enumerate(pending):
-        a, b = (axis.ravel() for axis in np.meshgrid(np.arange(kx), np.arange(ky), indexing="ij"))
-        i, j = divmod(root, ROOTS)
-        x, y = (i + (a + 0.5) / kx) / ROOTS, (j + (b + 0.5) / ky) / ROOTS
-        half_x, half_y = np.full(len(a), 0.5 / kx / ROOTS), np.full(len(a), 0.5 / ky / ROOTS)
-        parts.append((np.full(len(a), k, dtype=np.int64), x, y, half_x, half_y))
-    return _Boxes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _sample(function: Function, boxes: _Boxes, points: Floats) -> Floats:
-    """Values on the tensor grid of the points in every box: axes box, x, y, column."""
-    shape = (len(boxes.x), len(points), len(points))
-    X = np.broadcast_to((boxes.x[:, None] + boxes.half_x[:, None] * points)[:, :, None], shape)
-    Y = np.broadcast_to((boxes.y[:, None] + boxes.half_y[:, None] * points)[:, None, :], shape)
-    return function(X.ravel(), Y.ravel()).reshape((*shape, -1))
-
-
-def _measured(function: Function, boxes: _Boxes, values: Floats) -> Floats:
-    """Largest distance between the function and its interpolant in every box, as Horner's rule will see it."""
-    points = chebyshev_extrema(ORDER)
+def _sorted(
+    function: Function, roots: list[_Root], boxes: list[Floats], tolerance: float, enough: float
+) -> tuple[list[tuple[_Root, Floats, float]], list[_Root]]:
+    """Roots that are good enough in these boxes, with the polynomials there and their error; and the others, cut."""
+    every = np.concatenate(boxes)
+    values, points = _sample(function, every, chebyshev_nodes(ORDER)), chebyshev_extrema(ORDER)
+    polynomials = _polynomials(values)
     powers = np.vander(points, ORDER, increasing=True)
-    fitted = np.einsum("xa,cabs,yb->cxys", powers, _polynomials(values), powers, optimize=True)
-    return np.asarray(np.abs(fitted - _sample(function, boxes, points)).max(axis=(1, 2, 3)))
+    # As Horner's rule will see it.
+    off = times(powers, times(powers, polynomials, 1), 2) - _sample(function, every, points)
+    errors = np.abs(off).max(axis=3).reshape((len(every), -1))
+    good, rough, ends = [], [], np.cumsum([0, *map(len, boxes)])
+    for k, root in enumerate(roots):
+        part = slice(ends[k], ends[k + 1])
+        box, point = np.unravel_index(int(errors[part].argmax()), errors[part].shape)
+        error = float(errors[part][box, point])
+        if error <= (enough if root.cells > _MANY_CELLS else tolerance):
+            good.append((root, polynomials[part], error))
+            continue
+        x, y, half_x, half_y = boxes[k][box]
+        at_x, at_y = points[point // len(points)], points[point % len(points)]
+        rough += _cut(root, values[part], float(x + half_x * at_x), float(y + half_y * at_y))
+    return good, rough
+
+
+def _cut(root: _Root, values: Floats, x: float, y: float) -> list[_Root]:
+    """The root with twice the cells across each coordinate whose last two coefficients are not small; or nothing."""
+    coefficients = np.abs(chebyshev_coefficients(chebyshev_coefficients(values, axis=1), axis=2))
+    tail_x, tail_y = coefficients[:, -2:].max(), coefficients[:, :, -2:].max()
+    kx = root.kx * (2 if tail_x > 0.3 * tail_y else 1)
+    ky = root.ky * (2 if tail_y > 0.3 * tail_x else 1)
+    return [_Root(root.number, kx, ky, x, y)] if kx * ky <= _MOST_CELLS else []
+
+
+def _affordable(roots: list[_Root], points: int) -> list[_Root]:
+    """As many of the roots as so many points are enough for, those of the fewest cells first."""
+    roots = sorted(roots, key=lambda root: root.cells)
+    costs = _POINTS * np.cumsum([root.cells for root in roots])
+    return roots[: int(np.searchsorted(costs, points, "right"))]
+
+
+def _sample(function: Function, boxes: Floats, points: Floats) -> Floats:
+    """Values on the tensor grid of the points in every box: axes box, x, y, column."""
+    shape = (len(boxes), len(points), len(points))
+    X = np.broadcast_to((boxes[:, :1] + boxes[:, 2:3] * points)[:, :, None], shape)
+    Y = np.broadcast_to((boxes[:, 1:2] + boxes[:, 3:] * points)[:, None, :], shape)
+    return function(X.ravel(), Y.ravel()).reshape((*shape, -1))
 
 
 def _polynomials(values: Floats) -> Floats:
     return monomials(monomials(values, axis=1), axis=2)
-
-
-def _worst(boxes: _Boxes, each: Floats, count: int) -> Floats:
-    worst = np.zeros(count)
-    np.maximum.at(worst, boxes.owner, each)
-    return worst
-
-
-def _refined(
-    pending: list[tuple[int, int, int]], rough: npt.NDArray[np.bool_], boxes: _Boxes, values: Floats
-) -> list[tuple[int, int, int]]:
-    """The rough roots with twice the cells across each coordinate whose last two coefficients are not small."""
-    coefficients = np.abs(chebyshev_coefficients(chebyshev_coefficients(values, axis=1), axis=2))
-    tail_x = _worst(boxes, coefficients[:, -2:].max(axis=(1, 2, 3)), len(pending))
-    tail_y = _worst(boxes, coefficients[:, :, -2:].max(axis=(1, 2, 3)), len(pending))
-    chosen = []
-    for k in np.flatnonzero(rough):
-        root, kx, ky = pending[k]
-        kx *= 2 if tail_x[k] > 0.3 * tail_y[k] else 1
-        ky *= 2 if tail_y[k] > 0.3 * tail_x[k] else 1
-        if kx * ky <= _MOST_CELLS:
-            chosen.append((root, kx, ky))
-    return chosen

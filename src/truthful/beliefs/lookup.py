@@ -216,17 +216,26 @@ def _in_s(w: Floats, start: int, powers: int, s: float) -> float:
 
 @_fused
 def _many_scales(
-    row: Rows, X: Floats, Y: Floats, S: Floats, coefficients: Floats, sequence: Integers, mean: Floats
+    players: Integers,
+    row: Rows,
+    X: Floats,
+    Y: Floats,
+    S: Floats,
+    coefficients: Floats,
+    sequence: Integers,
+    mean: Floats,
 ) -> None:
     """Σ w[a, k, b] x^a s^k y^b over the powers that are kept, likewise: first for b < 4, then for the others.
 
-    Players of one row are answered one after the other: its two kilobytes are read once a block.
+    Row and scale are those of the players of a list. Players of one row are answered one after the other: its two
+    kilobytes are read once a block.
     """
     v = np.empty(ORDER)
     lanes = HALF * (coefficients.shape[1] // WEDGE)
-    for i in sequence:
-        if row[i] >= 0:
-            w, x, s = coefficients[np.uint32(row[i])], X[i], S[i]
+    for j in sequence:
+        if row[j] >= 0:
+            i = players[j]
+            w, x, s = coefficients[np.uint32(row[j])], X[i], S[j]
             for b in range(lanes):
                 a6 = _in_s(w, 164 + b, 2, s) * x + _in_s(w, 152 + b, 3, s)
                 a4 = (a6 * x + _in_s(w, 136 + b, 4, s)) * x + _in_s(w, 116 + b, 5, s)
@@ -237,6 +246,17 @@ def _many_scales(
                 a2 = (a4 * x + _in_s(w, 232 + b, 3, s)) * x + _in_s(w, 216 + b, 4, s)
                 v[HALF + b] = (a2 * x + _in_s(w, 196 + b, 5, s)) * x + _in_s(w, 172 + b, 6, s)
             mean[i] = _in_y(v, Y[i])
+
+
+@each
+def _split(row: Rows, steady: Integers, plane: Rows, players: Integers) -> int:
+    """The plane of every player in a steady cell, OPEN for others; lists those that are in another cell."""
+    count = 0
+    for i in range(len(row)):
+        plane[i] = steady[np.uint32(row[i])] if row[i] >= 0 else OPEN
+        players[count] = i  # without a branch: who is in a steady cell is overwritten
+        count += (row[i] >= 0) & (plane[i] < 0)
+    return count
 
 
 @each
@@ -266,6 +286,35 @@ def _finish(r: Floats, y: Floats, row: Rows, mean: Floats, out: Floats) -> int:
 
 
 @each
+def _by_scale(
+    row: Rows,
+    X: Floats,
+    Y: Floats,
+    S: Floats,
+    limits: Limits,
+    pieces: int,
+    coefficients: Floats,
+    planes: Floats,
+    steady: Integers,
+    plane: Rows,
+    players: Integers,
+    mean: Floats,
+) -> None:
+    """The polynomials where there are many scales; rows of scales out of range become OPEN."""
+    _, _, lowest, highest, origin, step = limits
+    known_scales(S, lowest, highest, row)
+    count = _split(row, steady, plane, players)
+    _one_scale(plane, X, Y, planes, mean)
+    if count == 0:
+        return
+    for j in range(count):  # in order, so that nothing is overwritten that is still to be read
+        S[j], plane[j] = S[players[j]], row[players[j]]
+    pieces_of(S[:count], lowest, highest, origin, step, pieces, len(steady), plane[:count])
+    sequence = _ordered(plane[:count], len(coefficients))
+    _many_scales(players, plane[:count], X, Y, S, coefficients, sequence, mean)
+
+
+@each
 def evaluate(
     r: Floats,
     y: Floats,
@@ -275,23 +324,25 @@ def evaluate(
     pieces: int,
     roots: Integers,
     coefficients: Floats,
+    planes: Floats,
+    steady: Integers,
 ) -> int:
     """q of every player into `out`, NaN where the table has no answer; returns how many those are.
 
     `scale` has one entry for each player, or one for all. `limits` are R, M and the scale axis's lowest, highest,
-    origin and step; the rest is as in Cells, with one row of coefficients for each piece of the scale axis and cell.
+    origin and step; roots are as in Cells, the rest as in Packed.
     """
     R, M, lowest, highest, origin, step = limits
     many = coefficients.shape[1] == WEDGE
-    block = max(1, min(len(r), _LARGE_BLOCK if many else _BLOCK))
-    rows, scratch = np.empty(block, np.int32), np.empty((6, block))
-    columns = unpacked(roots)
+    block = max(1, min(len(r), _LARGE_BLOCK if many & (2 * len(planes) < len(steady)) else _BLOCK))
+    rows, scratch = np.empty((2, block), np.int32), np.empty((6, block))
+    players, columns = np.empty(block + 1, np.int64), unpacked(roots)
     left = 0
     for start in range(0, len(r), block):
         end = min(start + block, len(r))
         n = end - start
         row, X, Y, S, A, B = (
-            rows[:n],
+            rows[0, :n],
             scratch[0, :n],
             scratch[1, :n],
             scratch[2, :n],
@@ -307,8 +358,7 @@ def evaluate(
         cells_of(row, X, Y, columns, A, B, mean)
         if many:
             S[:] = scale[start:end] if len(scale) == len(r) else scale
-            pieces_of(S, lowest, highest, origin, step, pieces, len(coefficients) // pieces, row)
-            _many_scales(row, X, Y, S, coefficients, _ordered(row, len(coefficients)), mean)
+            _by_scale(row, X, Y, S, limits, pieces, coefficients, planes, steady, rows[1, :n], players, mean)
         else:
             if pieces == 2:
                 S[:] = scale[start:end] if len(scale) == len(r) else scale

@@ -13,9 +13,10 @@ from truthful.beliefs.polynomials import chebyshev_extrema, chebyshev_nodes, mon
 from truthful.check import Floats
 from truthful.errors import InputError
 
-# Nodes a piece, where there is more than a single scale; and pieces.
+# Nodes a piece, where there is more than a single scale; and pieces. Narrow ranges are one piece that needs fewer.
 SCALE_ORDER = 8
 _CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+_FEWER = (3, 4, 6)
 _TOLERANCE = 1.5e-10
 
 # Scales this close, relatively, to a fixed one count as equal to it: |dψ/d log s| ≤ E[|e| 1{|m + e| ≤ R}] ≤ 2R.
@@ -58,9 +59,10 @@ def scale_axis(curve: Curve, radius: float, low: float, high: float, least_piece
         ends = (low * (1 - _CLOSE), high * (1 + _CLOSE))
         return ScaleAxis(1, 1, np.array([low]), *ends, 0.0, 0.0, 4 * radius * _CLOSE)
     check.positive("scale_low", low)
-    for pieces in _CHOICES:
-        axis = _axis(curve, radius, low, high, pieces)
-        if axis.error <= _TOLERANCE and pieces >= least_pieces:
+    fewer, pieces = [(1, order) for order in _FEWER], [(number, SCALE_ORDER) for number in _CHOICES]
+    for number, order in [*fewer, *pieces] if least_pieces == 1 else pieces:
+        axis = _axis(curve, radius, low, high, number, order)
+        if axis.error <= _TOLERANCE and number >= least_pieces:
             return axis
     raise InputError(
         f"Peer noise scales from {low} to {high} span too wide a range for one table; the table would not be exact "
@@ -77,8 +79,7 @@ def two_scales(curve: Curve, radius: float, low: float, high: float) -> ScaleAxi
     return ScaleAxis(1, 2, np.array([low, high]), *ends, 4 * radius * _CLOSE)
 
 
-def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int) -> ScaleAxis:
-    order = SCALE_ORDER
+def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int, order: int) -> ScaleAxis:
     step = pieces / math.log(high / low)
     middles = np.arange(pieces)[:, None] + 0.5
 

@@ -49,6 +49,8 @@ class PredictionTable:
     axis: ScaleAxis
     roots: Integers
     coefficients: Floats
+    planes: Floats
+    steady: Integers
     error: float
 
     def __call__(self, r: Any, y: Any, scale: Any = 0.0, out: Floats | None = None) -> Floats:
@@ -68,11 +70,11 @@ class PredictionTable:
         return out
 
     @cached_property
-    def arguments(self) -> tuple[Limits, int, Integers, Floats]:
+    def arguments(self) -> tuple[Limits, int, Integers, Floats, Floats, Integers]:
         """What `evaluate` is told of the table: for loops that call it themselves."""
         R, M, axis = self.laws.prior.radius, self.laws.noise.bound, self.axis
         limits = (R, M, axis.lowest, axis.highest, axis.origin, axis.step)
-        return limits, axis.pieces, self.roots, self.coefficients
+        return limits, axis.pieces, self.roots, self.coefficients, self.planes, self.steady
 
     def _fill(self, r: Floats, y: Floats, scale: Floats, out: Floats) -> None:
         """Direct quadrature where the kernel left NaN."""
@@ -116,10 +118,11 @@ def _table(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, 
     roots = np.concatenate(
         [_shifted(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
     )
-    coefficients, dropped = packed(np.concatenate([cells.coefficients for cells in found]), axis)
+    polynomials = packed(np.concatenate([cells.coefficients for cells in found]), axis)
+    dropped = polynomials.dropped
     at_nodes = max(cells.error for cells in found) + (sampled.error if sampled else 0.0)
     error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * R
-    return PredictionTable(laws, curve, axis, roots, coefficients, error), dropped
+    return PredictionTable(laws, curve, axis, roots, *polynomials[:3], error), dropped
 
 
 def _fit(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Cells:

@@ -122,9 +122,9 @@ def _unnamed(directory: Path | None) -> Any:
 
 
 def repeated_in(hashes: Hashes) -> Hashes:
-    """The hashes that come more than once, each once, ascending. They are sorted in place."""
-    hashes.sort()
-    return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    """The hashes that come more than once, each once, ascending."""
+    slots, again = np.zeros(2 << len(hashes).bit_length(), dtype=np.uint64), np.empty_like(hashes)
+    return np.unique(again[: kernels.met_before(hashes, slots, again)])
 
 
 def find_duplicates(batches: Iterable[Any], key: bytes, repeated: Hashes) -> Repeats:
