@@ -172,8 +172,8 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
     typical = " for the average person" if study.features else ""
     if study.kind == "yes-no":
         return (
-            f"the truth pays for {percent(truth.share)} of people: {earned} the other answer, {worth}. Yes and no pay the "
-            f"same{typical} if {percent(truth.switch, 1)} of the others say yes"
+            f"the truth pays for {percent(truth.share)} of people: {earned} the other answer, {worth}. Yes and no pay "
+            f"the same{typical} if {percent(truth.switch, 1)} of the others say yes"
         )
     lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
     return (
@@ -207,8 +207,8 @@ def _accuracy_of_shares(promised: Guarantees, plan: Plan) -> str:
     typical = told(accuracy.prediction_rmse or accuracy.rmse)
     what = "shares" if study.kind == "yes-no" else "mean ratings"
     return (
-        f"each difference between people is off by at most {told(accuracy.effect_rmse)}, root mean square; {what} of people "
-        f"like these by {typical}"
+        f"each difference between people is off by at most {told(accuracy.effect_rmse)}, root mean square; {what} of "
+        f"people like these by {typical}"
     )
 
 

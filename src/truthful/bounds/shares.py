@@ -2,7 +2,8 @@
 
 Shares are in probability units. Somebody with features x expects the others' prediction p to be m(x) on average, if
 they are truthful. p − m(x) is a weighted sum of their answers' deviations, of weights w_ij with Σw² = v_i and
-|w_ij| ≤ τ_i, and noise of scale τ_i/ε (truthful.geometry). A liar moves p by |w_ij| at most. Derivations: docs/theory.md.
+|w_ij| ≤ τ_i, and noise of scale τ_i/ε (truthful.geometry). A liar moves p by |w_ij| at most. Derivations:
+docs/theory.md.
 """
 
 from __future__ import annotations
