@@ -387,7 +387,7 @@ def test_the_base_payment_of_halves_is_the_least_with_which_no_payment_is_negati
 ) -> None:
     asked: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.5, "peers": "halves"}
     plan = design(Study.parse(DESIGNED), rule=rule, **asked)
-    assert plan.mechanism.base_payment == pytest.approx(0.5 * least)
+    assert plan.number_mechanism.base_payment == pytest.approx(0.5 * least)
     with pytest.raises(InputError, match="can fall to"):
         design(Study.parse(DESIGNED), rule=rule, base_payment=0.4999 * least, **asked)
 
