@@ -166,3 +166,20 @@ def test_with_a_bonus_nothing_is_solved_for() -> None:
 def test_what_does_not_fit_is_told(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         design(study_of(), players=2_000, budget=500, **given)
+
+
+def test_every_parameter_changes_the_hash() -> None:
+    plain: dict[str, Any] = {"players": 2_000, "epsilon": 0.1, "bonus": 0.25}
+    others = [
+        {"players": 2_001},
+        {"epsilon": 0.11},
+        {"bonus": 0.26},
+        {"flat": 0.1},
+        {"margin": 0.01},
+        {"tolerance": 0.05},
+        {"absent_share": 0.003},
+        {"failure_probability": 0.02},
+        {"response_share": 0.9},
+    ]
+    hashes = [design(study_of(), **{**plain, **other}).sha256 for other in ({}, *others)]
+    assert len(set(hashes)) == len(hashes)
