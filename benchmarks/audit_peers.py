@@ -82,7 +82,14 @@ def opendp() -> Fit:
 def ours(seed: int) -> Fit:
     bits, product = SeededBits(seed), Truthful()
     beliefs = Beliefs(1, UniformBall(0.5), UniformNoise(0.5))
-    mechanism = OneRelease(EPSILON, 1.0, 0.1, clip=0.5, estimator="known-design", design=np.eye(1) / 3)
+    mechanism = OneRelease(
+        epsilon=EPSILON,
+        base_payment=1.0,
+        score_weight=0.1,
+        clip=0.5,
+        estimator="known-design",
+        design=np.eye(1) / 3,
+    )
 
     def fit(X: Floats, y: Floats) -> Floats:
         sums = product.statistics(X, y, mechanism, beliefs)

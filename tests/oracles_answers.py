@@ -138,7 +138,12 @@ def crowd(
     if isinstance(transform, float | int):
         transform = shortened(x, best_transform(x), float(transform))
     c = clip * study.beliefs.radius
-    return Crowd(study, OneRelease(epsilon, 0.0, 1.0, c, transform=transform), x, alpha)
+    return Crowd(
+        study,
+        OneRelease(epsilon=epsilon, base_payment=0.0, score_weight=1.0, clip=c, transform=transform),
+        x,
+        alpha,
+    )
 
 
 def errors(crowd: Crowd, rng: Rng, studies: int, liars: int = 0) -> Floats:

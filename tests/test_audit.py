@@ -264,7 +264,9 @@ def test_an_own_report_does_not_move_the_rational_prediction_by_a_bit(
     report: float, other: float, player: int
 ) -> None:
     beliefs = Study.parse(UNIT_BALL).beliefs
-    mechanism = OneRelease(1.0, 1.0, 0.1, 0.5, transform=((2048, 100), (-50, 900)))
+    mechanism = OneRelease(
+        epsilon=1.0, base_payment=1.0, score_weight=0.1, clip=0.5, transform=((2048, 100), (-50, 900))
+    )
     X, y = crowd(beliefs, seed=5)
     noise, exact, vectors = (12_345_678_901, -98_765_432_109), set(), set()
     for value in (report, other):

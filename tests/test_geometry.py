@@ -111,7 +111,7 @@ def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() 
 
     X = roster(500, 3)
     transform = shortened(X, best_transform(X), 1.0)
-    mechanism = OneRelease(0.5, 0.1, 5.0, clip=0.3, transform=transform)
+    mechanism = OneRelease(epsilon=0.5, base_payment=0.1, score_weight=5.0, clip=0.3, transform=transform)
     few, many = geometry(X, transform), geometry(np.tile(X, (4, 1)), transform)
     scaled, exact = (setting(survey(3), mechanism, 2000, 0.01, 0.01, found) for found in (few, many))
     for function in (answers.coefficient_error, answers.prediction_error, answers.gap, answers.cap):

@@ -119,7 +119,9 @@ def test_the_look_at_features_sees_those_whom_the_first_pass_kept(
 def master() -> Paymaster:
     """Pays the people of GAMBLING against the estimate of a made-up release."""
     d, rng = GAMBLING.dimension, np.random.default_rng(4)
-    mechanism = OneRelease(1.0, 0.2, 0.5, 0.6, transform=transform_of(GAMBLING))
+    mechanism = OneRelease(
+        epsilon=1.0, base_payment=0.2, score_weight=0.5, clip=0.6, transform=transform_of(GAMBLING)
+    )
     estimate = LeaveOneOut(
         theta=rng.normal(size=d) / 4,
         inverse=np.eye(d) / 20 + rng.normal(size=(d, d)) / 400,

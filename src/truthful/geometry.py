@@ -172,6 +172,10 @@ class Geometry:
     lengths: Lengths | SomeLengths | TotalsOf
     people: tuple[Floats, Floats]
     """(r, τ) of everybody with features of any length, for what is said of people on average."""
+    effects: Floats | None = None
+    """Of each effect, a row w of θ, ‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·B_j|, where answers are shares."""
+    believed: Floats | None = None
+    """What groups of these people believe, where answers are shares (truthful.bounds.shares)."""
 
     @property
     def typical_length(self) -> float:
@@ -296,7 +300,8 @@ class _Tally:
 
     def largest(self) -> Largest:
         """Within a group as if the first of it were as large as any can be, until nothing of it is left."""
-        ranks, sums = list(range(len(self._first) + 1)), [0.0, *np.cumsum(self._first[::-1]).tolist()]
+        ranks: list[float] = list(range(len(self._first) + 1))
+        sums: list[float] = [0.0, *np.cumsum(self._first[::-1]).tolist()]
         for key in sorted(self._others, reverse=True):
             count, total = self._others[key]
             start, before = ranks[-1], sums[-1]
@@ -340,6 +345,14 @@ def coarse(sums: Sums, least_length: float) -> Geometry:
             np.array([math.sqrt(float(np.trace(inverse @ inverse.T @ G)))]),
         ),
     )
+
+
+def effects_of(kx: Floats, kz: Floats, rows: Floats) -> Floats:
+    """‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·M⁻¹ζ_j| of each row w, of features and instruments on the grid."""
+    X, Z = kx / GRID, kz / GRID
+    W = np.linalg.solve((Z.T @ X).T, rows.T)
+    B = Z @ W
+    return np.stack([np.sum(W**2, axis=0), np.sum(B**2, axis=0), np.abs(B).max(axis=0, initial=0.0)], axis=1)
 
 
 def leverages(X: Floats, Z: Floats, inverse: Floats) -> Floats:

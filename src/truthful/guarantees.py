@@ -22,7 +22,7 @@ from truthful.deterrence import Deterrence, representative
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.mechanism import Mechanism
-from truthful.one_release import OneRelease
+from truthful.one_release import OneRelease, SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.slope import Typical, central_slope, share_beyond, typical
 from truthful.study import Study
@@ -61,6 +61,11 @@ class Truthfulness:
     answer; None where the slope is 0, and lies in the answer are free. `undeterred` is the share of possible answers
     that move q by no more than `lie`, on average over people and their truthful answers: nothing deters those.
     `typical_length` and `typical_noise` are ‖x‖ and the scale of the peers' noise along its unit vector, for those.
+
+    Of yes and no, and of ratings, it is said otherwise: no lie of `steps` steps or more pays for a `share` of people,
+    and on average the truth earns `gain` more than such a lie, in currency; None where nothing is promised. For the
+    average person the lowest and the highest answer pay the same if the share is `switch`, and those who would give the
+    highest answer expect the share expects_yes, the others expects_no. lie, slack and slope are those of numbers.
     """
 
     lie: float | None
@@ -73,6 +78,11 @@ class Truthfulness:
     undeterred: float | None = None
     typical_length: float | None = None
     typical_noise: float | None = None
+    steps: int | None = None
+    gain: float | None = None
+    switch: float | None = None
+    expects_yes: float | None = None
+    expects_no: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,8 @@ class Accuracy:
     """Mean squared error of the coefficients (normalised), and errors in raw response units.
 
     `rmse` is the root of the first, in raw units; as ‖x‖ ≤ 1, it bounds the root mean square error of every prediction.
-    `prediction_rmse` is that error on average over people whose features follow the design.
+    `prediction_rmse` is that error on average over people whose features follow the design. Where answers are shares,
+    `effect_rmse` is the largest of a difference between features' ends or levels.
     """
 
     mean_squared_error: float | None
@@ -88,6 +99,7 @@ class Accuracy:
     prediction_rmse: float | None
     probability: float
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
+    effect_rmse: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,10 @@ class Budget:
 
 
 NAMES = ("privacy", "truthfulness", "accuracy", "participation", "budget")
-ADDED = ("protects", "not_protected", "undeterred", "typical_length", "typical_noise")
+ADDED = (
+    *("protects", "not_protected", "undeterred", "typical_length", "typical_noise"),
+    *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse"),
+)
 
 
 @dataclass(frozen=True)
@@ -203,12 +218,17 @@ def guarantees(
 
 
 def _privacy(study: Study, mechanism: Mechanism | OneRelease) -> Privacy:
-    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
     if isinstance(mechanism, Mechanism):
         return Privacy(mechanism.epsilon)
+    return Privacy(
+        mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected(study, mechanism)
+    )
+
+
+def not_protected(study: Study, mechanism: SumRelease) -> tuple[str, ...]:
+    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
     own_features = mechanism.protects == "answers" and study.features and not study.assigned
-    hidden = ("features", "taking part") if own_features else ("taking part",)
-    return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=hidden)
+    return ("features", "taking part") if own_features else ("taking part",)
 
 
 def _undeterred(

@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 
@@ -47,22 +48,26 @@ SUM_UNIT = Fraction(1, PRODUCT)
 WORST_CONDITION = 1e8
 
 
-@dataclass(frozen=True, eq=False)
-class OneRelease:
-    """The parameters of the mechanism, in normalised units.
+class Bounded(Protocol):
+    """What is believed of answers, as far as a release must know it: d, and Y, the bound on |y|."""
 
-    epsilon is the whole privacy level, of answers or of records as the estimator has it. clip is c: peer predictions
-    are kept in ±c‖x‖, c ≤ R. Base payments follow the length of x, max(a, b·loss(c‖x‖)): no payment is negative.
-    transform is T of the instruments, gram_share the share of ε that noisy second moments get, design is E[x xᵀ].
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def response_bound(self) -> float: ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SumRelease:
+    """What is released, in normalised units, whatever people are paid for it.
+
+    epsilon is the whole privacy level, of answers or of records as the estimator has it. transform is T of the
+    instruments, gram_share the share of ε that noisy second moments get, design is E[x xᵀ].
     """
 
     epsilon: float
-    base_payment: float
-    score_weight: float
-    clip: float
     estimator: str = "instruments"
-    rule: str = "quadratic"
-    payments: str = "never-negative"
     gram_share: float = 0.5
     transform: Transform | None = None
     design: Floats | None = field(default=None, repr=False)
@@ -71,12 +76,7 @@ class OneRelease:
 
     def __post_init__(self) -> None:
         check.positive("epsilon", self.epsilon)
-        check.nonnegative("base_payment", self.base_payment)
-        check.nonnegative("score_weight", self.score_weight)
-        check.positive("clip", self.clip)
         check.choice("estimator", self.estimator, ESTIMATORS)
-        check.choice("rule", self.rule, tuple(RULES))
-        check.choice("payments", self.payments, PAYMENTS)
         check.share("gram_share", self.gram_share)
         if self.estimator == "instruments":
             if self.transform is None:
@@ -96,16 +96,6 @@ class OneRelease:
         return PROTECTS[self.estimator]
 
     @property
-    def scoring(self) -> Rule:
-        """The payment rule."""
-        return RULES[self.rule]
-
-    @property
-    def clipped(self) -> bool:
-        """Whether peer predictions are clipped, so that no payment is negative."""
-        return self.payments == "never-negative"
-
-    @property
     def matrix_epsilon(self) -> Fraction:
         """What is spent on the matrix."""
         spent = Fraction(self.gram_share) if self.estimator == "noisy-statistics" else Fraction(0)
@@ -116,27 +106,11 @@ class OneRelease:
         """What is spent on the vector: the level at which an answer alone is protected."""
         return Fraction(self.epsilon) - self.matrix_epsilon
 
-    def with_payments(self, base_payment: float, score_weight: float) -> OneRelease:
-        """The same mechanism with other payments."""
-        return replace(self, base_payment=base_payment, score_weight=score_weight)
-
-    def curve(self, beliefs: Beliefs) -> Curve:
-        """ψ: what the others predict of her, on average, when the truth along x is u."""
-        return Clipped(self.clip, beliefs.dimension) if self.clipped else IDENTITY
-
-    def base(self, lengths: Floats) -> Floats:
-        """What payments start from, for features of these lengths."""
-        if not self.clipped:
-            return np.full(np.shape(lengths), float(self.base_payment))
-        reach = self.clip * np.asarray(lengths, dtype=np.float64)
-        losses = self.scoring.linear * reach + 3.0 * reach * reach
-        return np.maximum(float(self.base_payment), self.score_weight * losses)
-
-    def scale(self, beliefs: Beliefs) -> float:
+    def scale(self, beliefs: Bounded) -> float:
         """s, the scale of the noise in b̃, in normalised units: 2Y/ε."""
         return float(cross_sensitivity(beliefs.response_bound) * SUM_UNIT / self.vector_epsilon)
 
-    def queries(self, sums: Sums, beliefs: Beliefs) -> tuple[Query, ...]:
+    def queries(self, sums: Sums, beliefs: Bounded) -> tuple[Query, ...]:
         """The vectors to release. One answer, or record, moves b by at most ‖k_ζ‖·|k_y − k_y'| ≤ 2²⁰·2⌊2²⁰Y⌋."""
         d = sums.dimension
         vector = Query(
@@ -159,7 +133,7 @@ class OneRelease:
         return matrix, vector
 
     def estimate(
-        self, answers: Sequence[Sequence[int]], count: int, beliefs: Beliefs, matrix: PythonIntegers | None
+        self, answers: Sequence[Sequence[int]], count: int, beliefs: Bounded, matrix: PythonIntegers | None
     ) -> LeaveOneOut:
         """What follows from the released vectors of so many players; `matrix` is the exact one of the instruments."""
         d, released = beliefs.dimension, None
@@ -196,6 +170,55 @@ class OneRelease:
     def floor(self, count: int, dimension: int) -> float:
         """The least eigenvalue that a noisy Σ x xᵀ may have: ℓ·n, with ℓ = max(s_N·d^1.5, 2/n)."""
         return max((self.matrix_scale or 0.0) * math.sqrt(dimension) * dimension, 2.0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneRelease(SumRelease):
+    """The mechanism for answers that are numbers, in normalised units.
+
+    clip is c: peer predictions are kept in ±c‖x‖, c ≤ R. Base payments follow the length of x, max(a, b·loss(c‖x‖)): no
+    payment is negative.
+    """
+
+    base_payment: float
+    score_weight: float
+    clip: float
+    rule: str = "quadratic"
+    payments: str = "never-negative"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.nonnegative("base_payment", self.base_payment)
+        check.nonnegative("score_weight", self.score_weight)
+        check.positive("clip", self.clip)
+        check.choice("rule", self.rule, tuple(RULES))
+        check.choice("payments", self.payments, PAYMENTS)
+
+    @property
+    def scoring(self) -> Rule:
+        """The payment rule."""
+        return RULES[self.rule]
+
+    @property
+    def clipped(self) -> bool:
+        """Whether peer predictions are clipped, so that no payment is negative."""
+        return self.payments == "never-negative"
+
+    def with_payments(self, base_payment: float, score_weight: float) -> OneRelease:
+        """The same mechanism with other payments."""
+        return replace(self, base_payment=base_payment, score_weight=score_weight)
+
+    def curve(self, beliefs: Beliefs) -> Curve:
+        """ψ: what the others predict of her, on average, when the truth along x is u."""
+        return Clipped(self.clip, beliefs.dimension) if self.clipped else IDENTITY
+
+    def base(self, lengths: Floats) -> Floats:
+        """What payments start from, for features of these lengths."""
+        if not self.clipped:
+            return np.full(np.shape(lengths), float(self.base_payment))
+        reach = self.clip * np.asarray(lengths, dtype=np.float64)
+        losses = self.scoring.linear * reach + 3.0 * reach * reach
+        return np.maximum(float(self.base_payment), self.score_weight * losses)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,14 @@ from truthful.instruments import UNIT
 from truthful.intake import read_features
 from truthful.mechanism import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
 from truthful.moments import GRID
-from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease
+from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease, SumRelease
 from truthful.planner import Answer, Goals, answer
 from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.leave_one_out import LeaveOneOutTerms
 from truthful.planner.panel import Panel
+from truthful.planner.shares import ShareSolution, solve_shares
+from truthful.share_guarantees import share_guarantees
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
 
@@ -62,8 +65,9 @@ RELEASE_PARAMETERS = (
     "base_payment",
     "score_weight",
 )
+SHARE_PARAMETERS = ("estimator", "epsilon", "flat", "bonus", "margin", "tolerance")
 PARAMETERS = (
-    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS)),
+    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS, *SHARE_PARAMETERS)),
     "absent_share",
     "failure_probability",
 )
@@ -87,7 +91,7 @@ class Plan:
 
     study: Study
     players: int
-    mechanism: OneRelease | Mechanism
+    mechanism: OneRelease | ShareRelease | Mechanism
     absent_share: float = ABSENT_SHARE
     failure_probability: float = FAILURE_PROBABILITY
     answer: Answer | None = field(default=None, repr=False)
@@ -96,6 +100,8 @@ class Plan:
     roster: Roster | None = None
     stated: Guarantees | None = field(default=None, repr=False)
     """What is promised, where it follows from a roster that the plan does not hold."""
+    solution: ShareSolution | None = field(default=None, repr=False)
+    """The same as `answer`, where answers are yes and no, or ratings."""
     panel: Panel | None = field(default=None, repr=False)
     """Who is expected to answer, while that is known: a plan that is read from a file does not know it."""
 
@@ -110,11 +116,18 @@ class Plan:
                 f"epsilon is {self.mechanism.epsilon:g}; it must lie between {low:g}, where noise drowns everything, "
                 f"and {high:g}, where nobody is protected."
             )
-        for name in ("base_payment", "score_weight"):
+        paid = (
+            ("flat", "bonus")
+            if isinstance(self.mechanism, ShareRelease)
+            else ("base_payment", "score_weight")
+        )
+        for name in paid:
             if not getattr(self.mechanism, name) <= LARGEST_PAYMENT:
                 raise InputError(
                     f"{name} is {getattr(self.mechanism, name):g}; it must be at most {LARGEST_PAYMENT:,}."
                 )
+        if isinstance(self.mechanism, ShareRelease):
+            return
         if isinstance(self.mechanism, OneRelease):
             self._require_clip()
             return
@@ -134,6 +147,21 @@ class Plan:
             )
 
     @property
+    def number_mechanism(self) -> OneRelease | Mechanism:
+        """The mechanism of a study whose answers are numbers; an error for yes and no, and for ratings."""
+        if isinstance(self.mechanism, ShareRelease):
+            raise InputError(
+                f"This is possible for answers that are numbers; those of {self.study.name!r} are of kind "
+                f"{self.study.kind!r}."
+            )
+        return self.mechanism
+
+    @property
+    def share_mechanism(self) -> ShareRelease | None:
+        """The mechanism of a study whose answers are yes and no, or ratings; None for numbers."""
+        return self.mechanism if isinstance(self.mechanism, ShareRelease) else None
+
+    @property
     def answering(self) -> int:
         """How many players are expected to answer: what is promised is promised for so many."""
         return max(2, round(self.response_share * self.players))
@@ -147,6 +175,14 @@ class Plan:
         """The five guarantees if so many take part; where answers are protected, people of this geometry."""
         if geometry is None and self.stated is not None and self.mechanism.estimator == "instruments":
             return self.stated
+        if isinstance(self.mechanism, ShareRelease):
+            if geometry is None:
+                raise InputError(
+                    "What is promised of shares follows from people's features, which are not here."
+                )
+            alpha, beta = self.absent_share, self.failure_probability
+            payable = self.players if players == self.answering else players
+            return share_guarantees(self.study, self.mechanism, players, alpha, beta, geometry, payable)
         return guarantees(
             self.study, self.mechanism, players, self.absent_share, self.failure_probability, geometry
         )
@@ -154,8 +190,13 @@ class Plan:
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
         mechanism = self.mechanism
-        if isinstance(mechanism, OneRelease):
+        if isinstance(mechanism, ShareRelease):
             chosen: dict[str, Any] = {"protects": mechanism.protects}
+            chosen |= {name: getattr(mechanism, name) for name in SHARE_PARAMETERS}
+            if math.isinf(mechanism.tolerance):
+                chosen["tolerance"] = None
+        elif isinstance(mechanism, OneRelease):
+            chosen = {"protects": mechanism.protects}
             chosen |= {name: getattr(mechanism, name) for name in RELEASE_PARAMETERS}
             if mechanism.estimator != "noisy-statistics":
                 chosen["gram_share"] = None
@@ -171,20 +212,21 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """The plan as it is written. It holds the whole declaration, so that it stands alone."""
+        answered = self.answer or self.solution
         return {
             "format": self.format,
             "version": __version__,
             "sha256": self.sha256,
             **self._promise(),
             "guarantees": self.guarantees.record(),
-            **({} if self.answer is None else {"answer": self.answer.record()}),
+            **({} if answered is None else {"answer": answered.record()}),
             "declaration": self.study.declaration(),
         }
 
     @property
     def format(self) -> str:
         """The format of the plan's file."""
-        return FORMAT if isinstance(self.mechanism, OneRelease) else HALVES_FORMAT
+        return FORMAT if isinstance(self.mechanism, SumRelease) else HALVES_FORMAT
 
     def _promise(self) -> dict[str, Any]:
         promise = {
@@ -192,7 +234,7 @@ class Plan:
             "players": self.players,
             "parameters": self.parameters(),
         }
-        if not isinstance(self.mechanism, OneRelease):
+        if not isinstance(self.mechanism, SumRelease):
             return promise
         transform = self.mechanism.transform
         return {
@@ -211,7 +253,7 @@ class Plan:
         What follows from those, or has no part in them (this program's version), is left out. Guarantees are in it
         where they follow from a roster, which the plan does not hold.
         """
-        stated = {"guarantees": self.guarantees.record()} if isinstance(self.mechanism, OneRelease) else {}
+        stated = {"guarantees": self.guarantees.record()} if isinstance(self.mechanism, SumRelease) else {}
         return sha256({"format": self.format, **self._promise(), **stated})
 
     def save(self, path: str | Path) -> None:
@@ -277,6 +319,18 @@ def design(
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
     given = {name: value for name, value in parameters.items() if value is not None}
+    if study.shares is not None:
+        panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)
+        asked = {
+            "players": players,
+            "budget": budget,
+            "accuracy": accuracy,
+            "epsilon": epsilon,
+            "lie": lie,
+            "accuracy_of": accuracy_of,
+            "failure_probability": failure_probability,
+        }
+        return _of_shares(study, panel, asked, {**given, "score_weight": score_weight, "peers": peers})
     _require_fitting(study, check.choice("peers", peers, PEERS), given)
     people = _people(study, peers, roster, response_share, accuracy_of)
     if people is not None and people.size is not None:
@@ -308,6 +362,63 @@ def design(
         **given,
     )
     return solved(study, goals)
+
+
+def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
+    """A plan for yes or no or for ratings: solved for, or with the bonus that is given."""
+    if given.pop("peers") == "halves" or panel is None:
+        raise InputError(
+            f"Answers of kind {study.kind!r} are paid against everybody else's, and protected as answers. Leave "
+            "peers = 'halves' out, and declare protects = 'answers'."
+        )
+    if given.pop("score_weight") is not None:
+        raise InputError("score_weight goes with answers that are numbers. Give a bonus, or leave both out.")
+    allowed = {"estimator", "absent_share", *(SHARE_PARAMETERS if "bonus" in given else ())}
+    if unfit := sorted(set(given) - allowed):
+        known = SHARE_PARAMETERS if "bonus" not in given else ()
+        told = "Give a bonus too" if unfit[0] in known else "It goes with answers that are numbers"
+        raise InputError(f"{unfit[0]} is {given[unfit[0]]!r}. {told}, or leave it out.")
+    if panel.size is not None:
+        asked = {**asked, "players": _invited(panel.size, asked["players"])}
+    given.pop("estimator", None)
+    if "bonus" in given:
+        alpha = given.pop("absent_share", ABSENT_SHARE)
+        chosen = {"flat": 0.0, **given, "epsilon": _needed_with_bonus("epsilon", asked["epsilon"])}
+        players = _needed_with_bonus("players", asked["players"])
+        return _share_plan(study, panel, players, alpha, asked["failure_probability"], chosen)
+    pins = {"absent_share": given["absent_share"]} if "absent_share" in given else {}
+    goals = Goals(**asked, pins=pins)
+    found = solve_shares(study, goals, panel)
+    chosen = {name: getattr(found, name) for name in ("epsilon", "flat", "bonus", "margin", "tolerance")}
+    beta, alpha = goals.failure_probability, found.absent_share
+    plan = _share_plan(study, panel, found.players, alpha, beta, chosen, found.shortening)
+    return replace(plan, solution=found)
+
+
+def _needed_with_bonus(name: str, value: Any) -> Any:
+    if value is None:
+        raise InputError(
+            f"{name} is missing: with a bonus nothing is solved for. Give it, or leave the bonus out."
+        )
+    return value
+
+
+def _share_plan(
+    study: Study,
+    panel: Panel,
+    players: int,
+    alpha: float,
+    beta: float,
+    chosen: dict[str, Any],
+    shortening: float = 1.0,
+) -> Plan:
+    numbers: dict[str, Any] = {
+        name: value if value == math.inf else check.finite(name, value) for name, value in chosen.items()
+    }
+    mechanism = ShareRelease(estimator="instruments", transform=panel.transform(shortening), **numbers)
+    geometry = panel.geometry(players, shortening)
+    plan = Plan(study, players, mechanism, alpha, beta, None, panel.response_share, _roster(panel))
+    return replace(plan, stated=plan.guarantees_for(plan.answering, geometry), panel=panel)
 
 
 def _require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
@@ -520,14 +631,16 @@ def _recorded(study: Study, record: dict[str, Any]) -> Plan:
     protects, alpha, beta = (
         parameters.pop(name) for name in ("protects", "absent_share", "failure_probability")
     )
-    if parameters["gram_share"] is None:
-        del parameters["gram_share"]
     instruments, roster = record["instruments"], record["roster"]
-    mechanism = OneRelease(
-        **parameters,
-        design=study.second_moments,
-        transform=None if instruments is None else tuple(map(tuple, instruments["transform"])),
-    )
+    transform = None if instruments is None else tuple(map(tuple, instruments["transform"]))
+    mechanism: OneRelease | ShareRelease
+    if study.shares is not None:
+        tolerance = math.inf if parameters["tolerance"] is None else parameters["tolerance"]
+        mechanism = ShareRelease(**{**parameters, "tolerance": tolerance}, transform=transform)
+    else:
+        if parameters["gram_share"] is None:
+            del parameters["gram_share"]
+        mechanism = OneRelease(**parameters, design=study.second_moments, transform=transform)
     if mechanism.protects != protects:
         raise InputError(f"Estimator {mechanism.estimator!r} protects {mechanism.protects}, not {protects}.")
     return Plan(

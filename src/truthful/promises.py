@@ -65,6 +65,22 @@ def compared(release: Release, plan: Plan) -> list[Row]:
         first, second = ("nothing" if value is None else shown(value) for value in (told(before), told(now)))
         return words, first, second
 
+    if plan.study.shares is not None:
+        told = points if plan.study.kind == "yes-no" else number
+        return [
+            row("Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda value: f"{value:g}"),
+            *(
+                [row("Error of differences, root mean square", lambda g: g.accuracy.effect_rmse, told)]
+                if plan.study.features
+                else []
+            ),
+            row("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, told),
+            row(
+                "Most that all payments can cost",
+                lambda g: g.budget.cap,
+                lambda value: money(value, currency),
+            ),
+        ]
     return [
         row(
             "Largest lie that may pay, as a change in prediction",
@@ -121,8 +137,10 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
     """A lie counts by how far it moves the own prediction, here in units of the response."""
     lie, slack = promised.truthfulness.lie, promised.truthfulness.slack
     study = plan.study
+    if study.shares is not None:
+        return _truth_of_shares(promised, plan)
     if lie is None or slack is None:
-        return f"{NOTHING}: {untruthful_because(study, plan.mechanism, plan.absent_share)}"
+        return f"{NOTHING}: {untruthful_because(study, plan.number_mechanism, plan.absent_share)}"
     moved = number(lie * study.response_unit)
     if not promised.truthfulness.share > 0:
         return (
@@ -141,6 +159,59 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
     return f"{words}of all other answers that people could give, {percent(free, 0)} are not deterred"
 
 
+def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
+    """Of yes and no, and of ratings: what the truth earns, and at which share it would not matter."""
+    truth, study = promised.truthfulness, plan.study
+    if truth.steps is None or truth.gain is None or truth.switch is None:
+        return (
+            f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, a smaller "
+            "epsilon or more players would help"
+        )
+    earned = f"on average it earns at least {money(truth.gain, study.currency)} more than"
+    worth = "which is at least what this privacy is worth to them"
+    typical = " for the average person" if study.features else ""
+    if study.kind == "yes-no":
+        return (
+            f"the truth pays for {percent(truth.share)} of people: {earned} the other answer, {worth}. Yes and no pay "
+            f"the same{typical} if {percent(truth.switch, 1)} of the others say yes"
+        )
+    lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
+    return (
+        f"{lies} pays for {percent(truth.share)} of people: the truth counts, {earned} such a lie, {worth}. The lowest "
+        f"and the highest rating pay the same{typical} if the others' mean is "
+        f"{number(study.response.low + (study.response.high - study.response.low) * truth.switch)}"
+    )
+
+
+def points(value: float) -> str:
+    """A share's error or difference, in percentage points."""
+    return f"{number(100 * value)} percentage points"
+
+
+def _accuracy_of_shares(promised: Guarantees, plan: Plan) -> str:
+    study, accuracy = plan.study, promised.accuracy
+    if accuracy.rmse is None or study.shares is None:
+        return NOTHING
+    told = points if study.kind == "yes-no" else number
+    unit = study.response_unit
+    judged = accuracy.effect_rmse if accuracy.effect_rmse is not None else accuracy.rmse
+    guess = unit * math.sqrt(study.shares.prior_error)
+    if not judged < guess:
+        return (
+            f"{NOTHING}: the bound on the error is {told(judged)}, and the middle of what is believed, without asking "
+            f"anybody, is off by {told(guess)}. More players or a larger epsilon would help"
+        )
+    if accuracy.effect_rmse is None:
+        what = "the share of yes" if study.kind == "yes-no" else "the mean rating"
+        return f"{what} is off by at most {told(accuracy.rmse)}, root mean square"
+    typical = told(accuracy.prediction_rmse or accuracy.rmse)
+    what = "shares" if study.kind == "yes-no" else "mean ratings"
+    return (
+        f"each difference between people is off by at most {told(accuracy.effect_rmse)}, root mean square; {what} of "
+        f"people like these by {typical}"
+    )
+
+
 def _in_answers(promised: Guarantees, plan: Plan) -> str:
     """The same lie as a change of the answer itself, for a typical person."""
     answer, width = promised.truthfulness.lie_in_answer, plan.study.response.high - plan.study.response.low
@@ -154,6 +225,8 @@ def _in_answers(promised: Guarantees, plan: Plan) -> str:
 def _accuracy(promised: Guarantees, plan: Plan) -> str:
     """Errors next to what the prior mean has, which costs nothing."""
     rmse, study = promised.accuracy.rmse, plan.study
+    if study.shares is not None:
+        return _accuracy_of_shares(promised, plan)
     if rmse is None:
         return f"{NOTHING}: {inaccurate_because(study)}"
     guess = study.response_unit * math.sqrt(model(study).prior_square)

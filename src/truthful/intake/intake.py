@@ -91,7 +91,7 @@ class Checked:
         response = values.pop(self.study.response.name)
         X = self.study.normalise(values, len(response))
         y = self.study.normalise_response(response, X)
-        return grid_features(X), grid_responses(y, self.study.beliefs.response_bound)
+        return grid_features(X), grid_responses(y, self.study.believed.response_bound)
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,8 @@ class Intake:
 
         Who uses the values sees whether they are what the rules ask for; if they are not, the batch needs `check`.
         """
+        if self._study.shares is not None:
+            return None  # between two answers there is none, and the quick look knows ranges alone
         ids, values = player_ids(batch.column(PLAYER)), self._values(batch)
         if player_faults(PLAYER, missing_text(ids), first_row, self._repeats):
             return None

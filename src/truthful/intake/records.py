@@ -32,6 +32,7 @@ class Bad(StrEnum):
     OUT_OF_RANGE = "out of range"
     OUT_OF_BALL = "out of the unit ball"
     UNKNOWN_LEVEL = "unknown level"
+    NO_ANSWER = "not an answer"
 
 
 ADVICE = {
@@ -42,6 +43,7 @@ ADVICE = {
     Bad.OUT_OF_RANGE: "Correct the record or widen the range in {study} (the range is public).",
     Bad.OUT_OF_BALL: "Correct the record or divide all features by one public number.",
     Bad.UNKNOWN_LEVEL: "Correct the record or add the level in {study} (the levels are public).",
+    Bad.NO_ANSWER: "Correct the record, or leave it out if there is no answer.",
 }
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from truthful.check import Floats
 from truthful.intake.columns import (
@@ -130,6 +132,61 @@ class LevelRule:
         return f"its levels {names}" if more <= 0 else f"its {len(self.levels)} levels {names}, …"
 
 
+#: How yes and no are written, in lower case.
+YES, NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0")
+
+
+@dataclass(frozen=True)
+class AnswerRule:
+    """The response, where it is yes or no (1 and 0), or a rating from 1 to so many levels."""
+
+    name: str
+    kind: str
+    levels: int
+
+    def values(self, column: Any) -> Floats:
+        """The values, NaN where there is no answer."""
+        if self.kind == "yes-no" and pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        if self.kind != "yes-no" or not pa.types.is_string(column.type):
+            return np.ascontiguousarray(numbers(column))
+        text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        places = level_places(text, (*YES, *NO))
+        return np.where(places < 0, np.nan, (places < len(YES)).astype(np.float64))
+
+    def faults(self, column: Any, values: Floats) -> list[Fault]:
+        """What is wrong with the values of the column."""
+        allowed = np.isin(values, self._allowed)
+        if allowed.all():
+            return []
+        missing = missing_text(column) if pa.types.is_string(column.type) else missing_number(column)
+
+        def tell_missing(index: int, player: Player) -> tuple[str, str]:
+            return "", f"Response {self.name!r} of {owner(player)} is missing."
+
+        def tell_wrong(index: int, player: Player) -> tuple[str, str]:
+            value = quoted(column[index].as_py())
+            wanted = "yes or no" if self.kind == "yes-no" else f"a whole number from 1 to {self.levels}"
+            return value, f"Response {self.name!r} of {owner(player)} is {value}; it must be {wanted}."
+
+        return [
+            Fault(Bad.MISSING, self.name, missing & ~allowed, tell_missing),
+            Fault(Bad.NO_ANSWER, self.name, ~allowed & ~missing, tell_wrong),
+        ]
+
+    @property
+    def _allowed(self) -> Floats:
+        return np.array([0.0, 1.0]) if self.kind == "yes-no" else np.arange(1.0, self.levels + 1)
+
+    def clip(self, values: Floats) -> Floats:
+        """Nothing is moved: between two answers there is none."""
+        return values
+
+    def raw(self, values: Floats) -> Any:
+        """The values as an Arrow column, not copied."""
+        return arrow_numbers(values)
+
+
 @dataclass(frozen=True)
 class BallRule:
     """Features taken as they are, together in the unit ball: ‖x‖ ≤ 1."""
@@ -166,13 +223,15 @@ class BallRule:
         return norms
 
 
-Rule = NumberRule | LevelRule
+Rule = NumberRule | LevelRule | AnswerRule
 
 
 def rules_of(study: Study) -> tuple[Rule, ...]:
     """One rule for each column but the player's, in the order of the study: features, then the response."""
     response = study.response
     features = (_feature_rule(feature) for feature in study.declared.encoding.features)
+    if study.shares is not None:
+        return (*features, AnswerRule(response.name, study.kind, study.shares.levels))
     return (*features, NumberRule("Response", response.name, response.low, response.high))
 
 

@@ -62,7 +62,7 @@ class Tiles:
     @cached_property
     def limit(self) -> int:
         """The largest response on the grid."""
-        return response_limit(self.study.beliefs.response_bound)
+        return response_limit(self.study.believed.response_bound)
 
     @cached_property
     def _codes(self) -> Codes:

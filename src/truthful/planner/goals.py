@@ -113,6 +113,8 @@ class Goals:
 
     def prior_error(self, study: Study) -> float:
         """The mean squared error of answering with the prior mean, asking nobody, in normalised units."""
+        if study.shares is not None:
+            return study.shares.prior_error
         if self.accuracy_of == "coefficients":
             return model(study).prior_square
         roster = None if self.panel is None else self.panel.roster

@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from truthful import check
+from truthful.bounds.shares import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
-from truthful.geometry import Geometry, Largest, Lengths, geometry
+from truthful.geometry import Geometry, Largest, Lengths, effects_of, geometry
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
 from truthful.moments import GRID, grid_features
 from truthful.one_release import WORST_CONDITION
@@ -88,7 +89,7 @@ class Panel:
         if (n, shortening) not in self._kept:
             self._kept[n, shortening] = self._geometry(n, shortening)
         found = self._kept[n, shortening]
-        return replace(found, lengths=self._lengths(players, n))
+        return replace(found, lengths=self._lengths(players, n), believed=self._believed)
 
     def everybody(self, shortening: float) -> Geometry:
         """That of all of whom those who answer are drawn."""
@@ -96,6 +97,12 @@ class Panel:
         if (n, shortening) not in self._kept:
             self._kept[n, shortening] = geometry(self._pool, self.transform(shortening))
         return self._kept[n, shortening]
+
+    @cached_property
+    def _believed(self) -> Floats | None:
+        """What everybody believes of shares, where answers are shares."""
+        beliefs = self.study.shares
+        return None if beliefs is None else grouped(believed_rows(beliefs.expects(self._pool)))
 
     def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
         """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
@@ -133,9 +140,9 @@ class Panel:
     def _geometry(self, n: int, shortening: float) -> Geometry:
         X, transform, everybody = self._pool, self.transform(shortening), self.everybody(shortening)
         if n == len(X):
-            return everybody
+            return self._with_effects(everybody, X, transform)
         if not self.study.features:
-            return geometry(X[:n], transform)
+            return self._with_effects(geometry(X[:n], transform), X[:n], transform)
         Z = instruments_on_grid(grid_features(X), transform) / GRID
         draws, worst, most, untold = np.random.default_rng(n), None, np.zeros((3, 2)), False
         for _ in range(DRAWS):
@@ -146,7 +153,9 @@ class Panel:
                 continue
             worst = people if found[0, 0] > most[0, 0] else worst
             most = np.maximum(most, found)
-        one = everybody if worst is None else geometry(X[worst], transform)
+        one = everybody
+        if worst is not None:
+            one = self._with_effects(geometry(X[worst], transform), X[worst], transform)
         lengths, tau = everybody.people
         # People who might not be settled promise nothing.
         (noise, noise_p), (sampling, sampling_p) = (np.where(untold, np.inf, most[:2]) * SPARE).tolist()
@@ -161,7 +170,17 @@ class Panel:
             sampling=(sampling, sampling_p),
             influence=(grown, grown_p),
             people=(lengths, tau * (len(X) / n)),
+            # The chance of who is drawn is spared for in all effects alike.
+            effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),
         )
+
+    def _with_effects(self, found: Geometry, X: Floats, transform: Transform) -> Geometry:
+        """With what single effects need, where answers are shares."""
+        if self.study.shares is None:
+            return found
+        kx = grid_features(X)
+        rows = difference_rows(self.study)
+        return replace(found, effects=effects_of(kx, instruments_on_grid(kx, transform), rows))
 
     def _lengths(self, players: int, n: int) -> Lengths:
         """Of the longest that a roster has so many of, or of as many like them; of people who are drawn a little more.
@@ -178,6 +197,12 @@ class Panel:
     @cached_property
     def _sorted_lengths(self) -> Floats:
         return np.sort(np.linalg.norm(self._pool, axis=1))
+
+
+def difference_rows(study: Study) -> Floats:
+    """The rows of differences, in normalised units of the answer."""
+    rows = [row / study.response_unit for _, row in study.differences]
+    return np.array(rows).reshape(-1, study.dimension)
 
 
 def _parts(X: Floats, Z: Floats) -> Floats | None:

@@ -8,8 +8,10 @@ import numpy as np
 
 from truthful.check import Floats
 from truthful.guarantees import Guarantees
+from truthful.moments import Sums
 from truthful.noise import L2Laplace
 from truthful.one_release import LeaveOneOut
+from truthful.release.shares import contradicted
 from truthful.study import Study
 
 #: What is declared is contradicted by coefficients further out than this share of those it allows.
@@ -28,6 +30,17 @@ def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tu
         f"{WITHDRAWN}: in normalised units the coefficients have the length {seen:.3g}, and where these beliefs hold "
         f"it is below {most:.3g} in {BEYOND:.0%} of studies. So what was promised of truthfulness and accuracy does "
         "not hold; privacy, and the cap on what is paid, do.",
+    )
+
+
+def share_contradictions(study: Study, estimate: LeaveOneOut, sums: Sums) -> tuple[str, ...]:
+    """The same of shares: of everybody's, and of every effect, against the largest that was thought possible."""
+    said = contradicted(study, estimate, sums)
+    if not said:
+        return ()
+    return (
+        f"{WITHDRAWN}: {'; '.join(said)}. So what was promised of truthfulness and accuracy does not hold; privacy, "
+        "and the cap on what is paid, do.",
     )
 
 

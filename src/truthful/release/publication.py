@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from truthful.check import Floats
 from truthful.files import sha256
 from truthful.guarantees import Guarantees
 from truthful.instruments import UNIT
@@ -11,8 +13,19 @@ from truthful.moments import Sums
 from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
 from truthful.plan import Plan
 from truthful.release.coefficients import INTERVAL_LEVEL, released_coefficients
-from truthful.release.contradiction import contradictions
-from truthful.release.records import Epsilon, Instruments, Named, Noise, Payment, Release, Statistics
+from truthful.release.contradiction import contradictions, share_contradictions
+from truthful.release.records import (
+    OF_SHARES,
+    Epsilon,
+    Instruments,
+    Named,
+    Noise,
+    Payment,
+    Release,
+    Statistics,
+)
+from truthful.release.shares import released_shares
+from truthful.share_release import SWITCH, ShareRelease
 from truthful.version import __version__
 
 GOOD_RECORDS = (
@@ -22,15 +35,16 @@ GOOD_RECORDS = (
 
 def publish(
     plan: Plan,
-    mechanism: OneRelease,
+    mechanism: OneRelease | ShareRelease,
     estimate: LeaveOneOut,
     sums: Sums,
     found: Guarantees,
     on_bad: str,
+    features: Floats | None,
     salt: str,
     rehearsal: bool,
 ) -> Release:
-    """The release of this estimate; `found` are the guarantees for those who answered.
+    """The release of this estimate; `found` are the guarantees for those who answered, features theirs on the grid.
 
     A matrix that is kept back is named by a hash with a secret salt: without it nobody can try out whose features fit.
 
@@ -40,6 +54,30 @@ def publish(
     declared = study.declaration()
     shown = mechanism.protects == "records" or study.publishes_matrix
     transform = mechanism.transform
+    if isinstance(mechanism, ShareRelease):
+        of_shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+        coefficients, extra = of_shares.coefficients, {name: getattr(of_shares, name) for name in OF_SHARES}
+        warnings = share_contradictions(study, estimate, sums)
+        payment = Payment(
+            rule=SWITCH,
+            payments=mechanism.payments,
+            a=mechanism.flat,
+            b=mechanism.bonus,
+            margin=mechanism.margin,
+            tolerance=None if math.isinf(mechanism.tolerance) else mechanism.tolerance,
+            currency=study.currency,
+        )
+    else:
+        coefficients, extra = released_coefficients(study, mechanism, estimate, sums), {}
+        warnings = contradictions(study, estimate, found)
+        payment = Payment(
+            rule=mechanism.rule,
+            payments=mechanism.payments,
+            a=mechanism.base_payment,
+            b=mechanism.score_weight,
+            clip=mechanism.clip,
+            currency=study.currency,
+        )
     return Release(
         version=__version__,
         rehearsal=rehearsal,
@@ -58,7 +96,7 @@ def publish(
         inverse=tuple(map(tuple, estimate.inverse.tolist())) if shown else None,
         noise=Noise(scale=estimate.scale, matrix_scale=estimate.matrix_scale),
         theta=tuple(estimate.theta.tolist()),
-        coefficients=released_coefficients(study, mechanism, estimate, sums),
+        coefficients=coefficients,
         interval_level=INTERVAL_LEVEL,
         invitation=declared.get("invitation"),
         response=declared["response"],
@@ -68,17 +106,11 @@ def publish(
         privacy=declared.get("privacy"),
         beliefs=declared["beliefs"],
         costs=declared["costs"],
-        payment=Payment(
-            rule=mechanism.rule,
-            payments=mechanism.payments,
-            a=mechanism.base_payment,
-            b=mechanism.score_weight,
-            clip=mechanism.clip,
-            currency=study.currency,
-        ),
+        payment=payment,
         guarantees=_guarantees(found, on_bad),
         promised=plan.guarantees.record(),
-        warnings=contradictions(study, estimate, found),
+        warnings=warnings,
+        **extra,
     )
 
 

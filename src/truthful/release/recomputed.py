@@ -14,6 +14,7 @@ from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.release.halves import ReceiptOfHalves
 from truthful.release.records import Receipt, Release
 from truthful.scoring import PAYMENT_STEPS
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 
 
@@ -40,11 +41,16 @@ class Steps:
     payment: float
     peer_answer: float
     own_answer: float
+    switch: float | None = None
+    """Where answers are shares, the share at which the lowest and the highest answer pay the same; score is φ then."""
 
 
 def recomputed(release: Release, receipt: Receipt) -> Steps:
     study = release.declared_study()
-    mechanism, beliefs = release.mechanism(study), study.beliefs
+    mechanism = release.mechanism(study)
+    if isinstance(mechanism, ShareRelease):
+        return _recomputed_share(release, receipt, study, mechanism)
+    beliefs = study.beliefs
     X, x, y = record_on_grid(study, receipt)
     r, estimate = float(np.sqrt(sum(v * v for v in x[0].tolist()))), release.estimate()
     if estimate is None:
@@ -71,6 +77,37 @@ def recomputed(release: Release, receipt: Receipt) -> Steps:
         payment=_paid(mechanism, base, score, r),
         peer_answer=float(study.raw_response(np.array([p]), X)[0]),
         own_answer=float(study.raw_response(np.array([q]), X)[0]),
+    )
+
+
+def _recomputed_share(release: Release, receipt: Receipt, study: Study, mechanism: ShareRelease) -> Steps:
+    """Predictions are shares, base is the flat fee, and score is φ, from −1 to 1."""
+    beliefs, estimate = study.shares, release.estimate()
+    if beliefs is None:
+        raise InputError("The release pays for shares, and its study asks for numbers.")
+    _, x, y = record_on_grid(study, receipt)
+    if estimate is None:
+        h, t, kept = receipt.leverage, 2 * receipt.noise_scale, 1.0 - receipt.leverage
+    else:
+        h, t, kept = taken_out(estimate, x[0])
+    share = (1.0 + (float(x[0] @ np.array(release.theta)) - h * float(y[0])) / kept) / 2
+    phi, q, paid = (float(part[0]) for part in mechanism.steps(beliefs, x, y, np.array([share])))
+    width = study.response.high - study.response.low
+    return Steps(
+        x=tuple(x[0].tolist()),
+        y=float(y[0]),
+        length=float(np.sqrt(sum(v * v for v in x[0].tolist()))),
+        leverage=h,
+        noise=t / 2,
+        shrinkage=1.0,
+        peer_prediction=share,
+        own_prediction=q,
+        base=mechanism.flat,
+        score=phi,
+        payment=paid,
+        peer_answer=study.response.low + width * share,
+        own_answer=study.response.low + width * q,
+        switch=float(beliefs.expects(x).switch[0]),
     )
 
 
@@ -107,5 +144,5 @@ def record_on_grid(study: Study, receipt: Receipt | ReceiptOfHalves) -> tuple[Fl
             )
     X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
     y = study.normalise_response(np.array([receipt.report]), X)
-    kx, ky = grid_features(X), grid_responses(y, study.beliefs.response_bound)
+    kx, ky = grid_features(X), grid_responses(y, study.believed.response_bound)
     return X, kx / GRID, ky / GRID

@@ -7,6 +7,7 @@ record can recompute her payment, and nobody can recompute anybody else's.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,7 +17,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from truthful.errors import InputError
 from truthful.files import pretty_json, sha256, write_atomically
 from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
+
+#: Parts of a release that only those of yes and no, and of ratings, have.
+OF_SHARES = ("shares", "differences", "odds_ratios")
 
 RecordType = TypeVar("RecordType", bound="Record")
 
@@ -78,14 +83,21 @@ class Coefficient(Record):
 
 
 class Payment(Record):
-    """How payments follow from predictions within ±clip·‖x‖; they start from max(a, b·loss(clip·‖x‖))."""
+    """How payments follow from predictions within ±clip·‖x‖; they start from max(a, b·loss(clip·‖x‖)).
+
+    With the rule "switch", for yes and no and for ratings, a is flat for everybody and b a bonus that depends on what
+    the others say; margin widens the range of shares that count, and where a share is further than tolerance beyond all
+    that was thought possible half of the bonus is paid whatever the answer. None: no share is.
+    """
 
     rule: str
     payments: str
     a: float
     b: float
-    clip: float
+    clip: float | None = None
     currency: str
+    margin: float | None = None
+    tolerance: float | None = None
 
 
 class Release(Record):
@@ -120,6 +132,9 @@ class Release(Record):
     guarantees: dict[str, Any]
     promised: dict[str, Any]
     warnings: tuple[str, ...]
+    shares: tuple[Coefficient, ...] | None = None
+    differences: tuple[Coefficient, ...] | None = None
+    odds_ratios: tuple[Coefficient, ...] | None = None
 
     @property
     def total_epsilon(self) -> float:
@@ -133,7 +148,12 @@ class Release(Record):
 
     def record(self) -> dict[str, Any]:
         """As it is written."""
-        return self.model_dump(mode="json")
+        record = self.model_dump(mode="json")
+        for part, names in ((record, OF_SHARES), (record["payment"], ("clip", "margin", "tolerance"))):
+            for name in names:
+                if part[name] is None:
+                    del part[name]
+        return record
 
     def save(self, path: str | Path) -> None:
         """Write the release as JSON, whole or not at all."""
@@ -150,18 +170,29 @@ class Release(Record):
         declared = {name: getattr(self, name) for name in names}
         return restored_study(self.study, {**declared, "currency": self.payment.currency})
 
-    def mechanism(self, study: Study) -> OneRelease:
+    def mechanism(self, study: Study) -> OneRelease | ShareRelease:
         """The mechanism that was run."""
+        transform = None if self.instruments is None else self.instruments.transform
+        if self.payment.rule == SWITCH:
+            return ShareRelease(
+                epsilon=self.total_epsilon,
+                estimator=self.estimator,
+                transform=transform,
+                flat=self.payment.a,
+                bonus=self.payment.b,
+                margin=self.payment.margin or 0.0,
+                tolerance=math.inf if self.payment.tolerance is None else self.payment.tolerance,
+            )
         return OneRelease(
             epsilon=self.total_epsilon,
             base_payment=self.payment.a,
             score_weight=self.payment.b,
-            clip=self.payment.clip,
+            clip=self.payment.clip or study.beliefs.radius,
             estimator=self.estimator,
             rule=self.payment.rule,
             payments=self.payment.payments,
             gram_share=0.5 if self.gram_share is None else self.gram_share,
-            transform=None if self.instruments is None else self.instruments.transform,
+            transform=transform,
             design=study.second_moments,
         )
 

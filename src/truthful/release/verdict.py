@@ -25,6 +25,8 @@ class Verdict:
     """What the payment starts from."""
     leverage: float | None
     """How much of the prediction of her was her own answer, which was taken out; None with random halves."""
+    switch: float | None = None
+    """Where answers are shares: the share at which the lowest and the highest answer pay the same."""
 
 
 def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Verdict:
@@ -46,4 +48,5 @@ def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalve
         release.rehearsal,
         found.base,
         found.leverage,
+        found.switch,
     )

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from truthful.bounds.shares import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
-from truthful.geometry import Geometry, Measuring, coarse, leverages, measured
+from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measured
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
 from truthful.intake.cells import Cells
 from truthful.moments import GRID, PRODUCT, Sums
-from truthful.one_release import OneRelease, require_invertible
+from truthful.one_release import OneRelease, SumRelease, require_invertible
 from truthful.one_release_payments import LARGEST_LEVERAGE
 from truthful.plan import Plan
+from truthful.planner.panel import difference_rows
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.words import money, number
 
@@ -49,12 +53,21 @@ def require_people(plan: Plan, players: int) -> None:
         )
 
 
-def require_no_dropping(mechanism: OneRelease, on_bad: str) -> None:
+def require_no_dropping(mechanism: SumRelease, on_bad: str) -> None:
     """Where answers are protected, the features of those who take part are published: no answer may decide who does."""
     if mechanism.protects == "answers" and on_bad == "drop":
         raise Refused(
             "on_bad='drop' would leave people out because of what they answered, and sums of everybody's features are "
             "published: that would give such answers away. Use on_bad='clip', or correct the file."
+        )
+
+
+def require_whole_answers(study: Study, on_bad: str) -> None:
+    """Between two answers there is none to move a bad one to."""
+    if study.shares is not None and on_bad == "clip":
+        raise Refused(
+            f"on_bad='clip' moves numbers into their range, and the answers are of kind {study.kind!r}. Correct the "
+            "file, and use on_bad='error'."
         )
 
 
@@ -88,12 +101,15 @@ def require_common_levels(study: Study, cells: Cells) -> tuple[str, ...]:
 
 
 def people_measured(
-    plan: Plan, mechanism: OneRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
-) -> Geometry:
-    """The geometry of those who answered. Nobody may be more than half of what is known of people like her."""
+    plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+) -> tuple[Geometry, Floats | None]:
+    """The geometry of those who answered, and their features on the grid unless they are very many.
+
+    Nobody may be more than half of what is known of people like her.
+    """
     require_invertible(sums.matrix)
     if sums.count > MEASURED:
-        return _many_measured(plan, mechanism, sums, people)
+        return _many_measured(plan, mechanism, sums, people), None
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
     parts = []
     for rows, ids, kx in people():
@@ -101,14 +117,25 @@ def people_measured(
         _require_company(leverages(kx / GRID, kz / GRID, inverse), rows, ids)
         parts.append(kx)
     kx = np.concatenate(parts)
-    return measured(kx, instruments_on_grid(kx, mechanism.transform))
+    kz = instruments_on_grid(kx, mechanism.transform)
+    return _of_shares(plan.study, measured(kx, kz), kx, kz), kx
+
+
+def _of_shares(study: Study, found: Geometry, kx: Floats, kz: Floats) -> Geometry:
+    """With what these people believe of shares, and what single effects need, where answers are shares."""
+    if study.shares is None:
+        return found
+    believed = grouped(believed_rows(study.shares.expects(kx / GRID)))
+    return replace(found, believed=believed, effects=effects_of(kx, kz, difference_rows(study)))
 
 
 def _many_measured(
-    plan: Plan, mechanism: OneRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+    plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
 ) -> Geometry:
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
     found = coarse(sums, _least_length(plan.study))
+    if not isinstance(mechanism, OneRelease):
+        return _many_of_shares(plan.study, found, sums, people)
     if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
         return found
     linear = mechanism.scoring.linear
@@ -116,6 +143,24 @@ def _many_measured(
     for rows, ids, kx in people():
         _require_company(measuring.add(kx, instruments_on_grid(kx, mechanism.transform)), rows, ids)
     return measuring.geometry()
+
+
+def _many_of_shares(
+    study: Study, found: Geometry, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+) -> Geometry:
+    """Bounds from sums, and what people believe, part by part: without features all believe the same."""
+    if study.shares is None:
+        return found
+    believed = np.empty((0, 3))
+    for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
+        believed = grouped(
+            np.concatenate([believed, grouped(believed_rows(study.shares.expects(kx / GRID)))])
+        )
+    M, ZZ = ((part / PRODUCT).astype(np.float64) for part in (sums.matrix, sums.instruments))
+    W = np.linalg.solve(M.T, difference_rows(study).T)
+    lengths = np.sum(W**2, axis=0)
+    effects = np.stack([lengths, np.einsum("ik,ij,jk->k", W, ZZ, W), np.sqrt(lengths)], axis=1)
+    return replace(found, believed=believed, effects=effects)
 
 
 def _require_company(h: Floats, rows: Any, ids: Any) -> None:
@@ -147,7 +192,9 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
         )
     less = _less(plan, found)
     if less and not accept_less:
-        flat = money(plan.mechanism.base_payment, plan.study.currency, 4)
+        mechanism = plan.mechanism
+        least = mechanism.flat if isinstance(mechanism, ShareRelease) else mechanism.base_payment
+        flat = money(least, plan.study.currency, 4)
         raise WorseThanPromised(
             f"For those who answered less can be guaranteed than was promised: {'; '.join(less)}. Nothing was drawn. "
             "Collect more answers, or accept less (--accept-less), or give the study up and pay everybody her base "
@@ -170,8 +217,22 @@ def _covered(plan: Plan, found: Guarantees) -> bool:
 def _less(plan: Plan, found: Guarantees) -> list[str]:
     """In what the guarantees for those who answered fall short of the promised ones."""
     promised, unit = plan.guarantees, plan.study.response_unit
-    compared = (
+    compared: tuple[tuple[str, float | None, float | None, float, float], ...] = (
         ("lies pay up to", found.truthfulness.lie, promised.truthfulness.lie, SPARE_LIE, unit),
+        (
+            "steps from which no lie pays are",
+            found.truthfulness.steps,
+            promised.truthfulness.steps,
+            SPARE,
+            1.0,
+        ),
+        (
+            "the error of effects is up to",
+            found.accuracy.effect_rmse,
+            promised.accuracy.effect_rmse,
+            SPARE,
+            1.0,
+        ),
         ("the error of coefficients is up to", found.accuracy.rmse, promised.accuracy.rmse, SPARE, 1.0),
         (
             "the error of predictions is up to",

@@ -22,6 +22,7 @@ from truthful.one_release_payments import Paymaster
 from truthful.settlement.books import Books
 from truthful.settlement.engines import Engine
 from truthful.settlement.tasks import Gather, Measure, Paid, Pay, Rows, Suspect
+from truthful.share_release import SharePaymaster
 from truthful.study import Study
 
 #: Told how many rows are done, and how many there are if known.
@@ -97,7 +98,7 @@ def pay(
     reports: Reports,
     study: Study,
     statistics: Statistics,
-    master: Paymaster,
+    master: Paymaster | SharePaymaster,
     books: Books,
     engine: Engine,
     rows_done: RowsDone,

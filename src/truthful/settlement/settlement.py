@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from truthful import check
+from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
 from truthful.intake import report_columns
 from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.one_release_payments import paymaster
+from truthful.one_release import LeaveOneOut, OneRelease, SumRelease
+from truthful.one_release_payments import Paymaster, paymaster
 from truthful.plan import Plan
 from truthful.release import publish
 from truthful.settlement import checks
@@ -34,6 +35,7 @@ from truthful.settlement.once import open_account, open_target, pending_draw, re
 from truthful.settlement.passes import Statistics, gather, measure, pay
 from truthful.settlement.settled import Progress, Settlement, finished, stage
 from truthful.settlement.tasks import Paid
+from truthful.share_release import SharePaymaster, ShareRelease
 
 
 def settle(
@@ -68,9 +70,10 @@ def settle(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
             "Plan with never-negative payments, or give a seed to rehearse."
         )
-    if not isinstance(mechanism, OneRelease):
+    if not isinstance(mechanism, SumRelease):
         return _settle_halves(plan, reports, out, on_bad, seed, spend_again, books, engine, progress)
     checks.require_no_dropping(mechanism, on_bad)
+    checks.require_whole_answers(plan.study, on_bad)
     target = None if out is None else open_target(Path(out))
     unfinished = None if target is None else target.unfinished
     require_engine(engine, scheduler, unfinished)
@@ -93,7 +96,7 @@ def settle(
                 workers,
                 stage(progress, "statistics"),
             )
-            found, warnings = _checked(
+            found, warnings, people = _checked(
                 plan,
                 mechanism,
                 statistics,
@@ -115,10 +118,11 @@ def settle(
                 statistics.sums,
                 found,
                 on_bad,
+                people,
                 salt=draw.name if seed is None else str(seed),
                 rehearsal=seed is not None,
             )
-            master = paymaster(mechanism, plan.study.beliefs, estimate, statistics.players)
+            master = _paymaster(plan, mechanism, estimate, statistics.players)
             memory = MemoryBooks()
             with memory if target is None else workers.books(target.unfinished, books) as written:
                 paid = pay(
@@ -162,32 +166,35 @@ def _settle_halves(
 
 def _checked(
     plan: Plan,
-    mechanism: OneRelease,
+    mechanism: OneRelease | ShareRelease,
     statistics: Statistics,
     accept_less: bool,
     people: Callable[[], Iterator[Any]],
-) -> tuple[Guarantees, tuple[str, ...]]:
-    """What can be guaranteed for those who answered, and warnings; refused before anything is drawn if it must be.
+) -> tuple[Guarantees, tuple[str, ...], Floats | None]:
+    """What can be guaranteed for those who answered, warnings, and their features if they are known and not too many.
+
+    Refused before anything is drawn if it must be.
 
     Answers have no part in it, and where records are protected only the number of people has.
     """
     checks.require_people(plan, statistics.players)
     warnings: tuple[str, ...] = ()
+    features = None
     if mechanism.protects == "records":
         found = plan.guarantees_for(statistics.players)
     else:
         warnings = checks.require_common_levels(plan.study, statistics.cells)
-        geometry = checks.people_measured(plan, mechanism, statistics.sums, people)
+        geometry, features = checks.people_measured(plan, mechanism, statistics.sums, people)
         found = plan.guarantees_for(statistics.players, geometry)
     checks.require_promised(plan, found, accept_less)
-    return found, warnings
+    return found, warnings, features
 
 
-def _drawn(plan: Plan, mechanism: OneRelease, statistics: Statistics, seed: int | None) -> Draw:
+def _drawn(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int | None) -> Draw:
     """The released vectors, with fresh noise."""
     drawing = Drawing(SystemBits() if seed is None else SeededBits(seed))
     epsilon = Fraction(mechanism.epsilon)
-    for query in mechanism.queries(statistics.sums, plan.study.beliefs):
+    for query in mechanism.queries(statistics.sums, plan.study.believed):
         drawing(query, epsilon * query.share)
     return Draw(
         name=secrets.token_hex(16),
@@ -198,8 +205,20 @@ def _drawn(plan: Plan, mechanism: OneRelease, statistics: Statistics, seed: int 
     )
 
 
-def _estimate(plan: Plan, mechanism: OneRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
-    return mechanism.estimate(draw.answers, statistics.players, plan.study.beliefs, statistics.sums.matrix)
+def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
+    return mechanism.estimate(draw.answers, statistics.players, plan.study.believed, statistics.sums.matrix)
+
+
+def _paymaster(
+    plan: Plan, mechanism: OneRelease | ShareRelease, estimate: LeaveOneOut, players: int
+) -> Paymaster | SharePaymaster:
+    """Who pays, numbers or shares."""
+    if isinstance(mechanism, OneRelease):
+        return paymaster(mechanism, plan.study.beliefs, estimate, players)
+    beliefs = plan.study.shares
+    if beliefs is None:
+        raise InputError("The plan is for shares, and the study asks for numbers.")
+    return SharePaymaster(mechanism, beliefs, estimate)
 
 
 def _summary(

@@ -28,6 +28,7 @@ from truthful.intake.tiles import Tiles
 from truthful.moments import Sums, SumsTally
 from truthful.one_release_payments import Paymaster
 from truthful.payments import PAYMENT_STEPS
+from truthful.share_release import SharePaymaster
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
@@ -121,7 +122,7 @@ class Pay:
     study: Study
     on_bad: str
     repeats: Repeats
-    master: Paymaster
+    master: Paymaster | SharePaymaster
 
     def __call__(self, piece: Piece) -> Iterator[tuple[Any, Paid]]:
         """Receipts, batch by batch, each with what was paid."""
@@ -129,10 +130,15 @@ class Pay:
         master = self.master
 
         def without_each(batch: Checked) -> tuple[Floats, ...] | None:
+            if isinstance(master, SharePaymaster):
+                return None  # what is paid for shares follows from features themselves
             return tiles.without_each(batch.values, batch.count, master.others)
 
         for batch, found in _used(intake, piece, without_each):
-            scored = master.scored(*batch.on_grid()) if found is None else master.score(*found)
+            if found is None or isinstance(master, SharePaymaster):
+                scored = master.scored(*batch.on_grid())
+            else:
+                scored = master.score(*found)
             yield receipts_of(batch, vars(scored)), paid_in(scored.payment)
 
 

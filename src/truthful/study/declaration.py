@@ -23,6 +23,7 @@ from truthful.costs import EmpiricalCosts
 from truthful.errors import InputError
 from truthful.study.designs import check_second_moments
 from truthful.study.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
+from truthful.study.shares import ShareBeliefs
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
@@ -62,6 +63,10 @@ RESERVED = (
 )
 
 
+#: Levels that a rating may have; numbers of fewer values than this are refused.
+RATING_LEVELS, FEWEST_VALUES = range(3, 11), 11
+
+
 class Section(BaseModel):
     """A part of the study file. Unknown keys are errors: a misspelt one must not pass as a default."""
 
@@ -69,17 +74,66 @@ class Section(BaseModel):
 
 
 class Response(Section):
-    """The sensitive, self-reported number. Its range is public."""
+    """The sensitive, self-reported answer: a number in a public range, yes or no, or a rating from 1 to `levels`.
+
+    kind is None for a number, as files of version 0.1 have it. Yes is 1 and no is 0. step: what answers that are
+    numbers are multiples of, if they are.
+    """
 
     name: Word
+    kind: Literal["yes-no", "rating"] | None = None
     low: Number
     high: Number
+    levels: int | None = Field(default=None, strict=True)
+    step: Positive | None = None
     question: Text | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ends(cls, data: Any) -> Any:
+        """A number says between what it lies; for the other kinds that is known."""
+        if not isinstance(data, dict):
+            return data
+        kind, levels = data.get("kind"), data.get("levels")
+        if kind == "number":
+            return {**data, "kind": None}
+        if kind == "rating" and not (isinstance(levels, int) and levels in RATING_LEVELS):
+            raise ValueError(
+                f"levels is {levels!r}. A rating needs from {RATING_LEVELS[0]} to {RATING_LEVELS[-1]} levels: with two "
+                "it is kind = 'yes-no', and more are a number."
+            )
+        ends = {"yes-no": (0.0, 1.0), "rating": (1.0, float(levels or 0))}.get(kind or "")
+        if ends is None:
+            return data
+        for name, end in zip(("low", "high"), ends, strict=True):
+            if data.get(name, end) != end:
+                raise ValueError(
+                    f"{name} is {data[name]!r}, but kind = {kind!r} has no ends to declare. Leave it out."
+                )
+        return {**data, "low": ends[0], "high": ends[1]}
 
     @model_validator(mode="after")
     def _range(self) -> Response:
         _check_range("The response", self.low, self.high)
+        if self.kind != "rating" and self.levels is not None:
+            raise ValueError("levels goes with kind = 'rating'. Leave it out.")
+        if self.kind is not None and self.step is not None:
+            raise ValueError(f"step goes with numbers, and the response is a {self.kind}. Leave it out.")
+        if self.step is not None and self.values < FEWEST_VALUES:
+            raise ValueError(
+                f"step is {self.step:g}: people choose from {self.values} values only, and what is promised of numbers "
+                f"does not hold for so few. Say kind = {_fitting(self.values)}."
+            )
         return self
+
+    @property
+    def values(self) -> int:
+        """How many different answers there are, where that is known; 0: any number in the range."""
+        if self.kind == "yes-no":
+            return 2
+        if self.kind == "rating":
+            return self.levels or 0
+        return 0 if self.step is None else 1 + int((self.high - self.low) / self.step * (1 + 1e-9))
 
 
 class Invitation(Section):
@@ -177,9 +231,22 @@ class DeclaredBeliefs(Section):
     centre: dict[str, Number] | None = None
     noise: Literal["normal", "uniform"] = "normal"
     noise_sd: Positive | None = None
+    share: tuple[Number, Number] | None = None
+    effect: Number | dict[str, Number] | None = None
+    expected: dict[str, Number] | None = None
+    agreement: Number | None = Field(default=None, ge=0, le=1)
+    implausible: Literal["flat", "paid"] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> DeclaredBeliefs:
+        if self.share is not None:
+            self._check_shares(self.share)
+            return self
+        for name in ("effect", "expected", "agreement", "implausible"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} goes with a share, for yes-no answers and ratings. Leave it out, or give share."
+                )
         researchers = (self.radius is not None, self.noise_bound is not None)
         if self.signal is None and researchers != (True, True):
             raise ValueError("signal is missing. Give it, or both radius and noise_bound.")
@@ -193,6 +260,25 @@ class DeclaredBeliefs(Section):
         _check_width("prior_sd", self.prior_sd, "R", R)
         _check_width("noise_sd", self.noise_sd, "M", M)
         return self
+
+    def _check_shares(self, share: tuple[float, float]) -> None:
+        names = ("signal", "radius", "noise_bound", "prior_sd", "centre", "noise_sd")
+        numbers = [name for name in names if getattr(self, name) is not None]
+        numbers += [
+            name
+            for name, usual in (("prior", "uniform"), ("noise", "normal"))
+            if getattr(self, name) != usual
+        ]
+        if numbers:
+            raise ValueError(
+                f"{numbers[0]} goes with answers that are numbers. Leave it out, or leave share out."
+            )
+        low, high = share
+        if not 0 <= low < high <= 1:
+            raise ValueError(
+                f"share is [{low:g}, {high:g}]. Give the least and the largest share that you think possible, the "
+                "smaller one first, between 0 and 1."
+            )
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -279,7 +365,11 @@ class Declaration(Section):
         self._check_features()
         self._check_design(self.encoding.dimension)
         self._check_privacy()
-        self._check_centre()
+        self._check_kind()
+        if self.beliefs.share is None:
+            self._check_centre()
+        else:
+            self._check_shares()
         return self
 
     @cached_property
@@ -338,6 +428,40 @@ class Declaration(Section):
                 "as they are. Say protects = 'records', or leave the feature out."
             )
 
+    def _check_kind(self) -> None:
+        kind = self.response.kind
+        if (kind is None) == (self.beliefs.share is None):
+            return
+        if kind is None:
+            raise ValueError(
+                "beliefs.share goes with kind = 'yes-no' or 'rating' in [response], which is a number here. Say the "
+                "kind, or declare beliefs.signal."
+            )
+        raise ValueError(
+            f"beliefs.share is missing. For kind = {kind!r} say which share you think possible, such as share = "
+            "[0.05, 0.40]"
+            + (": of the way from the lowest rating to the highest." if kind == "rating" else ".")
+        )
+
+    def _check_shares(self) -> None:
+        if not self.intercept:
+            raise ValueError(
+                f"intercept is false, but a study with kind = {self.response.kind!r} needs one. Leave it out."
+            )
+        if self.response.kind == "yes-no" and self.beliefs.agreement is not None:
+            raise ValueError("beliefs.agreement goes with kind = 'rating'. Leave it out.")
+        if self.features and self.beliefs.effect is None:
+            raise ValueError(
+                "beliefs.effect is missing. Say how much one feature, from one end to the other, can change the share "
+                "at most, such as effect = 0.1."
+            )
+        if not self.features and (self.beliefs.effect is not None or self.beliefs.expected):
+            raise ValueError("beliefs.effect is given, but there are no features. Leave it out.")
+        try:
+            share_beliefs(self)
+        except InputError as problem:
+            raise ValueError(f"beliefs: {problem}") from None
+
     def _check_centre(self) -> None:
         try:
             furthest = self.centre_reach
@@ -362,6 +486,10 @@ class Declaration(Section):
         return min(length, self.encoding.reach(self.centre))
 
 
+def _fitting(values: int) -> str:
+    return "'yes-no'" if values <= 2 else f"'rating' and levels = {values}"
+
+
 def _check_range(title: str, low: float, high: float) -> None:
     if not low < high:
         raise ValueError(
@@ -384,6 +512,30 @@ def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None
             f"{name} is {sd:g}, below {NARROWEST:g} of its bound {symbol} = {bound:g}, too narrow to compute with. "
             f"Give {NARROWEST * bound:g} or more, or a smaller bound."
         )
+
+
+def share_beliefs(declared: Declaration) -> ShareBeliefs:
+    """What is believed of shares, for answers that are yes or no, or ratings."""
+    beliefs, response, encoding = declared.beliefs, declared.response, declared.encoding
+    low, high = beliefs.share or (0.0, 1.0)
+    named = isinstance(beliefs.effect, dict)
+    effects = dict(beliefs.effect) if isinstance(beliefs.effect, dict) else {}
+    names = [feature.name for feature in encoding.features]
+    if unknown := sorted(set(effects) - set(names)):
+        raise InputError(
+            f"effect names {unknown[0]!r}, which is no feature; the features are {', '.join(names)}."
+        )
+    if named and (missing := [name for name in names if name not in effects]):
+        raise InputError(f"effect says nothing of {missing[0]!r}. Give the largest effect of every feature.")
+    each = {name: effects[name] if named else float(cast(float, beliefs.effect)) for name in names}
+    return ShareBeliefs.of(
+        encoding,
+        (low, high),
+        each,
+        dict(beliefs.expected or {}),
+        levels=response.values,
+        agreement=0.3 if beliefs.agreement is None else beliefs.agreement,
+    )
 
 
 def _column(feature: Feature, ball: bool) -> Column:

@@ -42,6 +42,7 @@ from truthful.study.declaration import (
     Response,
     Uniform,
     UnitBall,
+    share_beliefs,
 )
 from truthful.study.designs import (
     CovarianceDesign,
@@ -52,6 +53,7 @@ from truthful.study.designs import (
     UnitBallDesign,
 )
 from truthful.study.features import INTERCEPT, put_place
+from truthful.study.shares import ShareBeliefs
 from truthful.study.text import parsed
 
 
@@ -157,10 +159,30 @@ class Study:
         """d, the columns of x, intercept included."""
         return self.declared.encoding.dimension
 
+    @property
+    def kind(self) -> str:
+        """What people answer: a number, yes or no, or a rating."""
+        return self.response.kind or "number"
+
+    @cached_property
+    def shares(self) -> ShareBeliefs | None:
+        """What is believed of shares, where answers are yes or no, or ratings."""
+        return None if self.response.kind is None else share_beliefs(self.declared)
+
+    @property
+    def believed(self) -> Beliefs | ShareBeliefs:
+        """What is believed, of numbers or of shares: both know the bound on answers."""
+        return self.beliefs if self.shares is None else self.shares
+
     @cached_property
     def beliefs(self) -> Beliefs:
         """Prior and noise law, about the centre."""
         section = self.declared.beliefs
+        if self.shares is not None:
+            raise InputError(
+                f"Study {self.name!r} asks for answers of kind {self.kind!r}, of which shares are believed and no "
+                "numbers: this is not possible for it."
+            )
         R, M = section.bounds
         return Beliefs(
             dimension=self.dimension,
@@ -214,6 +236,8 @@ class Study:
     @cached_property
     def half_range(self) -> float:
         """H, the normalised half range of the response: Y/(1 − k)."""
+        if self.shares is not None:
+            return self.shares.response_bound
         return float(self.beliefs.response_bound) / (1.0 - self.declared.centre_reach)
 
     @property
@@ -275,6 +299,20 @@ class Study:
         L, offset = self.coefficient_map
         raw = L @ check.vector("theta", theta, self.dimension) + offset
         return list(zip(self.coefficient_names, raw.tolist(), strict=True))
+
+    @cached_property
+    def differences(self) -> tuple[tuple[str, Floats], ...]:
+        """Effects as differences, rows of θ in raw units: of a number between its ends, of a level from the first."""
+        by_name = dict(zip(self.coefficient_names, self.coefficient_map[0], strict=True))
+        found: list[tuple[str, Floats]] = []
+        for feature in self.features:
+            if feature.levels is None:
+                width = (feature.high or 0.0) - (feature.low or 0.0)
+                found.append((feature.name, by_name[feature.name] * width))
+                continue
+            first, *others = (f"{feature.name}={level}" for level in feature.levels)
+            found += [(name, by_name[name] - by_name[first]) for name in others]
+        return tuple(found)
 
     def theta(self, raw: Mapping[str, float]) -> Floats:
         """θ for raw coefficients: the inverse of `raw_coefficients`. Names left out are 0.

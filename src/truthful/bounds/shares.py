@@ -1,0 +1,220 @@
+"""What holds for yes or no and for ratings, given everybody's features: closed forms, as for numbers.
+
+Shares are in probability units. Somebody with features x expects the others' prediction p to be m(x) on average, if
+they are truthful. p − m(x) is a weighted sum of their answers' deviations, of weights w_ij with Σw² = v_i and
+|w_ij| ≤ τ_i, and noise of scale τ_i/ε (truthful.geometry). A liar moves p by |w_ij| at most. Derivations:
+docs/theory.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from truthful.bounds.answers import coefficient_error, prediction_error
+from truthful.bounds.setting import Model, Setting
+from truthful.check import Floats
+from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
+from truthful.errors import InputError
+from truthful.geometry import Geometry
+from truthful.study.shares import Expected, ShareBeliefs
+
+#: Groups of people who believe about the same: each by the worst of its numbers.
+GROUPS = 24
+#: λ of the exponential bounds, as parts of where the noise's has its pole.
+_PARTS = np.linspace(0.04, 0.96, 24)
+#: Logarithms of bounds that say nothing any more.
+_LARGEST_LOG = 300.0
+#: Payments are rounded down to millionths, on either side.
+ROUNDING = 2e-6
+
+
+def believed_rows(expected: Expected) -> Floats:
+    """(δ, w, T) of each person: w without margin; T bounds how much likelier a share is once an answer is known."""
+    mean, low, high = expected.mean, expected.low, expected.high
+    likelier = np.maximum(high / mean, (1 - low) / (1 - mean))
+    return np.stack([expected.advantage, expected.width(0.0), likelier], axis=1)
+
+
+def grouped(rows: Floats) -> Floats:
+    """At most GROUPS rows, each the worst of people for whom δ/w is about the same: least δ, largest w and T."""
+    rows = np.unique(rows, axis=0)
+    if len(rows) <= GROUPS:
+        return rows
+    rows = rows[np.argsort(rows[:, 0] / rows[:, 1])]
+    starts = np.unique(np.linspace(0, len(rows), GROUPS, endpoint=False).astype(np.int64))
+    least = np.minimum.reduceat(rows[:, 0], starts)
+    return np.stack([least, *(np.maximum.reduceat(rows[:, k], starts) for k in (1, 2))], axis=1)
+
+
+def believed(geometry: Geometry) -> Floats:
+    """Those rows of the people of a geometry."""
+    if geometry.believed is None:
+        raise InputError("Shares need to know what the people of a geometry believe.")
+    return geometry.believed
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareSetting:
+    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
+
+    beliefs: ShareBeliefs
+    geometry: Geometry
+    costs: Costs
+    n: int
+    alpha: Floats
+    epsilon: Floats
+    beta: float
+    margin: float = 0.0
+    tolerance: float = np.inf
+    privacy: str = "quadratic"
+    assigned: bool = False
+
+    @cached_property
+    def saved(self) -> Floats:
+        """What a lie saves in privacy, and by rounding, at most: τ·h(ε), τ being exceeded by a share α of people."""
+        worth = np.asarray(PRIVACY_COSTS[self.privacy](np.asarray(self.epsilon, dtype=np.float64)))
+        return np.asarray(self.threshold[:, None] * worth + ROUNDING)
+
+    @cached_property
+    def threshold(self) -> Floats:
+        """τ of each α: with probability 1 − β no more than that share of people have a larger cost."""
+        found = [self.costs.threshold(n=self.n, alpha=float(alpha), beta=self.beta) for alpha in self.alpha]
+        return np.array(found, dtype=np.float64)
+
+    @cached_property
+    def liars_expected(self) -> Floats:
+        """κ ≥ E|A| of each α, as in truthful.bounds.answers."""
+        miss = miss_probability(n=self.n, alpha=self.alpha, beta=self.beta)
+        return np.asarray(self.n * np.minimum(miss, self.alpha))
+
+    @cached_property
+    def rows(self) -> tuple[Floats, Floats]:
+        """(τ, v) of groups of people who are alike, among n."""
+        f = self.geometry.players / self.n
+        return self.geometry.worst[:, 0] * f, self.geometry.worst[:, 1] * f
+
+
+def pull(s: ShareSetting) -> Floats:
+    """g of each α and row: how far liars move what somebody expects, E|Σ_A w_ij| ≤ min(κτ, √(κv)) by Jensen.
+
+    Where features are assigned they say nothing of costs, so that everybody is as likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
+    """
+    (tau, v), liars = s.rows, s.liars_expected[:, None]
+    anybody = np.minimum(liars * tau, np.sqrt(liars * v))
+    return np.minimum(anybody, liars * np.sqrt(v / s.n)) if s.assigned else anybody
+
+
+def log_moments(s: ShareSetting) -> tuple[Floats, Floats]:
+    """λ and ln E[exp(±λ(p − m)) | everything but chance] at most, for rows × ε × some λ.
+
+    Sampling by Bennett's inequality: deviations have a variance of V at most and are at most A, so that a sum with
+    weights |w| ≤ τ, Σw² = v has at most (v/τ²)(V/A²)(e^u − 1 − u) at u = λτA. The noise is one coordinate of an
+    L2-Laplace vector: −(d+1)/2·ln(1 − (λτ/ε)²).
+    """
+    tau, v = (part[:, None, None] for part in s.rows)
+    epsilon = np.asarray(s.epsilon, dtype=np.float64)[None, :, None]
+    rate = _PARTS * epsilon / tau
+    low, high = s.beliefs.ends
+    A = max(high, 1 - low)
+    u = rate * tau * A
+    with np.errstate(over="ignore"):
+        sampling = v / tau**2 * (s.beliefs.variance / A**2) * (np.expm1(u) - u)
+    noise = -(s.beliefs.dimension + 1) / 2 * np.log1p(-(_PARTS**2))
+    return rate, np.minimum(sampling + noise, _LARGEST_LOG)
+
+
+def clipping(s: ShareSetting) -> tuple[Floats, Floats]:
+    """E[(|p − t| − w)₊ | x, y] at most: any prior's, and what to multiply by T where its density is at most 1/(U − L).
+
+    (|p − t| − w)₊ ≤ (|e| − s)₊, e = p − m and s the margin, and u₊ ≤ exp(λu − 1)/λ. With a density ≤ f̄T of m the
+    distance to the nearer end is integrated over: 2f̄T·exp(L − λs)/λ². Rows × ε.
+    """
+    rate, logs = log_moments(s)
+    top = logs - rate * s.margin
+    anyhow = (2 * np.exp(top - 1) / rate).min(axis=2)
+    density = 1 / (s.beliefs.high - s.beliefs.low)
+    return anyhow, (2 * density * np.exp(top) / rate**2).min(axis=2)
+
+
+def implausible(s: ShareSetting) -> Floats:
+    """The chance that p is beyond the tolerance, to be multiplied by T: 2f̄·exp(L − λ·tolerance)/λ at most. Rows × ε."""
+    if np.isinf(s.tolerance):
+        return np.zeros((1, 1))
+    rate, logs = log_moments(s)
+    density = 1 / (s.beliefs.high - s.beliefs.low)
+    return np.asarray((2 * density * np.exp(logs - rate * s.tolerance) / rate).min(axis=2))
+
+
+def gain(s: ShareSetting, steps: int = 1) -> Floats:
+    """What the truth earns over a lie of so many steps, at least, as a part of the bonus: the least of all people.
+
+    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Where
+    shares are implausible nothing is lost by lying: that has the chance ι, and takes away j/(K − 1)·(1 + δ/w) at most.
+    One row for each α, one column for each ε.
+    """
+    anyhow, dense = clipping(s)
+    liars, chance, levels = pull(s)[:, :, None], implausible(s), s.beliefs.levels
+    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
+    for delta, reach, likelier in believed(s.geometry):
+        width = reach + s.margin
+        moved = steps * 2 * delta / (levels - 1)
+        off = liars + np.minimum(anyhow, likelier * dense)
+        earned = (moved**2 - 2 * moved * off) / (4 * delta * width)
+        bent = 1 + (delta / width if levels > 2 else 0.0)
+        earned = earned - steps / (levels - 1) * bent * np.minimum(1.0, likelier * chance)
+        least = np.minimum(least, earned.min(axis=1))
+    return least
+
+
+def error(s: ShareSetting, of: str = "coefficients") -> Floats:
+    """The mean squared error that a plan is judged by, normalised: of the largest effect, or else of the share.
+
+    Of predictions, on average over people, if asked for. As of numbers, with the variance 4P(1 − P) of answers ±1.
+    """
+    if of == "predictions":
+        return prediction_error(accuracy_setting(s))
+    effects = s.geometry.effects
+    if effects is None or not len(effects):
+        return coefficient_error(accuracy_setting(s))
+    each = np.stack([effect_error(s, k) for k in range(len(effects))])
+    return np.asarray(each.max(axis=0))
+
+
+def effect_error(s: ShareSetting, k: int) -> Floats:
+    """The mean squared error of the k-th effect, normalised; with liars as in `truthful.bounds.answers`."""
+    geometry, f = s.geometry, s.geometry.players / s.n
+    if geometry.effects is None:
+        raise InputError("Errors of effects need the people of a geometry.")
+    noise, squares, largest = geometry.effects[k]
+    liars = np.asarray(s.alpha)[:, None] * s.n
+    lies = 2 * np.minimum(np.ceil(np.round(liars, 9)) * largest * f, np.sqrt(liars * squares * f))
+    drawn = (geometry.dimension + 1) * (2 / np.asarray(s.epsilon)) ** 2 * noise * f**2
+    return np.asarray((lies + math.sqrt(4 * s.beliefs.variance * squares * f)) ** 2 + drawn)
+
+
+def accuracy_setting(s: ShareSetting) -> Setting:
+    """The setting that truthful.bounds.answers needs for accuracy: answers ±1, of variance 4P(1 − P)."""
+    model = Model(
+        dimension=s.beliefs.dimension,
+        radius=s.beliefs.response_bound,
+        noise_bound=0.0,
+        noise_variance=4 * s.beliefs.variance,
+        least_eigenvalue=0.0,
+    )
+    return Setting(
+        model=model,
+        costs=s.costs,
+        n=s.n,
+        epsilon=s.epsilon,
+        alpha=s.alpha[:, None],
+        beta=s.beta,
+        estimator="instruments",
+        peer_estimator="instruments",
+        peers="leave-one-out",
+        geometry=s.geometry,
+        privacy=s.privacy,
+    )

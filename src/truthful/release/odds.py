@@ -1,0 +1,112 @@
+"""Odds ratios from a release of yes/no answers: post-processing, which costs no privacy.
+
+If P(y = +1 | x) = σ(x·ϑ), σ logistic, the released b̃ = Σ ζ_i y_i + N has the mean Σ ζ_i (2σ(x_i·ϑ) − 1), features and
+instruments ζ being public. ϑ̂ is where that mean is b̃ itself: maximum likelihood if ζ = x and there is no noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.one_release import WORST_CONDITION
+
+#: Log odds of anybody beyond this (a share below 0.005 % or above 99.995 %) are not estimable.
+LARGEST_LOG_ODDS = 10.0
+#: Newton steps, the log odds at which they are given up, and the change of log odds after which the last is taken: what
+#: is left is of the order of its square.
+STEPS, FARTHEST, LAST_STEP = 100, 100.0, 1e-8
+#: e to the power of this is still a float.
+LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class LogOdds:
+    """Coefficients ϑ̂ of log odds, per unit of normalised features, and the covariance of their error."""
+
+    theta: Floats
+    covariance: Floats
+
+
+def log_odds(X: npt.ArrayLike, Z: npt.ArrayLike, vector: npt.ArrayLike, scale: float) -> LogOdds | None:
+    """ϑ̂ from everybody's features and instruments, and the released vector with noise of this scale (0: none).
+
+    By the delta method the covariance is J⁻¹(Σ ζζᵀ4p(1 − p) + (d+1)s²I)J⁻ᵀ, J = Σ ζxᵀ2p(1 − p) at ϑ̂. None: not
+    estimable, as no log odds of at most 10 give that sum, or features follow from each other.
+    """
+    X = check.matrix("X", X)
+    n, d = X.shape
+    Z = check.matrix("Z", Z, columns=d)
+    if len(Z) != n:
+        raise InputError(f"Z has {len(Z)} rows; {n} were expected.")
+    vector = check.vector("vector", vector, d)
+    variance = (d + 1) * check.nonnegative("scale", scale) ** 2
+
+    theta = _solution(X, Z, vector)
+    if theta is None or not np.abs(X @ theta).max() <= LARGEST_LOG_ODDS:
+        return None
+    spread = _spread(X @ theta)
+    J = _jacobian(X, Z, spread)
+    if not _invertible(J):
+        return None
+    inverse = np.linalg.inv(J)
+    answers = (Z * spread[:, None]).T @ Z
+    return LogOdds(theta, inverse @ (answers + variance * np.eye(d)) @ inverse.T)
+
+
+def odds_ratios(
+    rows: npt.ArrayLike, log_odds: LogOdds, level: float = 0.95
+) -> list[tuple[float, float, float]]:
+    """For each row w, a difference of log odds w·ϑ: the odds ratio exp(w·ϑ̂), and the ends of its normal interval."""
+    W = check.matrix("rows", rows, columns=len(log_odds.theta))
+    middle = W @ log_odds.theta
+    deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, log_odds.covariance, W))
+    width = special.ndtri((1 + check.share("level", level)) / 2) * deviations
+    exponents = np.clip([middle, middle - width, middle + width], -LARGEST_EXPONENT, LARGEST_EXPONENT)
+    return [(ratio, low, high) for ratio, low, high in np.exp(exponents).T.tolist()]
+
+
+def _solution(X: Floats, Z: Floats, vector: Floats) -> Floats | None:
+    """The ϑ with Σ ζ_i (2σ(x_i·ϑ) − 1) = vector, by Newton steps of which ln(1 + D)/D is taken.
+
+    D is the most that a step would move anybody's log odds. With ζ ∝ Tx the equations are T times those of the least of
+    a convex function, whose curvature changes at most e-fold as log odds move by 1: what is taken of a step lowers it,
+    whatever T (Sun and Tran-Dinh, "Generalized self-concordant functions", 2019). Without a solution ϑ only grows.
+    """
+    if not _invertible(_jacobian(X, Z, np.ones(len(X)))):
+        return None
+    theta = np.zeros(X.shape[1])
+    for _ in range(STEPS):
+        logits = X @ theta
+        if np.abs(logits).max() > FARTHEST:
+            return None
+        try:
+            step = np.linalg.solve(_jacobian(X, Z, _spread(logits)), vector - Z.T @ np.tanh(logits / 2))
+        except np.linalg.LinAlgError:
+            return None
+        D = float(np.abs(X @ step).max())
+        if D <= LAST_STEP:
+            return np.asarray(theta + step)
+        theta += step * (math.log1p(D) / D)
+    return None
+
+
+def _spread(logits: Floats) -> Floats:
+    """The variance of answers ±1, 4p(1 − p)."""
+    return np.asarray(4 * special.expit(logits) * special.expit(-logits))
+
+
+def _jacobian(X: Floats, Z: Floats, spread: Floats) -> Floats:
+    """J = Σ ζxᵀ2p(1 − p)."""
+    return np.asarray((Z * (spread / 2)[:, None]).T @ X)
+
+
+def _invertible(J: Floats) -> bool:
+    return bool(np.linalg.cond(J) <= WORST_CONDITION)

@@ -1,0 +1,139 @@
+"""The five guarantees where people answer yes or no, or with a rating: functions of public numbers, as for numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from truthful.bounds import answers, shares
+from truthful.bounds.shares import ROUNDING, ShareSetting
+from truthful.errors import InputError
+from truthful.geometry import Geometry
+from truthful.guarantees import (
+    COSTS,
+    GIVEN_FEATURES,
+    TRUTHFUL_PEERS,
+    Accuracy,
+    Budget,
+    Guarantees,
+    Participation,
+    Privacy,
+    Truthfulness,
+    not_protected,
+)
+from truthful.share_release import ShareRelease
+from truthful.study import Study
+from truthful.study.shares import ShareBeliefs
+
+SHARES_BELIEVED = (
+    "people believe what is declared: that a share between {low} and {high} gives this answer, and more so if they do "
+    "themselves"
+)
+
+
+def share_guarantees(
+    study: Study,
+    mechanism: ShareRelease,
+    players: int,
+    alpha: float,
+    beta: float,
+    geometry: Geometry,
+    payable: int,
+) -> Guarantees:
+    """What is promised to and of so many players who answer; `payable` of them at most may have to be paid."""
+    beliefs = study.shares
+    if beliefs is None:
+        raise InputError("The study asks for numbers.")
+    s = ShareSetting(
+        beliefs=beliefs,
+        geometry=geometry,
+        costs=study.costs,
+        n=players,
+        alpha=np.array([alpha]),
+        epsilon=np.array([mechanism.epsilon]),
+        beta=beta,
+        margin=mechanism.margin,
+        tolerance=mechanism.tolerance,
+        privacy=study.declared.costs.privacy,
+        assigned=study.assigned or not study.features,
+    )
+    assumed = (TRUTHFUL_PEERS, _believed(beliefs), GIVEN_FEATURES, COSTS)
+    accuracy = shares.accuracy_setting(s)
+    error, of_people = (
+        float(bound(accuracy).item()) for bound in (answers.coefficient_error, answers.prediction_error)
+    )
+    unit = study.response_unit
+    worth = study.privacy_cost(mechanism.epsilon)
+    joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / worth
+    return Guarantees(
+        Privacy(
+            mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected(study, mechanism)
+        ),
+        _truthfulness(study, beliefs, mechanism, s, worth, 1 - beta, assumed),
+        Accuracy(
+            error,
+            unit * math.sqrt(error),
+            unit * math.sqrt(of_people),
+            1 - beta,
+            assumptions=assumed,
+            effect_rmse=_effect_rmse(study, s),
+        ),
+        Participation(float(study.costs.cdf(joining)), joining, assumptions=assumed),
+        Budget(
+            expected=_expected_bill(mechanism, s, payable),
+            cap=payable * (mechanism.flat + mechanism.bonus),
+            likely=None,
+            assumptions=assumed,
+        ),
+    )
+
+
+def _believed(beliefs: ShareBeliefs) -> str:
+    return SHARES_BELIEVED.format(low=f"{100 * beliefs.low:g} %", high=f"{100 * beliefs.high:g} %")
+
+
+def _truthfulness(
+    study: Study,
+    beliefs: ShareBeliefs,
+    mechanism: ShareRelease,
+    s: ShareSetting,
+    worth: float,
+    probability: float,
+    assumed: tuple[str, ...],
+) -> Truthfulness:
+    """The fewest steps of a lie that does not pay for the share of people who are not among the liars."""
+    average = beliefs.expects(np.eye(1, study.dimension) / beliefs.scale)
+    saved = float(s.saved[0, 0])
+    steps, earned = None, 0.0
+    for j in range(1, beliefs.levels):
+        earned = mechanism.bonus * float(shares.gain(s, j)[0, 0])
+        if earned >= saved * (1 - 1e-9):
+            steps = j
+            break
+    expected = [float((average.switch + average.advantage * y)[0]) for y in (1.0, -1.0)]
+    return Truthfulness(
+        lie=None,
+        slack=None,
+        slope=0.0,
+        lie_in_answer=None,
+        share=float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if steps else 0.0,
+        gain=earned if steps else None,
+        steps=steps,
+        switch=float(average.switch[0]),
+        expects_yes=expected[0],
+        expects_no=expected[1],
+        probability=probability,
+        assumptions=assumed,
+    )
+
+
+def _effect_rmse(study: Study, s: ShareSetting) -> float | None:
+    """The largest root mean square error of a difference, in raw units."""
+    errors = [float(shares.effect_error(s, k)[0, 0]) for k in range(len(study.differences))]
+    return study.response_unit * math.sqrt(max(errors)) if errors else None
+
+
+def _expected_bill(mechanism: ShareRelease, s: ShareSetting, payable: int) -> float:
+    """On average: E[(1 + φy)/2] is at most ½ + E|φ|/2, and |φ| ≤ (|m − t| + |e|)/w, which is at most 1."""
+    return payable * (mechanism.flat + mechanism.bonus)

@@ -1,0 +1,115 @@
+"""The mechanism for yes or no and for ratings: one release, and a bonus that follows what the others say.
+
+With p the share of yes that everybody else's answers predict for people like her, in which there is nothing of her own,
+t the switch point, w the width and δ of what is believed of such people (truthful.study.shares), and y from −1 (no, or
+the lowest rating) to 1 (yes, or the highest),
+
+    φ = (p − t)/w, within ±1
+    payment = flat + (bonus/2)·(1 + φy + (δ/2w)(1 − y²))        which lies between flat and flat + bonus
+
+It is the quadratic rule a + b(2(p − t)(q − t) − (q − t)²) at her own prediction q = t + δy, with b = bonus/4δw and the
+least a with which no payment is below the flat fee. For yes and no the last term is 0: yes pays flat + bonus·(1 + φ)/2
+and no flat + bonus·(1 − φ)/2.
+
+Where p is further than `tolerance` beyond every share that was thought possible, everybody like her is paid flat +
+bonus/2, whatever she said: so nothing is won by all saying no.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from truthful import check, kernels
+from truthful.check import Floats
+from truthful.moments import GRID, in_fours, stacked
+from truthful.one_release import LeaveOneOut, SumRelease
+from truthful.one_release_payments import Scored
+from truthful.payments import PAYMENT_STEPS
+from truthful.study.shares import ShareBeliefs
+
+#: The name of the payment rule.
+SWITCH = "switch"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareRelease(SumRelease):
+    """What is released of yes and no, or of ratings, and what is paid: flat for everybody, and up to bonus more.
+
+    margin widens the range of shares that count beyond those thought possible; tolerance is how far beyond them a share
+    is implausible, math.inf if no share is.
+    """
+
+    flat: float
+    bonus: float
+    margin: float = 0.0
+    tolerance: float = math.inf
+
+    payments = "never-negative"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("flat", "bonus", "margin"):
+            check.nonnegative(name, getattr(self, name))
+        if not self.tolerance > 0:
+            check.positive("tolerance", self.tolerance)
+
+    def with_payments(self, flat: float, bonus: float) -> ShareRelease:
+        """The same mechanism with other payments."""
+        return replace(self, flat=flat, bonus=bonus)
+
+    def steps(self, beliefs: ShareBeliefs, x: Floats, y: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
+        """φ, the own prediction, and the payment in whole millionths, rounded down; p is a share, y from −1 to 1."""
+        expected = beliefs.expects(x)
+        switch, delta, width = expected.switch, expected.advantage, expected.width(self.margin)
+        plausible = (p >= expected.low - self.tolerance) & (p <= expected.high + self.tolerance)
+        phi = np.clip((p - switch) / width, -1.0, 1.0)
+        paid = 1.0 + phi * y + delta / (2 * width) * (1.0 - y * y)
+        amount = self.flat + self.bonus / 2 * np.where(plausible, paid, 1.0)
+        amount = np.minimum(np.maximum(amount, self.flat), self.flat + self.bonus)
+        paid_out = np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS
+        return np.where(plausible, phi, 0.0), np.asarray(switch + delta * y), np.asarray(paid_out)
+
+    @property
+    def payment_range(self) -> tuple[float, float]:
+        """The least and the most that anybody can be paid, whatever anybody does."""
+        low, high = (
+            math.floor(end * PAYMENT_STEPS) / PAYMENT_STEPS for end in (self.flat, self.flat + self.bonus)
+        )
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class SharePaymaster:
+    """Pays players, given the estimate from which anybody's own answer can be taken out."""
+
+    mechanism: ShareRelease
+    beliefs: ShareBeliefs
+    estimate: LeaveOneOut
+
+    def scored(self, kx: Floats, ky: Floats) -> Scored:
+        """The scores and payments of players on the grid; predictions are shares."""
+        found = tuple(np.empty(len(ky)) for _ in range(6))
+        kernels.predict_columns(
+            stacked(kx, ky, self.others.transform), self.others, np.empty((6, kernels.PANEL)), *found
+        )
+        _, y, h, p, noise, _ = found
+        share = (1.0 + p) / 2
+        _, q, payment = self.mechanism.steps(self.beliefs, kx / GRID, y, share)
+        return Scored(h, noise / 2, share, q, payment)
+
+    @cached_property
+    def others(self) -> kernels.Others:
+        """What the kernel knows of the release: predictions are not clipped."""
+        estimate = self.estimate
+        return kernels.Others(
+            np.ascontiguousarray(estimate.theta, dtype=np.float64),
+            in_fours(estimate.inverse.T),
+            in_fours(estimate.transform),
+            float(estimate.scale),
+            float(estimate.kept or 0.0),
+            math.inf,
+        )

@@ -1,0 +1,181 @@
+"""Beliefs about shares: how many people like her would say yes, before and after somebody knows her own answer.
+
+A share m(x) lies between 0 and 1: of people with features x, how many say yes; for a rating, how far its mean is from
+the lowest level to the highest. Declared are two shares for the average person, L and U, and for each feature the most
+that it changes the share from one end to the other, e. The share of the average person is taken to be uniform between L
+and U, and effects to be independent of it and of each other, of half-width e/2. Only two moments and the range matter:
+
+    μ(x) = (L + U)/2 + expected effects        v(x) = (U − L)²/12 + Σ_numbers c²e²/12 + Σ_factors e²/12
+    m(x) in [lo(x), hi(x)] = μ(x) ∓/± ((U − L)/2 + Σ_numbers |c|e/2 + Σ_factors e/2)
+
+c being a number's place in its range, from −1 to 1. Of K answers, y = (k − 1)/(K − 1) for k = 1..K, her own expects
+
+    q(x, y) = μ + Z(y − μ),   Z = K'/(K' + ν),   ν = μ(1 − μ)/v − 1,   K' = (K − 1)/(1 + (K − 2)ρ)
+
+For yes and no (K = 2) that is E[m | x, y] for every prior of these moments: by Bayes' rule E[m | yes] = E[m·m]/E[m] =
+μ + v/μ and E[m | no] = μ − v/(1 − μ). For ratings it is exact for K − 1 exchangeable yes/no parts with Beta beliefs,
+which are alike to the degree ρ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.study.features import Encoding, Levels
+
+#: No answer says more of the others than this; beliefs that are nearly certain of nothing would.
+_ROUNDING = 1e-12
+
+
+class Expected(NamedTuple):
+    """Of people with some features: the mean share, the credibility Z of an answer, and between what shares lie."""
+
+    mean: Floats
+    credibility: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def switch(self) -> Floats:
+        """The share at which the lowest and the highest answer pay the same: halfway between what they expect."""
+        return np.asarray(self.mean + self.credibility * (0.5 - self.mean))
+
+    @property
+    def advantage(self) -> Floats:
+        """δ, how far from there what they expect is."""
+        return np.asarray(self.credibility / 2)
+
+    def width(self, margin: float) -> Floats:
+        """w: how far from the switch point shares count, at least as far as they can lie, and a margin more."""
+        switch = self.switch
+        return np.asarray(np.maximum(self.high - switch, switch - self.low) + margin)
+
+
+@dataclass(frozen=True)
+class ShareBeliefs:
+    """Two shares, and for each column of x what its feature may do to them.
+
+    expected: what a unit of each column's code is expected to change. numbers: e of the columns that are numbers, 0
+    elsewhere. factors: e of every feature with levels. scale: codes are x times this.
+    """
+
+    low: float
+    high: float
+    levels: int
+    agreement: float
+    expected: tuple[float, ...]
+    numbers: tuple[float, ...]
+    factors: tuple[float, ...]
+    scale: float
+
+    @classmethod
+    def of(
+        cls,
+        encoding: Encoding,
+        share: tuple[float, float],
+        effects: Mapping[str, float],
+        expected: Mapping[str, float],
+        levels: int,
+        agreement: float,
+    ) -> ShareBeliefs:
+        """Those of a study with these features. Expected effects of numbers are from one end to the other."""
+        numbers, factors = [0.0] * encoding.dimension, []
+        means = np.zeros(encoding.dimension)
+        known = {name for feature in encoding.features for name in feature.names}
+        if unknown := sorted(set(expected) - known):
+            raise InputError(
+                f"expected names {unknown[0]!r}, which is no effect; the effects are {', '.join(sorted(known))}."
+            )
+        for feature, place in zip(encoding.features, encoding.slices, strict=True):
+            effect = effects[feature.name]
+            if not 0 <= effect <= 1:
+                raise InputError(
+                    f"effect of {feature.name!r} is {effect:g}; give the most that the feature changes the share, "
+                    "between 0 and 1."
+                )
+            given = np.array([expected.get(name, 0.0) for name in feature.names])
+            if isinstance(feature, Levels):
+                factors.append(effect)
+                means[place] = feature.codes(given)[0]
+            else:
+                numbers[place.start] = effect
+                means[place.start] = given[0] / 2
+        beliefs = cls(
+            *share, levels, agreement, tuple(means.tolist()), tuple(numbers), tuple(factors), encoding.scale
+        )
+        beliefs._require_shares(encoding)
+        return beliefs
+
+    def _require_shares(self, encoding: Encoding) -> None:
+        """Refuse beliefs with which a share could lie outside 0 and 1."""
+        spread = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2
+        reach = encoding.reach(np.array(self.expected)) * encoding.scale
+        middle = (self.low + self.high) / 2
+        least, most = middle - spread - reach, middle + spread + reach
+        if least >= -_ROUNDING and most <= 1 + _ROUNDING:
+            return
+        end, value = ("below 0", least) if least < 0 else ("above 1", most)
+        features = len(encoding.features)
+        raise InputError(
+            f"with {features} feature{'s' if features != 1 else ''} and these effects a share could lie {end} "
+            f"({100 * value:.3g} %). Declare smaller effects, or shares further from there."
+        )
+
+    def expects(self, x: Floats) -> Expected:
+        """What is believed of people with these normalised features, one row for each: column by column."""
+        mean = np.full(len(x), (self.low + self.high) / 2)
+        variance = np.full(len(x), (self.high - self.low) ** 2 / 12 + sum(e * e for e in self.factors) / 12)
+        reach = np.full(len(x), (self.high - self.low + sum(self.factors)) / 2)
+        for column, expected, effect in zip(x.T, self.expected, self.numbers, strict=True):
+            if expected:
+                mean += column * (self.scale * expected)
+            if effect:
+                code = column * self.scale
+                variance += code * code * (effect * effect / 12)
+                reach += np.abs(code) * (effect / 2)
+        parts = (self.levels - 1) / (1 + (self.levels - 2) * self.agreement)
+        credibility = parts / (parts + mean * (1 - mean) / variance - 1)
+        return Expected(mean, credibility, np.maximum(mean - reach, 0.0), np.minimum(mean + reach, 1.0))
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of x."""
+        return len(self.expected)
+
+    @property
+    def response_bound(self) -> float:
+        """Y: yes is 1 and no is −1 where answers are normalised."""
+        return 1.0
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest share of anybody's kind of people."""
+        reach = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2 + sum(
+            map(abs, self.expected)
+        )
+        middle = (self.low + self.high) / 2
+        return max(0.0, middle - reach), min(1.0, middle + reach)
+
+    @property
+    def variance(self) -> float:
+        """The largest variance of anybody's answer, in shares: P(1 − P) at the possible share nearest to a half."""
+        low, high = self.ends
+        nearest = min(max(0.5, low), high)
+        return nearest * (1 - nearest)
+
+    @property
+    def prior_error(self) -> float:
+        """The mean squared error, normalised, of answering with the middle of what is believed, asking nobody.
+
+        Of the largest effect, from one end of a feature to the other: twice a coefficient of variance e²/12. Without
+        features, of the share. Normalised answers are ±1, so that shares count twice.
+        """
+        effects = [*self.numbers, *self.factors]
+        largest = max(effects)
+        return 4 * (4 * largest**2 / 12 if largest > 0 else (self.high - self.low) ** 2 / 12)
