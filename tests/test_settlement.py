@@ -17,7 +17,7 @@ from studies import DESIGNED, RELEASES, people, planned, saved_study
 
 from truthful.beliefs.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
-from truthful.geometry import Geometry, measured
+from truthful.geometry import Measuring
 from truthful.plan import Plan, design
 from truthful.release import Release, verify
 from truthful.settlement import checks, settle
@@ -387,13 +387,22 @@ def test_of_very_many_people_sums_are_enough_if_they_keep_the_promise(
     plan, table = roster_plan
     exact, looked = settle(plan, table, seed=1).release, []
 
-    def look(*people: Any) -> Geometry:
-        looked.append(people)
-        return measured(*people)
+    def look(*given: Any) -> Measuring:
+        looked.append(given)
+        return Measuring(*given)
 
     monkeypatch.setattr(checks, "MEASURED", 100)
-    monkeypatch.setattr(checks, "measured", look)
-    assert settle(plan, table, seed=1).release == exact
+    monkeypatch.setattr(checks, "Measuring", look)
+    seen = settle(plan, table, seed=1).release
+    assert (seen.theta, seen.statistics) == (exact.theta, exact.statistics)  # type: ignore[union-attr]
+    assert seen.guarantees["accuracy"]["rmse"] == pytest.approx(
+        exact.guarantees["accuracy"]["rmse"], rel=1e-9
+    )
+    assert seen.guarantees["budget"]["cap"] == pytest.approx(exact.guarantees["budget"]["cap"], rel=1e-9)
+    # People who are alike are put together a little differently.
+    assert seen.guarantees["truthfulness"]["lie"] == pytest.approx(
+        exact.guarantees["truthfulness"]["lie"], rel=0.02
+    )
     assert len(looked) == 1
     held = plan.guarantees
     generous = replace(
@@ -409,20 +418,23 @@ def test_of_very_many_people_sums_are_enough_if_they_keep_the_promise(
     assert coarse.guarantees["budget"]["cap"] > exact.guarantees["budget"]["cap"]
     # A cap that sums alone do not show to be kept: everybody is looked at before anything is refused.
     tight = replace(generous, budget=replace(held.budget, cap=exact.guarantees["budget"]["cap"]))
-    assert settle(replace(plan, stated=tight), table, seed=1).release.guarantees == exact.guarantees
+    assert settle(replace(plan, stated=tight), table, seed=1).release.guarantees == seen.guarantees
     assert len(looked) == 2
 
 
 def test_combinations_that_few_people_share_are_told_to_the_analyst_alone(tmp_path: Path) -> None:
     """Two features with levels; one combination of them has two people, and each level many."""
     text = DESIGNED.replace("[design]", '[[features]]\nname = "sex"\nlevels = ["f", "m"]\n[design]')
-    study = saved_study(tmp_path, text)
-    table = people(study, 400).reports
+    table = people(Study.parse(text), 400).reports
+    own = text.replace('"uniform"', '"observed"').replace(
+        "[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]'
+    )
+    study = saved_study(tmp_path, own)
     region, sex = (table.column(name).to_numpy(zero_copy_only=False).copy() for name in ("region", "sex"))
     alone = np.flatnonzero((region == "north") & (sex == "m"))
     sex[alone[2:]] = "f"
     rare = table.set_column(table.column_names.index("sex"), "sex", pa.array(sex))
-    plan = planned(study, 400)
+    plan = design(study, roster=table, epsilon=2.0, score_weight=0.5)
     assert settle(plan, table, seed=1).summary["warnings"] == []
     settlement = settle(plan, rare, out=tmp_path / "out", seed=1, accept_less=True)
     (warning,) = settlement.summary["warnings"]
