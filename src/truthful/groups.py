@@ -83,7 +83,8 @@ def _bytes(array: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
 
 
 # Words of 64 bits overflow as they should in compiled code alone.
-_loop, _inlined = compiled(few=False), compiled(few=False, inline="always")
+_loop: Any = compiled(few=False)
+_inlined: Any = compiled(few=False, inline="always")
 
 
 @_inlined

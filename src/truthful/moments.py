@@ -43,7 +43,7 @@ def grid_features(X: Any) -> Floats:
     if X.shape[1] > LARGEST_DIMENSION:
         raise InputError(f"There are {X.shape[1]} features; at most {LARGEST_DIMENSION} are possible.")
     with np.errstate(over="ignore"):
-        k = np.multiply(X, float(GRID), order="F")
+        k: Floats = np.multiply(X, float(GRID), order="F")
         np.trunc(k, out=k)
         outside = np.flatnonzero(np.einsum("ij,ij->i", k, k) > PRODUCT)
     if len(outside):

@@ -39,7 +39,8 @@ def numbers(column: Any) -> Floats:
 
 
 def _floats(column: Any) -> Floats:
-    return _numpy(column.fill_null(np.nan) if column.null_count else column)
+    values: Floats = _numpy(column.fill_null(np.nan) if column.null_count else column)
+    return values
 
 
 def _numpy(column: Any) -> Any:

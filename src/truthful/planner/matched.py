@@ -81,7 +81,7 @@ def _refined(table: Floats) -> Floats:
         for near, far in ((rise[0], rise[1]), (rise[-1], rise[-2]))
     )
     slopes = np.vstack([first, inner, last])
-    cell, t = _place(np.linspace(0, CLIPS - 1, FINE), np.arange(CLIPS))
+    cell, t = _place(np.linspace(0, CLIPS - 1, FINE), np.arange(float(CLIPS)))
     t, low, high = t[:, None], slopes[cell], slopes[cell + 1]
     bent = (1 - t) * (low - rise[cell]) + t * (rise[cell] - high)
     return np.asarray(table[cell] + t * (rise[cell] + (1 - t) * bent))
