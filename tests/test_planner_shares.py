@@ -42,12 +42,13 @@ def test_a_single_share_is_as_accurate_as_the_reference(
 def test_with_an_accuracy_the_bonus_is_the_least_and_the_rest_a_flat_fee(
     players: int, points: float, cents: float
 ) -> None:
-    plan = design(study_of(), players=players, accuracy=points / 100, budget=0.25 * players)
+    study = study_of(implausible='"paid"')  # as the reference has it
+    plan = design(study, players=players, accuracy=points / 100, budget=0.25 * players)
     assert plan.share_mechanism is not None
     assert 100 * plan.share_mechanism.bonus <= cents
     assert plan.share_mechanism.flat + plan.share_mechanism.bonus == pytest.approx(0.25)
     assert plan.guarantees.accuracy.rmse == pytest.approx(points / 100, rel=1e-6)
-    alone = design(study_of(), players=players, accuracy=points / 100)
+    alone = design(study, players=players, accuracy=points / 100)
     assert alone.share_mechanism is not None
     assert alone.share_mechanism.flat == 0
     assert alone.share_mechanism.bonus == pytest.approx(plan.share_mechanism.bonus)
@@ -183,3 +184,17 @@ def test_every_parameter_changes_the_hash() -> None:
     ]
     hashes = [design(study_of(), **{**plain, **other}).sha256 for other in ({}, *others)]
     assert len(set(hashes)) == len(hashes)
+
+
+def test_all_saying_no_is_implausible_if_that_can_be_had() -> None:
+    """For a little of what the truth earns, a share of 0 is further off than the tolerance."""
+    study = study_of()
+    for players, accuracy in ((2_000, None), (2_000, 0.02), (20_000, 0.005)):
+        plan = design(study, players=players, budget=0.25 * players, accuracy=accuracy)
+        assert plan.share_mechanism is not None
+        assert plan.share_mechanism.tolerance < 0.05
+        assert plan.guarantees.truthfulness.steps == 1
+    # With so few people chance alone can lead that far.
+    few = design(study, players=200, budget=50)
+    assert few.share_mechanism is not None
+    assert few.share_mechanism.tolerance > 0.05
