@@ -12,7 +12,7 @@ from truthful.plan import Plan
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.contradiction import WITHDRAWN
 from truthful.words import REHEARSAL as REHEARSAL
-from truthful.words import money, number, odds, percent
+from truthful.words import money, number, odds, percent, points
 
 NOTHING = "nothing is promised"
 
@@ -67,20 +67,31 @@ def compared(release: Release, plan: Plan) -> list[Row]:
 
     if plan.study.shares is not None:
         told = points if plan.study.kind == "yes-no" else number
-        return [
-            row("Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda value: f"{value:g}"),
-            *(
-                [row("Error of differences, root mean square", lambda g: g.accuracy.effect_rmse, told)]
-                if plan.study.features
-                else []
-            ),
-            row("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, told),
+        what = "the share of yes" if plan.study.kind == "yes-no" else "the mean rating"
+        rows = [
             row(
-                "Most that all payments can cost",
-                lambda g: g.budget.cap,
+                "What the truth earns more than a lie, at least",
+                lambda g: g.truthfulness.gain,
                 lambda value: money(value, currency),
-            ),
+            )
         ]
+        if plan.study.kind == "rating":
+            rows.append(
+                row(
+                    "Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda value: f"{value:g}"
+                )
+            )
+        if plan.study.features:
+            rows.append(row("Error of differences, root mean square", lambda g: g.accuracy.effect_rmse, told))
+            rows.append(
+                row(f"Error of {what} of people like these", lambda g: g.accuracy.prediction_rmse, told)
+            )
+        else:
+            rows.append(row(f"Error of {what}, root mean square", lambda g: g.accuracy.rmse, told))
+        cap = row(
+            "Most that all payments can cost", lambda g: g.budget.cap, lambda value: money(value, currency)
+        )
+        return [*rows, cap]
     return [
         row(
             "Largest lie that may pay, as a change in prediction",
@@ -167,25 +178,21 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
             f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, a smaller "
             "epsilon or more players would help"
         )
-    earned = f"on average it earns at least {money(truth.gain, study.currency)} more than"
+    earned = f"earns at least {money(truth.gain, study.currency)} more than"
     worth = "which is at least what this privacy is worth to them"
     typical = " for the average person" if study.features else ""
     if study.kind == "yes-no":
         return (
-            f"the truth pays for {percent(truth.share)} of people: {earned} the other answer, {worth}. Yes and no pay "
-            f"the same{typical} if {percent(truth.switch, 1)} of the others say yes"
+            f"the truth pays for {percent(truth.share)} of people: on average it {earned} the other answer, {worth}. "
+            f"Yes and no pay the same{typical} if {100 * truth.switch:.1f}% of the others say yes"
         )
     lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
+    mean = study.response.low + (study.response.high - study.response.low) * truth.switch
     return (
-        f"{lies} pays for {percent(truth.share)} of people: the truth counts, {earned} such a lie, {worth}. The lowest "
-        f"and the highest rating pay the same{typical} if the others' mean is "
-        f"{number(study.response.low + (study.response.high - study.response.low) * truth.switch)}"
+        f"{lies} pays for {percent(truth.share)} of people: on average the truth {earned} "
+        f"{'any' if truth.steps == 1 else 'such a'} lie, {worth}. The lowest and the highest rating pay the "
+        f"same{typical} if the others' mean is {number(mean)}"
     )
-
-
-def points(value: float) -> str:
-    """A share's error or difference, in percentage points."""
-    return f"{number(100 * value)} percentage points"
 
 
 def _accuracy_of_shares(promised: Guarantees, plan: Plan) -> str:

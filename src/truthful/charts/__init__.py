@@ -1,17 +1,20 @@
 """Charts, as SVG or PNG by the file's name. Nothing of matplotlib is loaded before one is drawn."""
 
+from truthful.charts.answers import Answers, Paid, answers
 from truthful.charts.best_reports import BestReports
 from truthful.charts.chart import Chart, draw_chart, inline
 from truthful.charts.earnings import Earned, Earnings
 from truthful.charts.errors import Errors
 from truthful.charts.forest import Effect, Forest
-from truthful.charts.frontier import draw_frontier
+from truthful.charts.frontier import draw_frontier, draw_plan
 from truthful.charts.lies import Lie, Lies
 from truthful.charts.odds import Odds
 from truthful.charts.payments import Payments
 from truthful.charts.rates import Rates
+from truthful.charts.share import Share
 
 __all__ = [
+    "Answers",
     "BestReports",
     "Chart",
     "Earned",
@@ -22,9 +25,13 @@ __all__ = [
     "Lie",
     "Lies",
     "Odds",
+    "Paid",
     "Payments",
     "Rates",
+    "Share",
+    "answers",
     "draw_chart",
     "draw_frontier",
+    "draw_plan",
     "inline",
 ]
