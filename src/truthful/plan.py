@@ -419,7 +419,7 @@ def _share_plan(
     chosen: dict[str, Any],
     shortening: float = 1.0,
 ) -> Plan:
-    numbers = {
+    numbers: dict[str, Any] = {
         name: check.finite(name, value) if value != math.inf else value for name, value in chosen.items()
     }
     mechanism = ShareRelease(estimator="instruments", transform=panel.transform(shortening), **numbers)

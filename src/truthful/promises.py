@@ -17,6 +17,7 @@ from truthful.words import money, number, odds, percent, points
 NOTHING = "nothing is promised"
 
 Row = tuple[str, str, str]
+Compared = tuple[str, Callable[[Guarantees], float | None], Callable[[float], str]]
 
 
 @dataclass(frozen=True)
@@ -59,58 +60,58 @@ def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
 def compared(release: Release, plan: Plan) -> list[Row]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
-    unit, currency = plan.study.response_unit, plan.study.currency
-
-    def row(words: str, told: Callable[[Guarantees], float | None], shown: Callable[[float], str]) -> Row:
+    found = []
+    for words, told, shown in _compared(plan):
         first, second = ("nothing" if value is None else shown(value) for value in (told(before), told(now)))
-        return words, first, second
+        found.append((words, first, second))
+    return found
 
+
+def _compared(plan: Plan) -> list[Compared]:
+    """What is compared: words, the number, and how it is told."""
+    unit, currency = plan.study.response_unit, plan.study.currency
+    cap: Compared = (
+        "Most that all payments can cost",
+        lambda g: g.budget.cap,
+        lambda value: money(value, currency),
+    )
     if plan.study.shares is not None:
-        told = points if plan.study.kind == "yes-no" else number
-        what = "the share of yes" if plan.study.kind == "yes-no" else "the mean rating"
-        rows = [
-            row(
-                "What the truth earns more than a lie, at least",
-                lambda g: g.truthfulness.gain,
-                lambda value: money(value, currency),
-            )
-        ]
-        if plan.study.kind == "rating":
-            rows.append(
-                row(
-                    "Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda value: f"{value:g}"
-                )
-            )
-        if plan.study.features:
-            rows.append(row("Error of differences, root mean square", lambda g: g.accuracy.effect_rmse, told))
-            rows.append(
-                row(f"Error of {what} of people like these", lambda g: g.accuracy.prediction_rmse, told)
-            )
-        else:
-            rows.append(row(f"Error of {what}, root mean square", lambda g: g.accuracy.rmse, told))
-        cap = row(
-            "Most that all payments can cost", lambda g: g.budget.cap, lambda value: money(value, currency)
-        )
-        return [*rows, cap]
+        return [*_compared_shares(plan), cap]
     return [
-        row(
+        (
             "Largest lie that may pay, as a change in prediction",
             lambda g: g.truthfulness.lie,
             lambda value: number(value * unit),
         ),
-        row(
-            "Answers that nothing deters",
-            lambda g: g.truthfulness.undeterred,
-            lambda value: percent(value, 0),
-        ),
-        row("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
-        row("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
-        row(
-            "Most that all payments can cost",
-            lambda g: g.budget.cap,
-            lambda value: money(value, currency),
-        ),
+        ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda value: percent(value, 0)),
+        ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
+        ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
+        cap,
     ]
+
+
+def _compared_shares(plan: Plan) -> list[Compared]:
+    study, currency = plan.study, plan.study.currency
+    yes_no = study.kind == "yes-no"
+    unit, told = (100, "percentage points") if yes_no else (1, "root mean square")
+
+    def error(value: float) -> str:
+        return number(unit * value)
+
+    gained: Compared = (
+        "What the truth earns more than a lie, at least",
+        lambda g: g.truthfulness.gain,
+        lambda value: money(value, currency),
+    )
+    steps: Compared = (
+        "Steps from which no lie pays",
+        lambda g: g.truthfulness.steps,
+        lambda value: f"{value:g}",
+    )
+    what = "the share of yes" if yes_no else "the mean rating"
+    effects: Compared = (f"Error of differences, {told}", lambda g: g.accuracy.effect_rmse, error)
+    share: Compared = (f"Error of {what}, {told}", lambda g: g.accuracy.prediction_rmse, error)
+    return [gained, *([] if yes_no else [steps]), *([effects] if study.features else []), share]
 
 
 def _promises(promised: Guarantees, plan: Plan, players: int) -> tuple[Promise, ...]:

@@ -122,10 +122,7 @@ class Answers:
             axes.xaxis.set_major_formatter(lambda value, place: f"{100 * value:.3g}%")
         house.label(axes.yaxis, spread)
         axes.tick_params(length=0, pad=5)
-        like = ", of people with average features" if self.average else ""
-        axes.set_xlabel(
-            f"The others' mean rating{like}" if self.rating else f"Share of the others who say yes{like}"
-        )
+        axes.set_xlabel("The others' mean rating" if self.rating else "Share of the others who say yes")
         axes.set_title(f"Payment, {self.currency}", loc="left", fontsize=house.TEXT, pad=8)
 
     def _implausible(self, axes: Axes, labels: Labels) -> None:
@@ -169,7 +166,7 @@ class Answers:
                 fontsize=house.SMALL,
             )
         words = f"switch point\n{self.told(self.switch)}"
-        places = [(self.switch, low + at * (high - low)) for at in (0.12, 0.2, 0.88, 0.8, 0.3, 0.7)]
+        places = [(self.switch, low + at * (high - low)) for at in (0.09, 0.13, 0.91, 0.87, 0.17, 0.21)]
         labels.put(words, places, around=((1, 0), (-1, 0)), bbox=None)
 
 

@@ -57,7 +57,8 @@ def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalve
         found.base,
         found.leverage,
         found.switch,
-        *((None, None) if found.switch is None else (found.score, found.y)),
+        None if found.switch is None else found.score,
+        None if found.switch is None else found.y,
         found.plausible,
         found.bend,
     )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from truthful.charts import Effect
-from truthful.release import Coefficient, Release
+from truthful.release import Release
+from truthful.release.records import Coefficient
 from truthful.study import Study
 from truthful.words import share, to_within
 
