@@ -45,6 +45,10 @@ OnBad = Annotated[
 ]
 
 
+#: What `truthful plan` says of plans for numbers if it is not told otherwise; other plans know nothing of it.
+OF_NUMBERS = (("rule", "quadratic"), ("payments", "never-negative"), ("least_slope", 0.8))
+
+
 def main() -> None:
     """Run a command; an error is one clear message and an exit code, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -73,6 +77,12 @@ def _fail(kind: str, message: str, exit_code: int) -> None:
         f"[bold red]{kind}:[/] {escape(told)}", emoji=False
     )
     sys.exit(exit_code)
+
+
+def _warn(message: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        f"[bold yellow]Warning:[/] {escape(message)}", emoji=False
+    )
 
 
 def _version(wanted: bool) -> None:
@@ -121,6 +131,8 @@ def plan(
     lie: options.Lie = None,
     score_weight: options.ScoreWeight = None,
     base_payment: options.BasePayment = None,
+    bonus: options.Bonus = None,
+    flat: options.Flat = None,
     rule: options.Rule = "quadratic",
     payments: options.Payments = "never-negative",
     least_slope: options.LeastSlope = 0.8,
@@ -148,19 +160,24 @@ def plan(
     }
     from truthful.plan import design
     from truthful.planner import Infeasible
-    from truthful.study import Study
+    from truthful.study import Study, few_values
 
+    declared = Study.load(study)
+    if doubt := few_values(declared.response):
+        _warn(doubt)
+    if declared.shares is not None:
+        goals = {name: value for name, value in goals.items() if (name, value) not in OF_NUMBERS}
     try:
-        planned = design(Study.load(study), **goals)
+        planned = design(declared, **goals)
     except Infeasible as problem:
         if not as_json:
             raise
         _print_json(problem.record())
         raise typer.Exit(1) from None
     if chart is not None:
-        from truthful.charts import draw_frontier
+        from truthful.charts import draw_plan
 
-        draw_frontier(planned, chart)
+        draw_plan(planned, chart)
     if save is not None:
         planned.save(save)
     if as_json:

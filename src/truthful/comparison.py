@@ -12,7 +12,7 @@ from truthful.bounds import Setting, published
 from truthful.guarantees import setting
 from truthful.mechanism import Mechanism
 from truthful.plan import Plan, solved
-from truthful.planner import Infeasible
+from truthful.planner import Answer, Infeasible
 from truthful.words import money, number, percent
 
 STEEPER = 0.9
@@ -81,7 +81,7 @@ def paper_mechanism(plan: Plan) -> Mechanism:
 
     The paper pays everybody the same base: that of a typical person, where ours follows the length of features.
     """
-    mechanism = plan.mechanism
+    mechanism = plan.number_mechanism
     if isinstance(mechanism, Mechanism):
         return mechanism
     length = plan.guarantees.truthfulness.typical_length or 1.0
@@ -111,7 +111,7 @@ def steeper(plan: Plan) -> Plan | None:
     """
     answered = plan.answer
     if (
-        answered is None
+        not isinstance(answered, Answer)
         or not isinstance(plan.mechanism, Mechanism)
         or plan.mechanism.payments != "never-negative"
         or answered.goals.least_slope >= STEEPER

@@ -34,8 +34,8 @@ Budget = Annotated[
 Accuracy = Annotated[
     float | None,
     typer.Option(
-        help="The largest error allowed, in units of the answer, root mean square. The plan is then the cheapest that "
-        "guarantees it."
+        help="The largest error allowed, root mean square, in units of the answer; of yes and no as a share, so that "
+        "0.02 is 2 percentage points. The plan is then the cheapest that guarantees it."
     ),
 ]
 AccuracyOf = Annotated[
@@ -46,7 +46,8 @@ Lie = Annotated[
     float | None,
     typer.Option(
         help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
-        "if predictions were not clipped below R. Default: half the largest prediction, R/2."
+        "if predictions were not clipped below R. Default: half the largest prediction, R/2. Of ratings: from how many "
+        "steps on no lie may pay. Default: a quarter of the scale."
     ),
 ]
 ScoreWeight = Annotated[
@@ -62,6 +63,21 @@ BasePayment = Annotated[
     typer.Option(
         help="a: what a payment starts from; only with --score-weight. Default: the least with which no payment can be "
         "negative.",
+        rich_help_panel=PAYING,
+    ),
+]
+Bonus = Annotated[
+    float | None,
+    typer.Option(
+        help="For yes and no, and ratings: the most that is paid beside the flat fee, in currency. With it nothing is "
+        "solved for: players and epsilon must be given.",
+        rich_help_panel=PAYING,
+    ),
+]
+Flat = Annotated[
+    float | None,
+    typer.Option(
+        help="For yes and no, and ratings: what everybody is paid; only with --bonus. Default: nothing.",
         rich_help_panel=PAYING,
     ),
 ]
@@ -145,7 +161,8 @@ Save = Annotated[Path | None, typer.Option(help="Write the plan here; `truthful 
 Chart = Annotated[
     Path | None,
     typer.Option(
-        help="Draw what other budgets would buy, ours and the paper's mechanism, to this .svg or .png."
+        help="Draw what other budgets would buy, ours and the paper's mechanism, to this .svg or .png; for yes and no, "
+        "and ratings, what answers pay."
     ),
 ]
 

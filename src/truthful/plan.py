@@ -331,6 +331,11 @@ def design(
             "failure_probability": failure_probability,
         }
         return _of_shares(study, panel, asked, {**given, "score_weight": score_weight, "peers": peers})
+    if of_shares := [name for name in SHARE_PARAMETERS[2:] if name in given]:
+        raise InputError(
+            f"{of_shares[0]} is {given[of_shares[0]]!r}; it goes with answers of kind 'yes-no' or 'rating', and these "
+            "are numbers. Give a score_weight, or leave both out."
+        )
     _require_fitting(study, check.choice("peers", peers, PEERS), given)
     people = _people(study, peers, roster, response_share, accuracy_of)
     if people is not None and people.size is not None:
@@ -376,12 +381,17 @@ def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: 
     allowed = {"estimator", "absent_share", *(SHARE_PARAMETERS if "bonus" in given else ())}
     if unfit := sorted(set(given) - allowed):
         known = SHARE_PARAMETERS if "bonus" not in given else ()
-        told = "Give a bonus too" if unfit[0] in known else "It goes with answers that are numbers"
-        raise InputError(f"{unfit[0]} is {given[unfit[0]]!r}. {told}, or leave it out.")
+        told = (
+            "Give a bonus too, or leave"
+            if unfit[0] in known
+            else "It goes with answers that are numbers. Leave"
+        )
+        raise InputError(f"{unfit[0]} is {given[unfit[0]]!r}. {told} it out.")
     if panel.size is not None:
         asked = {**asked, "players": _invited(panel.size, asked["players"])}
     given.pop("estimator", None)
     if "bonus" in given:
+        _refuse_goals([name for name in ("budget", "accuracy", "lie") if asked[name] is not None], "bonus")
         alpha = given.pop("absent_share", ABSENT_SHARE)
         chosen = {"flat": 0.0, **given, "epsilon": _needed_with_bonus("epsilon", asked["epsilon"])}
         players = _needed_with_bonus("players", asked["players"])
@@ -567,10 +577,10 @@ def _needed(name: str, value: Any) -> Any:
     return value
 
 
-def _refuse_goals(names: list[str]) -> None:
+def _refuse_goals(names: list[str], weight: str = "score_weight") -> None:
     if names:
         raise InputError(
-            f"{names[0]} and score_weight are both given: then nothing is left to solve for. Leave one of them out."
+            f"{names[0]} and {weight} are both given: then nothing is left to solve for. Leave one of them out."
         )
 
 

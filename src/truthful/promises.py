@@ -12,11 +12,12 @@ from truthful.plan import Plan
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.contradiction import WITHDRAWN
 from truthful.words import REHEARSAL as REHEARSAL
-from truthful.words import money, number, odds, percent
+from truthful.words import money, number, odds, percent, points
 
 NOTHING = "nothing is promised"
 
 Row = tuple[str, str, str]
+Compared = tuple[str, Callable[[Guarantees], float | None], Callable[[float], str]]
 
 
 @dataclass(frozen=True)
@@ -59,47 +60,58 @@ def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
 def compared(release: Release, plan: Plan) -> list[Row]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
-    unit, currency = plan.study.response_unit, plan.study.currency
-
-    def row(words: str, told: Callable[[Guarantees], float | None], shown: Callable[[float], str]) -> Row:
+    found = []
+    for words, told, shown in _compared(plan):
         first, second = ("nothing" if value is None else shown(value) for value in (told(before), told(now)))
-        return words, first, second
+        found.append((words, first, second))
+    return found
 
+
+def _compared(plan: Plan) -> list[Compared]:
+    """What is compared: words, the number, and how it is told."""
+    unit, currency = plan.study.response_unit, plan.study.currency
+    cap: Compared = (
+        "Most that all payments can cost",
+        lambda g: g.budget.cap,
+        lambda value: money(value, currency),
+    )
     if plan.study.shares is not None:
-        told = points if plan.study.kind == "yes-no" else number
-        return [
-            row("Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda value: f"{value:g}"),
-            *(
-                [row("Error of differences, root mean square", lambda g: g.accuracy.effect_rmse, told)]
-                if plan.study.features
-                else []
-            ),
-            row("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, told),
-            row(
-                "Most that all payments can cost",
-                lambda g: g.budget.cap,
-                lambda value: money(value, currency),
-            ),
-        ]
+        return [*_compared_shares(plan), cap]
     return [
-        row(
+        (
             "Largest lie that may pay, as a change in prediction",
             lambda g: g.truthfulness.lie,
             lambda value: number(value * unit),
         ),
-        row(
-            "Answers that nothing deters",
-            lambda g: g.truthfulness.undeterred,
-            lambda value: percent(value, 0),
-        ),
-        row("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
-        row("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
-        row(
-            "Most that all payments can cost",
-            lambda g: g.budget.cap,
-            lambda value: money(value, currency),
-        ),
+        ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda value: percent(value, 0)),
+        ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
+        ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
+        cap,
     ]
+
+
+def _compared_shares(plan: Plan) -> list[Compared]:
+    study, currency = plan.study, plan.study.currency
+    yes_no = study.kind == "yes-no"
+    unit, told = (100, "percentage points") if yes_no else (1, "root mean square")
+
+    def error(value: float) -> str:
+        return number(unit * value)
+
+    gained: Compared = (
+        "What the truth earns more than a lie, at least",
+        lambda g: g.truthfulness.gain,
+        lambda value: money(value, currency),
+    )
+    steps: Compared = (
+        "Steps from which no lie pays",
+        lambda g: g.truthfulness.steps,
+        lambda value: f"{value:g}",
+    )
+    what = "the share of yes" if yes_no else "the mean rating"
+    effects: Compared = (f"Error of differences, {told}", lambda g: g.accuracy.effect_rmse, error)
+    share: Compared = (f"Error of {what}, {told}", lambda g: g.accuracy.prediction_rmse, error)
+    return [gained, *([] if yes_no else [steps]), *([effects] if study.features else []), share]
 
 
 def _promises(promised: Guarantees, plan: Plan, players: int) -> tuple[Promise, ...]:
@@ -167,25 +179,21 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
             f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, a smaller "
             "epsilon or more players would help"
         )
-    earned = f"on average it earns at least {money(truth.gain, study.currency)} more than"
+    earned = f"earns at least {money(truth.gain, study.currency)} more than"
     worth = "which is at least what this privacy is worth to them"
     typical = " for the average person" if study.features else ""
     if study.kind == "yes-no":
         return (
-            f"the truth pays for {percent(truth.share)} of people: {earned} the other answer, {worth}. Yes and no pay "
-            f"the same{typical} if {percent(truth.switch, 1)} of the others say yes"
+            f"the truth pays for {percent(truth.share)} of people: on average it {earned} the other answer, {worth}. "
+            f"Yes and no pay the same{typical} if {100 * truth.switch:.1f}% of the others say yes"
         )
     lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
+    mean = study.response.low + (study.response.high - study.response.low) * truth.switch
     return (
-        f"{lies} pays for {percent(truth.share)} of people: the truth counts, {earned} such a lie, {worth}. The lowest "
-        f"and the highest rating pay the same{typical} if the others' mean is "
-        f"{number(study.response.low + (study.response.high - study.response.low) * truth.switch)}"
+        f"{lies} pays for {percent(truth.share)} of people: on average the truth {earned} "
+        f"{'any' if truth.steps == 1 else 'such a'} lie, {worth}. The lowest and the highest rating pay the "
+        f"same{typical} if the others' mean is {number(mean)}"
     )
-
-
-def points(value: float) -> str:
-    """A share's error or difference, in percentage points."""
-    return f"{number(100 * value)} percentage points"
 
 
 def _accuracy_of_shares(promised: Guarantees, plan: Plan) -> str:

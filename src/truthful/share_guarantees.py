@@ -26,10 +26,11 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.study.shares import ShareBeliefs
 
-SHARES_BELIEVED = (
-    "people believe what is declared: that a share between {low} and {high} gives this answer, and more so if they do "
-    "themselves"
-)
+BELIEVED = {
+    "yes-no": "people believe what is declared: that between {low} and {high} say yes, and more if they do themselves",
+    "rating": "people believe what is declared: that the mean rating is between {low} and {high}, and higher if their "
+    "own is",
+}
 
 
 def share_guarantees(
@@ -58,7 +59,7 @@ def share_guarantees(
         privacy=study.declared.costs.privacy,
         assigned=study.assigned or not study.features,
     )
-    assumed = (TRUTHFUL_PEERS, _believed(beliefs), GIVEN_FEATURES, COSTS)
+    assumed = (TRUTHFUL_PEERS, _believed(study, beliefs), GIVEN_FEATURES, COSTS)
     accuracy = shares.accuracy_setting(s)
     error, of_people = (
         float(bound(accuracy).item()) for bound in (answers.coefficient_error, answers.prediction_error)
@@ -89,8 +90,14 @@ def share_guarantees(
     )
 
 
-def _believed(beliefs: ShareBeliefs) -> str:
-    return SHARES_BELIEVED.format(low=f"{100 * beliefs.low:g} %", high=f"{100 * beliefs.high:g} %")
+def _believed(study: Study, beliefs: ShareBeliefs) -> str:
+    """Of the average person's kind, in the words of the question."""
+    ends = (beliefs.low, beliefs.high)
+    if study.kind == "yes-no":
+        low, high = (f"{100 * end:g}%" for end in ends)
+    else:
+        low, high = (f"{study.response.low + 2 * study.response_unit * end:g}" for end in ends)
+    return BELIEVED[study.kind].format(low=low, high=high)
 
 
 def _truthfulness(

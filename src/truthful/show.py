@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from truthful.demo import Demonstration
     from truthful.plan import Plan
     from truthful.promises import Promise
-    from truthful.release import AnyRelease, Payment, Verdict
+    from truthful.release import AnyRelease, Payment, Release, Verdict
     from truthful.release.halves import HalvesPayment
     from truthful.settlement import Settlement
+    from truthful.study import Study
 
 FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
 
@@ -89,6 +90,21 @@ def coefficients_table(release: AnyRelease, truth: dict[str, float] | None = Non
     return grid
 
 
+def share_tables(release: Release, study: Study) -> list[RenderableType]:
+    """The published share or mean rating, differences between people, and odds ratios, with their intervals."""
+    from truthful.report.share_tables import NOT_ESTIMABLE, answer, tables, without_odds
+
+    level = f"{release.interval_level:.0%}"
+    views: list[RenderableType] = [Text(f"{answer(release, study)}\n", "bold")]
+    for found in tables(release, study):
+        columns = [found.first.lower(), "estimate", f"{level} from", f"{level} to"]
+        grid = table(found.title, *columns, right=tuple(columns[1:]))
+        for row in found.rows:
+            grid.add_row(*row)
+        views.append(grid)
+    return views + ([f"{NOT_ESTIMABLE}\n"] if without_odds(release, study) else [])
+
+
 def coverage(release: AnyRelease, truth: dict[str, float]) -> str:
     """How many intervals hold the truth, and how many should in the long run."""
     inside = sum(row.low <= truth[row.name] <= row.high for row in release.coefficients)
@@ -127,6 +143,16 @@ def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
     rows = Table.grid(padding=(0, 2))
     rows.add_row("paid", money(verdict.paid, payment.currency, 6))
     rows.add_row("recomputed", money(verdict.recomputed, payment.currency, 6))
+    if verdict.switch is not None:
+        _bonus_rows(rows, verdict, payment)
+    else:
+        _score_rows(rows, verdict, payment)
+    title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
+    return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
+
+
+def _score_rows(rows: Table, verdict: Verdict, payment: Payment | HalvesPayment) -> None:
+    """For numbers: the two predictions that a payment compares."""
     rows.add_row("payment rule", FORMULAS[payment.rule].format(a=f"{verdict.base:g}", b=f"{payment.b:g}"))
     others = "the other half's" if verdict.leverage is None else "everybody else's"
     rows.add_row("p", f"{verdict.peer_prediction:.6f}, what {others} answers predict here")
@@ -135,8 +161,36 @@ def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
         rows.add_row(
             "h", f"{verdict.leverage:.6f}, how much of that prediction was this answer, and was taken out"
         )
-    title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
-    return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
+
+
+def _bonus_rows(rows: Table, verdict: Verdict, payment: Payment | HalvesPayment) -> None:
+    """For yes and no, and for ratings: where the others' share lies, and what this answer is paid there."""
+    p, t, y = verdict.peer_prediction, verdict.switch or 0.0, verdict.answer or 0.0
+    rows.add_row("payment rule", _bonus_rule(verdict, f"{verdict.base:g} + {payment.b:g}"))
+    if verdict.bend is None:
+        rows.add_row("p", f"{p:.6f}: the others' share of yes, noise included, for people like her")
+        rows.add_row("t", f"{t:.6f}: the switch point, the share at which yes and no pay the same")
+    else:
+        rows.add_row(
+            "p", f"{p:.6f}: how far up the scale the others' mean is, noise included, for people like her"
+        )
+        rows.add_row("t", f"{t:.6f}: the switch point, where the lowest and the highest rating pay the same")
+        rows.add_row("y", f"{y:.6f}: this answer, from −1 for the lowest rating to 1 for the highest")
+        rows.add_row("s", f"{verdict.bend:.6f}: what answers between them have besides")
+    if verdict.plausible:
+        rows.add_row("φ", f"{verdict.phi:.6f}: how far p is above t, as a part of the width that counts")
+    rows.add_row(
+        "h", f"{verdict.leverage:.6f}: how much of the prediction was this answer, and was taken out"
+    )
+
+
+def _bonus_rule(verdict: Verdict, start: str) -> str:
+    if not verdict.plausible:
+        return f"{start}/2, whatever the answer: p is beyond all that was thought possible"
+    if verdict.bend is not None:
+        return f"{start} × (1 + φy + s(1 − y²))/2"
+    sign, word = ("+", "yes") if (verdict.answer or 0.0) > 0 else ("−", "no")
+    return f"{start} × (1 {sign} φ)/2, for {word}"
 
 
 def rehearsal_notice() -> RenderableType:
@@ -157,7 +211,11 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     from truthful.promises import compared, released
     from truthful.release import Release
 
-    views += [coefficients_table(release), guarantees_table(released(release, plan))]
+    if isinstance(release, Release) and release.shares is not None:
+        views += share_tables(release, plan.study)
+    else:
+        views.append(coefficients_table(release))
+    views.append(guarantees_table(released(release, plan)))
     if isinstance(release, Release) and release.guarantees != release.promised:
         grid = table(
             "As promised, and for those who answered", "", "promised", "now", right=("promised", "now")

@@ -12,26 +12,84 @@ from truthful.comparison import STEEPER, beside_published, published_penalty, st
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
 from truthful.planner.infeasible import prior_error
+from truthful.planner.share_worth import share_worth
+from truthful.planner.shares import ShareSolution
 from truthful.planner.solve import Solution, minimised, minimises_error
 from truthful.promises import promises
+from truthful.share_release import ShareRelease
 from truthful.show import guarantees_table, table
-from truthful.words import money, number
+from truthful.words import money, number, points
+
+#: What the parameters of a plan for yes or no, or for ratings, mean.
+MEANINGS = {
+    "epsilon": "privacy: smaller is more private",
+    "flat": "what everybody is paid",
+    "bonus": "the most that is paid beside it",
+    "margin": "how far beyond those believed shares count",
+    "tolerance": "beyond by more, all get half the bonus",
+    "absent_share": "people who may misreport",
+    "failure_probability": "that more do",
+}
+ALL_BONUS = (
+    "All of the money is the bonus, for the least error. With --accuracy the bonus is the least that the truth needs, "
+    "and the rest of the budget a flat fee: then somebody who believes otherwise than declared has little to gain by a "
+    "lie."
+)
+LEAST_BONUS = (
+    "The bonus is the least with which the truth pays at this accuracy{rest}. So somebody who believes otherwise than "
+    "declared has little to gain by a lie."
+)
 
 
 def plan_view(plan: Plan) -> list[RenderableType]:
     """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
+    if plan.share_mechanism is not None:
+        return _share_plan_view(plan, plan.share_mechanism)
+    answer = plan.answer if isinstance(plan.answer, Answer) else None
     views: list[RenderableType] = [
         guarantees_table(promises(plan)),
         beside_table(plan),
         _note(plan),
     ]
-    if plan.answer is not None:
-        views += [compared_table(plan.answer), Text(reason(plan.answer))]
+    if answer is not None:
+        views += [compared_table(answer), Text(reason(answer))]
     views.append(parameters_table(plan))
-    if plan.answer is not None:
-        told = (worth_line(worth(plan.study, plan.answer), plan), steeper_line(plan))
+    if answer is not None:
+        told = (worth_line(worth(plan.study, answer), plan), steeper_line(plan))
         views += [Text(line) for line in told if line]
     return views
+
+
+def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
+    """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
+    views: list[RenderableType] = [guarantees_table(promises(plan)), share_parameters_table(plan)]
+    if isinstance(plan.answer, ShareSolution) and plan.panel is not None:
+        told = (
+            worth_line(share_worth(plan.study, plan.answer, plan.panel), plan),
+            advice(plan.answer, mechanism),
+        )
+        views += [Text(line) for line in told if line]
+    return views
+
+
+def share_parameters_table(plan: Plan) -> Table:
+    """The parameters by the names of files and options, and what they mean."""
+    grid = table("How", "parameter", "value", "", right=("value",))
+    for name, value in _counts(plan):
+        grid.add_row(name, value, "")
+    for name, value in plan.parameters().items():
+        if value is not None:
+            told = f"{value:,.6g}" if isinstance(value, float) else str(value)
+            grid.add_row(name, told, Text(MEANINGS.get(name, ""), "dim"))
+    return grid
+
+
+def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
+    """How the money is spent, and what would be wiser where all of it is the bonus."""
+    if found.goals.accuracy is not None:
+        rest = ", and the rest of the budget is a flat fee" if mechanism.flat > 0 else ""
+        return LEAST_BONUS.format(rest=rest) + "\n"
+    return f"{ALL_BONUS}\n" if found.goals.budget is not None else ""
 
 
 def beside_table(plan: Plan) -> Table:
@@ -123,17 +181,24 @@ def _name(solution: Solution) -> str:
 def parameters_table(plan: Plan) -> Table:
     """The parameters, by the names of files and options."""
     grid = table("How", "parameter", "value", right=("value",))
-    grid.add_row("players", f"{plan.players:,}")
-    if plan.roster is not None:
-        grid.add_row("roster", f"{plan.roster.players:,} people")
-    if plan.response_share < 1:
-        grid.add_row("response_share", f"{plan.response_share:g}: {plan.answering:,} answer")
+    for row in _counts(plan):
+        grid.add_row(*row)
     parameters = plan.parameters()
     noisy = "noisy-statistics" in (parameters["estimator"], parameters.get("peer_estimator"))
     for name, value in parameters.items():
         if value is not None and (noisy or name != "gram_share"):
             grid.add_row(name, f"{value:,.6g}" if isinstance(value, float) else str(value))
     return grid
+
+
+def _counts(plan: Plan) -> list[tuple[str, str]]:
+    """How many people a plan is for."""
+    rows = [("players", f"{plan.players:,}")]
+    if plan.roster is not None:
+        rows.append(("roster", f"{plan.roster.players:,} people"))
+    if plan.response_share < 1:
+        rows.append(("response_share", f"{plan.response_share:g}: {plan.answering:,} answer"))
+    return rows
 
 
 def worth_line(margins: Worth, plan: Plan) -> str:
@@ -144,8 +209,9 @@ def worth_line(margins: Worth, plan: Plan) -> str:
             return ""
         word = "saves" if margins.player < 0 else "costs"
         return f"One more player {word} {money(abs(margins.player), currency)}.\n"
+    told = points if plan.study.kind == "yes-no" else number
     parts = [
-        f"{what} {'lowers' if change < 0 else 'raises'} the error by {number(abs(change), 2)}"
+        f"{what} {'lowers' if change < 0 else 'raises'} the error by {told(abs(change), 2)}"
         for what, change in (
             (f"1 {currency} more", margins.currency_unit),
             ("one more player", margins.player),

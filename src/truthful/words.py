@@ -14,7 +14,8 @@ def number(value: float, digits: int = 3) -> str:
     """A number in plain digits, at least `digits` of them significant."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = float(f"{abs(value):.{digits - 1}e}")  # 0.9999 is 1.00, not 1.000
+    decimals = max(0, digits - 1 - math.floor(math.log10(rounded)))
     return f"{value:,.{min(decimals, 12)}f}"
 
 
@@ -38,6 +39,16 @@ def percent(share: float, decimals: int = 2) -> str:
     # The tiny addend keeps 0.29, whose float is below it, from becoming 28.99.
     step = 10**decimals
     return f"{math.floor(share * 100 * step + 1e-9) / step:.6g}%"
+
+
+def points(value: float, digits: int = 3) -> str:
+    """A difference between shares, or the error of one, in percentage points."""
+    return f"{number(100 * value, digits)} percentage points"
+
+
+def share(value: float, width: float) -> str:
+    """A share in percent, as precise as an interval of this width makes it."""
+    return f"{to_within(100 * value, 100 * width)}%"
 
 
 def odds(epsilon: float) -> str:

@@ -42,6 +42,8 @@ class Forest:
     effects: tuple[Effect, ...]
     response: str
     level: float
+    axis: str | None = None
+    """What the axis says; by default that it is the change of the response."""
 
     @property
     def shown(self) -> tuple[Effect, ...]:
@@ -105,4 +107,4 @@ class Forest:
                 markeredgewidth=1.6,
             )
         unit = house.fitted(self.response, 30)
-        axes.set_xlabel(f"Change of “{unit}”", labelpad=5)
+        axes.set_xlabel(self.axis or f"Change of “{unit}”", labelpad=5)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthful.charts import house
+from truthful.charts.answers import answers
+from truthful.charts.chart import draw_chart
 from truthful.charts.labels import AROUND, Labels
 from truthful.charts.picture import OURS, PAPER, PRIOR, Curve, Picture, describe, picture, title
 from truthful.plan import Plan
@@ -25,6 +27,14 @@ DASHES = (0, (5, 2))
 NARROWEST = 4.0
 #: From here on cents are left out.
 WHOLE = 100.0
+
+
+def draw_plan(plan: Plan, path: str | Path) -> None:
+    """Write the chart of a plan: its frontier, or for yes and no and for ratings what each answer pays."""
+    if plan.share_mechanism is None:
+        draw_frontier(plan, path)
+    else:
+        draw_chart(answers(plan), path)
 
 
 def draw_frontier(plan: Plan, path: str | Path) -> None:

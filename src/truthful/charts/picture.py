@@ -10,8 +10,9 @@ import numpy as np
 
 from truthful.deterrence import Deterrence
 from truthful.mechanism import Mechanism
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.planner import Goals
+from truthful.planner import Answer, Goals
 from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
 from truthful.planner.infeasible import prior_error
 from truthful.planner.panel import Panel
@@ -60,14 +61,14 @@ class Picture:
 
 def picture(plan: Plan) -> Picture:
     """The plan among what other budgets would buy, for its own goals; if it has none, for its own lie size and cost."""
-    study, promised, solved = plan.study, plan.guarantees, plan.answer
+    study, promised, mechanism = plan.study, plan.guarantees, plan.number_mechanism
+    solved = plan.answer if isinstance(plan.answer, Answer) else None
     cost = promised.budget.cap or promised.budget.expected or 1.0
     if solved is not None:
         goals = solved.goals
         pairs = rivals((solved.best, *solved.others))
     else:
-        goals = _goals(plan, cost)
-        mechanism = plan.mechanism
+        goals = _goals(plan, mechanism, cost)
         peers = mechanism.peers if isinstance(mechanism, Mechanism) else mechanism.estimator
         pairs = [(mechanism.estimator, peers)]
     accuracy = promised.accuracy
@@ -79,22 +80,22 @@ def picture(plan: Plan) -> Picture:
         prior=study.response_unit * math.sqrt(prior_error(study, goals)),
         budget=cost,
         error=accuracy.rmse if goals.accuracy_of == "coefficients" else accuracy.prediction_rmse,
-        epsilon=plan.mechanism.epsilon,
+        epsilon=mechanism.epsilon,
         lie=study.response_unit * goals.lie_size(study),
         capped=goals.payments == "never-negative",
     )
 
 
-def _goals(plan: Plan, cost: float) -> Goals:
+def _goals(plan: Plan, mechanism: OneRelease | Mechanism, cost: float) -> Goals:
     """What would be asked for, where a plan's numbers were given: as much deterred, at the same cost."""
-    mechanism, panel = plan.mechanism, plan.panel
+    panel = plan.panel
     if panel is None and mechanism.estimator == "instruments":
         # Raises, with what to do, where only the people themselves could tell.
         panel = Panel(plan.study, None, plan.response_share)
     return Goals(
         players=plan.players,
         budget=cost,
-        lie=_lie_without_clip(plan),
+        lie=_lie_without_clip(plan, mechanism),
         rule=mechanism.rule,
         payments=mechanism.payments,
         failure_probability=plan.failure_probability,
@@ -103,9 +104,9 @@ def _goals(plan: Plan, cost: float) -> Goals:
     )
 
 
-def _lie_without_clip(plan: Plan) -> float | None:
+def _lie_without_clip(plan: Plan, mechanism: OneRelease | Mechanism) -> float | None:
     """The lie that at c = R leaves as much undeterred of a typical person as the plan's does at its clip level."""
-    mechanism, promised, beliefs = plan.mechanism, plan.guarantees.truthfulness, plan.study.beliefs
+    promised, beliefs = plan.guarantees.truthfulness, plan.study.beliefs
     lie, length, noise = promised.lie, promised.typical_length, promised.typical_noise
     R = beliefs.radius
     if isinstance(mechanism, Mechanism) or lie is None or length is None or noise is None:

@@ -43,6 +43,10 @@ class Steps:
     own_answer: float
     switch: float | None = None
     """Where answers are shares, the share at which the lowest and the highest answer pay the same; score is φ then."""
+    plausible: bool | None = None
+    """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
+    bend: float | None = None
+    """And for ratings δ/2w, what is paid for an answer between the ends beside what φ says; None for yes and no."""
 
 
 def recomputed(release: Release, receipt: Receipt) -> Steps:
@@ -92,7 +96,9 @@ def _recomputed_share(release: Release, receipt: Receipt, study: Study, mechanis
         h, t, kept = taken_out(estimate, x[0])
     share = (1.0 + (float(x[0] @ np.array(release.theta)) - h * float(y[0])) / kept) / 2
     phi, q, paid = (float(part[0]) for part in mechanism.steps(beliefs, x, y, np.array([share])))
-    width = study.response.high - study.response.low
+    expected, width = beliefs.expects(x), study.response.high - study.response.low
+    low, high = (float(end[0]) for end in (expected.low, expected.high))
+    bend = expected.advantage / (2 * expected.width(mechanism.margin))
     return Steps(
         x=tuple(x[0].tolist()),
         y=float(y[0]),
@@ -107,7 +113,9 @@ def _recomputed_share(release: Release, receipt: Receipt, study: Study, mechanis
         payment=paid,
         peer_answer=study.response.low + width * share,
         own_answer=study.response.low + width * q,
-        switch=float(beliefs.expects(x).switch[0]),
+        switch=float(expected.switch[0]),
+        plausible=low - mechanism.tolerance <= share <= high + mechanism.tolerance,
+        bend=float(bend[0]) if beliefs.levels > 2 else None,
     )
 
 

@@ -165,4 +165,4 @@ def _effects(study: Study) -> list[float]:
 
 
 def _share(study: Study, value: float) -> str:
-    return f"{100 * value:.3g} %" if study.kind == "yes-no" else f"{value:.3g}"
+    return f"{100 * value:.3g}%" if study.kind == "yes-no" else f"{value:.3g}"

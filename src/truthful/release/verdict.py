@@ -27,6 +27,14 @@ class Verdict:
     """How much of the prediction of her was her own answer, which was taken out; None with random halves."""
     switch: float | None = None
     """Where answers are shares: the share at which the lowest and the highest answer pay the same."""
+    phi: float | None = None
+    """And how far from there, and to which side, the others' share is: from −1 to 1."""
+    answer: float | None = None
+    """And the answer, from −1 (no, the lowest rating) to 1 (yes, the highest)."""
+    plausible: bool | None = None
+    """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
+    bend: float | None = None
+    """And for ratings what an answer between the ends is paid beside what φ says; None for yes and no."""
 
 
 def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Verdict:
@@ -49,4 +57,8 @@ def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalve
         found.base,
         found.leverage,
         found.switch,
+        None if found.switch is None else found.score,
+        None if found.switch is None else found.y,
+        found.plausible,
+        found.bend,
     )

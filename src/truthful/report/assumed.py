@@ -28,12 +28,19 @@ def question(study: Study, players: int) -> str:
         *quoted,
         facts(
             [
-                ("Answer", f"{response.name}, from {response.low:,g} to {response.high:,g}"),
+                ("Answer", f"{response.name}, {_answers(study)}"),
                 *known,
                 ("People", f"{players:,}"),
             ]
         ),
     )
+
+
+def _answers(study: Study) -> str:
+    if study.kind == "yes-no":
+        return "yes or no"
+    ends = f"from {study.response.low:,g} to {study.response.high:,g}"
+    return f"a rating {ends}" if study.kind == "rating" else ends
 
 
 def _values(feature: Feature) -> str:
@@ -53,13 +60,44 @@ def assumed(study: Study, assumptions: list[str]) -> str:
         paragraph("Declared before anybody was asked, and the same for everybody:"),
         facts(
             [
-                ("Design", DESIGNS[study.design.kind]),
-                ("Prior", _prior(study)),
-                ("Noise", _noise(study)),
+                *([("Design", DESIGNS[study.design.kind])] if study.features or study.shares is None else []),
+                *(
+                    (("Prior", _prior(study)), ("Noise", _noise(study)))
+                    if study.shares is None
+                    else _shares(study)
+                ),
                 ("Privacy costs", _costs(study)),
             ]
         ),
     )
+
+
+def _shares(study: Study) -> list[tuple[str, str]]:
+    """What is believed of shares or mean ratings, each feature's largest effect included."""
+    section, (low, high) = study.declared.beliefs, study.declared.beliefs.share or (0.0, 1.0)
+    width, yes_no = study.response.high - study.response.low, study.kind == "yes-no"
+
+    def told(value: float) -> str:
+        return f"{100 * value:.4g} percentage points" if yes_no else f"{width * value:.4g}"
+
+    if yes_no:
+        between = f"Of people with average features between {100 * low:.4g}% and {100 * high:.4g}% say yes"
+    else:
+        ends = (f"{study.response.low + width * end:.4g}" for end in (low, high))
+        between = f"The mean rating of people with average features is between {' and '.join(ends)}"
+    rows = [
+        (
+            "Beliefs",
+            f"{between if study.features else between.replace(' with average features', '')}; all equally likely.",
+        )
+    ]
+    effects = (
+        section.effect
+        if isinstance(section.effect, dict)
+        else {f.name: section.effect for f in study.features}
+    )
+    each = [f"{name} changes that by at most {told(effect or 0.0)}" for name, effect in effects.items()]
+    return rows + ([("Effects", f"{'; '.join(each)}.")] if each else [])
 
 
 def _prior(study: Study) -> str:

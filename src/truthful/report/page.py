@@ -13,9 +13,10 @@ from truthful.errors import InputError
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, released
 from truthful.release import AnyRelease, Release
-from truthful.report import shown
+from truthful.report import shares, shown
 from truthful.report.assumed import assumed, identity, question
 from truthful.report.markup import command, paragraph, section, text
+from truthful.report.share_tables import answer
 
 VERIFY = "truthful verify release.json receipt.json"
 
@@ -31,18 +32,30 @@ def report(release: AnyRelease, plan: Plan) -> str:
     assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
     return page(
         f"{release.study.name}: report",
-        _top(release),
+        _top(release, plan),
         question(plan.study, release.players),
-        shown.found(release, plan),
+        _found(release, plan),
         _guarantees(promised, assumptions),
         *([shown.kept(release, plan)] if isinstance(release, Release) else []),
         shown.privacy(release),
-        shown.lying(release, plan),
-        shown.payments(release, plan),
+        *_paid(release, plan),
         assumed(plan.study, assumptions),
         _checking(),
         identity(release),
     )
+
+
+def _found(release: AnyRelease, plan: Plan) -> str:
+    if isinstance(release, Release) and release.shares is not None:
+        return shares.found(release, plan)
+    return shown.found(release, plan)
+
+
+def _paid(release: AnyRelease, plan: Plan) -> tuple[str, str]:
+    """What payments depended on, and what a lie would have earned."""
+    if plan.share_mechanism is not None:
+        return shares.payments(plan), shares.lying(plan)
+    return shown.lying(release, plan), shown.payments(release, plan)
 
 
 def page(title: str, *parts: str) -> str:
@@ -52,11 +65,16 @@ def page(title: str, *parts: str) -> str:
     return Template(template).substitute(title=text(title), style=style.strip(), body="\n".join(parts))
 
 
-def _top(release: AnyRelease) -> str:
+def _top(release: AnyRelease, plan: Plan) -> str:
+    """The name, the answer where it is a single number, and what must not be overlooked."""
     notices = [REHEARSAL] if release.rehearsal else []
     notices += release.warnings if isinstance(release, Release) else ()
     banner = "".join(f'\n<p class="banner"><strong>{text(notice)}</strong></p>' for notice in notices)
-    return f'<header>\n<p class="over">Report</p>\n<h1>{text(release.study.name)}</h1>{banner}\n</header>'
+    answered = ""
+    if isinstance(release, Release) and release.shares is not None:
+        answered = "\n" + paragraph(answer(release, plan.study), "answer")
+    name = text(release.study.name)
+    return f'<header>\n<p class="over">Report</p>\n<h1>{name}</h1>{banner}{answered}\n</header>'
 
 
 def _guarantees(promised: tuple[Promise, ...], assumptions: list[str]) -> str:

@@ -31,7 +31,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     Her peers tell the truth, so E[p | x, y] = q(x, y), and payments are affine in p: a lie earns rule(q(y), q(y′)).
     Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is the guarantees' own.
     """
-    study, mechanism = plan.study, plan.mechanism
+    study, mechanism = plan.study, plan.number_mechanism
     beliefs, unit = study.beliefs, study.response_unit
     r, along, curve = _typical(plan, players, promised)
     y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, POINTS)
@@ -49,7 +49,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
 
 def _typical(plan: Plan, players: int, promised: Truthfulness) -> Typical:
     """Someone of typical features: as the guarantees have it, or with halves as the design has it."""
-    mechanism, length, noise = plan.mechanism, promised.typical_length, promised.typical_noise
+    mechanism, length, noise = plan.number_mechanism, promised.typical_length, promised.typical_noise
     if isinstance(mechanism, OneRelease) and length is not None and noise is not None:
         return Typical(length, noise, mechanism.curve(plan.study.beliefs))
     return typical(plan.study, mechanism, players)
@@ -87,11 +87,11 @@ def predicted_payments(release: AnyRelease, plan: Plan) -> Floats | None:
 
     if isinstance(release, ReleaseOfHalves):
         return _paid_by_halves(release, plan, invented)
-    estimate = release.estimate()
-    if estimate is None:
+    estimate, mechanism = release.estimate(), release.mechanism(study)
+    if estimate is None or not isinstance(mechanism, OneRelease):
         return None
     X, y = invented(DRAWS)
-    master = paymaster(release.mechanism(study), beliefs, estimate, DRAWS)
+    master = paymaster(mechanism, beliefs, estimate, DRAWS)
     return master.scored(grid_features(X), grid_responses(y, beliefs.response_bound)).payment
 
 

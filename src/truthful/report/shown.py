@@ -132,7 +132,7 @@ def lying(release: AnyRelease, plan: Plan) -> str:
         )
     return section(
         "What lying would have earned",
-        paragraph(SCORED if plan.mechanism.score_weight > 0 else UNSCORED),
+        paragraph(SCORED if plan.number_mechanism.score_weight > 0 else UNSCORED),
         figure(shown, "lies", caption),
         table(
             "Lies of a typical person",
@@ -154,7 +154,7 @@ def _gain(slack: float, currency: str) -> str:
 
 def payments(release: AnyRelease, plan: Plan) -> str:
     """Predicted, never the payments themselves: those are functions of raw answers."""
-    mechanism, currency = plan.mechanism, plan.study.currency
+    mechanism, currency = plan.number_mechanism, plan.study.currency
     if isinstance(mechanism, OneRelease):
         least, most = one_release_payments.payment_range(mechanism)
     else:

@@ -56,6 +56,30 @@ def complaints(error: ValidationError, data: Any) -> list[str]:
     return [_complaint(detail, data) for detail in error.errors(include_url=False)]
 
 
+def few_values(response: d.Response) -> str | None:
+    """What must be said of numbers of which there may be too few: judged by the declared range, never by answers."""
+    low, high = response.low, response.high
+    whole = low == int(low) and high == int(high)
+    if (
+        response.kind is not None
+        or response.step is not None
+        or not whole
+        or high - low >= d.FEWEST_VALUES - 1
+    ):
+        return None
+    values = int(high - low) + 1
+    if values == 2:
+        return (
+            f"The response is a number from {low:g} to {high:g}. If people answer yes or no, what is promised of "
+            'truthfulness and accuracy does not hold for a number: say kind = "yes-no" in [response].'
+        )
+    return (
+        f"The response is a number from {low:g} to {high:g}. If people choose from so few whole numbers, what is "
+        'promised of truthfulness and accuracy does not hold for a number: say kind = "rating" and levels = '
+        f'{values} in [response], or kind = "yes-no".'
+    )
+
+
 def _complaint(detail: ErrorDetails, data: Any) -> str:
     kind, loc, context = detail["type"], detail["loc"], detail.get("ctx", {})
     where = place(loc, data)

@@ -124,7 +124,7 @@ class ShareBeliefs:
         features = len(encoding.features)
         raise InputError(
             f"with {features} feature{'s' if features != 1 else ''} and these effects a share could lie {end} "
-            f"({100 * value:.3g} %). Declare smaller effects, or shares further from there."
+            f"({100 * value:.3g}%). Declare smaller effects, or shares further from there."
         )
 
     def expects(self, x: Floats) -> Expected:
