@@ -63,9 +63,9 @@ KINDS = {
     "yes or no, effects expected": WITH_FACTS.replace("effect = 0.1\n", EXPECTED),
     "yes or no, sums kept back": WITH_FACTS.replace('"answers"', '"answers"\npublish_matrix = false'),
     "rating": RATING,
-    "rating, with facts": WITH_FACTS.replace(
-        'kind = "yes-no"', 'kind = "rating"\nlevels = 7\n'
-    ).replace("effect = 0.1", "effect = 0.1\nagreement = 0.6"),
+    "rating, with facts": WITH_FACTS.replace('kind = "yes-no"', 'kind = "rating"\nlevels = 7\n').replace(
+        "effect = 0.1", "effect = 0.1\nagreement = 0.6"
+    ),
 }
 
 

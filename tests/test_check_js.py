@@ -324,7 +324,9 @@ def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[Rece
     plan = share_studies.planned(share_studies.KINDS[kind], **parameters)
     people = share_studies.reports(plan.study, plan.players, share=0.3)
     settled = settle(plan, people, seed=4, accept_less=True)
-    return settled.release.record(), [settled.receipt(player) for player in people.column("player").to_pylist()]
+    return settled.release.record(), [
+        settled.receipt(player) for player in people.column("player").to_pylist()
+    ]
 
 
 def share_cases(kind: str, **parameters: Any) -> list[tuple[Case, Verdict]]:
@@ -346,7 +348,9 @@ SHARE_PAYMENTS: list[dict[str, float]] = [
 ]
 
 
-@pytest.mark.parametrize("parameters", SHARE_PAYMENTS, ids=["plain", "implausible shares", "hardly any noise"])
+@pytest.mark.parametrize(
+    "parameters", SHARE_PAYMENTS, ids=["plain", "implausible shares", "hardly any noise"]
+)
 @pytest.mark.parametrize("kind", share_studies.KINDS)
 def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
     kind: str, parameters: dict[str, float]
@@ -393,8 +397,12 @@ def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(mor
     assert [here["verified"] for here in in_node([wrong, flipped])] == [False, False]
 
 
-@pytest.mark.parametrize("path", [("theta", 1), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")])
-def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(path: tuple[str | int, ...]) -> None:
+@pytest.mark.parametrize(
+    "path", [("theta", 1), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")]
+)
+def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
+    path: tuple[str | int, ...],
+) -> None:
     (release, receipt, _), _ = share_cases("yes or no, with facts")[0]
     (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
     assert (computed["sound"], computed["verified"]) == (False, False)
