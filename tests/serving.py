@@ -13,6 +13,7 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
+from share_studies import reports
 from starlette.testclient import TestClient
 from studies import DESIGNED, people
 
@@ -99,8 +100,9 @@ def served(directory: Path, database: str | None = None, **settings: Any) -> Ite
 def planned(study: Study, players: int = PLAYERS, **parameters: Any) -> Plan:
     """A plan with everyday parameters; from a roster where it must be."""
     if needs_roster(study) and parameters.get("peers") != "halves":
-        parameters["roster"] = people(study, players).reports
-    chosen: dict[str, Any] = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, **parameters}
+        parameters["roster"] = _reports(study, players)
+    paid = {"score_weight": 0.5} if study.shares is None else {"flat": 0.1, "bonus": 0.4}
+    chosen: dict[str, Any] = {"epsilon": 2.0, **paid, "absent_share": 0.002, **parameters}
     return design(study, players=players, **chosen)
 
 
@@ -139,9 +141,13 @@ def bring(service: Service, survey_id: str, players: int) -> Asked:
 
 def invented(plan: Plan, players: int) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
     """People's features, and their answers."""
-    rows = people(plan.study, players).reports.to_pylist()
+    rows = _reports(plan.study, players).to_pylist()
     features = {row.pop("player"): row for row in rows}
     return features, {player: float(row.pop(plan.study.response.name)) for player, row in features.items()}
+
+
+def _reports(study: Study, players: int) -> Any:
+    return people(study, players).reports if study.shares is None else reports(study, players)
 
 
 def answer_all(service: Service, study: Asked) -> None:

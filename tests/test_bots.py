@@ -1,10 +1,14 @@
 """Programs that rehearse a study over HTTP: they use the pages as people do, and check every payment."""
 
+import re
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from commands import Run
 from serving import PASSWORD
+from share_studies import KINDS as KINDS_OF_SHARES
+from share_studies import RATING, WITH_FACTS, YES_NO, planned
 from test_serve import serving
 
 from truthful.agents import KINDS
@@ -46,6 +50,50 @@ def test_bots_answer_as_their_kind_does_and_stay_away_if_it_does() -> None:
     assert {bot.answer for bot in bots.values() if bot.kind == "privacy-seeker"} == {500.0}
     again = invented(plan, cast(dict.fromkeys(KINDS, 1 / len(KINDS)), 700), seed=1)
     assert bots == again
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_SHARES)
+def test_bots_say_yes_or_no_or_a_rating_and_liars_the_opposite(kind: str) -> None:
+    plan = planned(KINDS_OF_SHARES[kind], 2_000)
+    bots = invented(plan, cast({"exaggerator": 0.5}, 700), seed=1).values()
+    low, high = plan.study.response.low, plan.study.response.high
+    allowed = {low + k for k in range(int(high - low) + 1)}
+    assert {bot.answer for bot in bots} == allowed
+    assert {bot.first for bot in bots} <= allowed
+    assert all(bot.first != bot.answer for bot in bots)
+    honest, liar = (
+        fmean(bot.answer or 0 for bot in bots if bot.kind == k) for k in ("honest", "exaggerator")
+    )
+    # Opposite answers of 350 people each; sums of means scatter by less than (high - low)/26 each way.
+    assert honest + liar == pytest.approx(low + high, abs=6 * (high - low) / 26)
+    assert (Manner.DISPUTES in {bot.manner for bot in bots}) == bool(plan.study.features)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [YES_NO, RATING], ids=["yes or no", "rating"])
+def test_bots_rehearse_yes_or_no_without_features_and_all_payments_are_verified(
+    run: Run, tmp_path: Path, text: str
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(text, encoding="utf-8")
+    with serving(tmp_path / "service") as service:
+        link = service.said["sign_in_link"]
+        ran = run(
+            "bots", link, "--players", "60", "--password", PASSWORD, "--study", str(study), "--seed", "1"
+        )
+        assert ran.code == 0, ran.err
+        found = re.search(r"(\d+) answered, (\d+) were paid, (\d+) found their payment right", ran.out)
+        assert found, ran.out
+        assert len(set(found.groups())) == 1
+        assert int(found[1]) > 50
+
+
+def test_bots_say_which_studies_they_cannot_rehearse(run: Run, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(WITH_FACTS.replace('kind = "uniform"', 'kind = "observed"'), encoding="utf-8")
+    for path, said in ((study, "programs have none"), (tmp_path / "none.toml", "cannot be read")):
+        ran = run("bots", "http://127.0.0.1:1", "--password", PASSWORD, "--study", str(path))
+        assert (ran.code, said in " ".join(ran.err.split())) == (2, True)
 
 
 @pytest.mark.slow

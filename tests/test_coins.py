@@ -45,6 +45,7 @@ def test_coins_smaller_than_the_exact_amounts_are_refused(digits: int) -> None:
 def test_a_range_of_exact_amounts_is_widened_to_whole_coins() -> None:
     """Whoever is due 0.824901 may be tossed the coin above."""
     assert coin_range(0.0, 0.824901, 2) == (Decimal("0.00"), Decimal("0.83"))
+    assert coin_range(0.1, 0.1, 2) == (Decimal("0.10"), Decimal("0.10"))
     assert coin_range(1.5, 1.5, 2) == (Decimal("1.50"), Decimal("1.50"))
     assert coin_range(149.2, 150.1, 0) == (Decimal(149), Decimal(151))
 

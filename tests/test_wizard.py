@@ -237,3 +237,112 @@ def test_a_name_that_looks_like_a_complaint_is_one_complaint() -> None:
     fields = FULL | {"currency": "x\nstudy: costs.tail is wrong"}
     assert len(complaints(fields, "question")) == 1
     assert complaints(fields, "costs") == []
+
+
+# Yes or no, and ratings
+
+ASKED: dict[str, Any] = {**FULL, "answer_kind": "yes-no", "share_low": "5", "share_high": "40", "effect": ""}
+ASKED |= {"features": [], "low": "", "high": "", "protects": ""}
+FACTS: dict[str, Any] = {"features": FULL["features"], "effect": "2.5"}
+
+
+def test_yes_or_no_is_declared_by_two_percentages() -> None:
+    text = declared(ASKED)
+    assert text is not None
+    said = tomllib.loads(text)
+    assert said["response"] == {"name": "spend", "kind": "yes-no", "question": "How much?"}
+    assert said["beliefs"] == {"share": [0.05, 0.4]}
+    assert said["privacy"] == {"protects": "answers"}
+    assert parse(text).kind == "yes-no"
+
+
+def test_with_facts_the_most_that_one_changes_is_asked_too() -> None:
+    assert unfilled({**ASKED, **FACTS, "effect": ""}, "beliefs") == {"effect": "missing"}
+    study = Study.parse(declared({**ASKED, **FACTS}) or "")
+    assert study.declared.beliefs.effect == 0.025
+    assert not study.declared.beliefs.signal
+
+
+def test_a_rating_is_declared_by_its_levels_and_what_its_mean_may_be() -> None:
+    rating = {**ASKED, **FACTS, "answer_kind": "rating", "levels": "5", "share_low": "1.8", "share_high": "3.4"}
+    study = Study.parse(declared({**rating, "effect": "0.4"}) or "")
+    assert (study.kind, study.response.levels) == ("rating", 5)
+    assert study.declared.beliefs.share == (0.2, 0.6)
+    assert study.declared.beliefs.effect == 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "step", "missing"),
+    [
+        ({"share_low": ""}, "beliefs", {"share_low": "missing"}),
+        ({"share_high": "many"}, "beliefs", {"share_high": "number"}),
+        ({"answer_kind": "rating", "levels": ""}, "question", {"levels": "missing"}),
+        ({"answer_kind": "number"}, "question", {"low": "missing", "high": "missing"}),
+    ],
+)
+def test_what_is_missing_depends_on_what_people_answer(
+    change: dict[str, str], step: str, missing: dict[str, str]
+) -> None:
+    assert unfilled({**ASKED, **change}, step) == missing
+    assert declared({**ASKED, **change}) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "step", "said"),
+    [
+        ({"share_low": "50"}, "beliefs", "share is [0.5, 0.4]"),
+        ({"share_high": "140"}, "beliefs", "share is [0.05, 1.4]"),
+        ({**FACTS, "effect": "60"}, "beliefs", "a share could lie below 0"),
+        ({"answer_kind": "rating", "levels": "2", "share_low": "1.2", "share_high": "1.5"}, "question", "A rating needs from 3 to 10 levels"),
+        ({"answer_kind": "rating", "levels": "4.5", "share_low": "1.2", "share_high": "1.5"}, "question", "A rating needs from 3 to 10 levels"),
+    ],
+)
+def test_what_cannot_be_is_said_at_its_own_step(change: dict[str, Any], step: str, said: str) -> None:
+    told = complaints({**ASKED, **change}, step)
+    assert any(said in words for words in told), told
+    for other in STEPS:
+        assert other == step or not complaints({**ASKED, **change}, other)
+
+
+def test_a_step_is_checked_before_the_others_are_filled_in() -> None:
+    for kind in ("yes-no", "rating"):
+        begun = {**BEGINNING, "answer_kind": kind, "name": "n", "response": "r", "levels": "7"}
+        assert not complaints(begun, "question")
+        features = {"features": FULL["features"]}
+        assert not complaints({**begun, **features}, "people")
+        believed = {**begun, **features, "share_low": "3", "share_high": "4", "effect": "0.5"}
+        assert not complaints(believed, "beliefs")
+
+
+def test_a_delicate_fact_is_refused_where_facts_are_not_protected() -> None:
+    delicate = [{**FULL["features"][0], "sensitive": YES}]
+    (told,) = complaints({**ASKED, **FACTS, "features": delicate}, "people")
+    assert "'age' is sensitive" in told
+    records = (declared(ASKED) or "").replace('"answers"', '"records"')
+    with pytest.raises(InputError, match="it is 'answers': their facts are not protected"):
+        parse(records)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ASKED,
+        {**ASKED, **FACTS},
+        {**ASKED, **FACTS, "answer_kind": "rating", "levels": "7", "share_low": "2.5", "share_high": "4", "effect": "0.3"},
+        {**ASKED, "share_low": "0.1", "share_high": "0.7"},
+    ],
+)
+def test_a_file_of_yes_or_no_becomes_the_fields_it_came_from(fields: dict[str, Any]) -> None:
+    study = Study.parse(declared(fields) or "")
+    found = fields_of(study)
+    assert found is not None
+    assert Study.parse(document(found)) == study
+    for name in ("answer_kind", "share_low", "share_high", "effect", "features"):
+        assert found.get(name, "") == fields[name]
+
+
+def test_what_no_form_asks_for_is_left_to_the_file() -> None:
+    text = (declared({**ASKED, **FACTS}) or "").replace("effect = 0.025", "effect = {age = 0.05, region = 0.02}")
+    assert fields_of(Study.parse(text)) is None
+    paid = (declared(ASKED) or "").replace("share = ", 'implausible = "paid"\nshare = ')
+    assert fields_of(Study.parse(paid)) is None

@@ -476,6 +476,7 @@ def serve(
 def bots(
     url: options.BotsUrl,
     players: Annotated[int, typer.Option(help="How many participants to invent.")] = 500,
+    study: options.BotsStudy = None,
     mix: options.Mix = "honest=0.9,liar=0.1",
     name: options.AnalystName = "analyst",
     password: options.Password = None,
@@ -497,6 +498,7 @@ def bots(
         password=password,
         seed=seed,
         tell=_quiet if as_json else print,
+        study_file=study,
     )
     if as_json:
         _print_json(outcome.record())

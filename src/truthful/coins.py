@@ -48,9 +48,11 @@ def most_in_coins(players: int, most: float, digits: int) -> Decimal:
 
 
 def coin_range(least: float, most: float, digits: int) -> tuple[Decimal, Decimal]:
-    """The least and the most that is paid in coins, if exact amounts lie in this range."""
+    """The least and the most that is paid in coins, if exact amounts, which are whole millionths, lie in this range."""
     coin = Decimal(1).scaleb(-digits)
-    return Decimal(least).quantize(coin, ROUND_FLOOR), Decimal(most).quantize(coin, ROUND_CEILING)
+    # The float next to 0.1 is a little above it; the amount is not.
+    low, high = (Decimal(end).quantize(Decimal(1).scaleb(-EXACT)) for end in (least, most))
+    return low.quantize(coin, ROUND_FLOOR), high.quantize(coin, ROUND_CEILING)
 
 
 def _toss(player: str, key: bytes, sides: int) -> int:

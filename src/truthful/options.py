@@ -213,6 +213,12 @@ BotsUrl = Annotated[
         help="Where the service is, as http://127.0.0.1:8000, or the sign-in link that `truthful serve` prints."
     ),
 ]
+BotsStudy = Annotated[
+    Path | None,
+    typer.Option(
+        help="The study file to rehearse, with facts that are assigned or with none. Default: the demo's."
+    ),
+]
 Mix = Annotated[
     str,
     typer.Option(help="Shares of kinds of people, as those of `truthful simulate`; liars are exaggerators."),

@@ -30,8 +30,12 @@ LOOK_SECONDS, PATIENCE_SECONDS = 0.2, 600.0
 
 def demo_study() -> str:
     """The packaged study, with an invitation."""
-    text = resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8")
-    return text.replace("[response]", INVITATION, 1)
+    return inviting(resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"))
+
+
+def inviting(text: str) -> str:
+    """A study's file, with an invitation if it has none."""
+    return text if "\n[invitation]" in text else text.replace("[response]", INVITATION, 1)
 
 
 class Analyst:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from truthful.agents import Honest, OptOut
 from truthful.agents.game import Players, game
 from truthful.bots.browser import Browser
 from truthful.people import invent
@@ -15,6 +16,8 @@ from truthful.plan import Plan
 from truthful.release import AnyRelease, Receipt, verify
 from truthful.simulation.cast import Role
 from truthful.simulation.predictors import predictors
+from truthful.study import Study
+from truthful.study.designs import sample_uniform
 
 
 class Manner(enum.Enum):
@@ -30,6 +33,9 @@ class Manner(enum.Enum):
 #: How many of a hundred do what besides answering.
 SHARES = {Manner.CHANGES: 0.05, Manner.WITHDRAWS: 0.02, Manner.DISPUTES: 0.01, Manner.CORRECTS: 0.02}
 
+#: Agents who say what is true; all others say the opposite, where there is one.
+TRUTHFUL = (Honest.name, OptOut.name)
+
 
 @dataclass
 class Bot:
@@ -39,6 +45,8 @@ class Bot:
     features: dict[str, Any]
     answer: float | None
     manner: Manner = Manner.PLAIN
+    first: float | None = None
+    """What she says first, if she changes her answer."""
     link: str = ""
     code: str = ""
     paid: float | None = None
@@ -61,8 +69,8 @@ class Bot:
             browser.press("/undispute")
         browser.press("/consent")
         self.code = browser.cookie("code", self.link)
-        if self.manner == Manner.CHANGES:
-            self._say(browser, round(self.answer / 2, 2))
+        if self.manner == Manner.CHANGES and self.first is not None:
+            self._say(browser, self.first)
             browser.open(f"{self.link}/answer")
         self._say(browser, self.answer)
         if self.manner == Manner.WITHDRAWS:
@@ -89,6 +97,33 @@ class Bot:
 def invented(plan: Plan, roles: tuple[Role, ...], seed: int) -> dict[str, Bot]:
     """Participants by name, in their roles, who answer as their kind does."""
     study, rng = plan.study, np.random.default_rng(seed)
+    features, answers = (_of_numbers if study.shares is None else _of_shares)(plan, roles, rng)
+    kinds = [role.agent.name for role in roles for _ in range(role.count)]
+    shares = SHARES if study.features else {Manner.CHANGES: 0.05, Manner.WITHDRAWS: 0.02}
+    manners = rng.choice(
+        np.array([*shares, Manner.PLAIN], dtype=object),
+        size=len(kinds),
+        p=[*shares.values(), 1 - sum(shares.values())],
+    )
+    return {
+        player: Bot(kind, row, answer, manner, _another(study, answer))
+        for (player, row), kind, answer, manner in zip(features.items(), kinds, answers, manners, strict=True)
+    }
+
+
+def _another(study: Study, answer: float | None) -> float | None:
+    """What somebody says before she changes her mind."""
+    if answer is None or study.shares is None:
+        return None if answer is None else round(answer / 2, 2)
+    return answer - 1 if answer > study.response.low else answer + 1
+
+
+Invented = tuple[dict[str, dict[str, Any]], list[float | None]]
+
+
+def _of_numbers(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -> Invented:
+    """Features by name, and what is said; nothing by those who stay away."""
+    study = plan.study
     count = max(role.players.stop for role in roles)
     rows = invent(study, count, rng).reports.to_pylist()
     features = {row.pop("player"): row for row in rows}
@@ -101,13 +136,20 @@ def invented(plan: Plan, roles: tuple[Role, ...], seed: int) -> dict[str, Bot]:
     for role in roles:
         said[role.players] = role.agent.reports(people[role.players], rules, rng)
     answers = np.clip(study.raw_response(said, x), study.response.low, study.response.high).round(2)
-    kinds = [role.agent.name for role in roles for _ in range(role.count)]
-    manners = rng.choice(
-        np.array([*SHARES, Manner.PLAIN], dtype=object),
-        size=count,
-        p=[*SHARES.values(), 1 - sum(SHARES.values())],
-    )
-    return {
-        player: Bot(kind, row, None if np.isnan(answer) else float(answer), manner)
-        for (player, row), kind, answer, manner in zip(features.items(), kinds, answers, manners, strict=True)
-    }
+    return features, [None if np.isnan(answer) else float(answer) for answer in answers]
+
+
+def _of_shares(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -> Invented:
+    """The same where people answer yes or no, or with a rating: who does not tell the truth says the opposite."""
+    study, response = plan.study, plan.study.response
+    count = max(role.players.stop for role in roles)
+    columns = sample_uniform(rng, count, study.declared.encoding.features)
+    share = rng.uniform(*(study.declared.beliefs.share or (0.0, 1.0)))
+    said = response.low + rng.binomial(response.values - 1, share, count)
+    for role in roles:
+        if role.agent.name not in TRUTHFUL:
+            said[role.players] = response.low + response.high - said[role.players]
+    names = [f"p-{i:0{len(str(count))}d}" for i in range(1, count + 1)]
+    plain = {name: values.tolist() for name, values in columns.items()}
+    features = {player: {name: plain[name][i] for name in plain} for i, player in enumerate(names)}
+    return features, [float(answer) for answer in said]

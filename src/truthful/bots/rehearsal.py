@@ -6,18 +6,20 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 from urllib.parse import urlsplit
 
 from truthful import check
 from truthful.agents import Exaggerator
-from truthful.bots.analyst import Analyst, demo_study
+from truthful.bots.analyst import Analyst, demo_study, inviting
 from truthful.bots.browser import Browser
 from truthful.bots.players import Bot, invented
 from truthful.errors import InputError, Refused
 from truthful.release import read_release
 from truthful.simulation.cast import cast, read_agents
+from truthful.study import Study
 
 BROWSERS = 8
 LEAST_PLAYERS = 60  # fewer would leave too few people to each level, and sums over these are published
@@ -58,13 +60,21 @@ class Outcome:
 
 
 def rehearse(
-    url: str, *, players: int, mix: str, name: str, password: str | None, seed: int, tell: Tell
+    url: str,
+    *,
+    players: int,
+    mix: str,
+    name: str,
+    password: str | None,
+    seed: int,
+    tell: Tell,
+    study_file: Path | None = None,
 ) -> Outcome:
-    """Run the packaged study as a rehearsal on the service at this URL, or sign-in link."""
+    """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
     started = time.perf_counter()
     check.integer("players", players, least=LEAST_PLAYERS)
     roles = cast(read_agents(mix.replace(LIAR, Exaggerator.name)), players)
-    home, text = _home(url), demo_study()
+    home, text = _home(url), demo_study() if study_file is None else inviting(_read(study_file))
     with Browser(home) as browser:
         analyst = Analyst(browser)
         said = analyst.sign_in(url, name, password)
@@ -98,6 +108,20 @@ def rehearse(
         currency=study.currency,
         seconds=time.perf_counter() - started,
     )
+
+
+def _read(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"The study file {str(path)!r} cannot be read: {problem}.") from None
+    study = Study.parse(text)
+    if study.features and study.design.kind in ("observed", "covariance"):
+        raise InputError(
+            f"The facts of {study.name!r} are people's own, so it is planned from people, and programs have none. "
+            "Declare design.kind = 'uniform', or leave the features out."
+        )
+    return text
 
 
 def _home(url: str) -> str:

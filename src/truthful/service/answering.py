@@ -1,7 +1,11 @@
-"""The one number that somebody gives: read as she typed it, checked, and shown to her once more."""
+"""The one answer that somebody gives: read as she typed or chose it, checked, and shown to her once more.
+
+Yes is 1 and no is 0; a rating is its number.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,8 +14,14 @@ from babel import Locale
 from babel.numbers import format_decimal
 
 from truthful.service.formats import read_number
+from truthful.store.tables import Player
 from truthful.study.declaration import Response
 
+#: What is said of no choice, and of something else.
+_NO_CHOICE = {
+    "yes-no": ("participant.empty_yes_no", "participant.not_yes_no"),
+    "rating": ("participant.empty_rating", "participant.not_rating"),
+}
 #: Characters of an answer: no number that anybody means has more.
 LONGEST = 40
 
@@ -25,7 +35,9 @@ class Wrong:
 
 
 def read_answer(typed: str, response: Response, locale: Locale) -> float | Wrong:
-    """The number that was typed in her language, if it is one and in the declared range."""
+    """The number that was typed in her language, or the choice that was made, if the study takes it."""
+    if response.kind is not None:
+        return sent_answer(typed, response)
     if not typed.strip():
         return Wrong("participant.empty", "")
     value = read_number(typed, locale) if len(typed) <= LONGEST else None
@@ -46,8 +58,26 @@ def plain_number(plain: str) -> float | None:
     return value + 0.0 if math.isfinite(value) else None  # -0 is 0
 
 
+def choices(response: Response) -> tuple[float, ...]:
+    """What can be chosen from, in order; nothing where any number in the range can be given."""
+    return tuple(map(float, range(int(response.low), int(response.high) + 1))) if response.kind else ()
+
+
+def offered(response: Response, player: Player) -> tuple[float, ...]:
+    """The choices as they are shown to her. Whether yes or no comes first is her lot, and stays so."""
+    ordered = choices(response)
+    if response.kind != "yes-no":
+        return ordered
+    lot = hashlib.sha256(f"{player.survey_id}/{player.player}".encode()).digest()[0] % 2
+    return ordered if lot else ordered[::-1]
+
+
 def _checked(value: float | None, typed: str, response: Response) -> float | Wrong:
     shown = typed.strip()[:LONGEST]
+    if response.kind is not None:
+        if value is not None and value in choices(response):
+            return value
+        return Wrong(_NO_CHOICE[response.kind][bool(shown)], shown)
     if value is None or not math.isfinite(value):
         return Wrong("participant.not_number", shown)
     if not response.low <= value <= response.high:

@@ -20,6 +20,7 @@ from truthful.payments import PAYMENT_STEPS, in_millionths
 from truthful.plan import Plan
 from truthful.service.formats import coin_digits
 from truthful.service.rosters import feature_columns
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 
 People = Sequence[Mapping[str, Any]]
@@ -32,6 +33,8 @@ def pay_range(plan: Plan) -> tuple[Decimal, Decimal]:
 
 def _payment_range(plan: Plan) -> tuple[float, float]:
     mechanism = plan.mechanism
+    if isinstance(mechanism, ShareRelease):
+        return mechanism.payment_range
     if isinstance(mechanism, Mechanism):
         return payments.payment_range(mechanism, plan.study.beliefs)
     return one_release_payments.payment_range(mechanism)
@@ -40,7 +43,7 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
 def her_pay_range(plan: Plan, features: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
     """The least and the most that somebody with these features is paid: payments start from what follows from them."""
     mechanism = plan.mechanism
-    if isinstance(mechanism, Mechanism) or not mechanism.clipped:
+    if isinstance(mechanism, Mechanism | ShareRelease) or not mechanism.clipped:
         return pay_range(plan)
     r = _lengths(plan.study, [features])
     base, reach, rule = float(mechanism.base(r)[0]), mechanism.clip * float(r[0]), mechanism.scoring
@@ -64,9 +67,14 @@ def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
 
 
 def base_payments(plan: Plan, people: People) -> list[float]:
-    """What everybody's payment starts from, in whole millionths: it is paid if the study is cancelled."""
+    """What everybody's payment starts from, in whole millionths: it is paid if the study is cancelled.
+
+    Where a bonus depends on what others say, half of it is added: what is paid if nothing is known of the others.
+    """
     mechanism = plan.mechanism
-    if isinstance(mechanism, Mechanism):
+    if isinstance(mechanism, ShareRelease):
+        bases = np.full(len(people), mechanism.flat + mechanism.bonus / 2)
+    elif isinstance(mechanism, Mechanism):
         bases = np.full(len(people), mechanism.base_payment)
     else:
         bases = mechanism.base(_lengths(plan.study, people))

@@ -10,7 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from truthful.errors import InputError
-from truthful.service.study_file import YES, Fields, document, plain, read
+from truthful.service.study_file import (
+    NUMBER,
+    RATING,
+    YES,
+    YES_NO,
+    Fields,
+    document,
+    kind_of,
+    plain,
+    read,
+    scale_of,
+)
 from truthful.study import Study
 
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
@@ -19,6 +30,7 @@ MOST_COEFFICIENTS = 200
 #: What a new study starts from: the everyday choices of `truthful new`.
 BEGINNING: Fields = {
     "currency": "USD",
+    "answer_kind": NUMBER,
     "features": [],
     "design": "observed",
     "protects": "",
@@ -39,6 +51,10 @@ EXAMPLE: Fields = {
     "response": "example_response",
     "low": "0",
     "high": "1",
+    "levels": "5",
+    "share_low": "2",
+    "share_high": "3",
+    "effect": "0",
     "asked_by": "us",
     "purpose": "an example",
     "contact": "us",
@@ -62,11 +78,17 @@ def protecting(fields: Fields, before: Fields) -> Fields:
 
 def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
     """What a step needs: the form's name of each field, its value, and its kind (text, number or optional number)."""
+    kind = kind_of(fields)
+    noise = ("?noise_sd",) if fields.get("noise") == "normal" else ()
+    effect = ("#effect",) if fields.get("features") else ()
+    answers = {NUMBER: ("#low", "#high"), YES_NO: (), RATING: ("#levels",)}[kind]
     kinds = {
-        "question": ("name", "currency", "response", "#low", "#high"),
+        "question": ("name", "currency", "response", *answers),
         "invitation": ("asked_by", "purpose", "contact"),
-        "people": ("?least_eigenvalue", "protects") if fields.get("design") == "observed" else (),
-        "beliefs": ("#signal", *(("?noise_sd",) if fields.get("noise") == "normal" else ())),
+        "people": ("?least_eigenvalue", "protects")
+        if fields.get("design") == "observed" and kind == NUMBER
+        else (),
+        "beliefs": ("#signal", *noise) if kind == NUMBER else ("#share_low", "#share_high", *effect),
         "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
     }
     for name in kinds[step]:
@@ -95,7 +117,11 @@ def unfilled(fields: Fields, step: str) -> dict[str, str]:
 def parse(text: str) -> Study:
     """The study in the text of a study file, if it is one that a service can run: it must say what it protects."""
     study = Study.parse(text)
-    _ = study.protects
+    if study.protects != "answers" and study.shares is not None:
+        raise InputError(
+            f"study: privacy.protects is {study.protects!r}; where people answer yes or no, or with a rating, it is "
+            "'answers': their facts are not protected. Leave delicate facts out, or ask for a number."
+        )
     if study.dimension > MOST_COEFFICIENTS:
         raise InputError(
             f"study: The features make {study.dimension:,} coefficients; a study here has at most {MOST_COEFFICIENTS}. "
@@ -115,9 +141,11 @@ def _holds_nul(said: Any) -> bool:
 def complaints(fields: Fields, step: str) -> list[str]:
     """What a study file with these fields is told of this step. Other steps may still be unfinished."""
     whole = {**fields}
+    example = {**EXAMPLE, "answer_kind": kind_of(fields), "levels": whole.get("levels") or EXAMPLE["levels"]}
     for other in STEPS:
         if other != step and unfilled(fields, other):
-            whole |= {name: EXAMPLE.get(name, "") for name, _, _ in asked(EXAMPLE, other)}
+            needed = {**example, "features": fields.get("features", ())} if other == "beliefs" else example
+            whole |= {name: example.get(name, "") for name, _, _ in asked(needed, other)}
             whole |= {"features": []} if other == "people" else {}
     try:
         parse(document(whole))
@@ -154,7 +182,9 @@ def fields_of(study: Study) -> Fields | None:
         "name": said["name"],
         "currency": said["currency"],
         "response": response["name"],
-        **{name: response.get(name) for name in ("low", "high", "question")},
+        "answer_kind": study.kind,
+        "question": response.get("question"),
+        **{name: response.get(name) for name in (("low", "high") if study.shares is None else ("levels",))},
         **invitation,
         "features": [_feature_fields(feature) for feature in said.get("features", ())],
         "design": design["kind"],
@@ -163,6 +193,7 @@ def fields_of(study: Study) -> Fields | None:
         "hide_matrix": None if privacy.get("publish_matrix", True) else YES,
         "features_public": YES if privacy.get("features_public") else None,
         **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd")},
+        **_share_fields(study),
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
     }
@@ -171,6 +202,21 @@ def fields_of(study: Study) -> Fields | None:
         return fields if Study.parse(document(fields)) == study else None
     except InputError:
         return None
+
+
+def _share_fields(study: Study) -> dict[str, float | None]:
+    """Beliefs about shares as they are typed: in percent, or as means and steps of a rating's scale."""
+    beliefs = study.declared.beliefs
+    if beliefs.share is None:
+        return {}
+    start, unit = scale_of({"answer_kind": study.kind, "levels": str(study.response.levels)})
+    low, high = (round(start + unit * share, 9) for share in beliefs.share)
+    effect = beliefs.effect if isinstance(beliefs.effect, float) else None
+    return {
+        "share_low": low,
+        "share_high": high,
+        "effect": None if effect is None else round(unit * effect, 9),
+    }
 
 
 def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from truthful.coins import in_currency
 from truthful.files import pretty_json
 from truthful.plan import Plan
-from truthful.service.answering import Wrong, as_typed, plain_number, read_answer, sent_answer
+from truthful.service.answering import Wrong, as_typed, offered, plain_number, read_answer, sent_answer
 from truthful.service.security import wait
 from truthful.service.standing import Standing, standing
 from truthful.service.telling import is_assigned, offer, paid
@@ -126,12 +126,12 @@ def review(
     if isinstance(value, Wrong):
         return _page(request, service, her, "question", status=400, wrong=value)
     shown = as_typed(value, texts.locale)
-    return _page(request, service, her, "review", answer=shown, plain=repr(value))
+    return _page(request, service, her, "review", answer=shown, value=value, plain=repr(value))
 
 
 @router.post("/submit")
 def submit(request: Request, service: Running, token: str, answer: Annotated[str, Form()] = "") -> Response:
-    """Her answer, as 1234.5 in every language. It counts once this has been answered."""
+    """Her answer, as 1234.5 in every language; yes is 1 and no is 0. It counts once this has been answered."""
 
     def fits(survey_id: str) -> bool:
         return not isinstance(sent_answer(answer, service.places.plan(survey_id).study.response), Wrong)
@@ -241,7 +241,8 @@ def _page(request: Request, service: Service, her: Standing, name: str, **values
         "assigned": is_assigned(study),
         "notice": None,
     }
-    given |= {"wrong": None} if name == "question" else {}
+    if name == "question":
+        given |= {"wrong": None, "choices": offered(study.response, her.player)}
     return page(request, f"participant/{name}.html", **given | values)
 
 

@@ -63,10 +63,10 @@ def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[s
 
 
 def _checked(study: Study, intake: Intake, batches: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each good record. In the place of an answer it has the middle of the range, which cannot be at fault."""
-    row, middle, response = 1, (study.response.low + study.response.high) / 2, study.response.name
+    """Each good record. In the place of an answer it has the least one, which cannot be at fault."""
+    row, least, response = 1, study.response.low, study.response.name
     for batch in batches:
-        answers = pa.array(np.full(batch.num_rows, middle))
+        answers = pa.array(np.full(batch.num_rows, least))
         report = pa.RecordBatch.from_arrays([*batch.columns, answers], names=list(report_columns(study)))
         checked = intake.check(report, row)
         for player, record in zip(checked.players.to_pylist(), checked.records.to_pylist(), strict=True):

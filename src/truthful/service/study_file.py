@@ -10,6 +10,8 @@ from typing import Any
 Fields = dict[str, Any]
 #: What a box that is ticked holds.
 YES = "yes"
+#: What people answer.
+NUMBER, YES_NO, RATING = "number", "yes-no", "rating"
 
 
 def read(text: str) -> float | None:
@@ -24,6 +26,12 @@ def read(text: str) -> float | None:
 def plain(value: float) -> str:
     """A number as fields and study files hold it: all its digits."""
     return repr(float(value)).removesuffix(".0")
+
+
+def kind_of(fields: Fields) -> str:
+    """What people answer; drafts of before there was a choice ask for a number."""
+    kind = fields.get("answer_kind")
+    return kind if kind in (YES_NO, RATING) else NUMBER
 
 
 def quoted(text: str) -> str:
@@ -46,14 +54,19 @@ _HEAD = """\
 
 def _question(fields: Fields) -> str:
     words = f"question = {quoted(fields['question'])}\n" if fields.get("question") else ""
+    said, answers = {
+        NUMBER: ("one number", _number("low", fields) + _number("high", fields)),
+        YES_NO: ("yes or no", 'kind = "yes-no"\n'),
+        RATING: ("a rating", 'kind = "rating"\n' + _number("levels", fields)),
+    }[kind_of(fields)]
     return f"""\
 name = {quoted(fields.get("name", ""))}
 currency = {quoted(fields.get("currency", ""))}
 
-# The question: one number that people report about themselves.
+# The question: {said} that people report about themselves.
 [response]
 name = {quoted(fields.get("response", ""))}
-{_number("low", fields)}{_number("high", fields)}{words}"""
+{answers}{words}"""
 
 
 def _invitation(fields: Fields) -> str:
@@ -80,14 +93,15 @@ kind = {quoted(fields.get("design", ""))}
 
 
 def _privacy(fields: Fields) -> str:
-    if not fields.get("protects"):
+    protects = fields.get("protects") if kind_of(fields) == NUMBER else "answers"
+    if not protects:
         return ""
     hidden = "publish_matrix = false\n" if fields.get("hide_matrix") == YES else ""
     known = "features_public = true\n" if fields.get("features_public") == YES else ""
     return f"""
 # What is protected: answers, while sums of features are published as they are, or whole records.
 [privacy]
-protects = {quoted(fields["protects"])}
+protects = {quoted(protects)}
 {hidden}{known}"""
 
 
@@ -101,6 +115,8 @@ def _feature(feature: dict[str, str]) -> str:
 
 
 def _beliefs(fields: Fields) -> str:
+    if kind_of(fields) != NUMBER:
+        return _shares(fields)
     width = _number("noise_sd", fields) if fields.get("noise") == "normal" else ""
     return f"""
 # What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
@@ -109,6 +125,38 @@ def _beliefs(fields: Fields) -> str:
 {_number("signal", fields)}prior = "uniform"
 noise = {quoted(fields.get("noise", ""))}
 {width}"""
+
+
+def _shares(fields: Fields) -> str:
+    """Shares are typed in percent, and of ratings as means and steps of the scale."""
+    start, unit = scale_of(fields)
+    ends = [_scaled(fields.get(name), start, unit) for name in ("share_low", "share_high")]
+    effect = _scaled(fields.get("effect"), 0.0, unit) if fields.get("features") else ""
+    said = {
+        YES_NO: "Of people like the average one, how many would truthfully say yes: surely between",
+        RATING: "How far the mean rating is from the lowest to the highest: surely between",
+    }[kind_of(fields)]
+    share = f"share = [{', '.join(ends)}]\n" if all(ends) else ""
+    changes = "# The most that one feature, from one end to the other, changes that share.\n" if effect else ""
+    return f"""
+# What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
+[beliefs]
+# {said}
+{share}{changes}{f"effect = {effect}" if effect else ""}
+"""
+
+
+def scale_of(fields: Fields) -> tuple[float, float]:
+    """What is typed for a share of 0, and how much more for a share of 1."""
+    if kind_of(fields) == YES_NO:
+        return 0.0, 100.0
+    return 1.0, max(1.0, (read(str(fields.get("levels", ""))) or 2.0) - 1)
+
+
+def _scaled(typed: Any, start: float, unit: float) -> str:
+    """A typed number as a share; what is no number is left to the study to refuse."""
+    value = read(str(typed or ""))
+    return plain(round((value - start) / unit, 12)) if value is not None else quoted(typed) if typed else ""
 
 
 def _costs(fields: Fields) -> str:

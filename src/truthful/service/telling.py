@@ -9,13 +9,15 @@ from typing import Any
 
 from truthful.charts import Odds
 from truthful.coins import in_currency, pays
-from truthful.one_release import OneRelease
+from truthful.one_release import SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
-from truthful.release import Release, ReleaseOfHalves, verify
+from truthful.release import AnyRelease, Release, ReleaseOfHalves, verify
 from truthful.release.steps import Steps, steps
 from truthful.service.bill import her_pay_range
+from truthful.service.bonus import Bonus, bonus_at, bonus_of
 from truthful.service.standing import Standing
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.words import odds
 
@@ -41,6 +43,8 @@ class Offer:
     epsilon: float
     even_odds: tuple[float, float]
     surer: tuple[tuple[float, float, float], ...]
+    bonus: Bonus | None
+    """How payments follow from what others say, where answers are yes or no, or ratings."""
 
 
 def offer(plan: Plan, features: Mapping[str, Any]) -> Offer:
@@ -51,12 +55,13 @@ def offer(plan: Plan, features: Mapping[str, Any]) -> Offer:
     return Offer(
         least=least,
         most=most,
-        scored=mechanism.score_weight > 0,
-        protects=mechanism.protects if isinstance(mechanism, OneRelease) else None,
+        scored=(mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
+        protects=mechanism.protects if isinstance(mechanism, SumRelease) else None,
         shows_sums=study.publishes_matrix,
         epsilon=mechanism.epsilon,
         even_odds=(float(for_it), float(against)),
         surer=tuple((before, *_shares(shown.told(before))) for before in BEFORE),
+        bonus=bonus_of(plan, features),
     )
 
 
@@ -89,20 +94,38 @@ class Paid:
     half_range: float
     rule: str
     weight: float
+    bonus: Bonus | None
+    """Of people like her, where answers are yes or no, or ratings."""
+
+    @property
+    def plausible(self) -> bool:
+        """Whether what the others say was thought possible."""
+        if self.bonus is None or self.bonus.plausible is None:
+            return True
+        least, most = self.bonus.plausible
+        return least <= self.steps.peer_prediction <= most
 
 
 def paid(her: Standing) -> Paid:
     release, receipt, due = her.release, her.receipt, her.owed
-    study = release.declared_study()
+    study, found = release.declared_study(), steps(release, receipt)
     return Paid(
         coins=in_currency(due.coins, due.digits),
         digits=due.digits,
         exact=Decimal(due.millionths) / PAYMENT_STEPS,
-        steps=steps(release, receipt),
+        steps=found,
         halves=isinstance(release, ReleaseOfHalves),
         taken=isinstance(release, Release) and release.inverse is None,
         verified=verify(release, receipt).verified and pays(due.coins, due.millionths, due.digits),
         half_range=study.half_range,
         rule=release.payment.rule,
         weight=release.payment.b,
+        bonus=_bonus(release, study, found),
     )
+
+
+def _bonus(release: AnyRelease, study: Study, found: Steps) -> Bonus | None:
+    mechanism = release.mechanism(study)
+    if not isinstance(mechanism, ShareRelease) or study.shares is None:
+        return None
+    return bonus_at(mechanism, study.shares, found.x)

@@ -16,7 +16,7 @@ from truthful.service.analyst.shared import Sent, declare, draft, text
 from truthful.service.drafting import EXAMPLE, STEPS, complaints, declared, fields_of, protecting, unfilled
 from truthful.service.formats import read_number
 from truthful.service.signing import Analyst
-from truthful.service.study_file import YES, Fields, document, plain, read
+from truthful.service.study_file import NUMBER, RATING, YES, YES_NO, Fields, document, kind_of, plain, read
 from truthful.service.web import Language, Running, Service, go, page
 from truthful.store.surveys import Unknown
 from truthful.store.tables import Account, Survey
@@ -26,15 +26,21 @@ router = APIRouter()
 MOST_FEATURES = 40
 #: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
 TYPED = {
-    "question": ("name", "currency", "response", "#low", "#high", "question"),
+    "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
     "invitation": ("asked_by", "purpose", "contact"),
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
     "beliefs": ("#signal", "noise", "#noise_sd"),
     "costs": ("costs", "#tail", "#scale", "#median", "#sigma", "privacy"),
 }
+#: The same where people answer yes or no, or with a rating, if it is not as for numbers.
+OF_SHARES = {
+    "people": ("design", "hide_matrix", "features_public"),
+    "beliefs": ("#share_low", "#share_high", "#effect"),
+}
 ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
 #: What a choice must be; anything else is its first word.
 CHOICES = {
+    "answer_kind": (NUMBER, YES_NO, RATING),
     "design": ("observed", "uniform"),
     "noise": ("normal", "uniform"),
     "costs": ("pareto", "lognormal"),
@@ -83,11 +89,11 @@ def save_step(
     if step not in STEPS:
         raise Unknown("There is no such step.")
     before = _fields(survey) or {}
-    fields = {**before, **_typed(sent, step, texts.locale)}
+    fields = {**before, **_typed(sent, step, texts.locale, kind_of(before))}
     pressed = text(sent, "do")
     if step == "people":
         fields["features"] = _rows(sent, pressed, texts.locale)
-        fields = protecting(fields, before)
+        fields = protecting(fields, before) if kind_of(fields) == NUMBER else fields
     _keep(service, survey, account, fields)
     here = f"/studies/{survey_id}/edit/{step}"
     if pressed == "add":
@@ -135,6 +141,7 @@ def _page(
         step=step,
         steps=STEPS,
         fields=fields,
+        kind=kind_of(fields),
         shown=partial(shown, locale=locale),
         unfilled=empty,
         complaints=complaints(fields, step) if checked and not empty else [],
@@ -151,8 +158,10 @@ def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
     return {"even": shown(f"{even:.3g}", locale), "half": shown(f"{even / 2:.2g}", locale)}
 
 
-def _typed(sent: FormData, step: str, locale: Locale) -> Fields:
-    return {name.lstrip("#"): _value(sent, name.lstrip("#"), name, locale) for name in TYPED[step]}
+def _typed(sent: FormData, step: str, locale: Locale, kind: str) -> Fields:
+    """What the step's page asks for where people answer in this way. What it does not ask for stays as it is."""
+    names = TYPED[step] if kind == NUMBER else OF_SHARES.get(step, TYPED[step])
+    return {name.lstrip("#"): _value(sent, name.lstrip("#"), name, locale) for name in names}
 
 
 def _rows(sent: FormData, pressed: str, locale: Locale) -> list[dict[str, Any]]:

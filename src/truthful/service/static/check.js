@@ -5,12 +5,14 @@
 //   2. p, what everybody else's answers predict of her: x times the estimate, her own answer taken out of it;
 //   3. q, what her own answer says that p will be: an average over all coefficients she may believe in;
 //   4. the payment base + b (2pq - q^2), rounded down to a millionth.
-// A release of version 0.1 has two random halves instead, and p is the other half's (at the end of this file).
+// Where people answer yes or no, or with a rating, the payment is flat + bonus/2 (1 + phi y + ...) instead of 3 and 4: see
+// `checkOfShares`. A release of version 0.1 has two random halves instead, and p is the other half's (at the end of this file).
 // Names are those of https://arxiv.org/abs/1506.03489 as used in the documentation.
 
 const GRID = 2 ** 20;
 const STEPS = 1e6;
 const HALVES = "truthful/release/1";
+const SHARES = "switch";
 
 /**
  * All steps of one payment. `taken` says that numbers were taken over instead of being computed: from the receipt, where
@@ -19,6 +21,7 @@ const HALVES = "truthful/release/1";
  */
 export function check(release, receipt, shrinkage = null) {
   if (release.format === HALVES) return checkOfHalves(release, receipt, shrinkage);
+  if (release.payment.rule === SHARES) return checkOfShares(release, receipt);
   const study = declared(release);
   const { x, y } = record(study, receipt);
   const r = norm(x);
@@ -46,13 +49,79 @@ function agrees(payment, receipt) {
   return Math.abs(payment - receipt.payment) < 1.5 / STEPS;
 }
 
+// Yes or no, and ratings --------------------------------------------------------------------------------------------
+
+/**
+ * p is the share of yes among everybody else who is like her (of a rating: how far their mean is from the lowest to the
+ * highest), t the share at which the lowest and the highest answer pay the same, and y her answer from -1 to 1. With
+ * phi = (p - t)/w, within -1 and 1, she is paid flat + bonus/2 (1 + phi y + (delta/2w)(1 - y^2)); if p is further than a
+ * tolerance beyond every share that was thought possible, flat + bonus/2.
+ */
+function checkOfShares(release, receipt) {
+  const study = declared(release);
+  const { x, y } = record(study, receipt);
+  const { leverage, kept, noise, taken } = without(release, receipt, x, 1);
+  const p = (1 + (dot(x, release.theta) - leverage * y) / kept) / 2;
+
+  const { a: flat, b: bonus } = release.payment;
+  const { mean, credibility, low, high } = believed(study, x);
+  const t = mean + credibility * (0.5 - mean);
+  const delta = credibility / 2;
+  const width = Math.max(high - t, t - low) + (release.payment.margin ?? 0);
+  const tolerance = release.payment.tolerance ?? Infinity;
+  const plausible = low - tolerance <= p && p <= high + tolerance;
+  const phi = plausible ? clip((p - t) / width, 1) : 0;
+  const times = plausible ? 1 + phi * y + (delta / (2 * width)) * (1 - y * y) : 1;
+  const payment = Math.floor(Math.min(Math.max(flat + (bonus / 2) * times, flat), flat + bonus) * STEPS) / STEPS;
+
+  const found = sound(study);
+  return {
+    ...{ x, y, r: norm(x), leverage, noise: taken ? noise : noise / 2, taken, p, q: t + delta * y, error: 0 },
+    ...{ switch: t, width, phi, plausible, base: flat, payment, paid: receipt.payment },
+    ...{ sound: found, verified: found && agrees(payment, receipt) },
+  };
+}
+
+/**
+ * What is believed of the share of people with features x: its mean, how far her own answer moves it (Z), and between what
+ * it lies. The declared share is uniform between its ends, and each effect, of variance e^2/12, independent of it; a
+ * number's counts by its code, from -1 to 1. Of K answers Z = K'/(K' + nu), nu = mean (1 - mean)/variance - 1.
+ */
+function believed({ release, beliefs, scale }, x) {
+  const [least, most] = beliefs.share;
+  const expected = (name) => beliefs.expected?.[name] ?? 0;
+  let mean = (least + most) / 2;
+  let variance = (most - least) ** 2 / 12;
+  let reach = (most - least) / 2;
+  let place = 1;
+  for (const { name, levels } of release.features) {
+    const effect = typeof beliefs.effect === "number" ? beliefs.effect : beliefs.effect[name];
+    const codes = x.slice(place, (place += levels ? levels.length - 1 : 1)).map((v) => v * scale);
+    const share = levels ? 1 : Math.abs(codes[0]);
+    variance += (share * effect) ** 2 / 12;
+    reach += (share * effect) / 2;
+    if (levels) {
+      const effects = levels.map((level) => expected(`${name}=${level}`));
+      const middle = effects.reduce((sum, e) => sum + e, 0) / effects.length;
+      mean += dot(codes, effects.slice(0, -1).map((e) => e - middle));
+    } else {
+      mean += (codes[0] * expected(name)) / 2;
+    }
+  }
+  const K = release.response.kind === "rating" ? release.response.levels : 2;
+  const parts = (K - 1) / (1 + (K - 2) * (beliefs.agreement ?? 0.3));
+  const credibility = parts / (parts + (mean * (1 - mean)) / variance - 1);
+  return { mean, credibility, low: Math.max(mean - reach, 0), high: Math.min(mean + reach, 1) };
+}
+
 // 1. The record ---------------------------------------------------------------------------------------------------
 
 /** What the release declares, in the normalised problem y = theta.x + z, |theta| <= R, |z| <= M. */
 function declared(release) {
   const beliefs = release.beliefs;
-  const R = beliefs.signal ?? beliefs.radius;
-  const M = beliefs.signal === undefined ? beliefs.noise_bound : 1.0 - beliefs.signal;
+  const shares = release.payment.rule === SHARES; // answers from -1 to 1, and nothing is believed of theta
+  const R = shares ? 1.0 : (beliefs.signal ?? beliefs.radius);
+  const M = shares ? 0.0 : beliefs.signal === undefined ? beliefs.noise_bound : 1.0 - beliefs.signal;
   const ball = release.design.kind === "unit-ball";
   const columns = release.features.map((feature) => (feature.levels ? feature.levels.length - 1 : 1));
   const d = columns.reduce((sum, count) => sum + count, release.intercept ? 1 : 0);

@@ -1,0 +1,234 @@
+"""Yes or no, and ratings, in the service: asked, answered, settled, paid and told in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from participants import GERMAN, Her, quiet
+from serving import WHO, Asked, Served, answer_all, asked, close
+from share_studies import RATING, WITH_FACTS, YES_NO
+
+from truthful.release import read_release, verify
+from truthful.service.answering import Wrong, choices, offered, read_answer, sent_answer
+from truthful.service.catalogue import languages
+from truthful.service.once import cancel_survey, settle_survey
+from truthful.store import surveys
+from truthful.store.tables import Player, State
+from truthful.study import Study
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with quiet(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+def settled(here: Served, text: str, **parameters: Any) -> Asked:
+    """A study that everybody answered, published."""
+    study = asked(here.service, text, **parameters)
+    answer_all(here.service, study)
+    close(here.service, study.survey_id)
+    settle_survey(here.service.database, here.service.places, study.survey_id)
+    with here.service.database.writing() as session:
+        surveys.step(session, study.survey_id, State.PUBLISHED, WHO)
+    return study
+
+
+# What is taken
+
+
+@pytest.mark.parametrize("typed", ["1", "1.0", " 1 "])
+def test_yes_is_one_and_a_rating_its_number(typed: str) -> None:
+    english = languages()["en"].locale
+    for text in (YES_NO, RATING):
+        response = Study.parse(text).response
+        assert read_answer(typed, response, english) == sent_answer(typed, response) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "key"),
+    [
+        *((YES_NO, typed, "not_yes_no") for typed in ("0.5", "2", "-1", "yes", "nan", "1" * 50)),
+        (YES_NO, " ", "empty_yes_no"),
+        *((RATING, typed, "not_rating") for typed in ("0", "6", "2.5", "three", "inf")),
+        (RATING, "", "empty_rating"),
+    ],
+)
+def test_anything_else_is_told_in_a_sentence(text: str, typed: str, key: str) -> None:
+    response = Study.parse(text).response
+    found = read_answer(typed, response, languages()["de"].locale)
+    assert isinstance(found, Wrong)
+    assert found.key == f"participant.{key}"
+    assert found == sent_answer(typed, response)
+
+
+def test_which_of_the_two_comes_first_is_a_lot_that_stays() -> None:
+    """Of 1,000 people it is yes for 500; six standard deviations are 95."""
+    response = Study.parse(YES_NO).response
+    people = [Player(survey_id="s", player=f"p-{i}") for i in range(1000)]
+    first = [offered(response, player)[0] for player in people]
+    assert 405 < sum(first) < 595
+    assert first == [offered(response, player)[0] for player in people]
+    assert all(set(offered(response, player)) == {0.0, 1.0} for player in people[:20])
+
+
+def test_ratings_are_in_order_for_everybody() -> None:
+    response = Study.parse(RATING).response
+    assert choices(response) == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert {offered(response, Player(survey_id="s", player=f"{i}")) for i in range(20)} == {choices(response)}
+
+
+# Her pages
+
+
+def shown(page: str) -> list[str]:
+    """The choices of a page, in their order."""
+    return re.findall(r'<input type="radio" name="answer" value="(\d+)" required', page)
+
+
+def test_the_question_has_two_buttons_in_an_order_that_stays_and_none_is_chosen(here: Served) -> None:
+    study = asked(here.service, YES_NO)
+    orders = set()
+    for player in list(study.links)[:12]:
+        her = Her(here, study, player)
+        her.does("consent")
+        page = her.sees()
+        assert sorted(shown(page)) == ["0", "1"]
+        assert "checked" not in page
+        orders.add(tuple(shown(page)))
+        wrong = her.does("review", status=400, answer="")
+        assert "There is no answer yet. Choose Yes or No." in wrong
+        assert shown(page) == shown(her.sees("/answer")) == shown(wrong)
+    assert len(orders) == 2  # all twelve alike: 1 in 2,048
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "You answer: Yes"), (GERMAN, "Sie antworten: Ja")])
+def test_yes_is_reviewed_sent_and_folded_away(here: Served, language: str, words: str) -> None:
+    her = Her(here, asked(here.service, YES_NO))
+    her.does("consent")
+    page = her.does("review", 200, answer="1", language=language)
+    assert words in page
+    plain = re.search(r'name="answer" value="([^"]+)"', page)
+    assert plain
+    assert her.stored() is None
+    her.does("submit", answer=plain[1])
+    assert her.stored() == 1.0
+    folded = her.sees().split("<details>")[1].split("</details>")[0]
+    assert '<p class="big">Yes</p>' in folded
+
+
+def test_a_rating_is_reviewed_and_sent(here: Served) -> None:
+    her = Her(here, asked(here.service, RATING))
+    her.does("consent")
+    page = her.sees()
+    assert shown(page) == ["1", "2", "3", "4", "5"]
+    assert "from 1, the lowest, to 5, the highest" in page
+    assert "You answer: 4" in her.does("review", 200, answer="4")
+    her.does("submit", answer="4.0")
+    assert her.stored() == 4.0
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"), [(YES_NO, "0.5"), (YES_NO, "yes"), (RATING, "2.5"), (RATING, "6")]
+)
+def test_what_is_no_choice_is_not_stored_and_said_to_be_none(here: Served, text: str, answer: str) -> None:
+    her = Her(here, asked(here.service, text))
+    her.does("consent")
+    told = "none of the ratings" if text == RATING else "neither Yes nor No"
+    for move in ("review", "submit"):
+        assert f"“{answer}” is {told}" in her.does(move, status=400, answer=answer)
+    assert her.stored() is None
+
+
+def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
+    page = Her(here, asked(here.service, YES_NO, tolerance=0.037)).sees()
+    for words in (
+        "to be answered with Yes or No",
+        "You are paid $0.10 at least and $0.50 at most",
+        "If you say Yes you earn more the more of the others say Yes",
+        "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
+        "the two lines cross at 24.1%",
+        "Should less than 1.3% or more than 43.7% of the others say Yes",
+        "Nothing but your answer is used",
+    ):
+        assert words in page, words
+    assert "/dispute" not in page
+
+
+def test_the_invitation_says_how_ratings_are_paid_and_what_facts_do(here: Served) -> None:
+    page = Her(here, asked(here.service, RATING)).sees()
+    assert "one rating, from 1 to 5" in page
+    assert "If your rating is high you earn more" in page
+    assert "which was thought impossible" not in page
+    facts = Her(here, asked(here.service, WITH_FACTS)).sees()
+    assert "If you say Yes you earn more" in facts
+    assert "/dispute" in facts
+
+
+def test_without_a_bonus_nothing_is_said_of_others(here: Served) -> None:
+    page = Her(here, asked(here.service, YES_NO, bonus=0.0)).sees()
+    assert "You are paid $0.10." in page
+    assert "does not depend on your answer" in page
+    assert "How exactly" not in page
+
+
+# The end
+
+
+@pytest.mark.parametrize("text", [YES_NO, WITH_FACTS, RATING], ids=["yes or no", "facts", "rating"])
+def test_everybody_is_paid_and_can_see_how(here: Served, text: str) -> None:
+    study = settled(here, text)
+    release = read_release(Her(here, study).sees("/release.json").encode())
+    for player, said in study.answers.items():
+        her = Her(here, study, player)
+        receipt = verified(her, release)
+        assert receipt.report == said
+        page = her.sees()
+        words = {YES_NO: ("No", "Yes"), WITH_FACTS: ("No", "Yes")}.get(text)
+        assert f"You answered {f'{said:g}' if words is None else words[int(said)]}." in page
+        assert "NOT verified: the" in page  # what the script may say
+        assert "does not lead to the amount" not in page
+        assert "It was fixed before anybody was asked." in page
+
+
+def verified(her: Her, release: Any) -> Any:
+    from truthful.release import Receipt
+
+    receipt = Receipt.model_validate_json(her.sees("/receipt.json"))
+    assert verify(release, receipt).verified
+    return receipt
+
+
+def test_an_implausible_share_is_told(here: Served) -> None:
+    """Three in ten say yes where 90 to 95 % were thought possible."""
+    study = settled(here, YES_NO.replace("0.05, 0.40", "0.9, 0.95"), tolerance=0.05)
+    page = Her(here, study).sees()
+    assert "That is below 85% or above 100%, which was thought impossible." in page
+    assert "$0.30" in page
+
+
+def test_a_cancelled_study_pays_half_of_the_bonus(here: Served) -> None:
+    study = asked(here.service, YES_NO)
+    answer_all(here.service, study)
+    close(here.service, study.survey_id)
+    cancel_survey(here.service.database, here.service.places, study.survey_id, WHO)
+    page = Her(here, study).sees()
+    assert "$0.30" in page
+    assert "half of what does" in page
+
+
+def test_every_page_is_there_in_german(here: Served, tmp_path: Path) -> None:
+    for text in (YES_NO, RATING):
+        study = settled(here, text)
+        her = Her(here, study)
+        her.client.cookies.set("language", GERMAN, domain="testserver.local", path="/")
+        assert "Wendepunkt" in her.sees()
+        other = Her(here, asked(here.service, text))
+        other.client.cookies.set("language", GERMAN, domain="testserver.local", path="/")
+        assert "Wie genau" in other.sees()
+        other.does("consent")
+        assert len(shown(other.sees())) == (2 if text == YES_NO else 5)
