@@ -329,7 +329,7 @@ def _observed(stage: Stage, promised: Guarantees, runs: Sequence[Run]) -> Observ
 def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
     found = best_lie(_column(runs, "cell_players"), _column(runs, "cell_surplus"))
-    b, saved = stage.plan.mechanism.score_weight, stage.game.threshold * stage.game.privacy_cost
+    b, saved = stage.plan.number_mechanism.score_weight, stage.game.threshold * stage.game.privacy_cost
     misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
     return Truthfulness(
         gap=found.gap,

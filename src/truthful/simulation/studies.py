@@ -87,7 +87,7 @@ class Bounds:
     @classmethod
     def of(cls, plan: Plan, x: Floats) -> Bounds:
         """For plans that protect answers."""
-        mechanism, kx = plan.mechanism, grid_features(x)
+        mechanism, kx = plan.number_mechanism, grid_features(x)
         known = measured(kx, instruments_on_grid(kx, getattr(mechanism, "transform", None)))
         s = setting(plan.study, mechanism, len(x), plan.absent_share, plan.failure_probability, known)
         found = (
@@ -252,9 +252,9 @@ def cells_of(stage: Stage, players: Players) -> Kinds:
 def settled(stage: Stage, x: Floats, reports: Floats, rng: np.random.Generator) -> Settled:
     """What the code that settles real studies makes of people with these features and reports, with fast noise."""
     kx, ky = grid_features(x), grid_responses(reports, stage.plan.study.beliefs.response_bound)
-    if isinstance(stage.plan.mechanism, OneRelease):
-        return _one_release(stage, stage.plan.mechanism, kx, ky, rng)
-    return _halves(stage, stage.plan.mechanism, kx, ky, rng)
+    if isinstance(stage.plan.number_mechanism, OneRelease):
+        return _one_release(stage, stage.plan.number_mechanism, kx, ky, rng)
+    return _halves(stage, stage.plan.number_mechanism, kx, ky, rng)
 
 
 def _one_release(
