@@ -86,7 +86,7 @@ def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
     """The game of a plan whose answers are shares. People are those whom it is played with, or like them."""
     mechanism, beliefs = share_mechanism(plan)
     x = foreseen_people(plan) if people is None else people
-    s = share_promise(plan, x)
+    s = share_promise(plan, share_geometry(plan, x), plan.answering)
     kx = grid_features(x)
     Z = instruments_on_grid(kx, mechanism.transform) / GRID
     spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
@@ -112,15 +112,15 @@ def share_mechanism(plan: Plan) -> tuple[ShareRelease, ShareBeliefs]:
     return mechanism, beliefs
 
 
-def share_promise(plan: Plan, people: Floats) -> ShareSetting:
-    """What a plan's bounds depend on, for as many as are expected of people like these."""
+def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
+    """What a plan's bounds depend on, for so many of people of this geometry."""
     mechanism, beliefs = share_mechanism(plan)
     study = plan.study
     return ShareSetting(
         beliefs=beliefs,
-        geometry=share_geometry(plan, people),
+        geometry=geometry,
         costs=study.costs,
-        n=plan.answering,
+        n=players,
         alpha=np.array([plan.absent_share]),
         epsilon=np.array([mechanism.epsilon]),
         beta=plan.failure_probability,

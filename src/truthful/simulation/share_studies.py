@@ -12,11 +12,21 @@ import numpy as np
 
 from truthful import kernels
 from truthful.agents import Players, ShareGame
-from truthful.agents.share_game import share_geometry
+from truthful.agents.share_game import share_geometry, share_mechanism, share_promise
+from truthful.bounds.shares import gain
 from truthful.check import Floats
 from truthful.errors import Refused
-from truthful.guarantees import Guarantees
-from truthful.moments import GRID, Sums, SumsTally, exact_sums, grid_features, grid_responses, response_limit, stacked
+from truthful.guarantees import Accuracy
+from truthful.moments import (
+    GRID,
+    Sums,
+    SumsTally,
+    exact_sums,
+    grid_features,
+    grid_responses,
+    response_limit,
+    stacked,
+)
 from truthful.one_release import LeaveOneOut, require_invertible
 from truthful.people import answers, draw_shares
 from truthful.plan import Plan
@@ -76,8 +86,26 @@ class ShareRun(Run):
     """By cell, and by what is said there: what the truth earns over it, added up over those who were looked at."""
     cell_earned: Floats
     """The same, of what is paid for it."""
-    guarantees: Guarantees | None = None
+    promised: ShareBounds | None = None
     """What is guaranteed for just those who came, where that was computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShareBounds:
+    """What is guaranteed for people of just these features: accuracy, and what the truth earns over a lie.
+
+    A lie of as many steps as the plan speaks of.
+    """
+
+    accuracy: Accuracy
+    gain: float
+
+    @classmethod
+    def of(cls, plan: Plan, x: Floats) -> ShareBounds:
+        mechanism, _ = share_mechanism(plan)
+        geometry, steps = share_geometry(plan, x), plan.guarantees.truthfulness.steps or 1
+        earned = mechanism.bonus * gain(share_promise(plan, geometry, len(x)), steps)
+        return cls(plan.guarantees_for(len(x), geometry).accuracy, float(earned.item()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +149,10 @@ def run_share_study(
         misreports=len(lied),
         **_earned(stage, outcome, roles, joined, lied),
         cell_people=cell_people,
-        **_by_cell(stage, outcome, cells, looked_at, joined, lied),
+        **_by_cell(stage, outcome, cells, looked_at, joined, lied, theta),
         payments=quantiles(outcome.paid),
         **_errors(stage, outcome, theta, intervals),
-        guarantees=stage.plan.guarantees_for(len(came), share_geometry(stage.plan, joined.x)) if bounded else None,
+        promised=ShareBounds.of(stage.plan, joined.x) if bounded else None,
     )
 
 
@@ -152,14 +180,19 @@ def settled_shares(stage: ShareStage, x: Floats, reports: Floats, rng: np.random
             "fewer of them opt out."
         )
     kx, ky = grid_features(x), grid_responses(reports, beliefs.response_bound)
-    tally, (panel, block) = SumsTally(d, mechanism.transform), exact_sums(response_limit(beliefs.response_bound))
+    tally, (panel, block) = (
+        SumsTally(d, mechanism.transform),
+        exact_sums(response_limit(beliefs.response_bound)),
+    )
     products = tally.nothing
     kernels.add_columns(stacked(kx, ky, tally.transform), panel, products)
     tally.add_sums(products, n, block)
     sums = tally.sums
     require_invertible(sums.matrix)
     answer = fast_answer(rng)
-    released = [answer(query, Fraction(mechanism.epsilon) * query.share) for query in mechanism.queries(sums, beliefs)]
+    released = [
+        answer(query, Fraction(mechanism.epsilon) * query.share) for query in mechanism.queries(sums, beliefs)
+    ]
     estimate = mechanism.estimate(released, n, beliefs, sums.matrix)
     scored = SharePaymaster(mechanism, beliefs, estimate).scored(kx, ky)
 
@@ -170,45 +203,64 @@ def settled_shares(stage: ShareStage, x: Floats, reports: Floats, rng: np.random
     return ShareSettled(sums, estimate, scored.peer_prediction, scored.payment, pay)
 
 
-def _earned(stage: ShareStage, outcome: ShareSettled, roles: Kinds, joined: Players, lied: Kinds) -> dict[str, Any]:
+def _earned(
+    stage: ShareStage, outcome: ShareSettled, roles: Kinds, joined: Players, lied: Kinds
+) -> dict[str, Any]:
     """By role, who came, what they were paid, and what for their answers over the truth, given what peers say.
 
     And of those who are promised that taking part pays how many came, and how many it paid as it turned out.
     """
     count, covered = len(stage.roles), joined.costs <= stage.cost_threshold
     utility = outcome.paid - joined.costs * stage.game.privacy_cost
-    gain = np.zeros(len(roles))
-    gain[lied] = outcome.paid[lied] - outcome.pay(lied, joined.y[lied])
+    gained = np.zeros(len(roles))
+    gained[lied] = outcome.paid[lied] - outcome.pay(lied, joined.y[lied])
     return {
         "covered_joined": int(np.count_nonzero(covered)),
         "covered_paid": int(np.count_nonzero(covered & (utility >= 0))),
         "joined": np.bincount(roles, minlength=count).astype(np.float64),
         **{
             name: np.bincount(roles, weights=values, minlength=count)
-            for name, values in (("paid", outcome.paid), ("utility", utility), ("gain", gain))
+            for name, values in (("paid", outcome.paid), ("utility", utility), ("gain", gained))
         },
     }
 
 
 def _by_cell(
-    stage: ShareStage, outcome: ShareSettled, cells: Kinds, who: Kinds, joined: Players, lied: Kinds
+    stage: ShareStage,
+    outcome: ShareSettled,
+    cells: Kinds,
+    who: Kinds,
+    joined: Players,
+    lied: Kinds,
+    theta: Floats,
 ) -> dict[str, Any]:
-    """Sums over cells of players who are alike, of those who are looked at. The surplus is p − q of the truth."""
+    """Sums over cells of players who are alike, of those who are looked at. The surplus is p − q of the truth.
+
+    Less the luck of the draw, m − q, m being the true share of people like her: for yes and no it is 0 on average over
+    studies, whatever the prior, and moves what is earned by its slope.
+    """
     game, count, people = stage.game, stage.cells, joined[who]
     truthful = np.ones(len(joined.y))
     truthful[lied] = 0.0
     truthful, told = truthful[who], outcome.pay(who, people.y)
     paid = [outcome.pay(who, np.full(len(who), said)) for said in game.answers.tolist()]
+    q = game.expected_share(people.x, people.y)
+    luck = (1 + along(people.x, theta)) / 2 - q if game.beliefs.levels == 2 else np.zeros(len(who))
+    slope = game.mechanism.bonus / 2 / game.beliefs.expects(people.x).width(game.mechanism.margin)
 
     def added(values: Floats | None = None) -> Floats:
         return np.bincount(cells, weights=values, minlength=count).astype(np.float64)
 
+    lost = [
+        told - each - slope * luck * (people.y - said)
+        for each, said in zip(paid, game.answers.tolist(), strict=True)
+    ]
     return {
         "cell_players": added(),
-        "cell_surplus": added(outcome.p[who] - game.expected_share(people.x, people.y)),
+        "cell_surplus": added(outcome.p[who] - q - luck),
         "cell_truthful": added(truthful),
         "cell_paid": added(truthful * outcome.paid[who]),
-        "cell_lost": np.stack([added(told - each) for each in paid], axis=1),
+        "cell_lost": np.stack([added(each) for each in lost], axis=1),
         "cell_earned": np.stack([added(each) for each in paid], axis=1),
     }
 

@@ -104,30 +104,18 @@ def observed_shares(plan: Plan, promised: Guarantees, runs: Sequence[ShareRun], 
 
 
 def guaranteed_shares(plan: Plan, runs: Sequence[ShareRun]) -> Guarantees:
-    """What holds for the people of the studies, on average over those for which it was computed.
-
-    Of steps the most: from there on no lie is to pay in any of them.
-    """
-    found = [run.guarantees for run in runs if run.guarantees is not None]
-    truths, errors = [one.truthfulness for one in found], [one.accuracy for one in found]
-    squared = _mean([one.mean_squared_error for one in errors])
+    """What holds for the people of the studies, on average over those for which it was computed."""
+    found = [run.promised for run in runs if run.promised is not None]
+    promised, errors = plan.guarantees, [one.accuracy for one in found]
     rmse, predicted, effects = (
-        _root(_mean([None if value is None else value**2 for value in values]))
-        for values in (
-            [one.rmse for one in errors],
-            [one.prediction_rmse for one in errors],
-            [one.effect_rmse for one in errors],
-        )
+        _root_mean_square([getattr(one, name) for one in errors])
+        for name in ("rmse", "prediction_rmse", "effect_rmse")
     )
-    steps = [one.steps for one in truths]
-    promised = plan.guarantees
+    squared = None if rmse is None else (rmse / plan.study.response_unit) ** 2
+    gain = None if promised.truthfulness.steps is None else float(np.mean([one.gain for one in found]))
     return replace(
         promised,
-        truthfulness=replace(
-            promised.truthfulness,
-            steps=None if None in steps else max(step for step in steps if step is not None),
-            gain=_mean([one.gain for one in truths]),
-        ),
+        truthfulness=replace(promised.truthfulness, gain=gain),
         accuracy=replace(
             promised.accuracy,
             mean_squared_error=squared,
@@ -138,11 +126,7 @@ def guaranteed_shares(plan: Plan, runs: Sequence[ShareRun]) -> Guarantees:
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _root_mean_square(values: Sequence[float | None]) -> float | None:
     """Of numbers that are all known."""
     known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
-
-
-def _root(value: float | None) -> float | None:
-    return None if value is None else math.sqrt(value)
+    return math.sqrt(float(np.mean(np.square(known)))) if len(known) == len(values) else None

@@ -182,6 +182,11 @@ class ShareSimulation(Simulation):
     best_lie: Lie
     """The lie of any size that paid best, for people who are alike."""
 
+    @property
+    def share_studies(self) -> tuple[ShareRun, ...]:
+        """What was kept of each study, with what only those of shares have."""
+        return tuple(run for run in self.studies if isinstance(run, ShareRun))
+
     def record(self) -> dict[str, Any]:
         record = super().record()
         for name in ("best_response", "papers_best_response"):
