@@ -143,8 +143,8 @@ def one_release(plan: Plan) -> Attacked:
 def planted(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
     """A release as if θ were (c/2)(1, …, 1)/√d and there were no noise, and the matrix as clear as it could be.
 
-    So what others predict of anybody is not clipped. Of shares, as if everybody's were the one in the middle. With a player: the noise is such that the *others* say so,
-    whatever she reports; only her own report is added to it.
+    So what others predict of anybody is not clipped. Of shares, as if everybody's were the one in the middle. With a
+    player: the noise is such that the *others* say so, whatever she reports; only her own report is added to it.
     """
     mechanism, beliefs, d = one_release(plan), plan.study.believed, plan.study.dimension
     sums = exact_sums(product, plan, reports)

@@ -43,7 +43,8 @@ def _top(name: str) -> str:
 
 def _again(simulation: Simulation) -> str:
     """All that makes the same simulation again."""
-    plan, brought = simulation.plan, simulation.features
+    brought = simulation.features
+    drawn = "coefficients" if simulation.plan.study.shares is None else "shares"
     features = "drawn anew in every study"
     if brought.rows is not None:
         taken = "the same in every study," if brought.everybody else "drawn from"
@@ -51,9 +52,9 @@ def _again(simulation: Simulation) -> str:
     return section(
         "How to make it again",
         paragraph(
-            f"In each study {'coefficients' if plan.study.shares is None else 'shares'}, answers and privacy costs were drawn from the declared laws, and the code "
-            "that settles real studies settled it. All chance comes from the seed: the same program makes the same "
-            "page again."
+            f"In each study {drawn}, answers and privacy costs were drawn from the declared laws, and the code that "
+            "settles real studies settled it. All chance comes from the seed: the same program makes the same page "
+            "again."
         ),
         command(_call(simulation)),
         facts(

@@ -28,7 +28,7 @@ from truthful.moments import (
     stacked,
 )
 from truthful.one_release import LeaveOneOut, require_invertible
-from truthful.people import answers, draw_shares
+from truthful.people import answers, draw_shares, expected_shares
 from truthful.plan import Plan
 from truthful.regression import fast_answer
 from truthful.release.shares import everybody_row, released_shares
@@ -236,8 +236,8 @@ def _by_cell(
 ) -> dict[str, Any]:
     """Sums over cells of players who are alike, of those who are looked at. The surplus is p − q of the truth.
 
-    Less the luck of the draw, m − q, m being the true share of people like her: for yes and no it is 0 on average over
-    studies, whatever the prior, and moves what is earned by its slope.
+    Less the luck of the draw, m − E[m | x, y], m being the true share of people like her: it is 0 on average over
+    studies, and moves what is earned by its slope.
     """
     game, count, people = stage.game, stage.cells, joined[who]
     truthful = np.ones(len(joined.y))
@@ -245,7 +245,8 @@ def _by_cell(
     truthful, told = truthful[who], outcome.pay(who, people.y)
     paid = [outcome.pay(who, np.full(len(who), said)) for said in game.answers.tolist()]
     q = game.expected_share(people.x, people.y)
-    luck = (1 + along(people.x, theta)) / 2 - q if game.beliefs.levels == 2 else np.zeros(len(who))
+    mean = expected_shares(game.beliefs, people.x)[np.arange(len(who)), game.places(people.y)]
+    luck = (1 + along(people.x, theta)) / 2 - mean
     slope = game.mechanism.bonus / 2 / game.beliefs.expects(people.x).width(game.mechanism.margin)
 
     def added(values: Floats | None = None) -> Floats:
