@@ -58,7 +58,7 @@ def the_game(plan: Plan) -> Game:
 
 def curve_of(plan: Plan) -> Curve:
     """ψ of this plan's peers."""
-    mechanism, beliefs = plan.mechanism, plan.study.beliefs
+    mechanism, beliefs = plan.number_mechanism, plan.study.beliefs
     if isinstance(mechanism, Mechanism):
         return peer_curve(mechanism, beliefs, plan.players // 2)
     return mechanism.curve(beliefs)

@@ -18,11 +18,18 @@ from test_audit import STUDIES, mechanism_of, plan_of
 from truthful.auditor import Finding, Truthful
 from truthful.auditor.black_box import black_box_finding
 from truthful.auditor.checks import SAMPLES as SAMPLES_BY_DEFAULT
-from truthful.auditor.everybody_else import crowd, estimate_finding, joint_finding, leave_one_out_finding
+from truthful.auditor.everybody_else import (
+    crowd,
+    estimate_finding,
+    joint_finding,
+    leave_one_out_finding,
+    range_findings,
+)
 from truthful.auditor.halves import halves_findings
+from truthful.auditor.invented import one_release
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.product import Product, overhear
+from truthful.auditor.product import Attacked, Believed, Product, overhear
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
@@ -46,7 +53,7 @@ def plan(request: pytest.FixtureRequest) -> Plan:
 
 def findings(product: Product, plan: Plan) -> tuple[Finding, ...]:
     """What is found without settlements and without the black box, which take longer."""
-    mechanism, beliefs, bits = mechanism_of(plan), plan.study.beliefs, SeededBits(1)
+    mechanism, beliefs, bits = one_release(plan), plan.study.believed, SeededBits(1)
     worst = worst_neighbours(product, mechanism, beliefs, 200, seed=1)
     sums = Truthful().statistics(*crowd(beliefs, 1), mechanism, beliefs)
     noises = draw_noise(product, overhear(product, sums, mechanism, beliefs), bits, SAMPLES)
@@ -57,6 +64,7 @@ def findings(product: Product, plan: Plan) -> tuple[Finding, ...]:
         estimate_finding(product, mechanism, beliefs, sums, bits),
         leave_one_out_finding(product, mechanism, beliefs, bits, seed=1),
         joint_finding(product, mechanism, beliefs, bits, seed=1),
+        *range_findings(product, mechanism, beliefs, seed=1),
     )
 
 
@@ -152,7 +160,7 @@ class FloatSampler(Truthful):
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         def exact(query: Query, epsilon: Fraction) -> Sequence[int]:
             answer(query, epsilon)
             return query.value
@@ -175,7 +183,7 @@ def test_a_float_sampler_is_caught_from_outside_and_by_its_estimate(name: str) -
 class ExactMatrix(Truthful):
     """Noisy XᵀX is asked for, and used without its noise."""
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         def bare(query: Query, epsilon: Fraction) -> Sequence[int]:
             noisy = answer(query, epsilon)
             return query.value if len(query.value) > beliefs.dimension else noisy
@@ -197,7 +205,7 @@ def test_second_moments_without_noise_are_caught_from_outside_and_by_the_estimat
 class NothingClipped(Truthful):
     """Reports go to the grid as they are."""
 
-    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         sums, ky = super().statistics(X, y, mechanism, beliefs), [int(v * GRID) for v in y]
         ones = (super(NothingClipped, self).statistics(x[None], np.ones(1), mechanism, beliefs) for x in X)
         # With a report of 1, in steps of the grid, the vector is k_ζ·2²⁰.
@@ -215,7 +223,7 @@ def test_reports_that_are_not_clipped_are_caught_by_an_absurd_one(plan: Plan) ->
 class LongInstruments(Truthful):
     """Instruments that are not shortened to length 1."""
 
-    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         sums = super().statistics(X, y, mechanism, beliefs)
         return replace(sums, vector=2 * sums.vector, matrix=2 * sums.matrix)
 
@@ -227,7 +235,7 @@ def test_instruments_longer_than_one_are_caught() -> None:
 class LeavesOut(Truthful):
     """Who gives no answer worth counting is not counted: features, and the number of people, then say who."""
 
-    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         kept = np.abs(y) <= 1.5 * beliefs.response_bound
         return super().statistics(X[kept], y[kept], mechanism, beliefs)
 
@@ -242,7 +250,7 @@ class EpsilonOfHalves(Truthful):
     def __init__(self, *shares: float) -> None:
         self._shares = shares
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         def shared(share: Fraction) -> Answer:
             return lambda query, epsilon: answer(query, epsilon * share)
 
@@ -261,15 +269,16 @@ def test_the_epsilon_of_halves_is_caught_by_composition(shares: tuple[float, ...
 # Everybody else
 
 
-def rescored(fault: Callable[[OneRelease, Scored, Floats, Floats], Floats]) -> Truthful:
+def rescored(fault: Callable[[Attacked, Scored, Floats, Floats], Floats]) -> Truthful:
     """Ours, but for the predictions that everybody else makes of a player."""
 
     class Rescored(Truthful):
         def scored(
-            self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+            self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
         ) -> Scored:
             found = super().scored(estimate, mechanism, beliefs, X, y)
             p = fault(mechanism, found, X, y)
+            assert isinstance(mechanism, OneRelease)
             # Payments follow: of the quadratic rule with q, 2pq is what moves with p.
             moved = 2 * mechanism.score_weight * (p - found.peer_prediction) * found.own_prediction
             return replace(found, peer_prediction=p, payment=found.payment + moved)
@@ -277,27 +286,27 @@ def rescored(fault: Callable[[OneRelease, Scored, Floats, Floats], Floats]) -> T
     return Rescored()
 
 
-def own_report_kept(mechanism: OneRelease, found: Scored, X: Floats, y: Floats) -> Floats:
+def own_report_kept(mechanism: Attacked, found: Scored, X: Floats, y: Floats) -> Floats:
     return found.peer_prediction * (1 - found.leverage) + found.leverage * y
 
 
-def wrong_scale(mechanism: OneRelease, found: Scored, X: Floats, y: Floats) -> Floats:
+def wrong_scale(mechanism: Attacked, found: Scored, X: Floats, y: Floats) -> Floats:
     """x̂y/(n − 1) is taken out instead of hy."""
     return np.asarray(found.peer_prediction + (found.leverage - np.sum(X**2, axis=1) / 25) * y)
 
 
-def noise_for_each(mechanism: OneRelease, found: Scored, X: Floats, y: Floats) -> Floats:
+def noise_for_each(mechanism: Attacked, found: Scored, X: Floats, y: Floats) -> Floats:
     return found.peer_prediction + np.random.default_rng().laplace(size=len(y)) * found.noise_scale
 
 
-def floor_by_answer(mechanism: OneRelease, found: Scored, X: Floats, y: Floats) -> Floats:
+def floor_by_answer(mechanism: Attacked, found: Scored, X: Floats, y: Floats) -> Floats:
     """What the matrix without her keeps is raised for those who say little."""
     return np.where(np.abs(y) < 0.1, 0.9, 1.0) * found.peer_prediction
 
 
 @pytest.mark.parametrize("fault", [own_report_kept, wrong_scale, noise_for_each, floor_by_answer])
 def test_predictions_with_anything_of_an_own_report_are_caught(
-    plan: Plan, fault: Callable[[OneRelease, Scored, Floats, Floats], Floats]
+    plan: Plan, fault: Callable[[Attacked, Scored, Floats, Floats], Floats]
 ) -> None:
     caught = failed(rescored(fault), plan)
     assert "leave-one-out" in caught
@@ -311,12 +320,12 @@ class RedrawnNoise(Truthful):
     def __init__(self) -> None:
         self._rng, self._sums = np.random.default_rng(1), np.zeros(0)
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         self._sums = (sums.vector / GRID**2).astype(np.float64)
         return super().release(sums, mechanism, beliefs, answer)
 
     def scored(
-        self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> Scored:
         exact = replace(estimate, theta=estimate.inverse @ self._sums)
         found = super().scored(exact, mechanism, beliefs, X, y)
@@ -333,12 +342,12 @@ def test_noise_redrawn_for_each_player_is_seen_from_outside() -> None:
 class SeesHer(Truthful):
     """Others' payments grow with her answer: what she said can be read from what they are paid."""
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         self._mean = float(sums.vector[0]) / GRID**2
         return super().release(sums, mechanism, beliefs, answer)
 
     def scored(
-        self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> Scored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment + 0.01 * self._mean)

@@ -286,7 +286,7 @@ def test_studies_cost_what_is_expected_and_never_more_than_the_cap(honest: Simul
     """The average to five standard errors: 3e-7. The cap for certain."""
     seen, promised, plan = honest.observed.budget, honest.guaranteed.budget, honest.plan
     assert promised.expected is not None
-    assert plan.players * plan.mechanism.base_payment < seen.total.value
+    assert plan.players * plan.number_mechanism.base_payment < seen.total.value
     assert seen.total.value <= promised.expected + 5 * seen.total.error
     # Lengths are drawn, so that caps differ; the plan's has room for that.
     assert seen.total.value < seen.largest <= (plan.guarantees.budget.cap or 0.0)

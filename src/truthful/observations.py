@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthful.simulation import Simulation
+from truthful.promises import points
+from truthful.simulation import ShareSimulation, Simulation
 from truthful.simulation.found import Found
-from truthful.simulation.responses import BestResponse
+from truthful.simulation.responses import SURE, BestResponse
 from truthful.simulation.simulation import BOUNDED, PEOPLES
+from truthful.study import Study
 from truthful.words import money, number, percent
 
 #: Not known, or not guaranteed.
@@ -87,8 +89,10 @@ def earned(simulation: Simulation) -> list[tuple[str, ...]]:
     ]
 
 
-def best_reports(simulation: Simulation) -> tuple[str, str]:
-    """The best lie found under this plan and under the paper's rule, a sentence each."""
+def best_reports(simulation: Simulation) -> tuple[str, ...]:
+    """The best lie found under this plan and under the paper's rule, a sentence each; of shares, under this plan."""
+    if isinstance(simulation, ShareSimulation):
+        return (_best_answer(simulation),)
     ours, papers = simulation.best_response, simulation.papers_best_response
     found = _best_lie(simulation, ours)
     none = "no report was found that pays more than the truth"
@@ -109,6 +113,27 @@ def _best_lie(simulation: Simulation, best: BestResponse) -> str:
     )
 
 
+def _best_answer(simulation: ShareSimulation) -> str:
+    """The lie that did best for people who are alike, and what it earned them."""
+    study, lie = simulation.plan.study, simulation.best_lie
+    if math.isnan(lie.gain.value):
+        return "Too few studies were simulated to look for the best lie."
+    truth, said = (answer_name(study, place) for place in (lie.truth, lie.said))
+    what = f"to say {said} where {truth} is true"
+    value, error = lie.gain.value, lie.gain.error
+    if value > SURE * error:
+        return f"The best lie found is {what}: on average it added {_number(lie.gain)} {study.currency}."
+    return (
+        f"No lie was found that pays more than the truth: the best is {what}, and on average it cost "
+        f"{_number(lie.gain.times(-1.0))} {study.currency}."
+    )
+
+
+def answer_name(study: Study, place: int) -> str:
+    """An answer by its place among all of them: no and yes, or the rating."""
+    return ("no", "yes")[place] if study.kind == "yes-no" else f"{place + 1}"
+
+
 def _privacy(simulation: Simulation) -> list[Observation]:
     epsilon = f"{simulation.guaranteed.privacy.epsilon:.4g}"
     return [Observation("privacy", "total ε", "as claimed", epsilon)]
@@ -117,6 +142,8 @@ def _privacy(simulation: Simulation) -> list[Observation]:
 def _truthfulness(simulation: Simulation) -> list[Observation]:
     seen, promised = simulation.observed.truthfulness, simulation.guaranteed.truthfulness
     unit, currency, name = simulation.plan.study.response_unit, simulation.plan.study.currency, "truthfulness"
+    if isinstance(simulation, ShareSimulation):
+        return _share_truthfulness(simulation, name)
     return [
         Observation(
             name,
@@ -143,6 +170,8 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
 def _accuracy(simulation: Simulation) -> list[Observation]:
     seen, promised = simulation.observed.accuracy, simulation.guaranteed.accuracy
     name = "accuracy"
+    if isinstance(simulation, ShareSimulation):
+        return _share_accuracy(simulation, name)
     return [
         Observation(
             name,
@@ -158,6 +187,60 @@ def _accuracy(simulation: Simulation) -> list[Observation]:
             _maybe(promised.prediction_rmse),
         ),
     ]
+
+
+def _share_truthfulness(simulation: ShareSimulation, name: str) -> list[Observation]:
+    """What the truth earned over a lie, where that was least, and how far peers were from what was expected of them."""
+    study, seen, promised = simulation.plan.study, simulation.shares, simulation.guaranteed.truthfulness
+    lie = "the other answer" if study.kind == "yes-no" else f"a lie of {_steps(seen.steps)} or more"
+    unit = 100.0 if study.kind == "yes-no" else 2 * study.response_unit
+    what = "points" if study.kind == "yes-no" else "levels"
+    return [
+        Observation(
+            name,
+            f"the truth earns more than {lie}, at least by",
+            _looked_for(seen.advantage, study.currency),
+            _money(promised.gain, study.currency),
+        ),
+        Observation(
+            name,
+            f"others' prediction off what people expect, {what}",
+            _looked_for(simulation.observed.truthfulness.gap.times(unit)),
+            _maybe(simulation.guaranteed_gap * unit),
+        ),
+    ]
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
+
+
+def _share_accuracy(simulation: ShareSimulation, name: str) -> list[Observation]:
+    """Errors of the share of everybody and of differences, and how often intervals covered the truth."""
+    study, seen, promised = simulation.plan.study, simulation.shares, simulation.guaranteed.accuracy
+
+    def error(value: float | None) -> str:
+        if value is None or not math.isfinite(value):
+            return NOT_KNOWN
+        return points(value) if study.kind == "yes-no" else number(value)
+
+    what = "share of yes" if study.kind == "yes-no" else "mean rating"
+    rows = [
+        # Of everybody together no more than of people on average.
+        Observation(name, f"error of the {what}", error(seen.share_rmse), error(promised.prediction_rmse))
+    ]
+    if seen.effect_rmse is not None:
+        rows += [
+            Observation(name, "error of differences", error(seen.effect_rmse), error(promised.effect_rmse)),
+            Observation(
+                name,
+                "error of predictions, on average",
+                error(simulation.observed.accuracy.prediction_rmse),
+                error(promised.prediction_rmse),
+            ),
+        ]
+    covered = "intervals that cover the truth"
+    return [*rows, Observation(name, covered, _estimated(seen.coverage), f"{percent(seen.level)}")]
 
 
 def _participation(simulation: Simulation) -> list[Observation]:

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy import special
 
 from truthful.check import Floats
 from truthful.study import Study
+from truthful.study.features import Levels
+from truthful.study.shares import ShareBeliefs
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +24,103 @@ class People:
 
 
 def invent(study: Study, players: int, rng: np.random.Generator) -> People:
-    """Draw θ from the prior, features from the design, and answers y = θ·x + z, in raw units."""
-    theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
-    columns = study.sample_features(rng, players)
+    """Draw θ from what is believed, features from the design, and answers: y = θ·x + z, or yes, no and ratings."""
+    beliefs = study.shares
+    if beliefs is None:
+        theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
+    else:
+        theta = draw_shares(study, beliefs, rng)
+    columns = study.sample_features(rng, players) if study.features else {}
     X = study.normalise(columns, players)
-    y = X @ theta + study.beliefs.noise.sample(rng, players)
+    if beliefs is None:
+        raw = study.raw_response(X @ theta + study.beliefs.noise.sample(rng, players), X)
+    else:
+        raw = np.rint(study.raw_response(answers(beliefs, X @ theta, rng), X))
     width = len(str(players))
     names = [f"p-{i:0{width}d}" for i in range(1, players + 1)]
-    table = pa.table({"player": names, **columns, study.response.name: study.raw_response(y, X)})
-    return People(table, theta)
+    return People(pa.table({"player": names, **columns, study.response.name: raw}), theta)
+
+
+def draw_shares(study: Study, beliefs: ShareBeliefs, rng: np.random.Generator) -> Floats:
+    """θ for which the share is (1 + θ·x)/2: uniform between what is declared, as are effects about those expected.
+
+    Effects of levels sum to zero, and each is uniform on ±e/2: heights, above any plane, of points that are evenly
+    spaced on a circle turned at random in space (Archimedes).
+    """
+    codes = np.array(beliefs.expected)
+    codes[0] += rng.uniform(beliefs.low, beliefs.high)
+    codes += np.array(beliefs.numbers) / 2 * rng.uniform(-1, 1, len(codes))
+    encoding, factors = study.declared.encoding, iter(beliefs.factors)
+    for feature, place in zip(encoding.features, encoding.slices, strict=True):
+        if isinstance(feature, Levels):
+            normal = rng.standard_normal(3)
+            angles = 2 * np.pi * rng.permutation(len(feature.levels)) / len(feature.levels)
+            heights = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ normal[:2] / np.linalg.norm(normal)
+            codes[place] += next(factors) / 2 * feature.codes(heights)[0]
+    theta = 2 * codes
+    theta[0] -= 1
+    return np.asarray(theta * encoding.scale)
+
+
+def answers(beliefs: ShareBeliefs, predicted: Floats, rng: np.random.Generator) -> Floats:
+    """Normalised answers of people whose shares are (1 + predicted)/2: of K levels, how many of K − 1 parts are yes.
+
+    The parts of one person are alike to the degree ρ (`agreement`): yes with a chance of her own, which follows a Beta
+    law about the share, with a variance of ρ times the largest there is.
+    """
+    share, parts, rho = np.clip((1 + predicted) / 2, 0.0, 1.0), beliefs.levels - 1, _likeness(beliefs)
+    if parts > 1 and rho > 0:
+        weight = 1 / rho - 1
+        inside = (share > 0) & (share < 1)
+        between = np.where(inside, share, 0.5)
+        share = np.where(inside, rng.beta(between * weight, (1 - between) * weight), share)
+    return np.asarray(2.0 * rng.binomial(parts, share) / parts - 1)
+
+
+def expected_shares(beliefs: ShareBeliefs, x: Floats) -> Floats:
+    """E[m | x, answer] for these people, a column for each answer: the mean share of studies in which they give it.
+
+    For yes and no it is what is declared, q(x, answer); for ratings q is the best line through it. Of people who are
+    invented the chance of an answer is a polynomial in m, of degree K − 1, and m a sum of independent uniform numbers,
+    whose moments are known.
+    """
+    K, rho = beliefs.levels, _likeness(beliefs)
+    moments = _moments(beliefs, x, K)
+    steps = np.arange(K - 1) * rho
+    found = []
+    for k in range(K):
+        # Π (m(1−ρ) + iρ) Π ((1−m)(1−ρ) + jρ), up to a factor that does not depend on m.
+        chance = np.ones(1)
+        for i in steps[:k]:
+            chance = np.polynomial.polynomial.polymul(chance, [i, 1 - rho])
+        for j in steps[: K - 1 - k]:
+            chance = np.polynomial.polynomial.polymul(chance, [1 - rho + j, rho - 1])
+        found.append(moments[:, 1:] @ chance / (moments[:, :-1] @ chance))
+    return np.stack(found, axis=1)
+
+
+def _likeness(beliefs: ShareBeliefs) -> float:
+    """ρ, or next to 1: parts that are all the same would leave ratings that nobody gives."""
+    return min(beliefs.agreement, 1 - 1e-6)
+
+
+def _moments(beliefs: ShareBeliefs, x: Floats, order: int) -> Floats:
+    """E[m^j] for j up to the order, a row for each person."""
+    codes = x * beliefs.scale
+    widths = np.broadcast_to(
+        [beliefs.high - beliefs.low, *beliefs.factors], (len(x), 1 + len(beliefs.factors))
+    )
+    widths = np.hstack([widths, np.abs(codes) * beliefs.numbers]) / 2
+    moments = beliefs.expects(x).mean[:, None] ** np.arange(order + 1)
+    for width in widths.T:
+        uniform = np.where(
+            np.arange(order + 1) % 2, 0.0, width[:, None] ** np.arange(order + 1) / np.arange(1, order + 2)
+        )
+        moments = np.stack(
+            [
+                sum(special.comb(j, i) * moments[:, j - i] * uniform[:, i] for i in range(j + 1))
+                for j in range(order + 1)
+            ],
+            axis=1,
+        )
+    return moments

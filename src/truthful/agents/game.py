@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from truthful.guarantees import setting
 from truthful.instruments import instruments_on_grid
 from truthful.mechanism import Mechanism
 from truthful.moments import GRID, grid_features, sums
-from truthful.one_release import OneRelease, require_invertible
+from truthful.one_release import Bounded, OneRelease, require_invertible
 from truthful.payments import lengths, noise_along
 from truthful.plan import Plan
 from truthful.slope import stretch
@@ -36,6 +37,24 @@ class Players:
 
     def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Players:
         return Players(self.x[rows], self.y[rows], self.costs[rows])
+
+
+class Swayed(Protocol):
+    """A game whose estimate answers move, of numbers or of shares: see `Game`."""
+
+    @property
+    def beliefs(self) -> Bounded: ...
+
+    @property
+    def threshold(self) -> float: ...
+
+    @property
+    def furthest(self) -> Floats: ...
+
+    @property
+    def target(self) -> Floats: ...
+
+    def influence(self, x: Floats) -> Floats: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +105,7 @@ class Game:
 
 def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game:
     """The game of a plan; `predictor` gives own predictions. People are those whom it is played with, or like them."""
-    study, mechanism = plan.study, plan.mechanism
+    study, mechanism = plan.study, plan.number_mechanism
     x = foreseen_people(plan) if people is None else people
     promised, peers = promise(plan, x), foreseen(plan, x)
     z = instruments(mechanism, grid_features(x))
@@ -109,7 +128,7 @@ def promise(plan: Plan, people: Floats) -> Setting:
     """What a plan's bounds depend on, for as many as are expected of people like these."""
     return setting(
         plan.study,
-        plan.mechanism,
+        plan.number_mechanism,
         plan.answering,
         plan.absent_share,
         plan.failure_probability,
@@ -151,7 +170,7 @@ def foreseen(plan: Plan, people: Floats) -> Estimate:
     M is declared it is known. `noisy-statistics` adds noise shaped by a matrix that is yet to be released: what it is
     without noise stands for it. Nobody knows her half yet, if there are halves: the other is half of all.
     """
-    study, mechanism, n, d = plan.study, plan.mechanism, plan.answering, plan.study.dimension
+    study, mechanism, n, d = plan.study, plan.number_mechanism, plan.answering, plan.study.dimension
     if not isinstance(mechanism, OneRelease):
         return foreseen_half(plan, mechanism)
     scale = mechanism.scale(study.beliefs)

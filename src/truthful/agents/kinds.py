@@ -15,8 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from truthful import check
-from truthful.agents.game import Game, Players
+from truthful.agents.game import Game, Players, Swayed
 from truthful.agents.response import LOOKS, least
+from truthful.agents.share_game import ShareGame
 from truthful.beliefs.curves import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -34,7 +35,14 @@ class Agent(ABC):
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         """What each of these players reports, in [−Y, Y]; NaN if she stays out of the study."""
 
-    def weights(self, x: Floats, game: Game) -> Floats | None:
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        """The same where answers are yes and no, or ratings: one of those that there are, from −1 to 1, or NaN."""
+        raise InputError(
+            f"People of the kind {self.name!r} answer with numbers only. For yes and no, and for ratings, choose among "
+            f"{', '.join(name for name, kind in _all().items() if kind.answers is not Agent.answers)}."
+        )
+
+    def weights(self, x: Floats, game: Swayed) -> Floats | None:
         """For each of these people, how much her privacy matters here: the greatest costs are given to the greatest.
 
         None, if costs have nothing to do with features.
@@ -49,6 +57,9 @@ class Honest(Agent):
     name: ClassVar[str] = "honest"
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        return players.y
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
         return players.y
 
 
@@ -66,18 +77,25 @@ class CostThreshold(Agent):
         lie = -game.beliefs.response_bound * np.sign(players.y)
         return np.where(players.costs <= game.threshold, players.y, lie)
 
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return np.where(players.costs <= game.threshold, players.y, np.where(players.y > 0, -1.0, 1.0))
+
 
 @dataclass(frozen=True)
 class PrivacySeeker(Agent):
     """Says what anybody would expect of her: what the prior mean predicts, which is 0 in normalised units.
 
-    The report that reveals nothing, as in surveys where people tick the middle of the scale.
+    The report that reveals nothing, as in surveys where people tick the middle of the scale. Where no answer reveals
+    nothing, as of yes and no, the lot decides.
     """
 
     name: ClassVar[str] = "privacy-seeker"
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         return np.zeros_like(players.y)
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return rng.choice(game.answers, size=len(players.y))
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,9 @@ class Exaggerator(Agent):
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         Y = game.beliefs.response_bound
         return np.clip(self.factor * players.y, -Y, Y)
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return game.nearest(self.factor * players.y)
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,9 @@ class Coordinated(Agent):
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         return game.beliefs.response_bound * np.sign(players.x[:, self.coefficient])
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return np.where(players.x[:, self.coefficient] >= 0, 1.0, -1.0)
 
 
 @dataclass(frozen=True)
@@ -145,6 +169,15 @@ class BestResponder(Agent):
             best = np.where(loss(found) < loss(best), found, best)
         return np.where(loss(best) <= 0, best, np.nan)
 
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        if self.peers is not None:
+            raise InputError("peers is given, a curve that only predictions of numbers follow. Leave it out.")
+        moved = np.abs(game.answers - players.y[:, None])
+        told = np.maximum(1 - moved / self.saves_all, 0.0)
+        paid = game.expected_payments(players.x, game.expected_share(players.x, players.y))
+        left = paid - (players.costs * game.privacy_cost)[:, None] * told
+        return np.where(left.max(axis=1, initial=-np.inf) >= 0, best_answers(game, left, players.y), np.nan)
+
     def _expected(self, players: Players, game: Game) -> Floats:
         if self.peers is None:
             return game.own_prediction(players.x, players.y)
@@ -166,6 +199,9 @@ class OptOut(Agent):
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         return np.where(game.expected_utility(players) >= 0, players.y, np.nan)
 
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return np.where(game.expected_utility(players) >= 0, players.y, np.nan)
+
 
 @dataclass(frozen=True)
 class Influential(Agent):
@@ -178,11 +214,17 @@ class Influential(Agent):
     liars: int | None = None
     name: ClassVar[str] = "influential"
 
-    def direction(self, game: Game) -> Floats:
+    def direction(self, game: Swayed) -> Floats:
         """How much a change of θ̂ counts."""
         return game.furthest
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        return self._said(players, game)
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return self._said(players, game)
+
+    def _said(self, players: Players, game: Swayed) -> Floats:
         moved = self._moved(players.x, game)
         lies = players.costs > game.threshold
         if self.liars is not None:
@@ -191,10 +233,10 @@ class Influential(Agent):
         # Of no influence is only who has no features, and the person against whom it is.
         return np.where(lies & (moved != 0), game.beliefs.response_bound * np.sign(moved), players.y)
 
-    def weights(self, x: Floats, game: Game) -> Floats | None:
+    def weights(self, x: Floats, game: Swayed) -> Floats | None:
         return np.abs(self._moved(x, game))
 
-    def _moved(self, x: Floats, game: Game) -> Floats:
+    def _moved(self, x: Floats, game: Swayed) -> Floats:
         return np.asarray(game.influence(x) @ self.direction(game))
 
 
@@ -208,11 +250,66 @@ class Targeting(Influential):
 
     name: ClassVar[str] = "targeting"
 
-    def direction(self, game: Game) -> Floats:
+    def direction(self, game: Swayed) -> Floats:
         return game.target
 
-    def _moved(self, x: Floats, game: Game) -> Floats:
+    def _moved(self, x: Floats, game: Swayed) -> Floats:
         return np.where((x == game.target).all(axis=1), 0.0, super()._moved(x, game))
+
+
+class _OfShares(Agent):
+    """A kind that only yes and no, and ratings, have."""
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        raise InputError(
+            f"People of the kind {self.name!r} answer yes or no, or with a rating, and this study asks for numbers. "
+            f"Choose among {', '.join((*KINDS, *WORST))}."
+        )
+
+
+@dataclass(frozen=True)
+class Denier(_OfShares):
+    """Says no, or gives the lowest rating, whatever is true.
+
+    What people do whom it shames, or who trust no promise of privacy.
+    """
+
+    name: ClassVar[str] = "denier"
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return np.full(len(players.y), -1.0)
+
+
+@dataclass(frozen=True)
+class Misbeliever(_OfShares):
+    """Gives the answer that pays best by beliefs of her own: her mean share is `scatter` from the declared, give or
+    take, and an answer moves it as declared.
+
+    Looks to her payment alone, and expects the others to be truthful. Whoever would say yes and expects less than the
+    switch point denies; whoever would say no and expects more says yes.
+    """
+
+    scatter: float = 0.05
+    name: ClassVar[str] = "misbeliever"
+
+    def __post_init__(self) -> None:
+        check.nonnegative("scatter", self.scatter)
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        off = self.scatter * rng.standard_normal(len(players.y))
+        paid = game.expected_payments(players.x, game.expected_share(players.x, players.y, off))
+        return best_answers(game, paid, players.y)
+
+
+def best_answers(game: ShareGame, left: Floats, truth: Floats) -> Floats:
+    """For each player the answer that leaves most, by what each answer (a column) does; the truth if it leaves as much.
+
+    As much is what differs by rounding only.
+    """
+    told = left[np.arange(len(truth)), game.places(truth)]
+    best = left.max(axis=1, initial=-np.inf)
+    lies = best > told + 1e-12 * np.abs(best)
+    return np.where(lies, game.answers[left.argmax(axis=1)], truth)
 
 
 KINDS: Mapping[str, type[Agent]] = MappingProxyType(
@@ -227,9 +324,17 @@ KINDS: Mapping[str, type[Agent]] = MappingProxyType(
 WORST: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Influential, Targeting)})
 
 
+#: Those whom only yes and no, and ratings, have.
+SHARES: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Denier, Misbeliever)})
+
+
+def _all() -> dict[str, type[Agent]]:
+    return {**KINDS, **WORST, **SHARES}
+
+
 def agent(name: str) -> Agent:
     """The agent of this name, with its usual parameters."""
-    kinds = {**KINDS, **WORST}
+    kinds = _all()
     if name not in kinds:
         raise InputError(f"There is no agent {name!r}; the agents are {', '.join(kinds)}.")
     return kinds[name]()

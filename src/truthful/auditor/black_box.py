@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from truthful.auditor.product import Product
+from truthful.auditor.product import Attacked, Believed, Product
 from truthful.auditor.record import Finding
-from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.instruments import UNIT
 from truthful.lattice import Bits
 from truthful.one_release import OneRelease
+from truthful.study.shares import ShareBeliefs
 
 EPSILON = 1.0
 # So many that no eigenvalue of XᵀX is lost in its noise, nor raised to its floor.
@@ -178,8 +178,8 @@ def black_box(name: str, epsilon: float, pairs: Iterable[tuple[Draw, Draw, int]]
 
 def black_box_finding(
     product: Product,
-    mechanism: OneRelease,
-    beliefs: Beliefs,
+    mechanism: Attacked,
+    beliefs: Believed,
     dimension: int,
     bits: Bits,
     samples: int,
@@ -187,12 +187,10 @@ def black_box_finding(
 ) -> Finding:
     """What an outsider can show of one release, in one dimension together with what is predicted of two others."""
     d, Y, axes = dimension, beliefs.response_bound, np.eye(dimension)
-    people = replace(beliefs, dimension=d)
-    # Unclipped predictions: payments say less.
+    people = _in_dimension(beliefs, d)
     tiny = replace(
-        mechanism,
+        unclipped(mechanism),
         epsilon=epsilon,
-        payments="expected",
         design=axes / (d + 2),
         transform=None
         if mechanism.transform is None
@@ -222,3 +220,16 @@ def black_box_finding(
         replaced = releases(moved, np.array([-Y, *y[1:]]))
         pairs.append((releases(X, y), replaced, samples // SHARE_FOR_RECORDS))
     return black_box(f"black box, d = {d}", epsilon, pairs)
+
+
+def unclipped(mechanism: Attacked) -> Attacked:
+    """With predictions that are not clipped: payments say less. Those of shares never are."""
+    return replace(mechanism, payments="expected") if isinstance(mechanism, OneRelease) else mechanism
+
+
+def _in_dimension(beliefs: Believed, d: int) -> Believed:
+    """The same beliefs of so many columns; of shares without effects."""
+    if isinstance(beliefs, ShareBeliefs):
+        none = (0.0,) * d
+        return replace(beliefs, expected=none, numbers=none, factors=(), scale=d**0.5)
+    return replace(beliefs, dimension=d)

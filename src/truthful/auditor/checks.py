@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from truthful import check
 from truthful.auditor.black_box import black_box_finding
-from truthful.auditor.everybody_else import estimate_finding, joint_finding, leave_one_out_finding
+from truthful.auditor.everybody_else import (
+    estimate_finding,
+    joint_finding,
+    leave_one_out_finding,
+    range_findings,
+)
 from truthful.auditor.halves import halves_findings
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.product import Product, Truthful, overhear
+from truthful.auditor.product import Attacked, Product, Truthful, overhear
 from truthful.auditor.record import Audit, Finding
 from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
 from truthful.auditor.wiring import randomness_finding, restart_finding
@@ -16,6 +21,7 @@ from truthful.errors import TruthfulError
 from truthful.lattice import SeededBits
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
+from truthful.share_release import ShareRelease
 
 SAMPLES = 8_000
 FEWEST_SAMPLES = 1_000
@@ -32,20 +38,20 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     check.integer("samples", samples, least=FEWEST_SAMPLES)
     check.integer("seed", seed, least=0)
     attacked = Truthful() if product is None else product
-    mechanism, beliefs = plan.mechanism, plan.study.beliefs
-    if isinstance(mechanism, OneRelease):
+    mechanism = plan.mechanism
+    if isinstance(mechanism, OneRelease | ShareRelease):
         protects, findings = mechanism.protects, _findings(attacked, plan, mechanism, seed, samples)
     else:
         protects = "records"
         bits = SeededBits(seed)
-        findings = halves_findings(attacked, mechanism, beliefs, plan.players, bits, seed, samples)
+        findings = halves_findings(attacked, mechanism, plan.study.beliefs, plan.players, bits, seed, samples)
     return Audit(plan.sha256, protects, mechanism.epsilon, samples, seed, findings)
 
 
 def _findings(
-    product: Product, plan: Plan, mechanism: OneRelease, seed: int, samples: int
+    product: Product, plan: Plan, mechanism: Attacked, seed: int, samples: int
 ) -> tuple[Finding, ...]:
-    beliefs, bits = plan.study.beliefs, SeededBits(seed)
+    beliefs, bits = plan.study.believed, SeededBits(seed)
     worst = worst_neighbours(product, mechanism, beliefs, plan.players, seed)
     whole = worst.neighbours[0]
     noises = draw_noise(product, overhear(product, whole, mechanism, beliefs), bits, samples)
@@ -56,6 +62,7 @@ def _findings(
         estimate_finding(product, mechanism, beliefs, whole, bits),
         leave_one_out_finding(product, mechanism, beliefs, bits, seed),
         joint_finding(product, mechanism, beliefs, bits, seed),
+        *range_findings(product, mechanism, beliefs, seed),
         black_box_finding(product, mechanism, beliefs, 1, bits, samples),
         black_box_finding(product, mechanism, beliefs, 2, bits, samples),
         checks_finding(product, plan, seed),

@@ -18,23 +18,27 @@ from math import gcd, isqrt
 
 import numpy as np
 
+from truthful.auditor.black_box import unclipped
 from truthful.auditor.neighbours import exact_loss
-from truthful.auditor.product import Listener, Product, overhear, seen
+from truthful.auditor.product import Attacked, Believed, Listener, Product, overhear, seen
 from truthful.auditor.record import Finding
-from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.lattice import Bits
 from truthful.mechanism import Answer
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features, grid_responses
-from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.one_release import LeaveOneOut
 from truthful.settlement.draw import replay
+from truthful.share_release import ShareRelease
+from truthful.study.shares import ShareBeliefs
 
 #: Predictions in floats may differ from rational ones, and from each other, by so much.
 ROUNDING = 1e-12
 #: Noise that leaves a matrix as it is, so that its eigenvalues are not raised.
 QUIET = 1e4
 RELEASES = 8
+#: Shares that others may seem to have, with noise: also such as cannot be.
+SHARES = (-1e6, -0.5, *(k / 20 for k in range(21)), 1.5, 1e6)
 
 Integers = tuple[int, ...]
 
@@ -75,7 +79,7 @@ def _solved(matrix: list[list[int]], right: list[int]) -> list[Fraction]:
 
 
 def on_grid(
-    X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs
+    X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed
 ) -> list[tuple[Integers, Integers, int]]:
     """k_x, k_ζ and k_y of every record."""
     kx = grid_features(X)
@@ -88,7 +92,7 @@ def on_grid(
 
 
 def estimate_finding(
-    product: Product, mechanism: OneRelease, beliefs: Beliefs, sums: Sums, bits: Bits
+    product: Product, mechanism: Attacked, beliefs: Believed, sums: Sums, bits: Bits
 ) -> Finding:
     """Whether a release is made of the answers that it was given, also where they are noise alone."""
     listener = Listener(product.answer(bits))
@@ -107,32 +111,33 @@ def estimate_finding(
 
 
 def leave_one_out_finding(
-    product: Product, mechanism: OneRelease, beliefs: Beliefs, bits: Bits, seed: int
+    product: Product, mechanism: Attacked, beliefs: Believed, bits: Bits, seed: int
 ) -> Finding:
     """Whether a report has any part in what others predict of her who gave it, loud noise or next to none."""
     X, y = crowd(beliefs, seed)
-    Y, rng = beliefs.response_bound, np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     moved, stuck, wrong, tried = 0, 0, 0, 0
-    # Unclipped: what is clipped does not show what is in it.
-    open_ended = replace(mechanism, payments="expected")
+    # What is clipped does not show what is in it.
+    open_ended = unclipped(mechanism)
     for epsilon in (mechanism.epsilon, QUIET):
         loud = replace(open_ended, epsilon=epsilon)
         noise = _noise(product, product.statistics(X, y, loud, beliefs), loud, beliefs, product.answer(bits))
         for i in (0, len(y) - 1):
             exact, floats, vectors = set(), [], set()
-            for report in (-Y, 0.0, Y, rng.uniform(-Y, Y)):
+            said = some_answers(beliefs, rng)
+            for report in said:
                 reports = y.copy()
                 reports[i] = report
                 sums = product.statistics(X, reports, loud, beliefs)
                 estimate = product.release(sums, loud, beliefs, _added(noise))
-                exact.add(without_her(estimate, *on_grid(X, reports, loud, beliefs)[i]))
+                exact.add(as_told(beliefs, without_her(estimate, *on_grid(X, reports, loud, beliefs)[i])))
                 floats.append(float(product.scored(estimate, loud, beliefs, X, reports).peer_prediction[i]))
                 vectors.add(estimate.vector)
                 tried += 1
             size = max(1.0, *(abs(float(p)) for p in exact))
             moved += len(exact) > 1 or max(floats) - min(floats) > ROUNDING * size
             wrong += any(abs(Fraction(p) - q) > ROUNDING * size for p in floats for q in exact)
-            stuck += len(vectors) < 4
+            stuck += len(vectors) < len(said)
     faults = [
         words
         for words, count in (
@@ -153,9 +158,7 @@ def leave_one_out_finding(
     )
 
 
-def joint_finding(
-    product: Product, mechanism: OneRelease, beliefs: Beliefs, bits: Bits, seed: int
-) -> Finding:
+def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits: Bits, seed: int) -> Finding:
     """Whether what everybody else sees is a function of the release and of others' records, for two neighbours."""
     X, y = crowd(beliefs, seed)
     other, reports = X.copy(), y.copy()
@@ -190,21 +193,73 @@ def joint_finding(
     )
 
 
-def crowd(beliefs: Beliefs, seed: int) -> tuple[Floats, Floats]:
-    """A few people with features in all directions, of all lengths, and any answers."""
+def range_findings(
+    product: Product, mechanism: Attacked, beliefs: Believed, seed: int
+) -> tuple[Finding, ...]:
+    """Of shares, whether every payment lies between the flat fee and that and the bonus, whatever anybody does.
+
+    All answers, after releases of all kinds: shares that were thought possible, and shares that no study has.
+    """
+    if not isinstance(mechanism, ShareRelease) or not isinstance(beliefs, ShareBeliefs):
+        return ()
+    X, y = crowd(beliefs, seed)
+    sums = product.statistics(X, y, mechanism, beliefs)
+    M = (sums.matrix / PRODUCT).astype(np.float64)
+    low, high = mechanism.payment_range
+    paid: list[float] = []
+    for share in SHARES:
+        theta = np.zeros(beliefs.dimension)
+        theta[0] = (2 * share - 1) * beliefs.scale
+        released = tuple(round(k * PRODUCT) for k in (M @ theta).tolist())
+        estimate = product.release(sums, mechanism, beliefs, replay((released,)))
+        for answer in some_answers(beliefs, np.random.default_rng(seed)):
+            said = np.full(len(y), answer)
+            paid += product.scored(estimate, mechanism, beliefs, X, said).payment.tolist()
+    outside = sum(not low <= payment <= high for payment in paid)
+    return (
+        Finding(
+            name="payments",
+            claim=f"every payment lies between {low:.6g} and {high:.6g}, whatever anybody does",
+            found=f"{outside or 'none'} of {len(paid):,} outside; {min(paid):.6g} to {max(paid):.6g}",
+            confidence="certain, for these releases",
+            passed=not outside,
+            figures={"payments": len(paid), "outside": outside},
+        ),
+    )
+
+
+def as_told(beliefs: Believed, p: Fraction) -> Fraction:
+    """A prediction as receipts have it: of shares, the share."""
+    return (1 + p) / 2 if isinstance(beliefs, ShareBeliefs) else p
+
+
+def some_answers(beliefs: Believed, rng: np.random.Generator) -> tuple[float, ...]:
+    """A few that differ: of shares, all there are."""
+    if isinstance(beliefs, ShareBeliefs):
+        return tuple(np.linspace(-1.0, 1.0, beliefs.levels).tolist())
+    Y = beliefs.response_bound
+    return -Y, 0.0, Y, rng.uniform(-Y, Y)
+
+
+def crowd(beliefs: Believed, seed: int) -> tuple[Floats, Floats]:
+    """A few people with features in all directions, of all lengths, and any answers; of shares with an intercept."""
     d, rng = beliefs.dimension, np.random.default_rng(seed)
+    if isinstance(beliefs, ShareBeliefs):
+        X = rng.uniform(-1, 1, (6 * d + 2, d)) / beliefs.scale
+        X[:, 0] = 1 / beliefs.scale
+        return X, rng.choice(np.linspace(-1.0, 1.0, beliefs.levels), len(X))
     X = np.concatenate([np.eye(d), *([-np.eye(d)] * 2), rng.normal(size=(3 * d + 2, d))])
     X *= rng.uniform(0.3, 1, len(X))[:, None] / np.linalg.norm(X, axis=1, keepdims=True)
     return X, rng.uniform(-1, 1, len(X)) * beliefs.response_bound
 
 
-def _values(product: Product, sums: Sums, mechanism: OneRelease, beliefs: Beliefs) -> tuple[Integers, ...]:
+def _values(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Integers, ...]:
     """What a release would be without noise."""
     return tuple(asked.query.value for asked in overhear(product, sums, mechanism, beliefs))
 
 
 def _noise(
-    product: Product, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer
+    product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer
 ) -> list[list[int]]:
     """One draw of the noise of a whole release."""
     listener = Listener(answer)

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from truthful.auditor.product import Product
+from truthful.auditor.product import Attacked, Product
 from truthful.check import Floats
 from truthful.errors import TruthfulError
 from truthful.geometry import Geometry
@@ -35,6 +35,7 @@ from truthful.release import Receipt, Release, find_receipt
 from truthful.settlement.books import RECEIPTS
 from truthful.settlement.draw import Draw, read_draw
 from truthful.settlement.once import open_target
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.study.designs import sample_uniform
 from truthful.study.features import Levels
@@ -64,7 +65,10 @@ def invented_reports(plan: Plan, seed: int) -> Any:
     for feature in study.declared.encoding.features:
         if isinstance(feature, Levels):
             columns[feature.name] = np.array(feature.levels)[rng.permutation(n) % len(feature.levels)]
-    answers = rng.uniform(study.response.low, study.response.high, n)
+    low, high = study.response.low, study.response.high
+    answers = rng.uniform(low, high, n)
+    if study.shares is not None:
+        answers = rng.permutation(np.resize(np.linspace(low, high, study.shares.levels), n))
     return pa.table({"player": names, **columns, study.response.name: answers})
 
 
@@ -74,8 +78,21 @@ def players(study: Study) -> int:
     return max(FEWEST_PLAYERS, PLAYERS_A_LEVEL * max(levels, default=0), PLAYERS_A_COLUMN * study.dimension)
 
 
+def moving(study: Study) -> str:
+    """What settlements do with numbers out of range: move them, unless answers are such that nothing lies between."""
+    return "clip" if study.shares is None else "error"
+
+
 def with_absurd_ones(study: Study, reports: Any) -> Any:
-    """The reports, but the first two players shout: numbers of 1e9, one of them downward."""
+    """The reports, but the first two players shout: numbers of 1e9, one of them downward.
+
+    Where nothing is moved into its range, all reports are good ones.
+    """
+    return shouting(study, reports) if moving(study) == "clip" else reports
+
+
+def shouting(study: Study, reports: Any) -> Any:
+    """The reports with numbers of 1e9 of the first player, and as much downward of the second."""
     shouted = {name: np.array(reports[name].to_pylist()) for name in reports.column_names}
     numbers = [feature.name for feature in study.features if feature.levels is None]
     for name in (*numbers, study.response.name):
@@ -114,24 +131,28 @@ def normalised(study: Study, reports: Any) -> tuple[Floats, Floats]:
 
 def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
     """The exact statistics of the reports as they are to be used."""
-    return product.statistics(*normalised(plan.study, reports), one_release(plan), plan.study.beliefs)
+    return product.statistics(*normalised(plan.study, reports), one_release(plan), plan.study.believed)
 
 
-def one_release(plan: Plan) -> OneRelease:
+def one_release(plan: Plan) -> Attacked:
     """The mechanism of a plan without halves."""
-    assert isinstance(plan.mechanism, OneRelease)
+    assert isinstance(plan.mechanism, OneRelease | ShareRelease)
     return plan.mechanism
 
 
 def planted(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
     """A release as if θ were (c/2)(1, …, 1)/√d and there were no noise, and the matrix as clear as it could be.
 
-    So what others predict of anybody is not clipped. With a player: the noise is such that the *others* say so,
-    whatever she reports; only her own report is added to it.
+    So what others predict of anybody is not clipped. Of shares, as if everybody's were the one in the middle. With a
+    player: the noise is such that the *others* say so, whatever she reports; only her own report is added to it.
     """
-    mechanism, beliefs, d = one_release(plan), plan.study.beliefs, plan.study.dimension
+    mechanism, beliefs, d = one_release(plan), plan.study.believed, plan.study.dimension
     sums = exact_sums(product, plan, reports)
-    theta = np.full(d, mechanism.clip / 2 / np.sqrt(d))
+    if isinstance(mechanism, OneRelease):
+        theta = np.full(d, mechanism.clip / 2 / np.sqrt(d))
+    else:
+        theta = np.zeros(d)
+        theta[0] = (sum(_shares(plan.study)) - 1) * plan.study.declared.encoding.scale
     answers: list[tuple[int, ...]] = []
     match mechanism.estimator:
         case "instruments":
@@ -146,6 +167,12 @@ def planted(product: Product, plan: Plan, reports: Any, player: int | None = Non
         X, y = normalised(plan.study, reports)
         vector = vector + product.statistics(X[[player]], y[[player]], mechanism, beliefs).vector
     return *answers, tuple(int(k) for k in vector)
+
+
+def _shares(study: Study) -> tuple[float, float]:
+    """Between which shares that of everybody is thought to be."""
+    assert study.shares is not None
+    return study.shares.low, study.shares.high
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +202,7 @@ def settled(
 
         with _heard(said):
             settlement = product.settle(
-                there, reports, out=out, on_bad="clip", accept_less=accept_less, progress=listen
+                there, reports, out=out, on_bad=moving(plan.study), accept_less=accept_less, progress=listen
             )
         release, receipts = (
             settlement.release,
@@ -210,7 +237,7 @@ def predicted(product: Product, plan: Plan, reports: Any, answers: Answers, play
                 raise Interrupted
 
         with suppress(Interrupted):
-            product.settle(there, reports, out=out, on_bad="clip", progress=interrupt)
+            product.settle(there, reports, out=out, on_bad=moving(plan.study), progress=interrupt)
         receipts = pa.parquet.read_table(open_target(out).unfinished / RECEIPTS)
     receipt = find_receipt(receipts, player)
     assert isinstance(receipt, Receipt)
@@ -242,7 +269,9 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
     with TemporaryDirectory() as directory:
         study = plan.study.at(Path(directory) / "study.toml")
         # A real settlement does not accept payments that may be negative; its noise is the same.
-        mechanism = replace(one_release(plan), payments="never-negative")
+        mechanism = one_release(plan)
+        if isinstance(mechanism, OneRelease):
+            mechanism = replace(mechanism, payments="never-negative")
         promised = plan.guarantees
         stated = replace(promised, budget=replace(promised.budget, cap=None))
         count = max(plan.players, players(study))

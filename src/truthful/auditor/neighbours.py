@@ -23,15 +23,13 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from truthful.auditor.product import Asked, Product, overhear, unprotected
+from truthful.auditor.product import Asked, Attacked, Believed, Product, overhear, unprotected
 from truthful.auditor.record import Finding
-from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.estimators.sensitivity import sqrt_above
 from truthful.instruments import transform_matrix
 from truthful.moments import Sums
-from truthful.one_release import OneRelease
 
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 CLIMBS = 3
@@ -164,7 +162,7 @@ def search(target: Target[S], starts: Iterable[Floats], seed: int) -> Worst[S]:
 
 
 def worst_neighbours(
-    product: Product, mechanism: OneRelease, beliefs: Beliefs, players: int, seed: int
+    product: Product, mechanism: Attacked, beliefs: Believed, players: int, seed: int
 ) -> Worst[Sums]:
     """The worst pair for one release, among about so many players: a crowd of one along every axis, so many times."""
     axes, answers = np.eye(beliefs.dimension), np.full(beliefs.dimension, beliefs.response_bound)
@@ -192,7 +190,7 @@ def sensitivity_finding(of: str, what: str, worst: Worst[S]) -> Finding:
     )
 
 
-def unmoved_finding(mechanism: OneRelease, worst: Worst[Sums]) -> Finding:
+def unmoved_finding(mechanism: Attacked, worst: Worst[Sums]) -> Finding:
     """Whether all that is released without noise is the same for neighbours."""
     what = "matrix, count" if mechanism.protects == "answers" else "count"
     return Finding(
@@ -249,7 +247,7 @@ def composition_finding(epsilon: float, spent: Fraction, queries: int) -> Findin
 
 
 def release_findings(
-    product: Product, mechanism: OneRelease, beliefs: Beliefs, worst: Worst[Sums]
+    product: Product, mechanism: Attacked, beliefs: Believed, worst: Worst[Sums]
 ) -> tuple[Finding, ...]:
     """What the worst neighbours show of a whole release."""
     before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)
@@ -266,7 +264,7 @@ def _declared(query: Query) -> tuple[object, ...]:
     return query.unit, query.sensitivity, query.weights, query.share
 
 
-def _starts(mechanism: OneRelease, beliefs: Beliefs) -> Iterator[Floats]:
+def _starts(mechanism: Attacked, beliefs: Believed) -> Iterator[Floats]:
     """Where the proof says to look: an answer is turned, of somebody with the longest instrument; and, where records
     are protected, one record takes the place of an orthogonal one, or of a record of nothing."""
     d, Y = beliefs.dimension, beliefs.response_bound

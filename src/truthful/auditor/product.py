@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
+from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.lattice import Bits
 from truthful.mechanism import Answer
@@ -24,12 +25,18 @@ from truthful.plan import Plan
 from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
 from truthful.settlement.settled import Progress
+from truthful.share_release import SharePaymaster, ShareRelease
+from truthful.study.shares import ShareBeliefs
+
+#: Mechanisms with one release, of numbers or of shares, and what is believed of either.
+Attacked = OneRelease | ShareRelease
+Believed = Beliefs | ShareBeliefs
 
 
 class Product(Protocol):
     """A way of making releases and of paying for them."""
 
-    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         """Exact statistics of whatever is reported, in normalised units."""
         ...
 
@@ -37,12 +44,12 @@ class Product(Protocol):
         """What adds the noise to all queries of one release."""
         ...
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         """The estimate that everybody may see."""
         ...
 
     def scored(
-        self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> Scored:
         """What everybody else predicts of players with these records, and what they are paid."""
         ...
@@ -65,22 +72,26 @@ class Product(Protocol):
 class Truthful:
     """Ours: the very functions that a settlement calls."""
 
-    def statistics(self, X: Floats, y: Floats, mechanism: OneRelease, beliefs: Beliefs) -> Sums:
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         return sums(grid_features(X), grid_responses(y, beliefs.response_bound), mechanism.transform)
 
     def answer(self, bits: Bits) -> Answer:
         return Drawing(bits)
 
-    def release(self, sums: Sums, mechanism: OneRelease, beliefs: Beliefs, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
         epsilon = Fraction(mechanism.epsilon)
         answers = [answer(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs)]
         return mechanism.estimate(answers, sums.count, beliefs, sums.matrix)
 
     def scored(
-        self, estimate: LeaveOneOut, mechanism: OneRelease, beliefs: Beliefs, X: Floats, y: Floats
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> Scored:
         kx, ky = grid_features(X), grid_responses(y, beliefs.response_bound)
-        return paymaster(mechanism, beliefs, estimate, len(y)).scored(kx, ky)
+        if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
+            return paymaster(mechanism, beliefs, estimate, len(y)).scored(kx, ky)
+        if isinstance(mechanism, ShareRelease) and isinstance(beliefs, ShareBeliefs):
+            return SharePaymaster(mechanism, beliefs, estimate).scored(kx, ky)
+        raise InputError("The mechanism is for numbers and the beliefs for shares, or the other way round.")
 
     def settle(
         self,
@@ -120,20 +131,20 @@ class Listener:
         return self.answers[-1]
 
 
-def overhear(product: Product, sums: Sums, mechanism: OneRelease, beliefs: Beliefs) -> tuple[Asked, ...]:
+def overhear(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
     """The queries of a release, in their order: what it is about to protect, and how."""
     listener = Listener()
     product.release(sums, mechanism, beliefs, listener)
     return tuple(listener.asked)
 
 
-def promised(sums: Sums, mechanism: OneRelease, beliefs: Beliefs) -> tuple[Asked, ...]:
+def promised(sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
     """The queries that a mechanism promises to answer and their epsilons, whatever a product really asks."""
     epsilon = Fraction(mechanism.epsilon)
     return tuple(Asked(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs))
 
 
-def unprotected(sums: Sums, mechanism: OneRelease) -> tuple[object, ...]:
+def unprotected(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:
     """What of the statistics is released as it is: the count and, where answers are protected, all sums of features."""
     if mechanism.protects == "records":
         return (sums.count,)

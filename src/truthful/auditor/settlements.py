@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.auditor.everybody_else import ROUNDING, on_grid, recovered, without_her
+from truthful.auditor.everybody_else import ROUNDING, as_told, on_grid, recovered, without_her
 from truthful.auditor.invented import (
     ABSURD,
     Settled,
@@ -24,6 +24,7 @@ from truthful.auditor.invented import (
     in_range,
     interrupted,
     invented_reports,
+    moving,
     normalised,
     one_release,
     outcome,
@@ -31,15 +32,17 @@ from truthful.auditor.invented import (
     planted,
     predicted,
     settled,
+    shouting,
     with_absurd_ones,
     with_answers,
 )
 from truthful.auditor.noise_law import few_draws_finding, noises_of
-from truthful.auditor.product import Asked, Product, promised, seen
+from truthful.auditor.product import Asked, Attacked, Product, promised, seen
 from truthful.auditor.record import Finding
 from truthful.errors import TruthfulError
 from truthful.files import sha256
 from truthful.moments import GRID
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import verify
 from truthful.settlement.draw import Draw
@@ -66,25 +69,32 @@ def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tup
 def _drawn(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
     """A draw, what was to be asked for it, and whether it was made from those very statistics."""
     with place(plan) as (there, out):
-        draw = interrupted(product, there, reports, out, on_bad="clip")
+        draw = interrupted(product, there, reports, out, on_bad=moving(plan.study))
         sums = exact_sums(product, there, reports)
-        asked = promised(sums, one_release(there), there.study.beliefs)
+        asked = promised(sums, one_release(there), there.study.believed)
     return draw, asked, draw.statistics == sums.digest()
 
 
 def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool]) -> Finding:
     # Nobody may be left out for what she answered where everybody's features are published.
     refusing = ("error", "drop") if one_release(plan).protects == "answers" else ("error",)
+    moved = moving(plan.study) == "clip"
+    if not moved:
+        refusing = (*refusing, "clip")
     faults = [] if all(same) else [f"other statistics in {same.count(False)} settlements of {len(same)}"]
     faults += [
         f"absurd reports settled with on_bad = {on_bad!r}"
         for on_bad in refusing
-        if not _refused(product, plan, reports, on_bad)
+        if not _refused(product, plan, shouting(plan.study, reports), on_bad)
     ]
+    claim = f"settlements move numbers of {ABSURD:g} into their ranges, or refuse them, as they are told"
+    used = "clipped reports" if moved else "the reports"
     return Finding(
         name="settlements: reports",
-        claim=f"settlements move numbers of {ABSURD:g} into their ranges, or refuse them, as they are told",
-        found=", ".join(faults) or f"the exact statistics of clipped reports in {len(same)} settlements",
+        claim=claim
+        if moved
+        else f"settlements refuse answers of {ABSURD:g}: nothing lies between two answers",
+        found=", ".join(faults) or f"the exact statistics of {used} in {len(same)} settlements",
         confidence="exact integers, for these reports",
         passed=not faults,
         figures={"settlements": len(same)},
@@ -120,7 +130,7 @@ def _release_finding(product: Product, plan: Plan, reports: Any, several: tuple[
     mechanism, sums = one_release(plan), exact_sums(product, plan, reports)
     passed = True
     for each in several:
-        estimate = mechanism.estimate(each.draw.answers, sums.count, plan.study.beliefs, sums.matrix)
+        estimate = mechanism.estimate(each.draw.answers, sums.count, plan.study.believed, sums.matrix)
         stated, release = each.release.estimate(), each.release
         passed &= release.players == sums.count and release.theta == tuple(estimate.theta.tolist())
         if stated is not None:
@@ -160,7 +170,7 @@ def _payments_finding(plan: Plan, reports: Any, found: Settled) -> Finding:
 
 def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     """Whether a player's own report moves what is predicted of her: settled twice, the noise being the same."""
-    mechanism, beliefs, study = one_release(plan), plan.study.beliefs, plan.study
+    mechanism, beliefs, study = one_release(plan), plan.study.believed, plan.study
     sums, faults, watched = exact_sums(product, plan, reports), set(), range(2, 2 + WATCHED)
     for player in watched:
         name, predictions, vectors = reports["player"][player].as_py(), [], []
@@ -171,9 +181,9 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
             drawn = planted(product, plan, changed, player)
             estimate = mechanism.estimate(drawn, sums.count, beliefs, sums.matrix)
             kx, kz, ky = on_grid(*normalised(study, changed), mechanism, beliefs)[player]
-            exact, paid = without_her(estimate, kx, kz, ky), predicted(product, plan, changed, drawn, name)
-            limit = mechanism.clip * float(np.linalg.norm(kx)) / GRID
-            within = min(max(exact, Fraction(-limit)), Fraction(limit))
+            exact = as_told(beliefs, without_her(estimate, kx, kz, ky))
+            paid = predicted(product, plan, changed, drawn, name)
+            within = _clipped(mechanism, exact, kx)
             if abs(Fraction(paid) - within) > ROUNDING:
                 faults.add("predictions that are not those of the sums without her")
             predictions.append(paid)
@@ -191,6 +201,14 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
         passed=not faults,
         figures={"players": len(watched)},
     )
+
+
+def _clipped(mechanism: Attacked, p: Fraction, kx: tuple[int, ...]) -> Fraction:
+    """A prediction as it is paid for; those of shares are not clipped."""
+    if not isinstance(mechanism, OneRelease):
+        return p
+    limit = Fraction(mechanism.clip * float(np.linalg.norm(kx)) / GRID)
+    return min(max(p, -limit), limit)
 
 
 def _others_finding(product: Product, plan: Plan, reports: Any, found: Settled) -> Finding:
@@ -258,7 +276,8 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
             low, high = (
                 np.full(people.num_rows, float(end)) for end in (study.response.low, study.response.high)
             )
-            for answers in (np.array([ABSURD, *low[1:]]), high):
+            first = ABSURD if moving(study) == "clip" else low[0]
+            for answers in (np.array([first, *low[1:]]), high):
                 found.add(outcome(product, plan, with_answers(study, people, answers), drawn, accept_less))
                 outcomes += 1
         if len(found) > 1:
@@ -276,10 +295,10 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
 def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Finding, ...]:
     """Who knows the features of all but one works hers out from the published matrix: not protected, and shown."""
     mechanism, study = one_release(plan), plan.study
-    if mechanism.transform is None:
+    if mechanism.transform is None or (study.shares is not None and not study.features):
         return ()
     estimate, victims, exposed = found.release.estimate(), range(2, 2 + WATCHED), 0
-    people = on_grid(*normalised(study, reports), mechanism, study.beliefs)
+    people = on_grid(*normalised(study, reports), mechanism, study.believed)
     if estimate is None or estimate.matrix is None:
         told = "the matrix is kept back, and its hash has a secret salt: no guess of them can be tried out"
     else:

@@ -27,6 +27,7 @@ class Errors:
     errors: Floats
     guaranteed: float | None
     response: str
+    what: str = "coefficients"
 
     @property
     def title(self) -> str:
@@ -65,5 +66,5 @@ class Errors:
             promised = f"guaranteed to be at most {number(self.guaranteed)}"
             axes.axvline(self.guaranteed, color=house.ORANGE, linewidth=2, label=promised)
         house.legend(axes)
-        axes.set_xlabel(f"Error of the coefficients, in units of “{house.fitted(self.response, 30)}”")
+        axes.set_xlabel(f"Error of the {self.what}, in units of “{house.fitted(self.response, 30)}”")
         axes.set_ylabel("Share of studies")

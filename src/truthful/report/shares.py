@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from truthful.charts import Answers, Forest, Share, answers
+from truthful.charts import Answers, Forest, Share
+from truthful.charts.answers import answers
 from truthful.errors import InputError
 from truthful.plan import Plan
 from truthful.release import Release

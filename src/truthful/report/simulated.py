@@ -8,9 +8,17 @@ from itertools import groupby
 import numpy as np
 
 from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
-from truthful.observations import EARNINGS, best_reports, beyond, compared_with, earned, observations
+from truthful.observations import (
+    EARNINGS,
+    answer_name,
+    best_reports,
+    beyond,
+    compared_with,
+    earned,
+    observations,
+)
 from truthful.report.markup import facts, figure, grouped_table, paragraph, section, table
-from truthful.simulation import Simulation
+from truthful.simulation import ShareSimulation, Simulation
 from truthful.simulation.cast import Role
 from truthful.simulation.responses import typical_reports
 from truthful.words import number, percent, to_within
@@ -58,13 +66,16 @@ def observed(simulation: Simulation) -> str:
     ]
     warned, unit = beyond(simulation), simulation.plan.study.response.name
     which = compared_with(simulation)
+    units = f"Errors and predictions are in units of “{unit}”. "
+    if simulation.plan.study.kind == "yes-no":
+        units = ""  # points, as they say
     return section(
         "Observed, and guaranteed",
         *([paragraph(warned, "banner")] if warned else []),
         grouped_table("The five guarantees", ("Number", "Observed", "Guaranteed"), groups),
         *([paragraph(which, "note")] if which else []),
         paragraph(
-            f"Errors and predictions are in units of “{unit}”. After ± stands the standard error of what was observed: "
+            f"{units}After ± stands the standard error of what was observed: "
             "chance alone moves it by about twice as much. Privacy cannot be seen in answers and payments; "
             "truthful audit attacks it.",
             "note",
@@ -75,6 +86,8 @@ def observed(simulation: Simulation) -> str:
 def errors(simulation: Simulation) -> str:
     """How far the published coefficients were off, study by study."""
     study, promised = simulation.plan.study, simulation.guaranteed.accuracy.rmse
+    if isinstance(simulation, ShareSimulation):
+        return _share_errors(simulation)
     off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
     shown = Errors(off, promised, study.response.name)
     return section(
@@ -87,6 +100,34 @@ def errors(simulation: Simulation) -> str:
         ),
         table(
             "Errors of the coefficients",
+            ("Share of studies", "Off by at most"),
+            [(f"{share:.0%}", number(error)) for share, error in shown.quantiles],
+        ),
+    )
+
+
+def _share_errors(simulation: ShareSimulation) -> str:
+    """How far the published share of everybody was off, in percentage points or levels."""
+    study, promised = simulation.plan.study, simulation.guaranteed.accuracy.prediction_rmse
+    yes_no = study.kind == "yes-no"
+    unit, what = (100.0, "share of yes") if yes_no else (1.0, "mean rating")
+    off = unit * np.abs([run.share_error for run in simulation.share_studies])
+    shown = Errors(
+        off,
+        None if promised is None else unit * promised,
+        "percentage points" if yes_no else study.response.name,
+        what,
+    )
+    return section(
+        "How far the simulated studies were off",
+        figure(
+            shown,
+            "errors",
+            f"How far the {what} that each simulated study published was from the true one. The guarantee is about the "
+            "root of the mean square, not about every single study.",
+        ),
+        table(
+            f"Errors of the {what}{', percentage points' if yes_no else ''}",
             ("Share of studies", "Off by at most"),
             [(f"{share:.0%}", number(error)) for share, error in shown.quantiles],
         ),
@@ -131,6 +172,8 @@ def earnings(simulation: Simulation) -> str:
 
 def responses(simulation: Simulation) -> str:
     """The report that pays a typical person most, here and under the paper's rule."""
+    if isinstance(simulation, ShareSimulation):
+        return _answers(simulation)
     study = simulation.plan.study
     found = typical_reports(simulation.plan, simulation.guaranteed.truthfulness)
     width = float(np.ptp(found.truth))
@@ -151,6 +194,29 @@ def responses(simulation: Simulation) -> str:
             [
                 tuple(to_within(float(value), width) for value in row)
                 for row in zip(*(column[::EVERY] for column in columns), strict=True)
+            ],
+        ),
+    )
+
+
+def _answers(simulation: ShareSimulation) -> str:
+    """What every answer would have earned, for every true one."""
+    study, paid = simulation.plan.study, simulation.shares.payments
+    names = [answer_name(study, place).capitalize() for place in range(len(paid))]
+    width = max(value for row in paid for value in row) - min(value for row in paid for value in row)
+    return section(
+        "The answer that pays most",
+        *(paragraph(sentence) for sentence in best_reports(simulation)),
+        paragraph(
+            "What people were paid who told the truth, and what each would have been paid for another answer, the "
+            "others' answers being the same. Means over all studies."
+        ),
+        table(
+            f"Paid on average, {study.currency}",
+            ("True answer", *(f"Says {name}" for name in names)),
+            [
+                (name, *(to_within(value, width) for value in row))
+                for name, row in zip(names, paid, strict=True)
             ],
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from truthful.agents import KINDS, WORST
+from truthful.agents import KINDS, SHARES, WORST
 from truthful.promises import promises
 from truthful.report import simulated
 from truthful.report.assumed import assumed, question
@@ -44,6 +44,7 @@ def _top(name: str) -> str:
 def _again(simulation: Simulation) -> str:
     """All that makes the same simulation again."""
     brought = simulation.features
+    drawn = "coefficients" if simulation.plan.study.shares is None else "shares"
     features = "drawn anew in every study"
     if brought.rows is not None:
         taken = "the same in every study," if brought.everybody else "drawn from"
@@ -51,9 +52,9 @@ def _again(simulation: Simulation) -> str:
     return section(
         "How to make it again",
         paragraph(
-            "In each study coefficients, answers and privacy costs were drawn from the declared laws, and the code "
-            "that settles real studies settled it. All chance comes from the seed: the same program makes the same "
-            "page again."
+            f"In each study {drawn}, answers and privacy costs were drawn from the declared laws, and the code that "
+            "settles real studies settled it. All chance comes from the seed: the same program makes the same page "
+            "again."
         ),
         command(_call(simulation)),
         facts(
@@ -72,7 +73,7 @@ def _again(simulation: Simulation) -> str:
 def _call(simulation: Simulation) -> str:
     """The command, or if people have parameters that no command can give, the call from Python."""
     roles, brought = simulation.roles, simulation.features.rows is not None
-    kinds = {**KINDS, **WORST}
+    kinds = {**KINDS, **WORST, **SHARES}
     if any(kinds.get(role.agent.name) is None or kinds[role.agent.name]() != role.agent for role in roles):
         agents = ", ".join(f"{role.agent!r}: {role.share!r}" for role in roles)
         features = ", features=X" if brought else ""

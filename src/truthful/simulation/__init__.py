@@ -2,6 +2,6 @@
 
 from truthful.simulation.cast import read_agents
 from truthful.simulation.rates import rates
-from truthful.simulation.simulation import Simulation, simulate
+from truthful.simulation.simulation import ShareSimulation, Simulation, simulate
 
-__all__ = ["Simulation", "rates", "read_agents", "simulate"]
+__all__ = ["ShareSimulation", "Simulation", "rates", "read_agents", "simulate"]

@@ -53,7 +53,7 @@ def predictors(plan: Plan, count: int, people: Floats | None = None) -> Predicto
 
     People are those who take part, or like them.
     """
-    mechanism, beliefs = plan.mechanism, plan.study.beliefs
+    mechanism, beliefs = plan.number_mechanism, plan.study.beliefs
     x = foreseen_people(plan) if people is None else people
     scales = _scales(plan, x)
     if isinstance(mechanism, OneRelease):
@@ -71,13 +71,13 @@ def predictors(plan: Plan, count: int, people: Floats | None = None) -> Predicto
 
 def _scales(plan: Plan, people: Floats) -> tuple[float, float]:
     """The least and the largest scale of peers' noise that is foreseen, over these people or over all directions."""
-    peers, halves = foreseen(plan, people), not isinstance(plan.mechanism, OneRelease)
+    peers, halves = foreseen(plan, people), not isinstance(plan.number_mechanism, OneRelease)
     low, high = noise_range(peers)
     if not halves:
         r = lengths(people)
         along = noise_along(peers, people, r)[r > 0]
         low, high = (float(along.min()), float(along.max())) if len(along) else (low, high)
-    wide = "noisy-statistics" in (plan.mechanism.estimator, plan.mechanism.peers)
+    wide = "noisy-statistics" in (plan.number_mechanism.estimator, plan.number_mechanism.peers)
     below, above = WIDE_REACH if wide else REACH
     return max(below * low, above * high / WIDEST), above * high
 

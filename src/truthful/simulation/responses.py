@@ -84,7 +84,7 @@ def drawn_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tu
 
     The paper's peers are a ridge of half of the players. They get no noise: theirs has mean 0, and is not clipped.
     """
-    mechanism, beliefs, n = plan.mechanism, plan.study.beliefs, plan.answering
+    mechanism, beliefs, n = plan.number_mechanism, plan.study.beliefs, plan.answering
     ours, papers = [], []
     for _ in range(CROWDS):
         x = features(rng, n - 1 if isinstance(mechanism, OneRelease) else max(1, n // 2))
@@ -155,7 +155,7 @@ def expected(
 
 def reach(plan: Plan) -> float | None:
     """How far predictions of a person with ‖x‖ = 1 reach; None if they are not clipped."""
-    mechanism = plan.mechanism
+    mechanism = plan.number_mechanism
     if mechanism.payments == "expected":
         return None
     return mechanism.clip if isinstance(mechanism, OneRelease) else plan.study.beliefs.radius
@@ -221,7 +221,7 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: Expected, truth: F
     return BestResponse(
         move=Found(move, float(off[who])),
         lie=float(best[who] - truth[who]) * plan.study.response_unit,
-        gain=gain.times(plan.mechanism.score_weight),
+        gain=gain.times(plan.number_mechanism.score_weight),
     )
 
 
@@ -250,7 +250,7 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> Reports
 
     What is promised of lies may be another than in the plan.
     """
-    study, mechanism, beliefs = plan.study, plan.mechanism, plan.study.beliefs
+    study, mechanism, beliefs = plan.study, plan.number_mechanism, plan.study.beliefs
     told = plan.guarantees.truthfulness if promised is None else promised
     r, scale, curve = typical(study, mechanism, plan.answering)
     if told.typical_length is not None and told.typical_noise is not None:

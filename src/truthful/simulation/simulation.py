@@ -20,9 +20,19 @@ from truthful.check import Floats
 from truthful.guarantees import Guarantees, model
 from truthful.plan import Plan
 from truthful.simulation.cast import Brought, Features, Role, cast, features_of, sampler
-from truthful.simulation.found import Found, Paid, best_lie, mean, ratio
+from truthful.simulation.found import UNKNOWN, BestLie, Found, Paid, best_lie, mean, ratio
 from truthful.simulation.predictors import predictors
 from truthful.simulation.responses import BestResponse, best_responses
+from truthful.simulation.share_studies import ShareRun, ShareStage, run_share_study
+from truthful.simulation.shares import (
+    INTERVALS,
+    Lie,
+    ShareObserved,
+    best_share_lie,
+    guaranteed_shares,
+    observed_shares,
+    set_up_shares,
+)
 from truthful.simulation.studies import Run, Stage, run_study
 from truthful.version import __version__
 
@@ -162,6 +172,28 @@ class Simulation:
         return {name: _known(value) for name, value in record.items()}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareSimulation(Simulation):
+    """The same of yes and no, or of ratings. Of lies counts what the truth earned over them: η and D are not known, and
+    nothing is computed of the paper's rule.
+    """
+
+    shares: ShareObserved
+    best_lie: Lie
+    """The lie of any size that paid best, for people who are alike."""
+
+    @property
+    def share_studies(self) -> tuple[ShareRun, ...]:
+        """What was kept of each study, with what only those of shares have."""
+        return tuple(run for run in self.studies if isinstance(run, ShareRun))
+
+    def record(self) -> dict[str, Any]:
+        record = super().record()
+        for name in ("best_response", "papers_best_response"):
+            del record[name]
+        return {**record, "shares": _known(asdict(self.shares)), "best_lie": _known(asdict(self.best_lie))}
+
+
 def _known(record: Any) -> Any:
     """JSON has neither NaN nor infinity."""
     if isinstance(record, dict):
@@ -191,6 +223,9 @@ def simulate(
     runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
     draw, brought = features_of(plan, features)
     people = draw(np.random.default_rng(seed), plan.answering)
+    if plan.share_mechanism is not None:
+        roles = cast(agents, plan.answering)
+        return _simulate_shares(set_up_shares(plan, roles, draw, people), brought, runs, seed, progress)
     stage = set_up(plan, cast(agents, plan.answering), draw, runs, people)
     recomputed = geometry_of(plan, people) is not None and not brought.everybody
     done = []
@@ -208,7 +243,7 @@ def simulate(
         runs,
         seed,
         brought,
-        observed=_observed(stage, guaranteed, done),
+        observed=_observed(stage, guaranteed, done, _truthfulness(stage, done)),
         guaranteed=guaranteed,
         guaranteed_for=PEOPLES if recomputed else PLANS,
         guaranteed_gap=gap,
@@ -218,6 +253,43 @@ def simulate(
         papers_best_response=papers,
         studies=tuple(done),
     )
+
+
+def _simulate_shares(
+    stage: ShareStage, brought: Brought, runs: int, seed: int, progress: Progress | None
+) -> ShareSimulation:
+    """Studies of yes and no, or of ratings. Without features, what is guaranteed is the same for all."""
+    plan, levels = stage.plan, stage.game.beliefs.levels
+    recomputed = bool(plan.study.features) and not brought.everybody
+    done: list[ShareRun] = []
+    for run in in_order(partial(_share_study, stage, recomputed), plan.answering, runs, seed):
+        done.append(run)
+        if progress is not None:
+            progress("Simulating studies", len(done), runs)
+    guaranteed = guaranteed_shares(plan, done) if recomputed else plan.guarantees
+    best, unknown = best_share_lie(done, levels, 1), BestResponse(UNKNOWN, math.nan, UNKNOWN)
+    return ShareSimulation(
+        plan,
+        stage.roles,
+        runs,
+        seed,
+        brought,
+        observed=_observed(stage, guaranteed, done, _share_truthfulness(plan, done, best)),
+        guaranteed=guaranteed,
+        guaranteed_for=PEOPLES if recomputed else PLANS,
+        guaranteed_gap=stage.game.gap,
+        guaranteed_liars=stage.game.liars,
+        earnings=_earnings(stage.roles, done),
+        best_response=unknown,
+        papers_best_response=unknown,
+        studies=tuple(done),
+        shares=observed_shares(plan, guaranteed, done, levels),
+        best_lie=best,
+    )
+
+
+def _share_study(stage: ShareStage, recomputed: bool, place: int, rng: np.random.Generator) -> ShareRun:
+    return run_share_study(stage, rng, bounded=recomputed and place < BOUNDED, intervals=place < INTERVALS)
 
 
 def set_up(
@@ -299,7 +371,9 @@ def _column(runs: Sequence[Run], name: str) -> Floats:
     return np.array([getattr(run, name) for run in runs], dtype=np.float64)
 
 
-def _observed(stage: Stage, promised: Guarantees, runs: Sequence[Run]) -> Observed:
+def _observed(
+    stage: Stage | ShareStage, promised: Guarantees, runs: Sequence[Run], truthfulness: Truthfulness
+) -> Observed:
     plan = stage.plan
     errors, predictions = _column(runs, "squared_error"), _column(runs, "prediction_error")
     paid = Paid(*(_column(runs, f"cell_{name}") for name in ("people", "truthful", "paid")))
@@ -307,7 +381,7 @@ def _observed(stage: Stage, promised: Guarantees, runs: Sequence[Run]) -> Observ
     totals, likely = _column(runs, "total"), promised.budget.likely
     unit = plan.study.response_unit
     return Observed(
-        _truthfulness(stage, runs),
+        truthfulness,
         Accuracy(
             mean(errors),
             rmse=unit * math.sqrt(mean(errors).value),
@@ -328,18 +402,36 @@ def _observed(stage: Stage, promised: Guarantees, runs: Sequence[Run]) -> Observ
 
 def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
-    found = best_lie(_column(runs, "cell_players"), _column(runs, "cell_surplus"))
-    b, saved = stage.plan.mechanism.score_weight, stage.game.threshold * stage.game.privacy_cost
-    misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
+    found = _best_lie(runs)
+    b, saved = stage.plan.number_mechanism.score_weight, stage.game.threshold * stage.game.privacy_cost
     return Truthfulness(
         gap=found.gap,
         gain=found.gain.times(b),
         slack=_with_gap(found.gap, lambda gap: b * gap**2 + saved),
         lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else NO_LIMIT,
-        misreports=ratio(misreports, joined),
-        liars=mean(misreports),
-        beyond=float(np.mean(misreports > stage.plan.absent_share * joined + 1e-9)),
+        **_lies(stage.plan, runs),
     )
+
+
+def _share_truthfulness(plan: Plan, runs: Sequence[Run], best: Lie) -> Truthfulness:
+    """Of shares: η and D are not known, and what the best lie gains is what it was seen to."""
+    return Truthfulness(
+        gap=_best_lie(runs).gap, gain=best.gain, slack=UNKNOWN, lie=UNKNOWN, **_lies(plan, runs)
+    )
+
+
+def _best_lie(runs: Sequence[Run]) -> BestLie:
+    return best_lie(_column(runs, "cell_players"), _column(runs, "cell_surplus"))
+
+
+def _lies(plan: Plan, runs: Sequence[Run]) -> dict[str, Any]:
+    """How many lied."""
+    misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
+    return {
+        "misreports": ratio(misreports, joined),
+        "liars": mean(misreports),
+        "beyond": float(np.mean(misreports > plan.absent_share * joined + 1e-9)),
+    }
 
 
 def _with_gap(gap: Found, formula: Callable[[float], float]) -> Found:

@@ -87,7 +87,7 @@ class Bounds:
     @classmethod
     def of(cls, plan: Plan, x: Floats) -> Bounds:
         """For plans that protect answers."""
-        mechanism, kx = plan.mechanism, grid_features(x)
+        mechanism, kx = plan.number_mechanism, grid_features(x)
         known = measured(kx, instruments_on_grid(kx, getattr(mechanism, "transform", None)))
         s = setting(plan.study, mechanism, len(x), plan.absent_share, plan.failure_probability, known)
         found = (
@@ -186,12 +186,12 @@ def run_study(stage: Stage, rng: np.random.Generator, bounded: bool = False) -> 
     return Run(
         squared_error=float(off @ off),
         mean_squared_error=outcome.averaged_error(theta),
-        prediction_error=float(np.mean(np.square(_along(everybody.x, off)))),
+        prediction_error=float(np.mean(np.square(along(everybody.x, off)))),
         misreports=len(lied),
         **_earned(stage, outcome, roles, joined, lied),
         cell_people=cell_people,
         **_by_cell(stage, outcome, cells, looked_at, joined, lied),
-        payments=_quantiles(outcome.paid),
+        payments=quantiles(outcome.paid),
         bounds=Bounds.of(stage.plan, joined.x) if bounded else None,
     )
 
@@ -201,7 +201,7 @@ def people(stage: Stage, rng: np.random.Generator) -> tuple[Floats, Players]:
     study, n = stage.plan.study, stage.plan.answering
     theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
     x = stage.features(rng, n)
-    y = _along(x, theta)
+    y = along(x, theta)
     y += stage.noise(rng, n)
     costs = study.costs.sample(rng, n)
     for role in stage.roles:
@@ -212,7 +212,7 @@ def people(stage: Stage, rng: np.random.Generator) -> tuple[Floats, Players]:
     return theta, Players(x, y, costs)
 
 
-def _along(x: Floats, direction: Floats) -> Floats:
+def along(x: Floats, direction: Floats) -> Floats:
     """x·direction, without the threads of a matrix product: studies have their own."""
     total = np.empty(len(x))
     kernels.along(np.ascontiguousarray(x.T), direction, total)
@@ -228,7 +228,7 @@ def _looked_at(stage: Stage, x: Floats) -> Kinds:
 
 def _nearest(x: Floats, target: Floats) -> int:
     """Whose features are nearest to these."""
-    return int((2 * _along(x, target) - np.einsum("ij,ij->i", x, x)).argmax())
+    return int((2 * along(x, target) - np.einsum("ij,ij->i", x, x)).argmax())
 
 
 def cells_of(stage: Stage, players: Players) -> Kinds:
@@ -252,9 +252,9 @@ def cells_of(stage: Stage, players: Players) -> Kinds:
 def settled(stage: Stage, x: Floats, reports: Floats, rng: np.random.Generator) -> Settled:
     """What the code that settles real studies makes of people with these features and reports, with fast noise."""
     kx, ky = grid_features(x), grid_responses(reports, stage.plan.study.beliefs.response_bound)
-    if isinstance(stage.plan.mechanism, OneRelease):
-        return _one_release(stage, stage.plan.mechanism, kx, ky, rng)
-    return _halves(stage, stage.plan.mechanism, kx, ky, rng)
+    if isinstance(stage.plan.number_mechanism, OneRelease):
+        return _one_release(stage, stage.plan.number_mechanism, kx, ky, rng)
+    return _halves(stage, stage.plan.number_mechanism, kx, ky, rng)
 
 
 def _one_release(
@@ -405,7 +405,7 @@ def _by_cell(
     }
 
 
-def _quantiles(values: Floats) -> Floats:
+def quantiles(values: Floats) -> Floats:
     """At the middles of SHARES equal shares: np.quantile, by one sort of enough of them."""
     values = values[:: max(1, len(values) // (ENOUGH * SHARES))]
     place = (np.arange(SHARES) + 0.5) / SHARES * (len(values) - 1)
