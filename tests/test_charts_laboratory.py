@@ -189,7 +189,7 @@ def test_typical_people_do_best_with_the_truth_here_and_far_from_it_under_the_pa
 def test_the_band_ends_where_a_report_moves_the_prediction_by_the_guaranteed_lie(peers: str) -> None:
     plan = plan_of(UNIT_BALL, 20_000, score_weight=500.0, peers=peers)
     found, told, beliefs = typical_reports(plan), plan.guarantees.truthfulness, plan.study.beliefs
-    r, scale, curve = typical(plan.study, plan.mechanism, plan.players)
+    r, scale, curve = typical(plan.study, plan.number_mechanism, plan.players)
     D = told.lie
     if told.typical_length is not None and told.typical_noise is not None:
         r, scale = told.typical_length, told.typical_noise
@@ -239,7 +239,7 @@ def test_against_peers_that_are_really_drawn_the_truth_is_best_to_within_d_and_n
     plan = plan_of(players=2000, estimator=estimator, peers="halves", score_weight=500.0, **parameters)
     beliefs, x, D = plan.study.beliefs, np.array([0.8, 0.0]), plan.guarantees.truthfulness.lie
     theta, ours, papers = drawn_predictions(plan, x, studies)
-    _, scale, curve = typical(plan.study, plan.mechanism, plan.players)
+    _, scale, curve = typical(plan.study, plan.number_mechanism, plan.players)
     truth = np.linspace(-1.4, 1.4, 9)
     weights = beliefs.noise.density(truth[:, None] - theta @ x)
     weights /= weights.sum(axis=1, keepdims=True)

@@ -189,7 +189,7 @@ def test_a_lie_costs_the_weight_times_the_square_of_what_it_moves(
     text, parameters = CASES[estimator] if peers == "halves" else (RELEASES[estimator], {})
     plan = planned(Study.parse(text), 2000, estimator, peers, rule=rule, **parameters)
     shown = lies(plan, 2000, plan.guarantees.truthfulness)
-    unit, b = plan.study.response_unit, plan.mechanism.score_weight
+    unit, b = plan.study.response_unit, plan.number_mechanism.score_weight
     for lie in shown.curve:
         assert shown.truth - lie.payment == pytest.approx(b * (lie.moved / unit) ** 2, abs=1e-12)
     assert all(after.payment <= before.payment for before, after in pairwise(shown.curve))

@@ -325,7 +325,9 @@ def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[Rece
     people = share_studies.reports(plan.study, plan.players, share=0.3)
     settled = settle(plan, people, seed=4, accept_less=True)
     return settled.release.record(), [
-        settled.receipt(player) for player in people.column("player").to_pylist()
+        receipt
+        for player in people.column("player").to_pylist()
+        if isinstance(receipt := settled.receipt(player), Receipt)
     ]
 
 

@@ -171,7 +171,8 @@ def test_what_does_not_fit_is_told(given: dict[str, Any], message: str) -> None:
 
 def test_every_parameter_changes_the_hash() -> None:
     plain: dict[str, Any] = {"players": 2_000, "epsilon": 0.1, "bonus": 0.25}
-    others = [
+    others: list[dict[str, Any]] = [
+        {},
         {"players": 2_001},
         {"epsilon": 0.11},
         {"bonus": 0.26},
@@ -182,7 +183,7 @@ def test_every_parameter_changes_the_hash() -> None:
         {"failure_probability": 0.02},
         {"response_share": 0.9},
     ]
-    hashes = [design(study_of(), **{**plain, **other}).sha256 for other in ({}, *others)]
+    hashes = [design(study_of(), **{**plain, **other}).sha256 for other in others]
     assert len(set(hashes)) == len(hashes)
 
 

@@ -14,10 +14,14 @@ plan = tf.design(study, players=PLAYERS, budget=500)
 truth, mechanism = plan.guarantees.truthfulness, plan.share_mechanism
 off = 100 * plan.guarantees.accuracy.rmse
 print(f"With all of it as a bonus: ε = {mechanism.epsilon:.3f}, off by at most {off:.2f} percentage points.")
-print(f"The truth pays for {truth.share:.2%} of people; it earns at least {truth.gain:.3f} USD more on average;")
+print(
+    f"The truth pays for {truth.share:.2%} of people; it earns at least {truth.gain:.3f} USD more on average;"
+)
 print(f"yes and no pay the same if {truth.switch:.1%} of the others say yes.")
 cheaper = tf.design(study, players=PLAYERS, budget=500, accuracy=0.02).share_mechanism
-print(f"If 2 points are enough: {cheaper.flat:.3f} USD for everybody, and a bonus of {cheaper.bonus:.3f} USD at most.")
+print(
+    f"If 2 points are enough: {cheaper.flat:.3f} USD for everybody, and a bonus of {cheaper.bonus:.3f} USD at most."
+)
 
 rng = np.random.default_rng(4)
 answers = np.where(rng.random(PLAYERS) < TRUE_SHARE, "yes", "no")

@@ -63,10 +63,10 @@ def plan_view(plan: Plan) -> list[RenderableType]:
 def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
     """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
     views: list[RenderableType] = [guarantees_table(promises(plan)), share_parameters_table(plan)]
-    if isinstance(plan.answer, ShareSolution) and plan.panel is not None:
+    if plan.solution is not None and plan.panel is not None:
         told = (
-            worth_line(share_worth(plan.study, plan.answer, plan.panel), plan),
-            advice(plan.answer, mechanism),
+            worth_line(share_worth(plan.study, plan.solution, plan.panel), plan),
+            advice(plan.solution, mechanism),
         )
         views += [Text(line) for line in told if line]
     return views
