@@ -105,7 +105,7 @@ class Response(Section):
             )
         if kind not in ("yes-no", "rating"):
             return data
-        ends = (0.0, 1.0) if kind == "yes-no" else (1.0, float(levels))
+        ends = (0.0, 1.0) if kind == "yes-no" else (1.0, float(levels or 0))
         for name, end in zip(("low", "high"), ends, strict=True):
             if data.get(name, end) != end:
                 raise ValueError(
