@@ -64,7 +64,7 @@ def test_all_bad_records_are_told_in_one_report_with_the_option_that_helps(here:
     for _, shown in BAD_ROWS.values():
         assert shown in told.err
     assert "there are 12 bad values, in 12 of 112 records" in told.err
-    assert "--on-bad drop" in told.err
+    assert "--on-bad clip" in told.err
     assert "on_bad=" not in told.err
     assert not Path("o").exists()
 

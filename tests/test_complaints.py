@@ -23,7 +23,10 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             {"colour": 1},
             "study: colour is not a known key. Here go name, currency, intercept, invitation, response",
         ),
-        ({"response__lo": 1}, "study: response.lo is not a known key. Here go name, low, high, question."),
+        (
+            {"response__lo": 1},
+            "study: response.lo is not a known key. Here go name, kind, low, high, levels, step, question.",
+        ),
         (
             {"features": [AGE, {**AGE, "hi": 1}]},
             "study: features[1].hi is not a known key. Here go name, low",
@@ -33,7 +36,14 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             "study: design.matrix is not a known key. Here go kind, least_eigenvalue.",
         ),
         ({"costs__median": 1}, "study: costs.median is not a known key. Here go kind, tail, scale, privacy."),
-        ({"response__high": None}, "study: response.high is missing. Here go name, low, high, question."),
+        (
+            {"response__high": None},
+            "study: response.high is missing. Here go name, kind, low, high, levels, step, question.",
+        ),
+        (
+            {"privacy": {"protects": "answers", "matrix": True}},
+            "study: privacy.matrix is not a known key. Here go protects, publish_matrix, features_public.",
+        ),
         ({"costs__tail": None}, "study: costs.tail is missing. Here go kind, tail"),
         ({"name": 3}, "study: name is 3; it must be text, in quotes."),
         ({"name": ""}, "study: name is ''; it must not be empty."),

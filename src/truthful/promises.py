@@ -176,7 +176,7 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
     truth, study = promised.truthfulness, plan.study
     if truth.steps is None or truth.gain is None or truth.switch is None:
         return (
-            f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, a smaller "
+            f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, another "
             "epsilon or more players would help"
         )
     earned = f"earns at least {money(truth.gain, study.currency)} more than"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 POINTS = 201
 #: How much is shown beyond the shares that count, as a part of the scale.
 BEYOND = 0.06
+#: The room above all lines, where the switch point is named, as a part of what payments differ by.
+ABOVE = 0.16
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ class Answers:
 
     def paint(self, figure: Figure) -> None:
         """The lines, the switch point where they cross, and what is paid where shares are implausible."""
-        axes = figure.add_axes((0.145, 0.15, 0.82, 0.76))
+        axes = figure.add_axes((0.145, 0.15, 0.8, 0.76))
         self._scales(axes)
         labels = Labels(axes)
         self._implausible(axes, labels)
@@ -104,7 +106,8 @@ class Answers:
         axes.plot(*place, "o", color=house.INK, markersize=6)
         labels.avoid([self.switch] * 2, axes.get_ylim())
         labels.avoid_marker(*place)
-        self._names(axes, labels)
+        self._names_switch(axes, labels)
+        self._names(labels)
 
     def _scales(self, axes: Axes) -> None:
         low, high = self.scale
@@ -113,8 +116,8 @@ class Answers:
         axes.set_xlim(left, right)
         payments = np.concatenate([paid.payments for paid in self.paid])
         least, most = float(payments.min()), float(payments.max())
-        spread = (most - least) or max(most, 1e-6)
-        axes.set_ylim(least - 0.06 * spread, most + 0.06 * spread)
+        spread = (most - least) or max(most, 0.01)
+        axes.set_ylim(least - 0.06 * spread, most + ABOVE * spread)
         axes.locator_params(nbins=6, integer=self.rating, axis="x")
         if self.rating:
             axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
@@ -142,9 +145,18 @@ class Answers:
                 pad=8,
             )
 
-    def _names(self, axes: Axes, labels: Labels) -> None:
-        """Each line's beside it, near an end; and that of the switch point."""
-        (low, high), n = axes.get_ylim(), len(self.others)
+    def _names_switch(self, axes: Axes, labels: Labels) -> None:
+        """Above all lines, at the side where there is more room."""
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        side = 1 if self.switch <= (left + right) / 2 else -1
+        middle = high - (high - low) * ABOVE / 2 / (1 + ABOVE)
+        labels.put(
+            f"switch point {self.told(self.switch)}", [(self.switch, middle)], around=((side, 0),), bbox=None
+        )
+
+    def _names(self, labels: Labels) -> None:
+        """Each line's beside it, near an end."""
+        n = len(self.others)
         near = [int(at * (n - 1)) for at in (0.9, 0.85, 0.8, 0.95, 0.75, 0.1, 0.15, 0.2, 0.25)]
         for paid, colour in ((self.paid[-1], house.BLUE), (self.paid[0], house.ORANGE)):
             places = [(float(self.others[at]), float(paid.payments[at])) for at in near]
@@ -165,9 +177,6 @@ class Answers:
                 color=house.GREY,
                 fontsize=house.SMALL,
             )
-        words = f"switch point\n{self.told(self.switch)}"
-        places = [(self.switch, low + at * (high - low)) for at in (0.09, 0.13, 0.91, 0.87, 0.17, 0.21)]
-        labels.put(words, places, around=((1, 0), (-1, 0)), bbox=None)
 
 
 def answers(plan: Plan) -> Answers:

@@ -13,12 +13,14 @@ from truthful.study import declaration as d
 
 SECTIONS: Mapping[tuple[str, ...], type[d.Section]] = {
     (): d.Declaration,
+    ("invitation",): d.Invitation,
     ("response",): d.Response,
     ("features",): d.Feature,
     ("design", "observed"): d.Observed,
     ("design", "uniform"): d.Uniform,
     ("design", "covariance"): d.Covariance,
     ("design", "unit-ball"): d.UnitBall,
+    ("privacy",): d.Privacy,
     ("beliefs",): d.DeclaredBeliefs,
     ("costs", "pareto"): d.Pareto,
     ("costs", "lognormal"): d.Lognormal,
@@ -32,12 +34,19 @@ EXAMPLES: Mapping[str, str] = {
     "beliefs": "[beliefs]\nsignal = 0.6   # share of the response's half-range that features can explain",
     "costs": '[costs]   # P(cost > c) = (c / scale)^-tail\nkind = "pareto"\ntail = 2.0\nscale = 0.05',
 }
+#: Instead of that of numbers, where people answer yes or no, or with a rating; and what features need besides.
+SHARE_BELIEFS = (
+    "[beliefs]\nshare = [0.2, 0.5]   # how many say yes, of people like the average one: surely between"
+)
+SHARE_EFFECT = "effect = 0.05   # the most that one feature changes that"
 
 EXPECTED: Mapping[str, str] = {
     "float_type": "it must be a number",
     "finite_number": "it must be a finite number",
     "greater_than": "it must be above {gt:g}",
     "less_than": "it must be below {lt:g}",
+    "greater_than_equal": "it must be {ge:g} or above",
+    "less_than_equal": "it must be {le:g} or below",
     "string_type": "it must be text, in quotes",
     "string_too_short": "it must not be empty",
     "string_pattern_mismatch": 'it must be a code of three capital letters, such as "USD"',
@@ -52,8 +61,18 @@ EXPECTED: Mapping[str, str] = {
 
 
 def complaints(error: ValidationError, data: Any) -> list[str]:
-    """One sentence or two for each thing that is wrong with the data."""
-    return [_complaint(detail, data) for detail in error.errors(include_url=False)]
+    """One sentence or two for each thing that is wrong with the data; what follows from another is said once."""
+    found = error.errors(include_url=False)
+    wrong = {detail["loc"] for detail in found}
+    told = [_complaint(detail, data) for detail in found if not _follows(detail, wrong)]
+    return list(dict.fromkeys(told))
+
+
+def _follows(detail: ErrorDetails, wrong: set[tuple[int | str, ...]]) -> bool:
+    """Whether a number's end is missing only because the kind is none that there is."""
+    return (
+        detail["type"] == "missing" and detail["loc"][:1] == ("response",) and ("response", "kind") in wrong
+    )
 
 
 def few_values(response: d.Response) -> str | None:
@@ -82,13 +101,15 @@ def few_values(response: d.Response) -> str | None:
 
 def _complaint(detail: ErrorDetails, data: Any) -> str:
     kind, loc, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    if own := _of_shares(kind, loc, data):
+        return own
     where = place(loc, data)
     if kind == "value_error":
         return _own(where, context["error"])
     if kind == "extra_forbidden":
         return f"{where} is not a known key. Here go {_keys(loc)}."
     if kind == "missing":
-        return _missing(where, loc)
+        return _missing(where, loc, data)
     value = detail["input"]
     if kind.startswith("union_tag"):
         where, value = f"{where}.kind", context.get("tag")
@@ -96,6 +117,28 @@ def _complaint(detail: ErrorDetails, data: Any) -> str:
             return f"{where} is missing. Choose one of {_kinds(loc)}."
     expected = EXPECTED.get(kind, detail["msg"][:1].lower() + detail["msg"][1:]).format(**context)
     return f"{where} is {value!r}; {expected}."
+
+
+def _of_shares(kind: str, loc: tuple[int | str, ...], data: Any) -> str:
+    """What is wrong with the keys of yes and no, and of ratings, that can be given in more than one way."""
+    value = _inside(_inside(data, "beliefs"), str(loc[1])) if len(loc) > 1 else None
+    if loc == ("response", "kind"):
+        given = _inside(_inside(data, "response"), "kind")
+        return f"response.kind is {given!r}; choose one of 'number', 'yes-no' or 'rating'."
+    if loc[:2] == ("beliefs", "share") and kind in ("missing", "too_long", "tuple_type"):
+        return (
+            f"beliefs.share is {value!r}; give two shares, the least and the largest that you think possible."
+        )
+    if loc[:2] == ("beliefs", "effect"):
+        return f"beliefs.effect is {value!r}; it must be a number, or a table of features and numbers."
+    if loc == ("beliefs",) and kind == "value_error" and _share_is_missing(data):
+        return d.share_missing(str(data["response"]["kind"]))
+    return ""
+
+
+def _share_is_missing(data: Any) -> bool:
+    kind = _inside(_inside(data, "response"), "kind")
+    return kind in ("yes-no", "rating") and _inside(_inside(data, "beliefs"), "share") is None
 
 
 def _own(where: str, error: ValueError) -> str:
@@ -123,11 +166,17 @@ def _inside(data: Any, step: int | str) -> Any:
         return None
 
 
-def _missing(where: str, loc: tuple[int | str, ...]) -> str:
+def _missing(where: str, loc: tuple[int | str, ...], data: Any) -> str:
     if where in EXAMPLES:
-        example = "\n".join(f"    {line}" for line in EXAMPLES[where].splitlines())
+        small = _share_example(data) if where == "beliefs" and _share_is_missing(data) else EXAMPLES[where]
+        example = "\n".join(f"    {line}" for line in small.splitlines())
         return f"The section [{where}] is missing. A small one:\n{example}"
     return f"{where} is missing. Here go {_keys(loc)}."
+
+
+def _share_example(data: Any) -> str:
+    """Effects are declared where there are features."""
+    return f"{SHARE_BELIEFS}\n{SHARE_EFFECT}" if _inside(data, "features") else SHARE_BELIEFS
 
 
 def _keys(loc: tuple[int | str, ...]) -> str:

@@ -98,13 +98,14 @@ class Response(Section):
         if kind == "number":
             return {**data, "kind": None}
         if kind == "rating" and not (isinstance(levels, int) and levels in RATING_LEVELS):
+            given = "missing" if levels is None else repr(levels)
             raise ValueError(
-                f"levels is {levels!r}. A rating needs from {RATING_LEVELS[0]} to {RATING_LEVELS[-1]} levels: with two "
+                f"levels is {given}. A rating needs from {RATING_LEVELS[0]} to {RATING_LEVELS[-1]} levels: with two "
                 "it is kind = 'yes-no', and more are a number."
             )
-        ends = {"yes-no": (0.0, 1.0), "rating": (1.0, float(levels or 0))}.get(kind or "")
-        if ends is None:
+        if kind not in ("yes-no", "rating"):
             return data
+        ends = (0.0, 1.0) if kind == "yes-no" else (1.0, float(levels or 0))
         for name, end in zip(("low", "high"), ends, strict=True):
             if data.get(name, end) != end:
                 raise ValueError(
@@ -437,11 +438,7 @@ class Declaration(Section):
                 "beliefs.share goes with kind = 'yes-no' or 'rating' in [response], which is a number here. Say the "
                 "kind, or declare beliefs.signal."
             )
-        raise ValueError(
-            f"beliefs.share is missing. For kind = {kind!r} say which share you think possible, such as share = "
-            "[0.05, 0.40]"
-            + (": of the way from the lowest rating to the highest." if kind == "rating" else ".")
-        )
+        raise ValueError(share_missing(kind))
 
     def _check_shares(self) -> None:
         if not self.intercept:
@@ -484,6 +481,15 @@ class Declaration(Section):
         if not self.centre.any() or (self.privacy is None and length < 1):
             return length
         return min(length, self.encoding.reach(self.centre))
+
+
+def share_missing(kind: str) -> str:
+    """What to declare where people answer yes or no, or with a rating."""
+    scale = ", of the way from the lowest rating to the highest" if kind == "rating" else ""
+    return (
+        f"beliefs.share is missing. For kind = {kind!r} say which share you think possible{scale}, such as share = "
+        "[0.05, 0.40]."
+    )
 
 
 def _fitting(values: int) -> str:
