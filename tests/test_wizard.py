@@ -264,7 +264,14 @@ def test_with_facts_the_most_that_one_changes_is_asked_too() -> None:
 
 
 def test_a_rating_is_declared_by_its_levels_and_what_its_mean_may_be() -> None:
-    rating = {**ASKED, **FACTS, "answer_kind": "rating", "levels": "5", "share_low": "1.8", "share_high": "3.4"}
+    rating = {
+        **ASKED,
+        **FACTS,
+        "answer_kind": "rating",
+        "levels": "5",
+        "share_low": "1.8",
+        "share_high": "3.4",
+    }
     study = Study.parse(declared({**rating, "effect": "0.4"}) or "")
     assert (study.kind, study.response.levels) == ("rating", 5)
     assert study.declared.beliefs.share == (0.2, 0.6)
@@ -293,8 +300,16 @@ def test_what_is_missing_depends_on_what_people_answer(
         ({"share_low": "50"}, "beliefs", "share is [0.5, 0.4]"),
         ({"share_high": "140"}, "beliefs", "share is [0.05, 1.4]"),
         ({**FACTS, "effect": "60"}, "beliefs", "a share could lie below 0"),
-        ({"answer_kind": "rating", "levels": "2", "share_low": "1.2", "share_high": "1.5"}, "question", "A rating needs from 3 to 10 levels"),
-        ({"answer_kind": "rating", "levels": "4.5", "share_low": "1.2", "share_high": "1.5"}, "question", "A rating needs from 3 to 10 levels"),
+        (
+            {"answer_kind": "rating", "levels": "2", "share_low": "1.2", "share_high": "1.5"},
+            "question",
+            "A rating needs from 3 to 10 levels",
+        ),
+        (
+            {"answer_kind": "rating", "levels": "4.5", "share_low": "1.2", "share_high": "1.5"},
+            "question",
+            "A rating needs from 3 to 10 levels",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_at_its_own_step(change: dict[str, Any], step: str, said: str) -> None:
@@ -328,7 +343,15 @@ def test_a_delicate_fact_is_refused_where_facts_are_not_protected() -> None:
     [
         ASKED,
         {**ASKED, **FACTS},
-        {**ASKED, **FACTS, "answer_kind": "rating", "levels": "7", "share_low": "2.5", "share_high": "4", "effect": "0.3"},
+        {
+            **ASKED,
+            **FACTS,
+            "answer_kind": "rating",
+            "levels": "7",
+            "share_low": "2.5",
+            "share_high": "4",
+            "effect": "0.3",
+        },
         {**ASKED, "share_low": "0.1", "share_high": "0.7"},
     ],
 )
@@ -342,7 +365,9 @@ def test_a_file_of_yes_or_no_becomes_the_fields_it_came_from(fields: dict[str, A
 
 
 def test_what_no_form_asks_for_is_left_to_the_file() -> None:
-    text = (declared({**ASKED, **FACTS}) or "").replace("effect = 0.025", "effect = {age = 0.05, region = 0.02}")
+    text = (declared({**ASKED, **FACTS}) or "").replace(
+        "effect = 0.025", "effect = {age = 0.05, region = 0.02}"
+    )
     assert fields_of(Study.parse(text)) is None
     paid = (declared(ASKED) or "").replace("share = ", 'implausible = "paid"\nshare = ')
     assert fields_of(Study.parse(paid)) is None

@@ -137,7 +137,9 @@ def _shares(fields: Fields) -> str:
         RATING: "How far the mean rating is from the lowest to the highest: surely between",
     }[kind_of(fields)]
     share = f"share = [{', '.join(ends)}]\n" if all(ends) else ""
-    changes = "# The most that one feature, from one end to the other, changes that share.\n" if effect else ""
+    changes = (
+        "# The most that one feature, from one end to the other, changes that share.\n" if effect else ""
+    )
     return f"""
 # What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
 [beliefs]
