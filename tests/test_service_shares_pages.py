@@ -74,7 +74,7 @@ class Site:
 
     @property
     def paths(self) -> dict[str, str]:
-        found = {}
+        found: dict[str, str] = {}
         for kind, survey in self.drafts.items():
             found |= {f"{kind}, {step}": f"/studies/{survey}/edit/{step}" for step in STEPS}
             found[f"{kind}, plan"] = f"/studies/{survey}/plan"
