@@ -23,7 +23,16 @@ from truthful.beliefs import Clipped, Shrunk
 from truthful.errors import TruthfulError
 from truthful.mechanism import peer_curve
 from truthful.plan import Plan, design
-from truthful.release import AnyRelease, Receipt, ReceiptOfHalves, Release, ReleaseOfHalves, Verdict, verify
+from truthful.release import (
+    AnyReceipt,
+    AnyRelease,
+    Receipt,
+    ReceiptOfHalves,
+    Release,
+    ReleaseOfHalves,
+    Verdict,
+    verify,
+)
 from truthful.settlement import settle
 from truthful.study import Study
 
@@ -319,7 +328,7 @@ def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(peer
 
 
 @cache
-def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[Receipt]]:
+def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[AnyReceipt]]:
     """A release, and everybody's receipt."""
     plan = share_studies.planned(share_studies.KINDS[kind], **parameters)
     people = share_studies.reports(plan.study, plan.players, share=0.3)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from html import unescape
 from typing import Any
 
 import pytest
 from participants import GERMAN, Her, quiet
 from serving import WHO, Asked, Served, answer_all, asked, close
-from share_studies import RATING, WITH_FACTS, YES_NO
+from share_studies import KINDS, RATING, WITH_FACTS, YES_NO
+from starlette.testclient import TestClient
 
-from truthful.release import read_release, verify
+from truthful.plan import Plan
+from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.answering import Wrong, choices, offered, read_answer, sent_answer
 from truthful.service.catalogue import languages
 from truthful.service.once import cancel_survey, settle_survey
 from truthful.store import surveys
-from truthful.store.tables import Player, State
+from truthful.store.tables import Player, Role, State
 from truthful.study import Study
 
 
@@ -196,8 +198,6 @@ def test_everybody_is_paid_and_can_see_how(here: Served, text: str) -> None:
 
 
 def verified(her: Her, release: Any) -> Any:
-    from truthful.release import Receipt
-
     receipt = Receipt.model_validate_json(her.sees("/receipt.json"))
     assert verify(release, receipt).verified
     return receipt
@@ -221,7 +221,7 @@ def test_a_cancelled_study_pays_half_of_the_bonus(here: Served) -> None:
     assert "half of what does" in page
 
 
-def test_every_page_is_there_in_german(here: Served, tmp_path: Path) -> None:
+def test_every_page_is_there_in_german(here: Served) -> None:
     for text in (YES_NO, RATING):
         study = settled(here, text)
         her = Her(here, study)
@@ -232,3 +232,173 @@ def test_every_page_is_there_in_german(here: Served, tmp_path: Path) -> None:
         assert "Wie genau" in other.sees()
         other.does("consent")
         assert len(shown(other.sees())) == (2 if text == YES_NO else 5)
+
+
+# The analyst's pages, and everybody's
+
+
+@pytest.fixture(scope="module")
+def analyst(here: Served) -> TestClient:
+    return here.signed_in(Role.ANALYST)
+
+
+def sees(client: TestClient, path: str, language: str = "en", status: int = 200) -> str:
+    response = client.get(path, headers={"Accept-Language": language})
+    assert response.status_code == status, response.text
+    return " ".join(unescape(response.text).split())
+
+
+def begun(client: TestClient) -> str:
+    """Where the first step of a new study is."""
+    return str(client.post("/studies").headers["location"]).rsplit("/edit", 1)[0]
+
+
+def fill(client: TestClient, path: str, step: str, fields: dict[str, str], status: int = 303) -> str:
+    response = client.post(f"{path}/edit/{step}", data={"do": "next", **fields})
+    assert response.status_code == status, unescape(response.text)
+    return unescape(response.text)
+
+
+INVITED = {"asked_by": "We", "purpose": "To learn.", "contact": "us"}
+COSTS = {"costs": "pareto", "tail": "2", "scale": "0.05", "privacy": "quadratic"}
+NAMED = {"name": "Evasion", "response": "evaded", "question": "Have you?", "currency": "USD"}
+
+
+def test_the_wizard_makes_a_study_of_yes_or_no_and_keeps_what_was_typed(
+    here: Served, analyst: TestClient
+) -> None:
+    path = begun(analyst)
+    page = sees(analyst, f"{path}/edit/question")
+    assert page.index("What do people answer?") < page.index("Name of the study")
+    fill(analyst, path, "question", {"answer_kind": "yes-no", **NAMED})
+    fill(analyst, path, "invitation", INVITED)
+    assert "their answers are protected and their facts are not" in sees(analyst, f"{path}/edit/people")
+    fill(analyst, path, "people", {"design": "observed"})
+    page = sees(analyst, f"{path}/edit/beliefs")
+    assert "Surely at least, %" in page
+    assert "points" not in page  # no facts, so nothing changes the share
+    assert "Please fill this in" in fill(analyst, path, "beliefs", {"share_low": "5", "share_high": ""}, 400)
+    fill(analyst, path, "beliefs", {"share_low": "5", "share_high": "40"})
+    fill(analyst, path, "costs", COSTS)
+    with here.service.database.reading() as session:
+        study = Study.parse(surveys.find(session, path.rsplit("/", 1)[-1]).declaration or "")
+    assert (study.kind, study.declared.beliefs.share) == ("yes-no", (0.05, 0.4))
+    assert re.search(r'name="share_high" value="40"', sees(analyst, f"{path}/edit/beliefs"))
+    assert 'value="yes-no" checked' in sees(analyst, f"{path}/edit/question")
+    facts = {"design": "uniform", "f0_name": "age", "f0_kind": "number", "f0_low": "18", "f0_high": "80"}
+    fill(analyst, path, "people", facts)
+    assert "A fact changes this by at most" in sees(analyst, f"{path}/edit/beliefs")
+    fill(analyst, path, "beliefs", {"share_low": "5", "share_high": "40", "effect": "3"})
+    fill(analyst, path, "question", {"answer_kind": "number", "low": "0", "high": "9", **NAMED})
+    assert 'name="signal" value="0.6"' in sees(analyst, f"{path}/edit/beliefs")
+
+
+def test_a_rating_by_the_wizard_in_german(here: Served, analyst: TestClient) -> None:
+    path = begun(analyst)
+    fill(analyst, path, "question", {"answer_kind": "rating", **NAMED}, 400)
+    fill(analyst, path, "question", {"answer_kind": "rating", "levels": "5", **NAMED})
+    assert "Wie die mittlere Bewertung ausfallen würde" in sees(analyst, f"{path}/edit/beliefs", GERMAN)
+    german = {"do": "next", "share_low": "1,8", "share_high": "3,4"}
+    sent = analyst.post(f"{path}/edit/beliefs", data=german, headers={"Accept-Language": GERMAN})
+    assert sent.status_code == 303
+    assert 'name="share_low" value="1.8"' in sees(analyst, f"{path}/edit/beliefs")
+
+
+def uploaded(client: TestClient, text: str) -> str:
+    sent = client.post("/studies/upload", files={"file": ("study.toml", text)})
+    assert sent.status_code == 303, sent.text
+    return str(sent.headers["location"])
+
+
+def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, analyst: TestClient) -> None:
+    path = uploaded(analyst, YES_NO)
+    page = sees(analyst, f"{path}/plan?players=2000&accuracy=2")
+    for words in (
+        "Allowed error, in percentage points",
+        "This is possible",
+        "the truth pays for",
+        "Yes and no pay the same if 24.1%",
+    ):
+        assert words.lower() in page.lower(), words
+    assert "How steeply" not in page
+    assert "The error is that of" not in page
+    kept = analyst.post(f"{path}/plan", data={"players": "2000", "accuracy": "2"})
+    assert kept.status_code == 303
+    with here.service.database.reading() as session:
+        plan = Plan.parse(surveys.find(session, path.rsplit("/", 1)[-1]).plan or "")
+    assert plan.guarantees.accuracy.rmse is not None
+    assert 0.015 < plan.guarantees.accuracy.rmse <= 0.02
+    assert re.search(r'name="accuracy" value="2"', sees(analyst, f"{path}/plan"))
+    frozen = sees(analyst, f"{path}/freeze")
+    assert "Yes or No" in frozen
+    assert "surely between 5% and 40% would truthfully say Yes" in frozen
+
+
+def test_what_would_make_a_plan_possible_is_said_in_points(analyst: TestClient) -> None:
+    path = uploaded(analyst, YES_NO)
+    page = sees(analyst, f"{path}/plan?players=500&budget=100&accuracy=0.5")
+    found = re.search(r'plan\?([^"]*)">Try an error of ([\d.]+) percentage points', page)
+    assert found
+    assert 1 < float(found[2]) < 15
+    assert "This is possible" in sees(analyst, f"{path}/plan?{found[1]}")
+
+
+def test_a_plan_of_a_rating_asks_from_how_many_levels_on_no_lie_may_pay(analyst: TestClient) -> None:
+    path = uploaded(analyst, RATING)
+    page = sees(analyst, f"{path}/plan?players=2000&budget=1000&lie=2")
+    assert "From how many levels on no lie may pay" in page
+    assert "no lie of 2 steps or more" in page.lower()
+    assert "Allowed error, in units of evaded" in page
+
+
+@pytest.mark.parametrize("language", ["en", GERMAN])
+def test_results_of_yes_or_no_are_percentages_and_points(
+    here: Served, analyst: TestClient, language: str
+) -> None:
+    study = settled(here, WITH_FACTS, players=400)
+    release = Her(here, study, "p-001").sees("/release.json")
+    read = read_release(release.encode())
+    assert isinstance(read, Release)
+    assert read.shares
+    page = sees(here.client, f"/s/{study.survey_id}", language)
+    word = {"en": "Everybody who answered", GERMAN: "Alle, die geantwortet haben"}[language]
+    found = re.search(rf'{word}</th><td class="number">([\d.,]+)</td>', page)
+    assert found
+    assert float(found[1].replace(",", ".")) == pytest.approx(100 * read.shares[0].value, abs=0.6)
+    assert {"en": "in percentage points", GERMAN: "in Prozentpunkten"}[language] in page
+    assert {"en": "Odds ratios", GERMAN: "Chancenverhältnisse"}[language] in page
+    assert "advice=a friend" in page
+    drawn = here.client.get(f"/s/{study.survey_id}/forest.svg")
+    assert drawn.headers["content-type"].startswith("image/svg")
+    assert "percentage points" in sees(analyst, f"/studies/{study.survey_id}")
+
+
+def test_results_without_facts_have_no_differences_and_no_odds(here: Served) -> None:
+    for text, words in ((YES_NO, "Share of Yes to “evaded”, in percent"), (RATING, "Mean rating, “evaded”")):
+        study = settled(here, text)
+        page = sees(here.client, f"/s/{study.survey_id}")
+        assert words in page
+        assert "Odds" not in page
+        assert "Differences" not in page
+        assert here.client.get(f"/s/{study.survey_id}/forest.svg").status_code == 404
+
+
+def test_odds_that_cannot_be_estimated_are_said_to_be_so(here: Served) -> None:
+    """So much noise that no finite odds fit the published sums."""
+    study = settled(here, WITH_FACTS, epsilon=0.01)
+    read = read_release(Her(here, study).sees("/release.json").encode())
+    assert isinstance(read, Release)
+    assert read.odds_ratios is None
+    assert "not estimable from this result" in sees(here.client, f"/s/{study.survey_id}")
+
+
+def test_the_public_page_says_in_words_what_is_believed(here: Served) -> None:
+    told = {
+        "yes or no": "surely between 5% and 40% would truthfully say Yes.",
+        "yes or no, with facts": "Any one fact changes that by at most 10 percentage points.",
+        "yes or no, effects expected": "Changes that are expected: age: -5 percentage points, advice=a friend: 3 perc",
+        "rating": "The mean rating of people like the average one is surely between 1.8 and 3.4.",
+    }
+    for kind, words in told.items():
+        study = asked(here.service, KINDS[kind])
+        assert words in sees(here.client, f"/s/{study.survey_id}")

@@ -84,18 +84,29 @@ def base_payments(plan: Plan, people: People) -> list[float]:
 
 @dataclass(frozen=True)
 class Bases:
-    """What so many people are paid if their study is cancelled: the least, the most, and all together."""
+    """What so many people are paid if their study is cancelled: the least, the most, and all together.
+
+    `bonus` is whether it holds half of a bonus.
+    """
 
     people: int
     least: Decimal
     most: Decimal
     total: Decimal
     currency: str
+    bonus: bool = False
 
 
 def bases(plan: Plan, people: People) -> Bases:
     exact = [Decimal(in_millionths(amount)) / PAYMENT_STEPS for amount in base_payments(plan, people)]
-    return Bases(len(exact), min(exact), max(exact), sum(exact, Decimal(0)), plan.study.currency)
+    return Bases(
+        len(exact),
+        min(exact),
+        max(exact),
+        sum(exact, Decimal(0)),
+        plan.study.currency,
+        plan.share_mechanism is not None,
+    )
 
 
 def _lengths(study: Study, people: People) -> Floats:

@@ -39,6 +39,7 @@ def public_page(request: Request, service: Running, texts: Language, survey_id: 
         **values,
         found=found,
         coefficients=found.coefficients(texts.locale),
+        locale=texts.locale,
     )
 
 

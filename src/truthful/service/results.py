@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -9,15 +11,20 @@ from functools import lru_cache
 from babel import Locale
 from babel.numbers import format_decimal
 
-from truthful.charts import Forest
+from truthful.charts import Effect, Forest
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import Promise, promises, released
 from truthful.release import AnyRelease, Release, read_release
+from truthful.release.records import Coefficient
 from truthful.report.effects import effects
 from truthful.service.bill import most_paid
 from truthful.service.computing import drawn
+from truthful.study import Study
 from truthful.words import to_within
+
+#: A name, and three numbers as they are read.
+Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,28 +55,81 @@ class Results:
     def warnings(self) -> tuple[str, ...]:
         return self.release.warnings if isinstance(self.release, Release) else ()
 
-    def coefficients(self, locale: Locale) -> list[tuple[str, ...]]:
+    def coefficients(self, locale: Locale) -> list[Row]:
         """Name, estimate and both ends of its interval, as precise as the interval makes them."""
-        return [
-            (
-                row.name,
-                *(
-                    _local(to_within(value, row.high - row.low), locale)
-                    for value in (row.value, row.low, row.high)
-                ),
-            )
-            for row in self.release.coefficients
-        ]
+        return _rows(self.release.coefficients, locale)
+
+    @property
+    def kind(self) -> str:
+        """What people answered."""
+        return self.release.response.get("kind") or "number"
+
+    def shares(self, locale: Locale) -> list[Row]:
+        """The same of the share among all who answered, in percent, or of their mean rating."""
+        low, high = (
+            (0.0, 1.0) if self.kind == "yes-no" else (self.release.response[end] for end in ("low", "high"))
+        )
+        return _rows(
+            _of_shares(self.release, "shares"), locale, self._unit, (low * self._unit, high * self._unit)
+        )
+
+    def differences(self, locale: Locale) -> list[Row]:
+        """Between people, in percentage points, or in levels of a rating."""
+        return _rows(_of_shares(self.release, "differences"), locale, self._unit)
+
+    def odds_ratios(self, locale: Locale) -> list[Row]:
+        """Nothing where they cannot be estimated."""
+        return _rows(_of_shares(self.release, "odds_ratios"), locale)
+
+    @property
+    def _unit(self) -> float:
+        return 100.0 if self.kind == "yes-no" else 1.0
 
 
 @lru_cache(maxsize=32)
 def results(release: str, plan: Plan) -> Results:
     """The results in a release's text."""
     read = read_release(release.encode())
-    found = effects(read, plan.study)
-    forest = drawn(Forest(found, plan.study.response.name, read.interval_level)) if found else None
+    forest = _forest(read, plan.study)
     most = most_paid(plan, read.players, Guarantees.from_record(read.guarantees))
     return Results(read, released(read, plan), promises(plan), most, plan.study.currency, forest)
+
+
+def _forest(release: AnyRelease, study: Study) -> bytes | None:
+    """What each fact does, as a chart; of shares the differences, those of yes in percentage points."""
+    if study.shares is None:
+        found, name = effects(release, study), study.response.name
+    else:
+        unit = 100.0 if study.kind == "yes-no" else 1.0
+        rows = _of_shares(release, "differences")
+        found = tuple(Effect(row.name, unit * row.value, unit * row.low, unit * row.high) for row in rows)
+        name = f"{study.response.name}, % yes" if study.kind == "yes-no" else study.response.name
+    return drawn(Forest(found, name, release.interval_level)) if found else None
+
+
+def _of_shares(release: AnyRelease, name: str) -> tuple[Coefficient, ...]:
+    """A part that only releases of shares have."""
+    return getattr(release, name, None) or ()
+
+
+def _rows(
+    rows: Iterable[Coefficient],
+    locale: Locale,
+    unit: float = 1.0,
+    within: tuple[float, float] = (-math.inf, math.inf),
+) -> list[Row]:
+    """Name, estimate and interval of each in this unit, none shown beyond these ends."""
+    low, high = within
+    return [
+        (
+            row.name,
+            *(
+                _local(to_within(min(max(unit * value, low), high), unit * (row.high - row.low)), locale)
+                for value in (row.value, row.low, row.high)
+            ),
+        )
+        for row in rows
+    ]
 
 
 def _local(text: str, locale: Locale) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -66,6 +67,8 @@ class Wishes:
     asked: Asked = ()
     listed: bool = False
     """Whether the people are known already: then how many they are is no wish."""
+    points: bool = False
+    """Whether errors are typed in percentage points, as those of shares are."""
 
     @property
     def given(self) -> int:
@@ -83,7 +86,11 @@ class Wishes:
     def trying(self, goal: str, value: float) -> str:
         """The same wishes with one of them changed."""
         wished = {name: text for name, text in self.typed.items() if text}
-        return urlencode({**wished, goal: shown(plain(value), self.locale)})
+        return urlencode({**wished, goal: shown(plain(self.as_typed(goal, value)), self.locale)})
+
+    def as_typed(self, goal: str, value: float) -> float:
+        """What the planner says of a goal, in the units in which it is typed; an error rounded up."""
+        return math.ceil(1e6 * value) / 1e4 if self.points and goal == "accuracy" else value
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,9 @@ class Outcome:
     most: Decimal = Decimal(0)
 
 
-def read_wishes(sent: FormData | QueryParams, locale: Locale, listed: bool = False) -> Wishes:
+def read_wishes(
+    sent: FormData | QueryParams, locale: Locale, listed: bool = False, points: bool = False
+) -> Wishes:
     """The form's fields, in the reader's language."""
     typed = {name: str(sent.get(name, "")).strip()[:60] for name in (*WISHES, SHARE, *NUMBERS, *WORDS)}
     typed |= {"players": ""} if listed else {}
@@ -109,7 +118,7 @@ def read_wishes(sent: FormData | QueryParams, locale: Locale, listed: bool = Fal
         if typed[name] and (number is None or not _usual(name, number)):
             wrong.append(name)
         elif number is not None:
-            asked.append((name, int(number) if name == "players" else number))
+            asked.append((name, _meant(name, number, points)))
             typed[name] = shown(plain(number), locale)
     asked += [(name, typed[name]) for name, words in WORDS.items() if typed[name] in words]
     if typed[SHARE]:
@@ -118,7 +127,14 @@ def read_wishes(sent: FormData | QueryParams, locale: Locale, listed: bool = Fal
             wrong.append(SHARE)
         else:
             asked.append((SHARE, percent / 100))
-    return Wishes(typed, locale, tuple(wrong), tuple(asked), listed)
+    return Wishes(typed, locale, tuple(wrong), tuple(asked), listed, points)
+
+
+def _meant(name: str, number: float, points: bool) -> float:
+    """A typed number as the planner takes it."""
+    if name == "players":
+        return int(number)
+    return number / 100 if points and name == "accuracy" else number
 
 
 def _usual(name: str, number: float) -> bool:
@@ -160,7 +176,8 @@ def _asked(
 ) -> tuple[Wishes, Outcome]:
     """What is wished, and what comes of it."""
     people = _people(service, survey)
-    wishes = read_wishes(sent, locale, listed=people is not None)
+    points = Study.parse(declaration(survey)).kind == "yes-no"
+    wishes = read_wishes(sent, locale, listed=people is not None, points=points)
     return wishes, _outcome(survey, wishes, people)
 
 
@@ -186,7 +203,8 @@ def _page(
     with service.database.reading() as session:
         people = roster.size(session, survey.id) if wishes.listed else None
     if not any(wishes.typed.values()) and survey.plan is not None:
-        wishes = replace(wishes, typed={**wishes.typed, **_asked_before(survey.plan, locale)})
+        before = _asked_before(survey.plan, locale, wishes.points)
+        wishes = replace(wishes, typed={**wishes.typed, **before})
     return page(
         request,
         "analyst/plan.html",
@@ -196,15 +214,19 @@ def _page(
         outcome=outcome,
         people=people,
         shares=study.protects == "answers",
+        kind=study.kind,
+        facts=bool(study.features),
         currency=study.currency,
         response=study.response.name,
     )
 
 
-def _asked_before(plan: str, locale: Locale) -> dict[str, str]:
+def _asked_before(plan: str, locale: Locale, points: bool = False) -> dict[str, str]:
     """What the plan that was kept was asked for."""
     record = json.loads(plan)
-    asked, share = record.get("answer", {}).get("asked", {}), record.get(SHARE, 1.0)
+    asked, share = dict(record.get("answer", {}).get("asked", {})), record.get(SHARE, 1.0)
+    if points and "accuracy" in asked:
+        asked["accuracy"] = round(100 * asked["accuracy"], 9)
     typed = {
         name: value if isinstance(value, str) else shown(plain(value), locale)
         for name, value in asked.items()
@@ -237,7 +259,8 @@ def frontier(
     """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
     survey, sent = find(service, survey_id), request.query_params
     if not sent and survey.plan is not None:
-        sent = QueryParams(_asked_before(survey.plan, texts.locale))
+        points = Study.parse(declaration(survey)).kind == "yes-no"
+        sent = QueryParams(_asked_before(survey.plan, texts.locale, points))
     _, outcome = _asked(service, survey, sent, texts.locale)
     if outcome.plan is None:
         raise surveys.Unknown("There is no plan to draw.")

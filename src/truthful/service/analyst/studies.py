@@ -77,6 +77,7 @@ def one_study(
         plan=plan,
         found=found,
         coefficients=found.coefficients(texts.locale),
+        locale=texts.locale,
         place=f"/studies/{survey_id}",
     )
 

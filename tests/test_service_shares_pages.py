@@ -1,0 +1,193 @@
+"""The pages of yes or no, and of ratings, in a real browser: accessible, and usable without scripts and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from accessibility import PHONE, ZOOMED, violations, violations_anywhere
+from analyst_pages import NAME, sign_up
+from browsers import opened
+from listening import listening
+from participant_pages import settled
+from serving import PASSWORD, Asked, asked, code_of, draft
+from share_studies import KINDS, RATING, WITH_FACTS, YES_NO
+
+from truthful.service.web import Service
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow
+#: What axe looks at: of participants, of the analyst, of everybody.
+HERS = ("invited", "question", "refused", "review", "paid")
+STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FACTS}
+STEPS = ("question", "people", "beliefs")
+#: The least that a finger hits.
+TARGET = 48
+
+
+@dataclass(frozen=True)
+class Site:
+    """A browser, and a service with studies that are open, planned and published."""
+
+    browser: Browser
+    url: str
+    service: Service
+    open: dict[str, Asked]
+    ended: dict[str, Asked]
+    drafts: dict[str, str]
+    signed_in: Any
+
+    def hers(self, name: str, kind: str, **settings: Any) -> Page:
+        """A participant's page, reached as she reaches it, with all unfolded."""
+        study = (self.ended if name == "paid" else self.open)[kind]
+        link = next(iter(study.links.values()))
+        context = self.browser.new_context(**settings)
+        code = code_of(self.service, link)
+        path = f"/a/{link}"
+        if code and name != "invited":
+            context.add_cookies([{"name": "code", "value": code, "domain": "127.0.0.1", "path": path}])
+        view = context.new_page()
+        view.goto(self.url + path)
+        if name in ("question", "refused", "review") and view.locator("form[action$=consent]").count():
+            view.click("form[action$=consent] button")
+        if name == "review":
+            view.locator(".options label").nth(1).click()
+        if name == "refused":  # browsers ask for a choice; those that do not are told
+            view.locator("form[action$=review]").evaluate("form => { form.noValidate = true }")
+        if name in ("refused", "review"):
+            view.click("form[action$=review] button")
+        for hidden in view.query_selector_all("summary"):
+            hidden.click()
+        return view
+
+    def others(self, path: str, **settings: Any) -> Page:
+        """A page of the analyst's or of everybody's."""
+        view = self.browser.new_page(storage_state=self.signed_in, **settings)
+        view.goto(self.url + path)
+        for hidden in view.query_selector_all("summary"):
+            hidden.evaluate("summary => summary.parentElement.open = true")
+        return view
+
+    @property
+    def paths(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for kind, survey in self.drafts.items():
+            found |= {f"{kind}, {step}": f"/studies/{survey}/edit/{step}" for step in STEPS}
+            found[f"{kind}, plan"] = f"/studies/{survey}/plan"
+            found[f"{kind}, freeze"] = f"/studies/{survey}/freeze"
+        for kind, study in self.open.items():
+            found[f"{kind}, declared"] = f"/s/{study.survey_id}"
+        for kind, study in self.ended.items():
+            found[f"{kind}, results"] = f"/s/{study.survey_id}"
+        return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with opened() as browser, listening(tmp_path_factory.mktemp("site")) as (url, service):
+        service.settler.stop()
+        sign_up(service)
+        view = browser.new_page()
+        view.goto(f"{url}/sign-in")
+        view.fill("#name", NAME)
+        view.fill("#password", PASSWORD)
+        view.click("main button")
+        yield Site(
+            browser,
+            url,
+            service,
+            {kind: asked(service, text, tolerance=0.04) for kind, text in STUDIES.items()},
+            {kind: settled(service, text, published=True) for kind, text in STUDIES.items()},
+            {kind: draft(service, text) for kind, text in STUDIES.items()},
+            view.context.storage_state(),
+        )
+
+
+@pytest.mark.parametrize("kind", STUDIES)
+@pytest.mark.parametrize("name", HERS)
+def test_no_page_of_hers_breaks_a_rule(site: Site, name: str, kind: str) -> None:
+    view = site.hers(name, kind)
+    assert violations_anywhere(view) == {}
+    view.context.close()
+    german = site.hers(name, kind, viewport={"width": ZOOMED, "height": 256}, locale="de-DE")
+    assert german.get_attribute("html", "lang") == "de"
+    assert violations(german) == []
+    german.context.close()
+
+
+def test_no_other_page_breaks_a_rule(site: Site) -> None:
+    broken = {}
+    for name, path in site.paths.items():
+        view = site.others(path)
+        broken[name] = violations_anywhere(view)
+        view.close()
+        german = site.others(path, viewport={"width": ZOOMED, "height": 256}, locale="de")
+        broken[f"{name}, German"] = {"400 %": rules} if (rules := violations(german)) else {}
+        german.close()
+    assert {name: found for name, found in broken.items() if found} == {}
+
+
+@pytest.mark.parametrize("levels", [None, 5, 7, 10])
+def test_every_choice_is_large_enough_for_a_finger_and_nothing_is_chosen(
+    site: Site, levels: int | None
+) -> None:
+    text = YES_NO if levels is None else RATING.replace("levels = 5", f"levels = {levels}")
+    link = next(iter(asked(site.service, text).links.values()))
+    view = site.browser.new_page(viewport={"width": PHONE, "height": 800})
+    view.goto(f"{site.url}/a/{link}")
+    view.click("form[action$=consent] button")
+    boxes = [label.bounding_box() for label in view.locator(".options label").all()]
+    assert len(boxes) == (levels or 2)
+    assert all(box and box["width"] >= TARGET and box["height"] >= TARGET for box in boxes)
+    assert view.locator(".options input:checked").count() == 0
+    view.close()
+
+
+def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
+    context = site.browser.new_context(java_script_enabled=False)
+    view = context.new_page()
+    study = asked(site.service, YES_NO)
+    view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
+
+    def press(button: str) -> None:
+        view.get_by_role("button", name=button).focus()
+        view.keyboard.press("Enter")
+
+    press("I take part")
+    view.get_by_role("radio", name="Yes").focus()
+    view.keyboard.press("Space")
+    view.keyboard.press("Enter")
+    view.get_by_text("You answer: Yes").wait_for()
+    press("Send my answer")
+    view.get_by_role("heading", name="Your answer counts.").wait_for()
+    context.close()
+
+
+@pytest.mark.parametrize("kind", [*STUDIES, "yes or no, sums kept back"])
+def test_her_browser_finds_the_same_payment(site: Site, kind: str) -> None:
+    study = site.ended.get(kind) or settled(site.service, KINDS[kind])
+    link = next(iter(study.links.values()))
+    context = site.browser.new_context()
+    cookie = {
+        "name": "code",
+        "value": code_of(site.service, link),
+        "domain": "127.0.0.1",
+        "path": f"/a/{link}",
+    }
+    context.add_cookies([cookie])  # type: ignore[list-item]
+    view = context.new_page()
+    said: list[str] = []
+    view.on("console", lambda message: said.append(message.text))
+    view.goto(f"{site.url}/a/{link}")
+    view.click("#check-run")
+    view.wait_for_selector("[data-said]:not([hidden]):not([data-said=busy])")
+    assert "Verified" in view.locator("[data-said]:not([hidden])").inner_text()
+    for row in view.locator("#check-numbers tbody tr").all():
+        service, here = (cell.inner_text() for cell in row.locator("td").all())
+        assert "receipt" in here or float(here) == pytest.approx(float(service), abs=2e-9)
+    assert said == []
+    context.close()
