@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import special, stats
-from shares import NUMBER, pinned, planned, study_of
+from laboratory_shares import NUMBER, pinned, planned, study_of
 
 from truthful.agents import (
     KINDS,
