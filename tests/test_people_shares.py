@@ -73,9 +73,7 @@ def test_effects_of_levels_sum_to_zero_and_each_is_uniform(levels: int) -> None:
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_answers_have_the_share_as_their_mean_and_parts_that_agree(levels: int, agreement: float) -> None:
     """Variance m(1 − m)(1 + (K − 2)ρ)/(K − 1): of y from 0 to 1, over 100,000 people."""
-    beliefs = study_of(
-        levels=levels, beliefs="" if levels == 2 else f"agreement = {agreement}\n"
-    ).shares
+    beliefs = study_of(levels=levels, beliefs="" if levels == 2 else f"agreement = {agreement}\n").shares
     assert beliefs is not None
     n, share = 100_000, 0.3
     said = answers(beliefs, np.full(n, 2 * share - 1), np.random.default_rng(3))

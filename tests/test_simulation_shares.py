@@ -7,13 +7,17 @@ for each number compared, unless said otherwise.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from commands import Run
 from laboratory_shares import NUMBER, pinned, planned, study_of
+from scipy import special, stats
+from studies import UNIT_BALL
 
 from truthful.agents import (
     KINDS,
@@ -34,14 +38,17 @@ from truthful.beliefs import IDENTITY
 from truthful.bounds.shares import gain, pull
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
+from truthful.geometry import Geometry
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features
 from truthful.noise import L2Laplace
 from truthful.observations import best_reports, observations
 from truthful.people import draw_shares
 from truthful.plan import Plan, design
+from truthful.report import simulated as simulated_page
 from truthful.show_simulation import simulation_view
 from truthful.simulation import ShareSimulation, simulate
+from truthful.study import Study
 
 FEATURES = {"share": (0.2, 0.5), "effect": 0.1}
 
@@ -67,7 +74,7 @@ def exact_advantage(plan: Plan) -> tuple[float, float]:
     N, (L, U) = plan.players - 1, (beliefs.low, beliefs.high)
     believed = beliefs.expects(np.ones((1, 1)))
     t, w = float(believed.switch[0]), float(believed.width(mechanism.margin)[0])
-    k = np.arange(N + 1)
+    k = np.arange(N + 1, dtype=np.float64)
     middle, scale = (k / N - t) / w, 1 / (mechanism.epsilon * N * w)
     phi = -1 + laplace_excess(middle, scale, -1.0) - laplace_excess(middle, scale, 1.0)
 
@@ -95,7 +102,7 @@ def test_the_guarantee_is_below_it_and_it_is_below_what_is_believed(
     players: int, epsilon: float, share: tuple[float, float], margin: float
 ) -> None:
     plan = pinned(players, epsilon, share=share, margin=margin)
-    mechanism, beliefs = share_mechanism(plan)
+    _, beliefs = share_mechanism(plan)
     s = share_promise(plan, share_geometry(plan, np.ones((players, 1))), players)
     believed = beliefs.expects(np.ones((1, 1)))
     ideal = float((believed.advantage / believed.width(margin))[0])
@@ -163,9 +170,8 @@ def advantages(plan: Plan, deniers: int = 0, draws: int = 20_000) -> tuple[Float
 def test_in_every_cell_the_truth_earns_what_is_guaranteed(columns: int, margin: float, liars: bool) -> None:
     """Two levels a feature, n = 2,000 and ε = 0.15; also if αn deny. Of 32 numbers one is wrong once in 500 times."""
     plan = pinned(2_000, 0.15, columns=columns, margin=margin, **FEATURES)
-    promised = plan.guarantees.truthfulness.gain or gain(
-        share_promise(plan, plan_geometry(plan), plan.players)
-    )
+    promised = float(gain(share_promise(plan, geometry_of(plan), plan.players))[0, 0])
+    assert promised > 0
     found, errors = advantages(plan, deniers=round(plan.absent_share * 2_000) if liars else 0)
     assert len(found) == 2**columns
     assert errors.max() < 0.004
@@ -177,9 +183,10 @@ def test_in_every_cell_the_truth_earns_what_is_guaranteed(columns: int, margin: 
         assert (found < ideal + 4 * errors).all()
 
 
-def plan_geometry(plan: Plan) -> Any:
-    rng = np.random.default_rng(7)
-    return share_geometry(plan, plan.study.normalise(plan.study.sample_features(rng, plan.players), plan.players))
+def geometry_of(plan: Plan) -> Geometry:
+    """Of the people of that oracle."""
+    study, n = plan.study, plan.players
+    return share_geometry(plan, study.normalise(study.sample_features(np.random.default_rng(7), n), n))
 
 
 def test_the_simulation_finds_the_same_advantage_as_that_oracle() -> None:
@@ -217,7 +224,7 @@ def rating_payments(plan: Plan, draws: int = 60_000) -> tuple[Floats, Floats]:
     paid = np.stack(
         [mechanism.steps(beliefs, x, np.full(draws, y), p)[2] for y in np.linspace(-1, 1, K)], axis=1
     )
-    likely = stats.binom.pmf(np.arange(K), K - 1, m[:, None])
+    likely = np.asarray(stats.binom.pmf(np.arange(K), K - 1, m[:, None]))
     mean = likely.T @ paid / likely.sum(axis=0)[:, None]
     errors = np.sqrt((likely**2).T @ paid**2) / likely.sum(axis=0)[:, None]
     return mean, errors
@@ -254,13 +261,13 @@ def test_ratings_of_two_levels_are_yes_and_no() -> None:
     mechanism, beliefs = share_mechanism(plan)
     rating = study_of(levels=3, share=(0.05, 0.40)).shares
     assert rating is not None
-    from dataclasses import replace
-
     two = replace(rating, levels=2)
     p, x = np.linspace(-0.2, 1.2, 57), np.ones((57, 1))
     for y in (-1.0, 1.0):
         for one, other in zip(
-            mechanism.steps(beliefs, x, np.full(57, y), p), mechanism.steps(two, x, np.full(57, y), p), strict=True
+            mechanism.steps(beliefs, x, np.full(57, y), p),
+            mechanism.steps(two, x, np.full(57, y), p),
+            strict=True,
         ):
             np.testing.assert_array_equal(one, other)
 
@@ -292,7 +299,7 @@ def test_the_share_of_yes_is_as_far_off_as_it_must_be_and_intervals_cover_it(
 def test_differences_are_as_far_off_as_they_must_be_and_intervals_cover_them(
     players: int, epsilon: float
 ) -> None:
-    """Of three features, 400 studies each; the mean of squares to four standard errors below what is guaranteed."""
+    """Of three features, in 200 studies: within three standard errors of what is guaranteed, and not far below."""
     plan = pinned(players, epsilon, columns=2, more=NUMBER, **FEATURES)
     found = simulated(plan, runs=200, seed=9)
     squares = np.square([run.effect_errors for run in found.share_studies])
@@ -302,7 +309,7 @@ def test_differences_are_as_far_off_as_they_must_be_and_intervals_cover_them(
     spread = squares[:, worst].std() / np.sqrt(len(squares))
     assert squares[:, worst].mean() < promised.effect_rmse**2 + 3 * spread
     assert found.shares.effect_rmse == pytest.approx(np.sqrt(squares.mean(axis=0).max()))
-    # It is no idle promise either: without liars, and with the variance as it is, it is within a third of the truth.
+    # It is no idle promise either, though it allows for liars and for shares of a half.
     assert squares[:, worst].mean() > promised.effect_rmse**2 / 2
     seen = found.shares.coverage
     assert 0.935 - 3 * seen.error < seen.value < 0.97 + 3 * seen.error
@@ -339,16 +346,16 @@ def test_people_who_believe_otherwise_move_the_share(scatter: float, estimate: f
 
 
 def test_a_study_of_misbelievers_publishes_what_they_say() -> None:
-    """At a share that is known to be a fifth: on average 9 points too many, as computed above."""
+    """The share is all but known to be a fifth, so that answers tell next to nothing of it.
+
+    Everybody's own mean decides, and half of them expect more than the switch point: the share is off by 0.3. Means of
+    40 studies are known to 0.001.
+    """
     plan = pinned(5_000, 0.2, share=(0.199, 0.201))
-    beliefs = share_mechanism(pinned(2_000, 0.1))
-    played = share_game(pinned(2_000, 0.1))
-    assert played.mechanism is beliefs[0]
-    truth = simulated(plan, runs=40, seed=12)
-    assert truth.shares.share_rmse < 0.02
-    lied = simulated(plan, {Misbeliever(0.03): 1.0}, runs=40, seed=12)
-    # With beliefs this narrow answers tell next to nothing: nearly everybody's own mean decides.
-    assert np.mean([run.share_error for run in lied.share_studies]) == pytest.approx(0.3, abs=0.01)
+    truth, lied = (simulated(plan, agents, runs=40, seed=12) for agents in (None, {Misbeliever(0.03): 1.0}))
+    assert abs(np.mean([run.share_error for run in truth.share_studies])) < 0.005
+    assert np.mean([run.share_error for run in lied.share_studies]) == pytest.approx(0.3, abs=0.005)
+    assert lied.observed.truthfulness.misreports.value == pytest.approx(0.5, abs=0.01)
 
 
 def test_people_who_believe_what_is_declared_tell_the_truth() -> None:
@@ -433,14 +440,10 @@ def test_kinds_of_shares_and_of_numbers_are_told_apart() -> None:
         def reports(self, players: Players, game: Any, rng: np.random.Generator) -> Floats:
             return players.y
 
-    with pytest.raises(InputError, match="'only-numbers' answer with numbers only.*denier"):
+    with pytest.raises(InputError, match=r"'only-numbers' answer with numbers only.*denier"):
         simulate(pinned(100, 1.0), {OnlyNumbers(): 0.5}, runs=1)
-    from studies import UNIT_BALL
-
-    from truthful.study import Study
-
     plan = design(Study.parse(UNIT_BALL), players=100, epsilon=1.0, score_weight=0.1)
-    with pytest.raises(InputError, match="'denier' answer yes or no.*honest"):
+    with pytest.raises(InputError, match=r"'denier' answer yes or no.*honest"):
         simulate(plan, {"denier": 0.5}, runs=1)
 
 
@@ -540,7 +543,9 @@ def test_words_of_yes_and_no_are_in_points_and_of_ratings_in_levels(found: Share
     rating = simulated(pinned(400, 0.5, levels=5, share=(0.2, 0.6)), runs=2)
     words = {row.words: row for row in observations(rating)}
     assert "percentage" not in words["error of the mean rating"].observed
-    assert words["the truth earns more than a lie of 1 step or more, at least by"].observed == "too few studies"
+    assert (
+        words["the truth earns more than a lie of 1 step or more, at least by"].observed == "too few studies"
+    )
     assert best_reports(rating) == ("Too few studies were simulated to look for the best lie.",)
     assert len(simulation_view(found)) == 4
 
@@ -567,3 +572,39 @@ def test_progress_is_told() -> None:
     assert told == [("Simulating studies", k, 3) for k in (1, 2, 3)]
 
 
+# As it is shown
+
+
+def test_the_parts_of_the_page_tell_answers_and_points(found: ShareSimulation) -> None:
+    people, seen, off = (
+        part(found) for part in (simulated_page.people, simulated_page.observed, simulated_page.errors)
+    )
+    assert "denier" in people
+    assert "Says no, or gives the lowest rating, whatever is true" in people
+    assert "percentage points" in seen
+    assert "Error of the share of yes" in off
+    assert "coefficients" not in off
+    answers = simulated_page.responses(found)
+    assert "Says Yes" in answers
+    assert "paper" not in answers
+    for part in (simulated_page.payments, simulated_page.earnings):
+        assert "USD" in part(found)
+
+
+def test_the_page_of_ratings_has_a_column_for_each() -> None:
+    rating = simulated(pinned(400, 0.5, levels=5, share=(0.2, 0.6)), runs=3)
+    answers = simulated_page.responses(rating)
+    assert all(f"Says {k}" in answers for k in range(1, 6))
+    assert "Error of the mean rating" in simulated_page.errors(rating)
+
+
+def test_the_command_prints_the_same_record(tmp_path: Path, run: Run) -> None:
+    plan = pinned(400, 0.5)
+    plan.save(tmp_path / "plan.json")
+    printed = run("simulate", str(tmp_path / "plan.json"), "--runs", "3", "--agents", "denier=0.1", "--json")
+    assert (printed.code, printed.err) == (0, "")
+    again = simulate(Plan.load(tmp_path / "plan.json"), {"denier": 0.1}, runs=3)
+    assert json.loads(printed.out) == json.loads(json.dumps(again.record()))
+    shown = run("simulate", str(tmp_path / "plan.json"), "--runs", "3")
+    assert shown.code == 0
+    assert "share of yes" in " ".join(shown.out.split())
