@@ -208,7 +208,7 @@ def test_a_declared_design_may_be_replaced_by_people(there: Path, run: Run) -> N
         ("price,region\n", "In people.csv there are no reports"),
         ("price\n2.0\n", "there is no column 'region'"),
         ("price,region\n2.0,west\n", "is 'west', not one of its levels"),
-        ("price,region\n2.0,west\n9,west\n", "--on-bad drop"),
+        ("price,region\n2.0,west\n9,west\n", "--on-bad clip"),
     ],
 )
 def test_what_is_wrong_with_a_file_of_features_is_told(
