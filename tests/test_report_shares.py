@@ -12,7 +12,8 @@ from html_page import Page, check_needs_nothing, check_reads_aloud
 from shown_shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
 from studies import DESIGNED, planned
 
-from truthful.charts import Answers, Chart, Effect, Forest, Share, answers, draw_chart, draw_plan, inline
+from truthful.charts import Answers, Chart, Effect, Forest, Share, draw_chart, draw_plan, inline
+from truthful.charts.answers import answers
 from truthful.charts.house import canvas
 from truthful.charts.picture import picture
 from truthful.check import Floats
