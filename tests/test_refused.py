@@ -13,7 +13,7 @@ import pytest
 from analysts import counts, shown, survey, wait_until_refused, wait_until_settled
 from databases import KINDS, database_url
 from participants import Her
-from serving import WHO, Asked, Served, answer, answer_all, asked, close, served
+from serving import ANSWERS, WHO, Asked, Served, answer, answer_all, asked, close, served
 from starlette.testclient import TestClient
 
 from truthful.errors import Refused
@@ -176,7 +176,7 @@ def test_a_study_that_stopped_for_another_reason_may_go_on_collecting_or_be_canc
     here: Served, analyst: TestClient
 ) -> None:
     """As one with a group of very few: it can never be settled as it is."""
-    study = asked(here.service)
+    study = asked(here.service, ANSWERS)
     few = [player for player, row in study.features.items() if row["region"] == "north"][:4]
     answer(here.service, study, [p for p, row in study.features.items() if row["region"] != "north"] + few)
     here.service.settler.stop()
