@@ -28,7 +28,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mechanism", "one_release"),
     ("payments", "slope", "bounds"),
     ("one_release_payments", "guarantees", "regression", "errata"),
-    ("planner",),
+    ("planner", "share_release"),
+    ("share_guarantees",),
     ("plan",),
     # publish, and the laboratory
     ("release", "comparison", "agents"),

@@ -146,7 +146,13 @@ def test_the_simulated_release_is_the_one_that_pays(estimator: str) -> None:
     for epsilon in (0.5, 100.0):
         s = setting(where, n=n, epsilon=epsilon, estimator=estimator, gram_share=0.3)
         mechanism = OneRelease(
-            epsilon, 1.0, 1.0, 1.0, estimator, gram_share=0.3, design=where.study.second_moments
+            epsilon=epsilon,
+            base_payment=1.0,
+            score_weight=1.0,
+            clip=1.0,
+            estimator=estimator,
+            gram_share=0.3,
+            design=where.study.second_moments,
         )
         if estimator == "noisy-statistics":
             assert mechanism.floor(n, 2) / n == pytest.approx(float(gram_floor(s)), rel=1e-5)

@@ -120,7 +120,7 @@ def test_observed_records_without_a_declared_spread_promise_privacy_and_a_cap_on
     assert promised.budget.expected == promised.budget.cap == pytest.approx(500 * 0.5 * 4 * 0.36)
     assert promised.truthfulness.undeterred in (1.0, None)
     assert "least_eigenvalue" in inaccurate_because(plan.study)
-    assert "least_eigenvalue" in untruthful_because(plan.study, plan.mechanism, 0.01)
+    assert "least_eigenvalue" in untruthful_because(plan.study, plan.number_mechanism, 0.01)
 
 
 @pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
@@ -128,7 +128,7 @@ def test_nobody_absent_needs_costs_with_a_bound(peers: str) -> None:
     unbounded = planned(Study.parse(DESIGNED), absent_share=0.0, peers=peers)
     assert unbounded.guarantees.truthfulness.lie is None
     assert unbounded.guarantees.accuracy.mean_squared_error is not None
-    assert "absent_share 0" in untruthful_because(unbounded.study, unbounded.mechanism, 0.0)
+    assert "absent_share 0" in untruthful_because(unbounded.study, unbounded.number_mechanism, 0.0)
     study = Study.parse(BOUNDED_COSTS)
     bounded, gap = (
         planned(study, 10_000, absent_share=0.0, peers=peers, score_weight=weight).guarantees.truthfulness.lie
@@ -151,8 +151,8 @@ def test_with_one_release_she_expects_those_to_lie_whose_costs_are_above_the_thr
     """g = 2Y·min(κτ, √(κv)) for the worst person, κ = n(1 − F(τ)) < αn, where the score is all that counts."""
     study, X, alpha = survey(3), people_of(600, 3), 0.01
     plan = design(study, roster=X, epsilon=1.0, score_weight=1e8, payments="expected", absent_share=alpha)
-    found = geometry(X, plan.mechanism.transform)  # type: ignore[union-attr]
-    s = setting(study, plan.mechanism, 600, alpha, 0.01, found)
+    found = geometry(X, plan.number_mechanism.transform)  # type: ignore[union-attr]
+    s = setting(study, plan.number_mechanism, 600, alpha, 0.01, found)
     kappa = 600 * float(s.above_threshold)
     assert kappa < 600 * alpha
     tau, v = found.worst[:, 0], found.worst[:, 1]
@@ -166,7 +166,7 @@ def test_a_score_weight_of_zero_deters_no_lie_and_says_so(peers: str) -> None:
     assert plan.guarantees.truthfulness.lie is None
     assert plan.guarantees.budget.cap == pytest.approx(125.0)
     assert plan.guarantees.budget.cap == plan.guarantees.budget.expected
-    assert "score_weight is 0" in untruthful_because(plan.study, plan.mechanism, 0.01)
+    assert "score_weight is 0" in untruthful_because(plan.study, plan.number_mechanism, 0.01)
 
 
 @pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
@@ -174,7 +174,7 @@ def test_too_few_players_for_noisy_statistics_are_told_so(peers: str) -> None:
     plan = planned(Study.parse(OBSERVED + RECORDS), 50, peers=peers)
     assert plan.guarantees.accuracy.rmse is None
     assert "too few players" in inaccurate_because(plan.study)
-    assert "too few players" in untruthful_because(plan.study, plan.mechanism, 0.01)
+    assert "too few players" in untruthful_because(plan.study, plan.number_mechanism, 0.01)
 
 
 @pytest.mark.parametrize("name", ["instruments", "known-design", "halves, known-design"])
@@ -235,7 +235,7 @@ def test_predictions_are_better_on_average_than_for_the_worst_person(name: str) 
 @pytest.mark.parametrize("estimator", CASES)
 def test_the_setting_of_halves_holds_the_numbers_of_their_mechanism(estimator: str) -> None:
     plan = case(HALVES + estimator, 20_000)
-    s, m = setting(plan.study, plan.mechanism, 20_000, 0.002, 0.01), plan.mechanism
+    s, m = setting(plan.study, plan.number_mechanism, 20_000, 0.002, 0.01), plan.number_mechanism
     assert not isinstance(m, OneRelease)
     assert (s.n, s.epsilon, s.a, s.b) == (20_000, m.epsilon, m.base_payment, m.score_weight)
     assert (s.estimator, s.peer_estimator, s.rule, s.payments) == (m.estimator, m.peers, m.rule, m.payments)
@@ -251,7 +251,7 @@ def test_the_setting_of_halves_holds_the_numbers_of_their_mechanism(estimator: s
 @pytest.mark.parametrize("estimator", ["known-design", "noisy-statistics"])
 def test_the_setting_of_one_release_holds_the_numbers_of_its_mechanism(estimator: str) -> None:
     plan = case(estimator, 20_000, clip=0.4)
-    s, m = setting(plan.study, plan.mechanism, 20_000, 0.002, 0.01), plan.mechanism
+    s, m = setting(plan.study, plan.number_mechanism, 20_000, 0.002, 0.01), plan.number_mechanism
     assert (s.n, s.epsilon, s.a, s.b) == (20_000, m.epsilon, m.base_payment, m.score_weight)
     assert (s.estimator, s.peer_estimator, s.rule, s.payments) == (
         m.estimator,
@@ -272,7 +272,7 @@ def test_the_setting_of_one_release_holds_the_numbers_of_its_mechanism(estimator
 def test_the_undeterred_share_is_the_mean_over_people_by_the_definition() -> None:
     """Everybody on the roster, one by one: the sixteen who stand for them are right to 2e-3."""
     plan = bought(600, 3, 5.0)
-    study, mechanism, promised = plan.study, plan.mechanism, plan.guarantees.truthfulness
+    study, mechanism, promised = plan.study, plan.number_mechanism, plan.guarantees.truthfulness
     assert isinstance(mechanism, OneRelease)
     lengths, tau = geometry(people_of(600, 3), mechanism.transform).people
     assert promised.lie is not None
@@ -338,13 +338,13 @@ def test_truthful_people_cost_no_more_than_stated_on_average_and_never_more_than
     """
     study, n, runs = Study.parse(text), 1000, 100
     plan = planned(study, n, rule=rule, absent_share=0.0, peers="halves")
-    assert not isinstance(plan.mechanism, OneRelease)
+    assert not isinstance(plan.number_mechanism, OneRelease)
     rng = np.random.default_rng(11)
     totals = []
     for theta in study.beliefs.prior.sample(rng, study.dimension, runs):
         X = study.normalise(study.sample_features(rng, n))
         y = X @ theta + study.beliefs.noise.sample(rng, n)
-        totals.append(private_regression(X, y, study.beliefs, plan.mechanism, rng=rng).payments.sum())
+        totals.append(private_regression(X, y, study.beliefs, plan.number_mechanism, rng=rng).payments.sum())
     promised = plan.guarantees.budget
     assert promised.cap is not None
     assert promised.expected is not None
@@ -360,7 +360,7 @@ def test_truthful_people_cost_no_more_than_stated_on_average_and_never_more_than
 def test_payments_rounded_to_steps_let_lies_up_to_a_step_dearer_pay(name: str) -> None:
     """η and D count one step of rounding as they do what privacy is worth."""
     plan = case(name, 20_000)
-    s = setting(plan.study, plan.mechanism, plan.players, plan.absent_share, plan.failure_probability)
+    s = setting(plan.study, plan.number_mechanism, plan.players, plan.absent_share, plan.failure_probability)
     exact = s.at(rounding=0.0)
     assert s.rounding == 1e-6
     assert float(proved.truthfulness(s) - proved.truthfulness(exact)) == pytest.approx(1e-6, rel=1e-6)

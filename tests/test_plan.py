@@ -18,7 +18,7 @@ from truthful.files import sha256
 from truthful.geometry import geometry
 from truthful.guarantees import setting
 from truthful.one_release import OneRelease
-from truthful.plan import MECHANISM_PARAMETERS, PARAMETERS, RELEASE_PARAMETERS, Plan, design
+from truthful.plan import MECHANISM_PARAMETERS, PARAMETERS, RELEASE_PARAMETERS, SHARE_PARAMETERS, Plan, design
 from truthful.study import Study
 
 BOTH = {"absent_share", "failure_probability"}
@@ -387,7 +387,7 @@ def test_the_base_payment_of_halves_is_the_least_with_which_no_payment_is_negati
 ) -> None:
     asked: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.5, "peers": "halves"}
     plan = design(Study.parse(DESIGNED), rule=rule, **asked)
-    assert plan.mechanism.base_payment == pytest.approx(0.5 * least)
+    assert plan.number_mechanism.base_payment == pytest.approx(0.5 * least)
     with pytest.raises(InputError, match="can fall to"):
         design(Study.parse(DESIGNED), rule=rule, base_payment=0.4999 * least, **asked)
 
@@ -571,4 +571,5 @@ def test_every_parameter_changes_the_hash() -> None:
     every = [one for hashed in found for one in hashed]
     assert len(set(every)) == len(every)
     assert named(RELEASED, records, noisy) == {*RELEASE_PARAMETERS, *BOTH, "players"}
-    assert named(RELEASED, HALVED) == {*PARAMETERS, "players"}
+    # Those of shares: tests/test_planner_shares.py.
+    assert named(RELEASED, HALVED) | {*SHARE_PARAMETERS} == {*PARAMETERS, "players"}

@@ -99,7 +99,7 @@ def title(part: object) -> str:
 
 def shape(plan: Plan) -> Geometry | None:
     """The geometry of the people a plan is made for, where answers are protected."""
-    mechanism = plan.mechanism
+    mechanism = plan.number_mechanism
     if not isinstance(mechanism, OneRelease) or mechanism.transform is None:
         return None
     assert plan.answer is not None
@@ -115,7 +115,7 @@ def as_planned(plan: Plan) -> Setting:
     """The plan's own numbers, as the bounds take them."""
     return setting(
         plan.study,
-        plan.mechanism,
+        plan.number_mechanism,
         plan.answering,
         plan.absent_share,
         plan.failure_probability,
@@ -126,7 +126,7 @@ def as_planned(plan: Plan) -> Setting:
 def cost(plan: Plan) -> float:
     """What a budget bounds."""
     promised = plan.guarantees.budget
-    found = promised.cap if plan.mechanism.payments == "never-negative" else promised.expected
+    found = promised.cap if plan.number_mechanism.payments == "never-negative" else promised.expected
     assert found is not None
     return found
 
@@ -142,7 +142,7 @@ def error(plan: Plan, of: str = "coefficients") -> float:
 
 def undeterred(plan: Plan, lie: float, clip: float | None) -> float:
     """The share of answers that nothing deters, at the plan's noise."""
-    study, mechanism, found = plan.study, plan.mechanism, shape(plan)
+    study, mechanism, found = plan.study, plan.number_mechanism, shape(plan)
     assert isinstance(mechanism, OneRelease)
     spread = Spread(study, plan.answering, found).spread
     return Deterrence(study.beliefs, *representative(*spread)).undeterred(
@@ -159,20 +159,20 @@ def keeps_what_was_asked(plan: Plan, asked: dict[str, Any]) -> None:
     assert cost(plan) <= asked.get("budget", math.inf)
     assert error(plan, asked.get("accuracy_of", "coefficients")) <= asked.get("accuracy", math.inf)
     assert plan.players == asked.get("players", plan.players)
-    assert plan.mechanism.epsilon == asked.get("epsilon", plan.mechanism.epsilon)
+    assert plan.number_mechanism.epsilon == asked.get("epsilon", plan.number_mechanism.epsilon)
     for name in ("estimator", "peer_estimator", "rule", "payments"):
         assert plan.parameters().get(name) == asked.get(name, plan.parameters().get(name))
     promised = plan.guarantees
     assert promised.truthfulness.lie == pytest.approx(float(proved.lie_size(s)), rel=1e-9)
     assert promised.accuracy.mean_squared_error == pytest.approx(float(proved.accuracy(s)), rel=1e-9)
-    if not isinstance(plan.mechanism, OneRelease):
+    if not isinstance(plan.number_mechanism, OneRelease):
         return
     assert promised.truthfulness.undeterred == pytest.approx(
-        undeterred(plan, promised.truthfulness.lie or 0.0, plan.mechanism.clip if s.clipped else None),
+        undeterred(plan, promised.truthfulness.lie or 0.0, plan.number_mechanism.clip if s.clipped else None),
         abs=1e-9,
     )
     if s.clipped:
-        assert 0.2 * study.beliefs.radius <= plan.mechanism.clip <= study.beliefs.radius
+        assert 0.2 * study.beliefs.radius <= plan.number_mechanism.clip <= study.beliefs.radius
         spread = Spread(study, plan.answering, shape(plan))
         # Those who are drawn have a little more noise than all of whom they are drawn.
         assert typical_slope(spread, s) >= asked.get("least_slope", LEAST_SLOPE) * (1 - 1e-6)
@@ -526,7 +526,7 @@ def test_parameters_that_are_given_are_kept(text: str, pins: dict[str, Any]) -> 
     plan = solved(text, players=20_000, budget=8000, lie=0.8, **pins)
     found = {name: plan.parameters()[name] for name in pins}
     assert found == pins
-    free = solved(text, players=20_000, budget=8000, lie=0.8, payments=plan.mechanism.payments)
+    free = solved(text, players=20_000, budget=8000, lie=0.8, payments=plan.number_mechanism.payments)
     assert error(free) <= error(plan) * 1.001
 
 
@@ -557,14 +557,14 @@ def test_parameters_of_halves_that_are_given_are_kept(pins: dict[str, Any]) -> N
     asked: dict[str, Any] = {"players": 20_000, "budget": 8000, "lie": 0.8, "peers": "halves"}
     plan = solved(BALL, **asked, **pins)
     assert {name: plan.parameters()[name] for name in pins} == pins
-    assert error(solved(BALL, **asked, payments=plan.mechanism.payments)) <= error(plan)
+    assert error(solved(BALL, **asked, payments=plan.number_mechanism.payments)) <= error(plan)
 
 
 @pytest.mark.parametrize("text", [BALL, BALL + RECORDS], ids=title)
 def test_no_plan_is_made_for_payments_that_a_plan_refuses(text: str) -> None:
     assert MOST_PAID == LARGEST_PAYMENT
     plan = solved(text, players=200, budget=1e15)
-    assert max(plan.mechanism.base_payment, plan.mechanism.score_weight) <= LARGEST_PAYMENT
+    assert max(plan.number_mechanism.base_payment, plan.number_mechanism.score_weight) <= LARGEST_PAYMENT
 
 
 # Without features
@@ -573,7 +573,7 @@ def test_no_plan_is_made_for_payments_that_a_plan_refuses(text: str) -> None:
 def test_a_study_without_features_is_planned_and_settled() -> None:
     """One coefficient, the mean: σ²/n and noise are all that stands in its way, and 1/n is everybody's influence."""
     plan = solved(WITHOUT_FEATURES, players=2000, budget=500)
-    mechanism, s = plan.mechanism, as_planned(plan)
+    mechanism, s = plan.number_mechanism, as_planned(plan)
     assert isinstance(mechanism, OneRelease)
     assert mechanism.transform == ((1024,),)
     n, k, Y = 2000, round(plan.absent_share * 2000), plan.study.beliefs.response_bound
@@ -637,7 +637,7 @@ def test_proved_stands_beside_published_for_one_release() -> None:
         "budget",
     ]
     told = {row.number: row for row in rows}
-    assert told["total ε"].proved == told["total ε"].published == f"{plan.mechanism.epsilon:.4g}"
+    assert told["total ε"].proved == told["total ε"].published == f"{plan.number_mechanism.epsilon:.4g}"
     assert told["for certain at most"].proved == "2,000.00 USD"
     assert told["for certain at most"].published == "no bound"
     assert float(told["error of coefficients"].proved) == pytest.approx(error(plan), rel=1e-2)
@@ -725,7 +725,7 @@ def test_a_plan_that_was_solved_for_is_read_back_and_carried_out(
     settled = settle(loaded, people(plan.study, plan.players).reports, out=tmp_path / "out", seed=3)
     paid = np.asarray(settled.payments["payment"], dtype=float)
     assert len(paid) == plan.players
-    if plan.mechanism.payments == "never-negative":
+    if plan.number_mechanism.payments == "never-negative":
         assert paid.min() >= 0
         assert paid.sum() <= asked["budget"]
 

@@ -92,6 +92,7 @@ def test_the_steps_to_a_payment_lead_to_what_was_paid_within_its_range(estimator
     study = release.declared_study()
     mechanism, estimate = release.mechanism(study), release.estimate()
     assert estimate is not None
+    assert isinstance(mechanism, OneRelease)
     least, most = payment_range(mechanism)
     assert 0 <= least < most
     for player in ("p-001", "p-050", "p-100"):

@@ -31,7 +31,7 @@ def ball_person(peers: str) -> tuple[Plan, Typical]:
 @BOTH
 def test_a_typical_person_has_the_mean_square_length_and_the_noise_along_it(peers: str) -> None:
     plan, expected = ball_person(peers)
-    found = typical(plan.study, plan.mechanism, 2_000)
+    found = typical(plan.study, plan.number_mechanism, 2_000)
     assert found.length == pytest.approx(expected.length, rel=1e-9)
     assert found.scale == pytest.approx(expected.scale, rel=1e-5)
     assert found.curve == expected.curve
@@ -49,7 +49,7 @@ def test_the_slope_is_the_least_difference_quotient_over_the_central_reports(pee
     central = np.linspace(low, high, 101)
     q = beliefs.prediction(np.full(101, r), central, curve, np.full(101, scale))
     quotient = np.diff(q).min() / np.diff(central)[0]
-    found = central_slope(plan.study, typical(plan.study, plan.mechanism, 2_000))
+    found = central_slope(plan.study, typical(plan.study, plan.number_mechanism, 2_000))
     assert found == pytest.approx(quotient, rel=0.005)
     assert plan.guarantees.truthfulness.slope == found
 
@@ -57,7 +57,7 @@ def test_the_slope_is_the_least_difference_quotient_over_the_central_reports(pee
 def test_a_typical_person_of_a_roster_is_the_root_mean_square_of_all() -> None:
     """Lengths, and noise along x in units of the noise in the sum: by the definition, person by person."""
     plan, X = bought(600, 3, 5.0), people_of(600, 3)
-    mechanism, promised = plan.mechanism, plan.guarantees.truthfulness
+    mechanism, promised = plan.number_mechanism, plan.guarantees.truthfulness
     assert isinstance(mechanism, OneRelease)
     lengths, tau = geometry(X, mechanism.transform).people
     scale = mechanism.scale(plan.study.beliefs)
@@ -113,7 +113,7 @@ def test_a_lie_in_answers_is_the_lie_in_predictions_by_the_slope(name: str) -> N
 
 def her_own(plan: Plan) -> tuple[Typical, Any]:
     """A typical person by the definitions of each mechanism, and her own prediction."""
-    study, mechanism = plan.study, plan.mechanism
+    study, mechanism = plan.study, plan.number_mechanism
     r, beliefs = math.sqrt(study.mean_square_norm), study.beliefs
     if isinstance(mechanism, Mechanism):
         noise = mechanism.half_estimator(beliefs).noise_scale(10_000, mechanism.epsilon_peer)
@@ -141,7 +141,7 @@ def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far
     reports = own(np.linspace(-edge, edge, 301))
     truth = own(slope._reports(study, person.length)[:2_000])
     furthest = np.abs(reports[None, :] - truth[:, None]).max(axis=1)
-    stated = share_beyond(study, typical(study, plan.mechanism, 20_000), lie)
+    stated = share_beyond(study, typical(study, plan.number_mechanism, 20_000), lie)
     # The first tenth of the people: its share is off by at most five standard errors, false alarms below 1e-6.
     assert stated == pytest.approx(float(np.mean(furthest > lie)), abs=5 * 0.5 / math.sqrt(2_000))
 
@@ -149,6 +149,6 @@ def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far
 @pytest.mark.parametrize("name", ["known-design", "halves, known-design"])
 def test_a_lie_that_nobody_could_tell_promises_nothing(name: str) -> None:
     plan = case(name, 20_000, epsilon=0.2)
-    person = typical(plan.study, plan.mechanism, 20_000)
+    person = typical(plan.study, plan.number_mechanism, 20_000)
     assert share_beyond(plan.study, person, 2 * plan.study.beliefs.radius) == 0.0
     assert share_beyond(plan.study, person, 0.0) == 1.0

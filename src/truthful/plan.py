@@ -94,12 +94,14 @@ class Plan:
     mechanism: OneRelease | ShareRelease | Mechanism
     absent_share: float = ABSENT_SHARE
     failure_probability: float = FAILURE_PROBABILITY
-    answer: Answer | ShareSolution | None = field(default=None, repr=False)
+    answer: Answer | None = field(default=None, repr=False)
     """What was asked and compared, if the parameters were solved for. No part of what the plan promises."""
     response_share: float = 1.0
     roster: Roster | None = None
     stated: Guarantees | None = field(default=None, repr=False)
     """What is promised, where it follows from a roster that the plan does not hold."""
+    solution: ShareSolution | None = field(default=None, repr=False)
+    """The same as `answer`, where answers are yes and no, or ratings."""
     panel: Panel | None = field(default=None, repr=False)
     """Who is expected to answer, while that is known: a plan that is read from a file does not know it."""
 
@@ -210,13 +212,14 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """The plan as it is written. It holds the whole declaration, so that it stands alone."""
+        answered = self.answer or self.solution
         return {
             "format": self.format,
             "version": __version__,
             "sha256": self.sha256,
             **self._promise(),
             "guarantees": self.guarantees.record(),
-            **({} if self.answer is None else {"answer": self.answer.record()}),
+            **({} if answered is None else {"answer": answered.record()}),
             "declaration": self.study.declaration(),
         }
 
@@ -399,7 +402,7 @@ def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: 
     chosen = {name: getattr(found, name) for name in ("epsilon", "flat", "bonus", "margin", "tolerance")}
     beta, alpha = goals.failure_probability, found.absent_share
     plan = _share_plan(study, panel, found.players, alpha, beta, chosen, found.shortening)
-    return replace(plan, answer=found)
+    return replace(plan, solution=found)
 
 
 def _needed_with_bonus(name: str, value: Any) -> Any:
@@ -420,7 +423,7 @@ def _share_plan(
     shortening: float = 1.0,
 ) -> Plan:
     numbers: dict[str, Any] = {
-        name: check.finite(name, value) if value != math.inf else value for name, value in chosen.items()
+        name: value if value == math.inf else check.finite(name, value) for name, value in chosen.items()
     }
     mechanism = ShareRelease(estimator="instruments", transform=panel.transform(shortening), **numbers)
     geometry = panel.geometry(players, shortening)

@@ -29,8 +29,11 @@ MARGINS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.25)
 GRID = 96
 #: Between these a search tries values of ε: below, noise drowns everything, and beyond nothing is gained.
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 5.0
-#: How much of what the truth earns may be lost to shares that are implausible by chance.
-SPARED = 0.01
+#: How much of what the truth earns may be lost to shares that are implausible by chance: the first of these with which
+#: a share of 0 is implausible too, so that nothing is won by all saying no; the first one if none is.
+SPARED = (0.01, 0.03, 0.1)
+#: A share of 0 is implausible if the tolerance is below this part of the least share that is thought possible.
+NEAR_ZERO = 0.9
 #: Met from below, so that rounding breaks no promise.
 MARGIN = 1e-9
 
@@ -76,6 +79,7 @@ class _Numbers:
     panel: Panel
     players: int
     shortening: float
+    spared: float = SPARED[0]
 
     @property
     def answering(self) -> int:
@@ -105,7 +109,7 @@ class _Numbers:
     def least_bonus(self, alpha: Floats, margin: float, epsilon: Floats) -> Floats:
         """B with which the truth pays for all of cost τ or less; infinite where no bonus does."""
         s = self.setting(alpha, margin, epsilon)
-        earned = gain(s, self.steps) * (1 - SPARED * self._tolerates)
+        earned = gain(s, self.steps) * (1 - self.spared * self._tolerates)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(earned > 0, s.saved / earned, np.inf)
 
@@ -119,7 +123,7 @@ class _Numbers:
     def tolerance(self, alpha: float, margin: float, epsilon: float) -> float:
         """How far a share must be beyond those thought possible to be implausible.
 
-        By chance that costs the truth no more than SPARED of what it earns.
+        By chance that costs the truth no more of what it earns than may be spared.
         """
         if not self._tolerates:
             return math.inf
@@ -128,7 +132,7 @@ class _Numbers:
             s = self.setting(np.array([alpha]), margin, np.array([epsilon]), tolerance)
             return float(gain(s, self.steps)[0, 0])
 
-        enough, low, high = earned(math.inf) * (1 - SPARED), 1e-3, 1.0
+        enough, low, high = earned(math.inf) * (1 - self.spared), 1e-3, 1.0
         for _ in range(30):
             middle = math.sqrt(low * high)
             low, high = (low, middle) if earned(middle) >= enough else (middle, high)
@@ -185,10 +189,26 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
 def _solve(
     study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int
 ) -> ShareSolution | None:
-    """For so many players; other instruments are tried where they are more accurate."""
+    """For so many players, so that all saying no is implausible if that can be had."""
+    first = _solve_sparing(study, beliefs, goals, panel, players, SPARED[0])
+    if first is None or math.isinf(first.tolerance):
+        return first
+    for spared in SPARED[1:]:
+        if first.tolerance < NEAR_ZERO * beliefs.low or not beliefs.low > 0:
+            break
+        other = _solve_sparing(study, beliefs, goals, panel, players, spared)
+        if other is not None and other.tolerance < NEAR_ZERO * beliefs.low:
+            return other
+    return first
+
+
+def _solve_sparing(
+    study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int, spared: float
+) -> ShareSolution | None:
+    """The best for so many players; other instruments are tried where they are more accurate."""
     found: list[ShareSolution] = []
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
-        numbers = _Numbers(study, beliefs, goals, panel, players, shortening)
+        numbers = _Numbers(study, beliefs, goals, panel, players, shortening, spared)
         one = _most_accurate(numbers) if goals.accuracy is None else _cheapest(numbers)
         if one is not None:
             found.append(one)

@@ -39,7 +39,7 @@ def log_odds(X: npt.ArrayLike, Z: npt.ArrayLike, vector: npt.ArrayLike, scale: f
     """ϑ̂ from everybody's features and instruments, and the released vector with noise of this scale (0: none).
 
     By the delta method the covariance is J⁻¹(Σ ζζᵀ4p(1 − p) + (d+1)s²I)J⁻ᵀ, J = Σ ζxᵀ2p(1 − p) at ϑ̂. None: not
-    estimable, as nobody's answers could have that sum under finite log odds, or features follow from each other.
+    estimable, as no log odds of at most 10 give that sum, or features follow from each other.
     """
     X = check.matrix("X", X)
     n, d = X.shape

@@ -1,0 +1,200 @@
+"""Plans for yes and no and for ratings: reference numbers, both ways to ask, and what is said where there is none."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shares import study_of, two_levels
+
+from truthful.bounds.shares import ShareSetting, gain
+from truthful.errors import InputError
+from truthful.plan import Plan, design
+from truthful.planner import Infeasible
+
+
+@pytest.mark.parametrize(
+    ("players", "bonus", "points", "epsilon"),
+    [
+        (500, 0.25, 3.48, 0.136),
+        (2_000, 0.25, 1.38, 0.117),
+        (2_000, 1.0, 1.23, 0.155),
+        (2_000, 2.0, 1.19, 0.221),
+        (20_000, 0.25, 0.38, 0.069),
+    ],
+)
+def test_a_single_share_is_as_accurate_as_the_reference(
+    players: int, bonus: float, points: float, epsilon: float
+) -> None:
+    plan = design(study_of(), players=players, budget=bonus * players)
+    assert 100 * (plan.guarantees.accuracy.rmse or math.inf) <= points * 1.005
+    assert plan.mechanism.epsilon == pytest.approx(epsilon, rel=0.08)
+    assert plan.guarantees.budget.cap == pytest.approx(bonus * players)
+    assert plan.guarantees.truthfulness.steps == 1
+
+
+@pytest.mark.parametrize(
+    ("players", "points", "cents"), [(2_000, 2.0, 3.0), (20_000, 0.5, 1.15), (200_000, 0.2, 0.06)]
+)
+def test_with_an_accuracy_the_bonus_is_the_least_and_the_rest_a_flat_fee(
+    players: int, points: float, cents: float
+) -> None:
+    study = study_of(implausible='"paid"')  # as the reference has it
+    plan = design(study, players=players, accuracy=points / 100, budget=0.25 * players)
+    assert plan.share_mechanism is not None
+    assert 100 * plan.share_mechanism.bonus <= cents
+    assert plan.share_mechanism.flat + plan.share_mechanism.bonus == pytest.approx(0.25)
+    assert plan.guarantees.accuracy.rmse == pytest.approx(points / 100, rel=1e-6)
+    alone = design(study, players=players, accuracy=points / 100)
+    assert alone.share_mechanism is not None
+    assert alone.share_mechanism.flat == 0
+    assert alone.share_mechanism.bonus == pytest.approx(plan.share_mechanism.bonus)
+
+
+def test_effects_of_features_that_are_assigned() -> None:
+    study = study_of((0.2, 0.5), two_levels(4), "uniform", effect=0.1)
+    plan = design(study, players=20_000, budget=5_000)
+    assert 100 * (plan.guarantees.accuracy.effect_rmse or math.inf) <= 1.2
+    assert design(study, players=2_000, budget=2_000).guarantees.accuracy.effect_rmse == pytest.approx(
+        0.0444, rel=0.03
+    )
+
+
+def test_the_smallest_panel_that_is_worth_asking() -> None:
+    assert design(study_of(), players=189, budget=0.25 * 189).guarantees.truthfulness.steps == 1
+    with pytest.raises(Infeasible, match=r"no plan guarantees an error below 0\.101") as told:
+        design(study_of(), players=100, budget=25)
+    for remedy in told.value.remedies:
+        given: dict[str, Any] = {"players": 100, "budget": 25.0}
+        if remedy.goal == "players":
+            given = {"players": int(remedy.value), "budget": 0.25 * remedy.value}
+        else:
+            given[remedy.goal] = remedy.value
+        assert design(study_of(), **given).guarantees.truthfulness.steps == 1
+    assert {remedy.goal for remedy in told.value.remedies} == {"budget", "players"}
+
+
+def test_players_are_found_for_a_budget_and_an_accuracy() -> None:
+    plan = design(study_of(), budget=300, accuracy=0.02)
+    assert plan.guarantees.accuracy.rmse is not None
+    assert plan.guarantees.accuracy.rmse <= 0.02
+    with pytest.raises(Infeasible):
+        design(study_of(), players=round(0.95 * plan.players), budget=300 * 0.95, accuracy=0.02)
+
+
+def test_the_truth_pays_for_everybody_of_the_promised_share() -> None:
+    plan = design(study_of(), players=2_000, budget=500)
+    truth, mechanism = plan.guarantees.truthfulness, plan.share_mechanism
+    assert mechanism is not None
+    assert truth.gain is not None
+    cost = plan.study.costs.upper_quantile(1 - truth.share)
+    assert truth.gain == pytest.approx(float(cost) * mechanism.epsilon**2, rel=1e-3)
+    assert truth.share >= 1 - plan.absent_share
+
+
+def test_a_larger_margin_or_fewer_liars_never_make_more_of_clipping() -> None:
+    plan = design(study_of(), players=500, budget=125)
+    assert plan.panel is not None
+    assert plan.study.shares is not None
+
+    def earned(margin: float, alpha: float, tolerance: float = math.inf) -> float:
+        assert plan.panel is not None
+        assert plan.study.shares is not None
+        s = ShareSetting(
+            beliefs=plan.study.shares,
+            geometry=plan.panel.geometry(500, 1.0),
+            costs=plan.study.costs,
+            n=500,
+            alpha=np.array([alpha]),
+            epsilon=np.array([0.1]),
+            beta=0.01,
+            margin=margin,
+            tolerance=tolerance,
+        )
+        return float(gain(s)[0, 0])
+
+    assert earned(0.02, 0.002) > earned(0.0, 0.002)
+    assert earned(0.02, 0.002) > earned(0.02, 0.01)
+    assert earned(0.02, 0.002) > earned(0.02, 0.002, tolerance=0.05)
+
+
+@pytest.mark.parametrize(("levels", "steps"), [(3, 1), (5, 1), (7, 2), (10, 2)])
+def test_ratings_promise_from_how_many_steps_on_no_lie_pays(levels: int, steps: int) -> None:
+    plan = design(study_of((0.2, 0.6), levels=levels), players=20_000, budget=5_000)
+    assert plan.guarantees.truthfulness.steps == steps
+    dearer = design(study_of((0.2, 0.6), levels=levels), players=20_000, budget=5_000, lie=1)
+    assert (dearer.guarantees.accuracy.rmse or 0) >= (plan.guarantees.accuracy.rmse or math.inf) * (1 - 1e-9)
+    assert dearer.guarantees.truthfulness.steps == 1
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    for given in ({"players": 2_000, "budget": 500}, {"players": 2_000, "accuracy": 0.02, "budget": 500}):
+        plan = design(study_of(), **given)
+        plan.save(tmp_path / "plan.json")
+        again = Plan.load(tmp_path / "plan.json")
+        assert again.sha256 == plan.sha256
+        assert again.guarantees == plan.guarantees
+    paid = design(study_of(implausible='"paid"'), players=2_000, budget=500)
+    assert paid.share_mechanism is not None
+    assert math.isinf(paid.share_mechanism.tolerance)
+    paid.save(tmp_path / "paid.json")
+    assert Plan.load(tmp_path / "paid.json").sha256 == paid.sha256
+
+
+def test_with_a_bonus_nothing_is_solved_for() -> None:
+    plan = design(study_of(), players=2_000, epsilon=0.1, bonus=0.25, flat=1.0)
+    assert plan.guarantees.truthfulness.steps == 1
+    assert plan.guarantees.budget.cap == pytest.approx(2_500)
+    too_little = design(study_of(), players=2_000, epsilon=1.0, bonus=0.01)
+    assert too_little.guarantees.truthfulness.steps is None
+    with pytest.raises(InputError, match="epsilon is missing: with a bonus nothing is solved for"):
+        design(study_of(), players=2_000, bonus=0.25)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"score_weight": 0.1}, "score_weight goes with answers that are numbers"),
+        ({"peers": "halves"}, "paid against everybody else's"),
+        ({"clip": 0.3}, "clip is 0.3. It goes with answers that are numbers"),
+        ({"flat": 0.3}, "flat is 0.3. Give a bonus too"),
+        ({"lie": 2}, "lie is 2; of 2 answers a lie is from 1 to 1 steps long"),
+    ],
+)
+def test_what_does_not_fit_is_told(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        design(study_of(), players=2_000, budget=500, **given)
+
+
+def test_every_parameter_changes_the_hash() -> None:
+    plain: dict[str, Any] = {"players": 2_000, "epsilon": 0.1, "bonus": 0.25}
+    others = [
+        {"players": 2_001},
+        {"epsilon": 0.11},
+        {"bonus": 0.26},
+        {"flat": 0.1},
+        {"margin": 0.01},
+        {"tolerance": 0.05},
+        {"absent_share": 0.003},
+        {"failure_probability": 0.02},
+        {"response_share": 0.9},
+    ]
+    hashes = [design(study_of(), **{**plain, **other}).sha256 for other in ({}, *others)]
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_all_saying_no_is_implausible_if_that_can_be_had() -> None:
+    """For a little of what the truth earns, a share of 0 is further off than the tolerance."""
+    study = study_of()
+    for players, accuracy in ((2_000, None), (2_000, 0.02), (20_000, 0.005)):
+        plan = design(study, players=players, budget=0.25 * players, accuracy=accuracy)
+        assert plan.share_mechanism is not None
+        assert plan.share_mechanism.tolerance < 0.05
+        assert plan.guarantees.truthfulness.steps == 1
+    # With so few people chance alone can lead that far.
+    few = design(study, players=200, budget=50)
+    assert few.share_mechanism is not None
+    assert few.share_mechanism.tolerance > 0.05
