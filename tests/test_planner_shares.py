@@ -175,6 +175,8 @@ def test_with_a_bonus_nothing_is_solved_for() -> None:
     plan = design(study_of(), players=2_000, epsilon=0.1, bonus=0.25, flat=1.0)
     assert plan.guarantees.truthfulness.steps == 1
     assert plan.guarantees.budget.cap == pytest.approx(2_500)
+    assert plan.share_mechanism is not None
+    assert plan.share_mechanism.tolerance < 0.05
     too_little = design(study_of(), players=2_000, epsilon=1.0, bonus=0.01)
     assert too_little.guarantees.truthfulness.steps is None
     with pytest.raises(InputError, match="epsilon is missing: with a bonus nothing is solved for"):

@@ -196,6 +196,18 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
     return _fewest_players(study, beliefs, goals, panel)
 
 
+def usual_tolerance(
+    study: Study, panel: Panel, players: int, alpha: float, beta: float, margin: float, epsilon: float
+) -> float:
+    """The tolerance of a plan that is not solved for: infinite if implausible shares are paid as others are."""
+    beliefs = study.shares
+    if beliefs is None:
+        raise InputError("The study asks for numbers.")
+    goals = Goals(players=players, epsilon=epsilon, failure_probability=beta)
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
+    return _Numbers(study, beliefs, goals, panel, players, 1.0).tolerance(alpha, margin, epsilon)
+
+
 def _solve(
     study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int
 ) -> ShareSolution | None:
