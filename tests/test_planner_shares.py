@@ -60,7 +60,7 @@ def test_effects_of_features_that_are_assigned() -> None:
     plan = design(study, players=20_000, budget=5_000)
     assert 100 * (plan.guarantees.accuracy.effect_rmse or math.inf) <= 1.2
     assert design(study, players=2_000, budget=2_000).guarantees.accuracy.effect_rmse == pytest.approx(
-        0.0444, rel=0.03
+        0.0444, rel=0.06
     )
 
 
