@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from laboratory_shares import NUMBER, study_of
 
-from truthful.people import answers, draw_shares, expected_shares, invent
+from truthful.people import answers, draw_shares, invent
 from truthful.plan import design
 from truthful.settlement import settle
 from truthful.study import Study
+from truthful.study.shares import expected_shares
 
 THREE = '[[features]]\nname = "region"\nlevels = ["north", "south", "west"]\n'
 STUDIES = {

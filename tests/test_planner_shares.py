@@ -14,6 +14,7 @@ from truthful.bounds.shares import ShareSetting, gain
 from truthful.errors import InputError
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
+from truthful.study.shares import expected_shares
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_effects_of_features_that_are_assigned() -> None:
     plan = design(study, players=20_000, budget=5_000)
     assert 100 * (plan.guarantees.accuracy.effect_rmse or math.inf) <= 1.2
     assert design(study, players=2_000, budget=2_000).guarantees.accuracy.effect_rmse == pytest.approx(
-        0.0444, rel=0.03
+        0.0444, rel=0.06
     )
 
 
@@ -121,13 +122,39 @@ def test_a_larger_margin_or_fewer_liars_never_make_more_of_clipping() -> None:
     assert earned(0.02, 0.002) > earned(0.02, 0.002, tolerance=0.05)
 
 
-@pytest.mark.parametrize(("levels", "steps"), [(3, 1), (5, 1), (7, 2), (10, 2)])
-def test_ratings_promise_from_how_many_steps_on_no_lie_pays(levels: int, steps: int) -> None:
-    plan = design(study_of((0.2, 0.6), levels=levels), players=20_000, budget=5_000)
-    assert plan.guarantees.truthfulness.steps == steps
-    dearer = design(study_of((0.2, 0.6), levels=levels), players=20_000, budget=5_000, lie=1)
-    assert (dearer.guarantees.accuracy.rmse or 0) >= (plan.guarantees.accuracy.rmse or math.inf) * (1 - 1e-9)
-    assert dearer.guarantees.truthfulness.steps == 1
+@pytest.mark.parametrize(
+    ("levels", "share", "steps"),
+    [(3, (0.2, 0.6), 1), (5, (0.2, 0.6), 2), (5, (0.05, 0.4), 3), (7, (0.2, 0.6), 2), (10, (0.2, 0.6), 4)],
+)
+def test_ratings_promise_from_how_many_steps_on_no_lie_pays(
+    levels: int, share: tuple[float, float], steps: int
+) -> None:
+    """Whatever she answers: what her answer really expects of the others is no line, and that is allowed for."""
+    plan = design(study_of(share, levels=levels), players=20_000, budget=5_000)
+    truth, mechanism, beliefs = plan.guarantees.truthfulness, plan.share_mechanism, plan.study.shares
+    assert truth.steps == steps
+    assert truth.gain is not None
+    assert mechanism is not None
+    assert beliefs is not None
+    answers, one = np.linspace(-1, 1, levels), np.ones((1, 1))
+    expected = expected_shares(beliefs, one)[0]
+    believed = beliefs.expects(one)
+    delta, width = float(believed.advantage[0]), float(believed.width(mechanism.margin)[0])
+    phi = (expected - believed.switch[0]) / width
+    for k in range(levels):
+        paid = mechanism.bonus / 2 * (1 + phi[k] * answers + delta / (2 * width) * (1 - answers**2))
+        for lie in range(levels):
+            if abs(lie - k) >= steps:
+                assert paid[k] - paid[lie] >= truth.gain
+
+
+def test_ratings_can_be_asked_for_every_step() -> None:
+    study = study_of((0.2, 0.6), levels=5)
+    usual, every = (design(study, players=20_000, budget=5_000, lie=lie) for lie in (None, 1))
+    assert every.guarantees.truthfulness.steps == 1
+    assert (every.guarantees.accuracy.rmse or 0) > (usual.guarantees.accuracy.rmse or math.inf)
+    with pytest.raises(Infeasible, match="with no lie of 1 steps or more paying"):
+        design(study_of((0.05, 0.4), levels=5), players=20_000, budget=5_000, lie=1)
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -148,6 +175,8 @@ def test_with_a_bonus_nothing_is_solved_for() -> None:
     plan = design(study_of(), players=2_000, epsilon=0.1, bonus=0.25, flat=1.0)
     assert plan.guarantees.truthfulness.steps == 1
     assert plan.guarantees.budget.cap == pytest.approx(2_500)
+    assert plan.share_mechanism is not None
+    assert plan.share_mechanism.tolerance < 0.05
     too_little = design(study_of(), players=2_000, epsilon=1.0, bonus=0.01)
     assert too_little.guarantees.truthfulness.steps is None
     with pytest.raises(InputError, match="epsilon is missing: with a bonus nothing is solved for"):

@@ -218,14 +218,23 @@ def test_a_result_that_contradicts_the_beliefs_is_shown_with_a_warning() -> None
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_rule_and_its_bounds_are_told(name: str) -> None:
-    plan = plan_of(name, flat=0.25, bonus=1.0, tolerance=0.05)
+    plan = plan_of(name, flat=0.25, bonus=1.0, tolerance=0.04)
     text = Page(f"<div>{payments(plan)}</div>").one("div").text
     assert "Everybody gets 0.250 USD, and up to 1.00 USD more, depending on what all the others said" in text
     assert "No payment is below 0.250 USD or above 1.25 USD, whatever anybody does." in text
-    assert "everybody gets 0.750 USD, whatever she said" in text
+    assert (
+        "everybody gets 0.750 USD, whatever she said: nothing is won by all giving the lowest answer" in text
+    )
     without = Page(f"<div>{payments(plan_of(name))}</div>").one("div").text
     assert "Everybody gets up to 1.00 USD, depending" in without
     assert "whatever she said" not in without
+
+
+def test_nothing_is_said_to_be_won_by_agreeing_only_where_both_ends_are_implausible() -> None:
+    """At 5 % to 40 %, with a tolerance of 10 points, nobody saying yes is still plausible."""
+    text = Page(f"<div>{payments(plan_of('yes-no', tolerance=0.1))}</div>").one("div").text
+    assert "everybody gets 0.500 USD, whatever she said." in text
+    assert "nothing is won" not in text
 
 
 def test_the_truth_earns_more_than_the_other_answer() -> None:

@@ -322,6 +322,8 @@ def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, ana
         assert words.lower() in page.lower(), words
     assert "How steeply" not in page
     assert "The error is that of" not in page
+    assert "frontier.svg" not in page
+    assert analyst.get(f"{path}/frontier.svg?players=2000&accuracy=2").status_code == 404
     kept = analyst.post(f"{path}/plan", data={"players": "2000", "accuracy": "2"})
     assert kept.status_code == 303
     with here.service.database.reading() as session:

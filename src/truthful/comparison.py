@@ -12,7 +12,7 @@ from truthful.bounds import Setting, published
 from truthful.guarantees import setting
 from truthful.mechanism import Mechanism
 from truthful.plan import Plan, solved
-from truthful.planner import Answer, Infeasible
+from truthful.planner import Infeasible
 from truthful.words import money, number, percent
 
 STEEPER = 0.9
@@ -111,7 +111,7 @@ def steeper(plan: Plan) -> Plan | None:
     """
     answered = plan.answer
     if (
-        not isinstance(answered, Answer)
+        answered is None
         or not isinstance(plan.mechanism, Mechanism)
         or plan.mechanism.payments != "never-negative"
         or answered.goals.least_slope >= STEEPER

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import special
 
 from truthful.check import Floats
 from truthful.study import Study
 from truthful.study.features import Levels
-from truthful.study.shares import ShareBeliefs
+from truthful.study.shares import ShareBeliefs, likeness
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,59 +67,10 @@ def answers(beliefs: ShareBeliefs, predicted: Floats, rng: np.random.Generator) 
     The parts of one person are alike to the degree ρ (`agreement`): yes with a chance of her own, which follows a Beta
     law about the share, with a variance of ρ times the largest there is.
     """
-    share, parts, rho = np.clip((1 + predicted) / 2, 0.0, 1.0), beliefs.levels - 1, _likeness(beliefs)
+    share, parts, rho = np.clip((1 + predicted) / 2, 0.0, 1.0), beliefs.levels - 1, likeness(beliefs)
     if parts > 1 and rho > 0:
         weight = 1 / rho - 1
         inside = (share > 0) & (share < 1)
         between = np.where(inside, share, 0.5)
         share = np.where(inside, rng.beta(between * weight, (1 - between) * weight), share)
     return np.asarray(2.0 * rng.binomial(parts, share) / parts - 1)
-
-
-def expected_shares(beliefs: ShareBeliefs, x: Floats) -> Floats:
-    """E[m | x, answer] for these people, a column for each answer: the mean share of studies in which they give it.
-
-    For yes and no it is what is declared, q(x, answer); for ratings q is the best line through it. Of people who are
-    invented the chance of an answer is a polynomial in m, of degree K − 1, and m a sum of independent uniform numbers,
-    whose moments are known.
-    """
-    K, rho = beliefs.levels, _likeness(beliefs)
-    moments = _moments(beliefs, x, K)
-    steps = np.arange(K - 1) * rho
-    found = []
-    for k in range(K):
-        # Π (m(1−ρ) + iρ) Π ((1−m)(1−ρ) + jρ), up to a factor that does not depend on m.
-        chance = np.ones(1)
-        for i in steps[:k]:
-            chance = np.polynomial.polynomial.polymul(chance, [i, 1 - rho])
-        for j in steps[: K - 1 - k]:
-            chance = np.polynomial.polynomial.polymul(chance, [1 - rho + j, rho - 1])
-        found.append(moments[:, 1:] @ chance / (moments[:, :-1] @ chance))
-    return np.stack(found, axis=1)
-
-
-def _likeness(beliefs: ShareBeliefs) -> float:
-    """ρ, or next to 1: parts that are all the same would leave ratings that nobody gives."""
-    return min(beliefs.agreement, 1 - 1e-6)
-
-
-def _moments(beliefs: ShareBeliefs, x: Floats, order: int) -> Floats:
-    """E[m^j] for j up to the order, a row for each person."""
-    codes = x * beliefs.scale
-    widths = np.broadcast_to(
-        [beliefs.high - beliefs.low, *beliefs.factors], (len(x), 1 + len(beliefs.factors))
-    )
-    widths = np.hstack([widths, np.abs(codes) * beliefs.numbers]) / 2
-    moments = beliefs.expects(x).mean[:, None] ** np.arange(order + 1)
-    for width in widths.T:
-        uniform = np.where(
-            np.arange(order + 1) % 2, 0.0, width[:, None] ** np.arange(order + 1) / np.arange(1, order + 2)
-        )
-        moments = np.stack(
-            [
-                sum(special.comb(j, i) * moments[:, j - i] * uniform[:, i] for i in range(j + 1))
-                for j in range(order + 1)
-            ],
-            axis=1,
-        )
-    return moments

@@ -29,7 +29,7 @@ from truthful.planner import Answer, Goals, answer
 from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.leave_one_out import LeaveOneOutTerms
 from truthful.planner.panel import Panel
-from truthful.planner.shares import ShareSolution, solve_shares
+from truthful.planner.shares import ShareSolution, solve_shares, usual_tolerance
 from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -394,8 +394,13 @@ def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: 
         _refuse_goals([name for name in ("budget", "accuracy", "lie") if asked[name] is not None], "bonus")
         alpha = given.pop("absent_share", ABSENT_SHARE)
         chosen = {"flat": 0.0, **given, "epsilon": _needed_with_bonus("epsilon", asked["epsilon"])}
-        players = _needed_with_bonus("players", asked["players"])
-        return _share_plan(study, panel, players, alpha, asked["failure_probability"], chosen)
+        players, beta = _needed_with_bonus("players", asked["players"]), asked["failure_probability"]
+        if "tolerance" not in chosen:
+            margin = check.nonnegative("margin", chosen.get("margin", 0.0))
+            chosen["tolerance"] = usual_tolerance(
+                study, panel, players, alpha, beta, margin, check.positive("epsilon", chosen["epsilon"])
+            )
+        return _share_plan(study, panel, players, alpha, beta, chosen)
     pins = {"absent_share": given["absent_share"]} if "absent_share" in given else {}
     goals = Goals(**asked, pins=pins)
     found = solve_shares(study, goals, panel)

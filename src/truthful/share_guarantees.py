@@ -82,7 +82,7 @@ def share_guarantees(
         ),
         Participation(float(study.costs.cdf(joining)), joining, assumptions=assumed),
         Budget(
-            expected=_expected_bill(mechanism, s, payable),
+            expected=payable * (mechanism.flat + mechanism.bonus),
             cap=payable * (mechanism.flat + mechanism.bonus),
             likely=None,
             assumptions=assumed,
@@ -139,8 +139,3 @@ def _effect_rmse(study: Study, s: ShareSetting) -> float | None:
     """The largest root mean square error of a difference, in raw units."""
     errors = [float(shares.effect_error(s, k)[0, 0]) for k in range(len(study.differences))]
     return study.response_unit * math.sqrt(max(errors)) if errors else None
-
-
-def _expected_bill(mechanism: ShareRelease, s: ShareSetting, payable: int) -> float:
-    """On average: E[(1 + φy)/2] is at most ½ + E|φ|/2, and |φ| ≤ (|m − t| + |e|)/w, which is at most 1."""
-    return payable * (mechanism.flat + mechanism.bonus)

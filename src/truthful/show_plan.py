@@ -45,7 +45,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
     if plan.share_mechanism is not None:
         return _share_plan_view(plan, plan.share_mechanism)
-    answer = plan.answer if isinstance(plan.answer, Answer) else None
+    answer = plan.answer
     views: list[RenderableType] = [
         guarantees_table(promises(plan)),
         beside_table(plan),
@@ -63,11 +63,9 @@ def plan_view(plan: Plan) -> list[RenderableType]:
 def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
     """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
     views: list[RenderableType] = [guarantees_table(promises(plan)), share_parameters_table(plan)]
-    if plan.solution is not None and plan.panel is not None:
-        told = (
-            worth_line(share_worth(plan.study, plan.solution, plan.panel), plan),
-            advice(plan.solution, mechanism),
-        )
+    found = plan.solution
+    if found is not None and plan.panel is not None:
+        told = (worth_line(share_worth(plan.study, found, plan.panel), plan), advice(found, mechanism))
         views += [Text(line) for line in told if line]
     return views
 

@@ -139,6 +139,6 @@ def share_geometry(plan: Plan, people: Floats) -> Geometry:
     kz = instruments_on_grid(kx, mechanism.transform)
     return replace(
         measured(kx, kz),
-        believed=grouped(believed_rows(beliefs.expects(kx / GRID))),
+        believed=grouped(believed_rows(beliefs, kx / GRID)),
         effects=effects_of(kx, kz, difference_rows(plan.study)),
     )

@@ -20,7 +20,7 @@ from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
-from truthful.study.shares import Expected, ShareBeliefs
+from truthful.study.shares import ShareBeliefs, expected_shares
 
 #: Groups of people who believe about the same: each by the worst of its numbers.
 GROUPS = 24
@@ -32,22 +32,32 @@ _LARGEST_LOG = 300.0
 ROUNDING = 2e-6
 
 
-def believed_rows(expected: Expected) -> Floats:
-    """(δ, w, T) of each person: w without margin; T bounds how much likelier a share is once an answer is known."""
+def believed_rows(beliefs: ShareBeliefs, x: Floats) -> Floats:
+    """(δ, w, T, gap) of each person: w without margin; T bounds how much likelier a share is once an answer is known.
+
+    gap is the furthest that what an answer really expects is from her own prediction, which is a line: none for yes and
+    no, but for ratings there is one unless beliefs are of a special form.
+    """
+    expected = beliefs.expects(x)
     mean, low, high = expected.mean, expected.low, expected.high
     likelier = np.maximum(high / mean, (1 - low) / (1 - mean))
-    return np.stack([expected.advantage, expected.width(0.0), likelier], axis=1)
+    gap = np.zeros(len(x))
+    if beliefs.levels > 2:
+        answers = np.linspace(-1, 1, beliefs.levels)
+        own = expected.switch[:, None] + expected.advantage[:, None] * answers
+        gap = np.abs(expected_shares(beliefs, x) - own).max(axis=1)
+    return np.stack([expected.advantage, expected.width(0.0), likelier, gap], axis=1)
 
 
 def grouped(rows: Floats) -> Floats:
-    """At most GROUPS rows, each the worst of people for whom δ/w is about the same: least δ, largest w and T."""
+    """At most GROUPS rows, each the worst of people for whom δ/w is about the same: least δ, largest w, T and gap."""
     rows = np.unique(rows, axis=0)
     if len(rows) <= GROUPS:
         return rows
     rows = rows[np.argsort(rows[:, 0] / rows[:, 1])]
     starts = np.unique(np.linspace(0, len(rows), GROUPS, endpoint=False).astype(np.int64))
     least = np.minimum.reduceat(rows[:, 0], starts)
-    return np.stack([least, *(np.maximum.reduceat(rows[:, k], starts) for k in (1, 2))], axis=1)
+    return np.stack([least, *(np.maximum.reduceat(rows[:, k], starts) for k in (1, 2, 3))], axis=1)
 
 
 def believed(geometry: Geometry) -> Floats:
@@ -152,17 +162,18 @@ def implausible(s: ShareSetting) -> Floats:
 def gain(s: ShareSetting, steps: int = 1) -> Floats:
     """What the truth earns over a lie of so many steps, at least, as a part of the bonus: the least of all people.
 
-    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Where
-    shares are implausible nothing is lost by lying: that has the chance ι, and takes away j/(K − 1)·(1 + δ/w) at most.
+    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of
+    ratings the gap between q and what is really expected counts as g does. Where shares are implausible nothing is
+    lost by lying: that has the chance ι, and takes away j/(K − 1)·(1 + δ/w) at most.
     One row for each α, one column for each ε.
     """
     anyhow, dense = clipping(s)
     liars, chance, levels = pull(s)[:, :, None], implausible(s), s.beliefs.levels
     least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
-    for delta, reach, likelier in believed(s.geometry):
+    for delta, reach, likelier, gap in believed(s.geometry):
         width = reach + s.margin
         moved = steps * 2 * delta / (levels - 1)
-        off = liars + np.minimum(anyhow, likelier * dense)
+        off = liars + np.minimum(anyhow, likelier * dense) + gap
         earned = (moved**2 - 2 * moved * off) / (4 * delta * width)
         bent = 1 + (delta / width if levels > 2 else 0.0)
         earned = earned - steps / (levels - 1) * bent * np.minimum(1.0, likelier * chance)

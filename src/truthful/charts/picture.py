@@ -12,7 +12,7 @@ from truthful.deterrence import Deterrence
 from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.planner import Answer, Goals
+from truthful.planner import Goals
 from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
 from truthful.planner.infeasible import prior_error
 from truthful.planner.panel import Panel
@@ -61,8 +61,7 @@ class Picture:
 
 def picture(plan: Plan) -> Picture:
     """The plan among what other budgets would buy, for its own goals; if it has none, for its own lie size and cost."""
-    study, promised, mechanism = plan.study, plan.guarantees, plan.number_mechanism
-    solved = plan.answer if isinstance(plan.answer, Answer) else None
+    study, promised, mechanism, solved = plan.study, plan.guarantees, plan.number_mechanism, plan.answer
     cost = promised.budget.cap or promised.budget.expected or 1.0
     if solved is not None:
         goals = solved.goals

@@ -88,7 +88,10 @@ def level_text(column: Any) -> Any:
 def level_places(text: Any, levels: tuple[str, ...]) -> Places:
     """The place of each value in the list of levels, -1 where it is not one of them."""
     places = pc.index_in(text, value_set=arrow_text(levels))
-    return np.where(_mask(pc.is_valid(places)), _numpy(places), np.int64(-1))
+    found: Places = _numpy(places).astype(np.int64)
+    if places.null_count:
+        found[_mask(pc.is_null(places))] = -1
+    return found
 
 
 def missing_text(column: Any) -> Mask:

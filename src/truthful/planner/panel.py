@@ -29,6 +29,8 @@ from truthful.study import Study
 DRAWS, MOST_DRAWN = 100, 8_000
 #: Spared beyond the worst of them.
 SPARE = 1.02
+#: The same for what the worst-placed person sees of the others, τ, v and v/τ, where a promise has no slack of its own.
+SPARE_WORST = np.array([1.05, 1.05, 1.05, 1.0, 1.0])
 #: People drawn from a design, of whom those who answer are drawn again.
 POOL = 4
 #: Numbers of people at which a geometry is computed: others are scaled from the next smaller one.
@@ -89,7 +91,7 @@ class Panel:
         if (n, shortening) not in self._kept:
             self._kept[n, shortening] = self._geometry(n, shortening)
         found = self._kept[n, shortening]
-        return replace(found, lengths=self._lengths(players, n), believed=self._believed)
+        return replace(found, lengths=self._lengths(players, n), believed=self.believed)
 
     def everybody(self, shortening: float) -> Geometry:
         """That of all of whom those who answer are drawn."""
@@ -99,10 +101,10 @@ class Panel:
         return self._kept[n, shortening]
 
     @cached_property
-    def _believed(self) -> Floats | None:
+    def believed(self) -> Floats | None:
         """What everybody believes of shares, where answers are shares."""
         beliefs = self.study.shares
-        return None if beliefs is None else grouped(believed_rows(beliefs.expects(self._pool)))
+        return None if beliefs is None else grouped(believed_rows(beliefs, self._pool))
 
     def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
         """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
@@ -170,6 +172,7 @@ class Panel:
             sampling=(sampling, sampling_p),
             influence=(grown, grown_p),
             people=(lengths, tau * (len(X) / n)),
+            worst=one.worst if self.study.shares is None else one.worst * SPARE_WORST,
             # The chance of who is drawn is spared for in all effects alike.
             effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),
         )

@@ -34,6 +34,8 @@ LEAST_EPSILON, MOST_EPSILON = 1e-3, 5.0
 SPARED = (0.01, 0.03, 0.1)
 #: A share of 0 is implausible if the tolerance is below this part of the least share that is thought possible.
 NEAR_ZERO = 0.9
+#: How many times the gap between her prediction and what her answer expects a lie must move it, by default.
+ROOM = 4.0
 #: Met from below, so that rounding breaks no promise.
 MARGIN = 1e-9
 
@@ -160,10 +162,18 @@ class _Numbers:
         return math.inf if budget is None else budget / self.players * (1 - MARGIN)
 
 
-def lie_steps(beliefs: ShareBeliefs, goals: Goals) -> int:
-    """From how many steps on no lie may pay: one for yes and no, about a quarter of a rating's by default."""
+def lie_steps(beliefs: ShareBeliefs, goals: Goals, believed: Floats | None = None) -> int:
+    """From how many steps on no lie may pay: as asked for, else one for yes and no.
+
+    For ratings about a quarter of all steps, and as many as move her prediction four times as far as it is from what
+    her answer really expects (`believed` has that gap): then half of what a lie would lose is left.
+    """
     if goals.lie is None:
-        return max(1, round((beliefs.levels - 1) / 4))
+        usual = max(1, round((beliefs.levels - 1) / 4))
+        if believed is None:
+            return usual
+        moved, gaps = 2 * believed[:, 0] / (beliefs.levels - 1), believed[:, 3]
+        return min(beliefs.levels - 1, max(usual, math.ceil(float((ROOM * gaps / moved).max()) - 1e-9)))
     if goals.lie != int(goals.lie) or not 1 <= goals.lie < beliefs.levels:
         raise InputError(
             f"lie is {goals.lie:g}; of {beliefs.levels} answers a lie is from 1 to {beliefs.levels - 1} steps long. "
@@ -177,13 +187,25 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
     beliefs = study.shares
     if beliefs is None:
         raise InputError("The study asks for numbers.")
-    lie_steps(beliefs, goals)
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
     if goals.players is not None:
         found = _solve(study, beliefs, goals, panel, goals.players)
         if found is None:
             raise _infeasible(study, beliefs, goals, panel, goals.players)
         return found
     return _fewest_players(study, beliefs, goals, panel)
+
+
+def usual_tolerance(
+    study: Study, panel: Panel, players: int, alpha: float, beta: float, margin: float, epsilon: float
+) -> float:
+    """The tolerance of a plan that is not solved for: infinite if implausible shares are paid as others are."""
+    beliefs = study.shares
+    if beliefs is None:
+        raise InputError("The study asks for numbers.")
+    goals = Goals(players=players, epsilon=epsilon, failure_probability=beta)
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
+    return _Numbers(study, beliefs, goals, panel, players, 1.0).tolerance(alpha, margin, epsilon)
 
 
 def _solve(
@@ -353,8 +375,15 @@ def _infeasible(study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel,
             reached = unit * math.sqrt(looser.error) * (1 + 1e-3)
             remedies.append(Remedy("accuracy", reached, f"an error of {number(reached)}"))
     return Infeasible(
-        f"with {players:,} players{spent} no plan guarantees {asked}, with the truth paying.", tuple(remedies)
+        f"with {players:,} players{spent} no plan guarantees {asked}, with {_paying(beliefs, goals)}.",
+        tuple(remedies),
     )
+
+
+def _paying(beliefs: ShareBeliefs, goals: Goals) -> str:
+    if beliefs.levels == 2:
+        return "the truth paying"
+    return f"no lie of {lie_steps(beliefs, goals)} steps or more paying (--lie changes it)"
 
 
 def _more_players(

@@ -131,7 +131,7 @@ def payments(plan: Plan) -> str:
     return section(
         "How people were paid",
         paragraph(_rule(chart, mechanism)),
-        figure(chart, "answers", _caption(chart, mechanism)),
+        figure(chart, "answers", _caption(chart)),
         table(
             f"Payments{_whose(chart)}, {currency}",
             ("The others", *(f"{paid.answer.capitalize()} pays" for paid in shown)),
@@ -158,15 +158,17 @@ def _rule(chart: Answers, mechanism: ShareRelease) -> str:
     )
 
 
-def _caption(chart: Answers, mechanism: ShareRelease) -> str:
+def _caption(chart: Answers) -> str:
     words = (
         f"What each answer{_whose(chart)} pays, against what the others say. Nobody's own answer is in that."
     )
-    if not np.isfinite(mechanism.tolerance):
+    low, high = chart.others[0] > chart.scale[0], chart.others[-1] < chart.scale[1]
+    if not (low or high):
         return words
+    same = ": nothing is won by all giving the lowest answer, or the highest" if low and high else ""
     return (
         f"{words} Where the others' share is beyond all that was thought possible (grey) everybody gets "
-        f"{money(chart.middle, chart.currency)}, whatever she said: nothing is won by agreeing to say the same."
+        f"{money(chart.middle, chart.currency)}, whatever she said{same}."
     )
 
 

@@ -125,7 +125,7 @@ def _of_shares(study: Study, found: Geometry, kx: Floats, kz: Floats) -> Geometr
     """With what these people believe of shares, and what single effects need, where answers are shares."""
     if study.shares is None:
         return found
-    believed = grouped(believed_rows(study.shares.expects(kx / GRID)))
+    believed = grouped(believed_rows(study.shares, kx / GRID))
     return replace(found, believed=believed, effects=effects_of(kx, kz, difference_rows(study)))
 
 
@@ -151,11 +151,9 @@ def _many_of_shares(
     """Bounds from sums, and what people believe, part by part: without features all believe the same."""
     if study.shares is None:
         return found
-    believed = np.empty((0, 3))
+    believed = np.empty((0, 4))
     for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
-        believed = grouped(
-            np.concatenate([believed, grouped(believed_rows(study.shares.expects(kx / GRID)))])
-        )
+        believed = grouped(np.concatenate([believed, grouped(believed_rows(study.shares, kx / GRID))]))
     M, ZZ = ((part / PRODUCT).astype(np.float64) for part in (sums.matrix, sums.instruments))
     W = np.linalg.solve(M.T, difference_rows(study).T)
     lengths = np.sum(W**2, axis=0)

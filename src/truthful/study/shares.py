@@ -14,11 +14,12 @@ c being a number's place in its range, from −1 to 1. Of K answers, y = (k − 
 
 For yes and no (K = 2) that is E[m | x, y] for every prior of these moments: by Bayes' rule E[m | yes] = E[m·m]/E[m] =
 μ + v/μ and E[m | no] = μ − v/(1 − μ). For ratings it is exact for K − 1 exchangeable yes/no parts with Beta beliefs,
-which are alike to the degree ρ.
+which are alike to the degree ρ; of other beliefs it is the best line, and `expected_shares` what is really expected.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -179,3 +180,52 @@ class ShareBeliefs:
         effects = [*self.numbers, *self.factors]
         largest = max(effects)
         return 4 * (4 * largest**2 / 12 if largest > 0 else (self.high - self.low) ** 2 / 12)
+
+
+def expected_shares(beliefs: ShareBeliefs, x: Floats) -> Floats:
+    """E[m | x, answer] for these people, a column for each answer: the mean share of studies in which they give it.
+
+    For yes and no it is what is declared, q(x, answer); for ratings q is the best line through it. Of people who are
+    invented the chance of an answer is a polynomial in m, of degree K − 1, and m a sum of independent uniform numbers,
+    whose moments are known.
+    """
+    K, rho = beliefs.levels, likeness(beliefs)
+    moments = _moments(beliefs, x, K)
+    steps = np.arange(K - 1) * rho
+    found = []
+    for k in range(K):
+        # Π (m(1−ρ) + iρ) Π ((1−m)(1−ρ) + jρ), up to a factor that does not depend on m.
+        chance = np.ones(1)
+        for i in steps[:k]:
+            chance = np.polynomial.polynomial.polymul(chance, [i, 1 - rho])
+        for j in steps[: K - 1 - k]:
+            chance = np.polynomial.polynomial.polymul(chance, [1 - rho + j, rho - 1])
+        found.append(moments[:, 1:] @ chance / (moments[:, :-1] @ chance))
+    return np.stack(found, axis=1)
+
+
+def likeness(beliefs: ShareBeliefs) -> float:
+    """ρ, or next to 1: parts that are all the same would leave ratings that nobody gives."""
+    return min(beliefs.agreement, 1 - 1e-6)
+
+
+def _moments(beliefs: ShareBeliefs, x: Floats, order: int) -> Floats:
+    """E[m^j] for j up to the order, a row for each person."""
+    codes = x * beliefs.scale
+    widths = np.broadcast_to(
+        [beliefs.high - beliefs.low, *beliefs.factors], (len(x), 1 + len(beliefs.factors))
+    )
+    widths = np.hstack([widths, np.abs(codes) * beliefs.numbers]) / 2
+    moments = beliefs.expects(x).mean[:, None] ** np.arange(order + 1)
+    for width in widths.T:
+        uniform = np.where(
+            np.arange(order + 1) % 2, 0.0, width[:, None] ** np.arange(order + 1) / np.arange(1, order + 2)
+        )
+        moments = np.stack(
+            [
+                sum(math.comb(j, i) * moments[:, j - i] * uniform[:, i] for i in range(j + 1))
+                for j in range(order + 1)
+            ],
+            axis=1,
+        )
+    return moments

@@ -171,13 +171,17 @@ def _people(service: Service, survey: Survey) -> Listed | None:
     return listed(service, survey)
 
 
+def _in_points(survey: Survey) -> bool:
+    """Whether errors are those of shares of yes, which are typed in percentage points."""
+    return survey.declaration is not None and Study.parse(survey.declaration).kind == "yes-no"
+
+
 def _asked(
     service: Service, survey: Survey, sent: FormData | QueryParams, locale: Locale
 ) -> tuple[Wishes, Outcome]:
     """What is wished, and what comes of it."""
     people = _people(service, survey)
-    points = Study.parse(declaration(survey)).kind == "yes-no"
-    wishes = read_wishes(sent, locale, listed=people is not None, points=points)
+    wishes = read_wishes(sent, locale, listed=people is not None, points=_in_points(survey))
     return wishes, _outcome(survey, wishes, people)
 
 
@@ -259,9 +263,8 @@ def frontier(
     """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
     survey, sent = find(service, survey_id), request.query_params
     if not sent and survey.plan is not None:
-        points = Study.parse(declaration(survey)).kind == "yes-no"
-        sent = QueryParams(_asked_before(survey.plan, texts.locale, points))
+        sent = QueryParams(_asked_before(survey.plan, texts.locale, _in_points(survey)))
     _, outcome = _asked(service, survey, sent, texts.locale)
-    if outcome.plan is None:
+    if outcome.plan is None or outcome.plan.share_mechanism is not None:
         raise surveys.Unknown("There is no plan to draw.")
     return styled(frontier_chart(outcome.plan), SVG)

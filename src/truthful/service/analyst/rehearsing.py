@@ -51,7 +51,9 @@ def _page(
         others=OTHERS,
         runs=runs,
         players=plan.players,
-        invented=plan.study.design.kind in ("observed", "covariance") and plan.roster is None,
+        invented=bool(plan.study.features)
+        and plan.study.design.kind in ("observed", "covariance")
+        and plan.roster is None,
         problem=problem,
         typed=typed,
     )
