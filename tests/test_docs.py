@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import UnionType
@@ -14,17 +15,20 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pages
 import phones
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from browsers import shown_in
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from shares import study_of, two_levels
 from studies import DESIGNED, people
 
 from truthful.guarantees import Guarantees
 from truthful.plan import MECHANISM_PARAMETERS, Plan, design
 from truthful.release import Receipt, Release
 from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
+from truthful.release.records import OF_SHARES
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
 from truthful.study.declaration import Declaration
@@ -226,23 +230,36 @@ def test_the_documented_defaults_of_a_study_file_are_the_real_ones() -> None:
         assert shown[name] == default, name
 
 
+@cache
+def asked_for_shares() -> tuple[Plan, Settlement]:
+    """A study of yes and no, with features."""
+    study = study_of((0.2, 0.5), two_levels(1), effect=0.1)
+    answers = [True, True, False, False, False, False] * 400
+    people = pa.table({"player": range(2_400), "f0": ["a", "b"] * 1_200, "evaded": answers})
+    plan = design(study, roster=people, epsilon=0.1, bonus=1.0)
+    return plan, settle(plan, people, seed=1)
+
+
 def test_every_field_of_a_plan_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
     study = settled[0].study
     solved = design(study, roster=people(study, 2_000).reports, budget=2_000).record()
     leaves = (*ELSEWHERE, "answer.asked")
-    assert documented("plan.json") == paths(load(settled, "plan.json"), leaves=leaves) | paths(
-        solved, leaves=leaves
-    )
+    records = (load(settled, "plan.json"), solved, asked_for_shares()[0].record())
+    assert documented("plan.json") == set().union(*(paths(record, leaves=leaves) for record in records))
 
 
 def test_every_field_of_the_guarantees_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
     assert documented("Guarantees") == dataclass_paths(Guarantees)
-    assert documented("Guarantees") == paths(load(settled, "plan.json")["guarantees"])
+    records = (load(settled, "plan.json"), asked_for_shares()[0].record())
+    assert documented("Guarantees") == set().union(*(paths(record["guarantees"]) for record in records))
 
 
 def test_every_field_of_a_release_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
-    assert documented("release.json") == {name for name, _ in model_fields(Release)}
-    assert documented("release.json") == paths(load(settled, "release.json"), leaves=ELSEWHERE)
+    first = {name: name.partition(".")[0] for name, _ in model_fields(Release)}
+    assert documented("release.json") == {of if of in OF_SHARES else name for name, of in first.items()}
+    records = (load(settled, "release.json"), asked_for_shares()[1].release.record())
+    leaves = (*ELSEWHERE, *OF_SHARES)
+    assert documented("release.json") == set().union(*(paths(record, leaves=leaves) for record in records))
 
 
 def test_every_field_of_a_receipt_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
