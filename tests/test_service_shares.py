@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -165,7 +166,9 @@ def test_the_invitation_says_how_ratings_are_paid_and_what_facts_do(here: Served
     page = Her(here, asked(here.service, RATING)).sees()
     assert "one rating, from 1 to 5" in page
     assert "If your rating is high you earn more" in page
-    assert "which was thought impossible" not in page
+    assert "which was thought impossible" in page
+    paid = Her(here, asked(here.service, RATING, tolerance=math.inf)).sees()
+    assert "which was thought impossible" not in paid
     facts = Her(here, asked(here.service, WITH_FACTS)).sees()
     assert "If you say Yes you earn more" in facts
     assert "/dispute" in facts

@@ -125,9 +125,8 @@ def test_lies_of_some_steps_are_told_as_what_they_are() -> None:
     truthfulness = promises(plan)[1].words
     assert truthfulness.startswith("no lie of 2 steps or more pays for ")
     assert "more than such a lie" in truthfulness
-    assert promises(plan_of("rating", 20_000, bonus=10.0, epsilon=0.05))[1].words.startswith(
-        "no lie pays for "
-    )
+    every = plan_of("rating", 20_000, budget=20_000.0, lie=1)
+    assert promises(every)[1].words.startswith("no lie pays for ")
 
 
 def test_nothing_is_promised_of_the_truth_where_there_is_no_bonus() -> None:
