@@ -27,10 +27,14 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("intake", "people"),
     # design
     ("mechanism", "one_release"),
-    ("payments", "slope", "bounds"),
+    ("payments", "slope"),
+    ("asked_release",),
+    ("bounds",),
     ("one_release_payments", "guarantees", "regression", "errata"),
-    ("planner", "share_release"),
+    ("share_release",),
     ("share_guarantees",),
+    ("asked_guarantees",),
+    ("planner",),
     ("plan",),
     # publish, and the laboratory
     ("release", "comparison", "agents"),

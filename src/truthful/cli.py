@@ -377,7 +377,7 @@ def receipt(
     if save is not None:
         found.save(save)
     if save is None or as_json:
-        _print_json(found.model_dump(mode="json"))
+        _print_json(found.record())
         return
     print(f"Wrote {save}. She can check her payment: truthful verify release.json {save.name}")
 

@@ -66,6 +66,10 @@ class Truthfulness:
     and on average the truth earns `gain` more than such a lie, in currency; None where nothing is promised. For the
     average person the lowest and the highest answer pay the same if the share is `switch`, and those who would give the
     highest answer expect the share expects_yes, the others expects_no. lie, slack and slope are those of numbers.
+
+    Where people are asked what the others will say, slope is how much an answer moves what is expected of them, and no
+    lie of `lie_in_answer` or more pays. `centre_tolerance` is how far what a person expects may be from what she takes
+    others to expect, in units of the answer.
     """
 
     lie: float | None
@@ -83,6 +87,7 @@ class Truthfulness:
     switch: float | None = None
     expects_yes: float | None = None
     expects_no: float | None = None
+    centre_tolerance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Budget:
 NAMES = ("privacy", "truthfulness", "accuracy", "participation", "budget")
 ADDED = (
     *("protects", "not_protected", "undeterred", "typical_length", "typical_noise"),
-    *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse"),
+    *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse", "centre_tolerance"),
 )
 
 

@@ -152,7 +152,8 @@ class Sums:
     """Exact sums over all players of products with their instruments, in Python integers that count units of 2⁻⁴⁰.
 
     `matrix` is Σ k_ζ k_xᵀ and `vector` is Σ k_ζ k_y: what is released. `features` is Σ k_x k_xᵀ and `instruments`
-    Σ k_ζ k_ζᵀ: what its accuracy follows from. Those of two disjoint groups add.
+    Σ k_ζ k_ζᵀ: what its accuracy follows from. `predictions` is the sum of what people think the others will say, in
+    steps of 2⁻²⁰, where they are asked. Those of two disjoint groups add.
     """
 
     count: int
@@ -160,6 +161,7 @@ class Sums:
     vector: PythonIntegers
     features: PythonIntegers
     instruments: PythonIntegers
+    predictions: int | None = None
 
     @classmethod
     def zero(cls, dimension: int) -> Sums:
@@ -178,6 +180,9 @@ class Sums:
             self.vector + other.vector,
             self.features + other.features,
             self.instruments + other.instruments,
+            None
+            if self.predictions is None and other.predictions is None
+            else (self.predictions or 0) + (other.predictions or 0),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -193,6 +198,7 @@ class Sums:
     def _content(self) -> str:
         parts = (self.matrix, self.vector, self.features, self.instruments)
         numbers = [self.dimension, self.count, *(number for part in parts for number in part.ravel())]
+        numbers += [] if self.predictions is None else [self.predictions]
         return "truthful/sums/1 " + " ".join(str(int(number)) for number in numbers)
 
 

@@ -237,6 +237,13 @@ class LeaveOneOut:
     matrix: PythonIntegers | None
     vector: tuple[int, ...]
     matrix_scale: float | None = None
+    predictions: int | None = None
+    """What was released of people's predictions of the others, where they are asked: one coordinate more."""
+
+    @property
+    def noise_dimension(self) -> int:
+        """The dimension of the noise that was drawn with the vector."""
+        return len(self.vector) + (self.predictions is not None)
 
 
 def require_invertible(matrix: PythonIntegers) -> None:

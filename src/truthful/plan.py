@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from truthful import check
+from truthful.asked_guarantees import asked_guarantees
+from truthful.asked_release import AskedRelease
 from truthful.bounds import proved
 from truthful.check import Floats
 from truthful.errors import InputError, Refused, TruthfulError
@@ -26,6 +28,7 @@ from truthful.mechanism import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
 from truthful.moments import GRID
 from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease, SumRelease
 from truthful.planner import Answer, Goals, answer
+from truthful.planner.asked import AskedSolution, rule_of, solve_asked
 from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.leave_one_out import LeaveOneOutTerms
 from truthful.planner.panel import Panel
@@ -66,8 +69,18 @@ RELEASE_PARAMETERS = (
     "score_weight",
 )
 SHARE_PARAMETERS = ("estimator", "epsilon", "flat", "bonus", "margin", "tolerance")
+ASKED_PARAMETERS = (
+    "estimator",
+    "epsilon",
+    "rule",
+    "ratio",
+    "clip",
+    "base_payment",
+    "score_weight",
+    "prediction_weight",
+)
 PARAMETERS = (
-    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS, *SHARE_PARAMETERS)),
+    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS, *SHARE_PARAMETERS, *ASKED_PARAMETERS)),
     "absent_share",
     "failure_probability",
 )
@@ -91,7 +104,7 @@ class Plan:
 
     study: Study
     players: int
-    mechanism: OneRelease | ShareRelease | Mechanism
+    mechanism: OneRelease | ShareRelease | AskedRelease | Mechanism
     absent_share: float = ABSENT_SHARE
     failure_probability: float = FAILURE_PROBABILITY
     answer: Answer | None = field(default=None, repr=False)
@@ -100,8 +113,8 @@ class Plan:
     roster: Roster | None = None
     stated: Guarantees | None = field(default=None, repr=False)
     """What is promised, where it follows from a roster that the plan does not hold."""
-    solution: ShareSolution | None = field(default=None, repr=False)
-    """The same as `answer`, where answers are yes and no, or ratings."""
+    solution: ShareSolution | AskedSolution | None = field(default=None, repr=False)
+    """The same as `answer`, where answers are yes and no, or ratings, or people are asked for predictions."""
     panel: Panel | None = field(default=None, repr=False)
     """Who is expected to answer, while that is known: a plan that is read from a file does not know it."""
 
@@ -126,7 +139,7 @@ class Plan:
                 raise InputError(
                     f"{name} is {getattr(self.mechanism, name):g}; it must be at most {LARGEST_PAYMENT:,}."
                 )
-        if isinstance(self.mechanism, ShareRelease):
+        if isinstance(self.mechanism, ShareRelease | AskedRelease):
             return
         if isinstance(self.mechanism, OneRelease):
             self._require_clip()
@@ -154,12 +167,22 @@ class Plan:
                 f"This is possible for answers that are numbers; those of {self.study.name!r} are of kind "
                 f"{self.study.kind!r}."
             )
+        if isinstance(self.mechanism, AskedRelease):
+            raise InputError(
+                f"This is possible where beliefs are declared; {self.study.name!r} asks people what the others will "
+                "say."
+            )
         return self.mechanism
 
     @property
     def share_mechanism(self) -> ShareRelease | None:
         """The mechanism of a study whose answers are yes and no, or ratings; None for numbers."""
         return self.mechanism if isinstance(self.mechanism, ShareRelease) else None
+
+    @property
+    def asked_mechanism(self) -> AskedRelease | None:
+        """The mechanism of a study that asks people what the others will say; None for others."""
+        return self.mechanism if isinstance(self.mechanism, AskedRelease) else None
 
     @property
     def answering(self) -> int:
@@ -175,13 +198,15 @@ class Plan:
         """The five guarantees if so many take part; where answers are protected, people of this geometry."""
         if geometry is None and self.stated is not None and self.mechanism.estimator == "instruments":
             return self.stated
-        if isinstance(self.mechanism, ShareRelease):
+        if isinstance(self.mechanism, ShareRelease | AskedRelease):
             if geometry is None:
                 raise InputError(
                     "What is promised of shares follows from people's features, which are not here."
                 )
             alpha, beta = self.absent_share, self.failure_probability
             payable = self.players if players == self.answering else players
+            if isinstance(self.mechanism, AskedRelease):
+                return asked_guarantees(self.study, self.mechanism, players, alpha, beta, geometry, payable)
             return share_guarantees(self.study, self.mechanism, players, alpha, beta, geometry, payable)
         return guarantees(
             self.study, self.mechanism, players, self.absent_share, self.failure_probability, geometry
@@ -190,8 +215,13 @@ class Plan:
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
         mechanism = self.mechanism
-        if isinstance(mechanism, ShareRelease):
+        if isinstance(mechanism, AskedRelease):
             chosen: dict[str, Any] = {"protects": mechanism.protects}
+            chosen |= {name: getattr(mechanism, name) for name in ASKED_PARAMETERS}
+            ends = zip(("plausible_low", "plausible_high"), mechanism.plausible, strict=True)
+            chosen |= {name: end if math.isfinite(end) else None for name, end in ends}
+        elif isinstance(mechanism, ShareRelease):
+            chosen = {"protects": mechanism.protects}
             chosen |= {name: getattr(mechanism, name) for name in SHARE_PARAMETERS}
             if math.isinf(mechanism.tolerance):
                 chosen["tolerance"] = None
@@ -319,17 +349,20 @@ def design(
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
     given = {name: value for name, value in parameters.items() if value is not None}
+    asked = {
+        "players": players,
+        "budget": budget,
+        "accuracy": accuracy,
+        "epsilon": epsilon,
+        "lie": lie,
+        "accuracy_of": accuracy_of,
+        "failure_probability": failure_probability,
+    }
+    if study.levels is not None:
+        panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)
+        return _of_predictions(study, panel, asked, given, peers, score_weight)
     if study.shares is not None:
         panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)
-        asked = {
-            "players": players,
-            "budget": budget,
-            "accuracy": accuracy,
-            "epsilon": epsilon,
-            "lie": lie,
-            "accuracy_of": accuracy_of,
-            "failure_probability": failure_probability,
-        }
         return _of_shares(study, panel, asked, {**given, "score_weight": score_weight, "peers": peers})
     if of_shares := [name for name in SHARE_PARAMETERS[2:] if name in given]:
         raise InputError(
@@ -367,6 +400,47 @@ def design(
         **given,
     )
     return solved(study, goals)
+
+
+def _of_predictions(
+    study: Study,
+    panel: Panel | None,
+    asked: dict[str, Any],
+    given: dict[str, Any],
+    peers: str,
+    score_weight: float | None,
+) -> Plan:
+    """A plan that asks people what the others will say. It is always solved for."""
+    if peers == "halves" or panel is None or study.levels is None:
+        raise InputError(
+            "Predictions are compared with everybody else's answers. Leave peers = 'halves' out, and declare protects "
+            "= 'answers'."
+        )
+    unfit = sorted(set(given) - {"absent_share"}) + ([] if score_weight is None else ["score_weight"])
+    if unfit:
+        raise InputError(f"{unfit[0]} is solved for where people are asked for predictions. Leave it out.")
+    if panel.size is not None:
+        asked = {**asked, "players": _invited(panel.size, asked["players"])}
+    found = solve_asked(study, Goals(**asked, pins=dict(given)), panel)
+    mechanism = AskedRelease(
+        estimator="instruments",
+        transform=panel.transform(found.shortening),
+        rule=rule_of(study.levels),
+        plausible=found.plausible,
+        **{name: getattr(found, name) for name in ASKED_PARAMETERS if hasattr(found, name)},
+    )
+    plan = Plan(
+        study,
+        found.players,
+        mechanism,
+        found.absent_share,
+        found.goals.failure_probability,
+        None,
+        panel.response_share,
+        _roster(panel),
+    )
+    stated = plan.guarantees_for(plan.answering, panel.geometry(found.players, found.shortening))
+    return replace(plan, stated=stated, panel=panel, solution=found)
 
 
 def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
@@ -648,8 +722,12 @@ def _recorded(study: Study, record: dict[str, Any]) -> Plan:
     )
     instruments, roster = record["instruments"], record["roster"]
     transform = None if instruments is None else tuple(map(tuple, instruments["transform"]))
-    mechanism: OneRelease | ShareRelease
-    if study.shares is not None:
+    mechanism: OneRelease | ShareRelease | AskedRelease
+    if study.levels is not None:
+        ends = [parameters.pop(name) for name in ("plausible_low", "plausible_high")]
+        plausible = (-math.inf, math.inf) if None in ends else (ends[0], ends[1])
+        mechanism = AskedRelease(**parameters, plausible=plausible, transform=transform)
+    elif study.shares is not None:
         tolerance = math.inf if parameters["tolerance"] is None else parameters["tolerance"]
         mechanism = ShareRelease(**{**parameters, "tolerance": tolerance}, transform=transform)
     else:

@@ -78,7 +78,7 @@ def share_guarantees(
             unit * math.sqrt(of_people),
             1 - beta,
             assumptions=assumed,
-            effect_rmse=_effect_rmse(study, s),
+            effect_rmse=effect_rmse(study, s),
         ),
         Participation(float(study.costs.cdf(joining)), joining, assumptions=assumed),
         Budget(
@@ -135,7 +135,7 @@ def _truthfulness(
     )
 
 
-def _effect_rmse(study: Study, s: ShareSetting) -> float | None:
+def effect_rmse(study: Study, s: ShareSetting) -> float | None:
     """The largest root mean square error of a difference, in raw units."""
     errors = [float(shares.effect_error(s, k)[0, 0]) for k in range(len(study.differences))]
     return study.response_unit * math.sqrt(max(errors)) if errors else None

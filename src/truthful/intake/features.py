@@ -30,16 +30,16 @@ def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
         intake = Intake(study, on_bad, where=features.where)
         for batch in features.batches():
             numbers = arrow_numbers(np.arange(rows + 1, rows + 1 + batch.num_rows))
-            answers = arrow_numbers(np.full(batch.num_rows, float(answer)))
-            report = pa.RecordBatch.from_arrays(
-                [numbers, *batch.columns, answers], names=report_columns(study)
-            )
+            said = [arrow_numbers(np.full(batch.num_rows, value)) for value in answer]
+            report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=report_columns(study))
             parts.append(intake.check(report, rows + 1).kx)
             rows += batch.num_rows
         intake.finish()
     return np.concatenate(parts) / GRID
 
 
-def _any_answer(study: Study) -> float:
-    """One that nothing is wrong with."""
-    return study.response.low if study.shares is not None else (study.response.low + study.response.high) / 2
+def _any_answer(study: Study) -> tuple[float, ...]:
+    """One that nothing is wrong with, and where it is asked for a prediction of the others."""
+    response = study.response
+    answer = response.low if study.shares is not None else (response.low + response.high) / 2
+    return (answer,) if study.levels is None else (answer, study.prediction_range[0])

@@ -32,7 +32,7 @@ from truthful.intake.sources import listed
 from truthful.intake.stream import Reports
 from truthful.moments import grid_features, grid_responses
 from truthful.study import Study
-from truthful.study.declaration import PLAYER
+from truthful.study.declaration import PLAYER, PREDICTION
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
@@ -89,9 +89,18 @@ class Checked:
         """(kx, ky). What is made of them in great numbers is made in tiles instead."""
         values = dict(self.values)
         response = values.pop(self.study.response.name)
+        if self.study.levels is not None:
+            del values[PREDICTION]
         X = self.study.normalise(values, len(response))
         y = self.study.normalise_response(response, X)
         return grid_features(X), grid_responses(y, self.study.believed.response_bound)
+
+    def predictions_on_grid(self) -> tuple[Floats, ...]:
+        """(km,), what people think the others will say, normalised and on the grid; () where they are not asked."""
+        if self.study.levels is None:
+            return ()
+        m = self.study.normalise_predictions(self.values[PREDICTION])
+        return (grid_responses(m, self.study.levels.response_bound),)
 
 
 @dataclass(frozen=True)
@@ -106,8 +115,9 @@ class Counts:
 
 
 def report_columns(study: Study) -> tuple[str, ...]:
-    """The columns of a file of reports: the player, the features, the response."""
-    return (PLAYER, *(feature.name for feature in study.features), study.response.name)
+    """The columns of a file of reports: the player, the features, the response, and if asked for the prediction."""
+    asked = () if study.levels is None else (PREDICTION,)
+    return (PLAYER, *(feature.name for feature in study.features), study.response.name, *asked)
 
 
 class Intake:
@@ -152,8 +162,8 @@ class Intake:
 
         Who uses the values sees whether they are what the rules ask for; if they are not, the batch needs `check`.
         """
-        if self._study.shares is not None:
-            return None  # between two answers there is none, and the quick look knows ranges alone
+        if self._study.shares is not None or self._study.levels is not None:
+            return None  # the quick look knows ranges alone, and no predictions
         ids, values = player_ids(batch.column(PLAYER)), self._values(batch)
         if player_faults(PLAYER, missing_text(ids), first_row, self._repeats):
             return None

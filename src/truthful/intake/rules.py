@@ -25,6 +25,7 @@ from truthful.intake.duplicates import Repeats
 from truthful.intake.records import Bad, Fault, Mask, Player, owner, quoted, shown
 from truthful.kernels import LARGEST
 from truthful.study import Study
+from truthful.study.declaration import PREDICTION
 from truthful.study.features import AsGiven, Column, Levels
 
 NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere
@@ -36,7 +37,7 @@ Values = dict[str, Any]  # one array for each column: numbers, or places of leve
 
 @dataclass(frozen=True)
 class NumberRule:
-    """A column of numbers between two declared ends. `role` is Feature or Response."""
+    """A column of numbers between two declared ends. `role` is Feature, Response, or Column for predictions."""
 
     role: str
     name: str
@@ -227,12 +228,14 @@ Rule = NumberRule | LevelRule | AnswerRule
 
 
 def rules_of(study: Study) -> tuple[Rule, ...]:
-    """One rule for each column but the player's, in the order of the study: features, then the response."""
+    """One rule for each column but the player's, in the order of the study: features, the response, the prediction."""
     response = study.response
     features = (_feature_rule(feature) for feature in study.declared.encoding.features)
+    answer: Rule = NumberRule("Response", response.name, response.low, response.high)
     if study.shares is not None:
-        return (*features, AnswerRule(response.name, study.kind, study.shares.levels))
-    return (*features, NumberRule("Response", response.name, response.low, response.high))
+        answer = AnswerRule(response.name, study.kind, study.shares.levels)
+    asked = () if study.levels is None else (NumberRule("Column", PREDICTION, *study.prediction_range),)
+    return (*features, answer, *asked)
 
 
 def ball_rules_of(study: Study) -> tuple[BallRule, ...]:

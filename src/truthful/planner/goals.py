@@ -115,6 +115,8 @@ class Goals:
         """The mean squared error of answering with the prior mean, asking nobody, in normalised units."""
         if study.shares is not None:
             return study.shares.prior_error
+        if study.levels is not None:
+            return study.levels.prior_error(self.accuracy_of)
         if self.accuracy_of == "coefficients":
             return model(study).prior_square
         roster = None if self.panel is None else self.panel.roster

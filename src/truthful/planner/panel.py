@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from truthful import check
+from truthful.bounds import asked
 from truthful.bounds.shares import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
@@ -102,7 +103,9 @@ class Panel:
 
     @cached_property
     def believed(self) -> Floats | None:
-        """What everybody believes of shares, where answers are shares."""
+        """What everybody believes of shares, where answers are shares, or of differences, where people are asked."""
+        if self.study.levels is not None:
+            return asked.grouped(asked.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0)))
         beliefs = self.study.shares
         return None if beliefs is None else grouped(believed_rows(beliefs, self._pool))
 
@@ -172,7 +175,7 @@ class Panel:
             sampling=(sampling, sampling_p),
             influence=(grown, grown_p),
             people=(lengths, tau * (len(X) / n)),
-            worst=one.worst if self.study.shares is None else one.worst * SPARE_WORST,
+            worst=one.worst * SPARE_WORST if self.study.shares or self.study.levels else one.worst,
             # The chance of who is drawn is spared for in all effects alike.
             effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),
         )

@@ -11,7 +11,7 @@ from truthful.errors import InputError
 from truthful.estimators import Estimate, NoisyStatistics
 from truthful.mechanism import Mechanism
 from truthful.moments import PRODUCT, Sums
-from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.one_release import LeaveOneOut, SumRelease
 from truthful.release.intervals import ErrorLaw, Laplace
 from truthful.release.records import Coefficient
 from truthful.study import Study
@@ -32,7 +32,7 @@ def coefficients(
 
 
 def released_coefficients(
-    study: Study, mechanism: OneRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
+    study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
 ) -> tuple[Coefficient, ...]:
     """Those of one release."""
     rows, _ = study.coefficient_map
@@ -44,7 +44,7 @@ def released_coefficients(
 
 
 def _released_law(
-    study: Study, mechanism: OneRelease, estimate: LeaveOneOut, sums: Sums, row: Floats
+    study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, row: Floats
 ) -> ErrorLaw:
     """Given everybody's features, row·(θ̂ − θ) = row·Bz + row·M⁻¹N, the one exact in variance and the other in law.
 
@@ -54,8 +54,9 @@ def _released_law(
     if mechanism.estimator == "instruments":
         w = estimate.inverse.T @ row
         spread = (sums.instruments / PRODUCT).astype(np.float64)
-        variance = study.beliefs.noise_variance * float(w @ spread @ w)
-        return ErrorLaw(variance, (Laplace(study.dimension, estimate.scale * float(np.linalg.norm(w))),))
+        each = study.beliefs.noise_variance if study.levels is None else study.levels.variance
+        noise = Laplace(estimate.noise_dimension, estimate.scale * float(np.linalg.norm(w)))
+        return ErrorLaw(each * float(w @ spread @ w), (noise,))
     mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
     if mechanism.estimator == "known-design":
         return _known_design_law(study, mean, n, row)

@@ -166,7 +166,11 @@ class ReceiptOfHalves(Record):
 
     def save(self, path: str | Path) -> None:
         """Write the receipt as JSON."""
-        write_atomically(Path(path), pretty_json(self.model_dump(mode="json")))
+        write_atomically(Path(path), pretty_json(self.record()))
+
+    def record(self) -> dict[str, Any]:
+        """As it is written."""
+        return self.model_dump(mode="json")
 
     @classmethod
     def load(cls, path: str | Path) -> ReceiptOfHalves:

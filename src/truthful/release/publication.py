@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from truthful.asked_release import AskedRelease, Level
 from truthful.check import Floats
 from truthful.files import sha256
 from truthful.guarantees import Guarantees
@@ -13,9 +14,11 @@ from truthful.moments import Sums
 from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
 from truthful.plan import Plan
 from truthful.release.coefficients import INTERVAL_LEVEL, released_coefficients
-from truthful.release.contradiction import contradictions, share_contradictions
+from truthful.release.contradiction import asked_contradictions, contradictions, share_contradictions
+from truthful.release.predictions import released_predictions
 from truthful.release.records import (
     OF_SHARES,
+    Coefficient,
     Epsilon,
     Instruments,
     Named,
@@ -26,6 +29,7 @@ from truthful.release.records import (
 )
 from truthful.release.shares import released_shares
 from truthful.share_release import SWITCH, ShareRelease
+from truthful.study import Study
 from truthful.version import __version__
 
 GOOD_RECORDS = (
@@ -35,12 +39,13 @@ GOOD_RECORDS = (
 
 def publish(
     plan: Plan,
-    mechanism: OneRelease | ShareRelease,
+    mechanism: OneRelease | ShareRelease | AskedRelease,
     estimate: LeaveOneOut,
     sums: Sums,
     found: Guarantees,
     on_bad: str,
     features: Floats | None,
+    level: Level | None,
     salt: str,
     rehearsal: bool,
 ) -> Release:
@@ -54,7 +59,22 @@ def publish(
     declared = study.declaration()
     shown = mechanism.protects == "records" or study.publishes_matrix
     transform = mechanism.transform
-    if isinstance(mechanism, ShareRelease):
+    extra: dict[str, Any] = {}
+    if isinstance(mechanism, AskedRelease) and level is not None:
+        coefficients, extra = _asked_estimates(study, mechanism, estimate, sums, features, level)
+        warnings = asked_contradictions(study, mechanism, estimate, sums, level)
+        payment = Payment(
+            rule=mechanism.rule,
+            payments=mechanism.payments,
+            a=mechanism.base_payment,
+            b=mechanism.score_weight,
+            clip=mechanism.clip,
+            ratio=mechanism.ratio,
+            prediction=mechanism.prediction_weight,
+            plausible=mechanism.plausible if math.isfinite(mechanism.plausible[1]) else None,
+            currency=study.currency,
+        )
+    elif isinstance(mechanism, ShareRelease):
         of_shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
         coefficients, extra = of_shares.coefficients, {name: getattr(of_shares, name) for name in OF_SHARES}
         warnings = share_contradictions(study, estimate, sums)
@@ -67,8 +87,8 @@ def publish(
             tolerance=None if math.isinf(mechanism.tolerance) else mechanism.tolerance,
             currency=study.currency,
         )
-    else:
-        coefficients, extra = released_coefficients(study, mechanism, estimate, sums), {}
+    elif isinstance(mechanism, OneRelease):
+        coefficients = released_coefficients(study, mechanism, estimate, sums)
         warnings = contradictions(study, estimate, found)
         payment = Payment(
             rule=mechanism.rule,
@@ -112,6 +132,23 @@ def publish(
         warnings=warnings,
         **extra,
     )
+
+
+def _asked_estimates(
+    study: Study,
+    mechanism: AskedRelease,
+    estimate: LeaveOneOut,
+    sums: Sums,
+    features: Floats | None,
+    level: Level,
+) -> tuple[tuple[Coefficient, ...], dict[str, Any]]:
+    """Coefficients, and what else is published where people are asked what the others will say."""
+    extra: dict[str, Any] = {"predictions": released_predictions(study, mechanism, estimate, sums, level)}
+    extra["payments"] = study.declaration().get("payments")
+    if study.shares is None:
+        return released_coefficients(study, mechanism, estimate, sums), extra
+    of_shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+    return of_shares.coefficients, extra | {name: getattr(of_shares, name) for name in OF_SHARES}
 
 
 def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> Statistics:

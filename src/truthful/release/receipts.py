@@ -14,6 +14,11 @@ from truthful.release.records import Receipt, Release, format_of, parse_record
 #: The columns after the record itself, which ends with the report: of one release, and of random halves.
 LAST = ("leverage", "noise_scale", "peer_prediction", "own_prediction", "payment")
 LAST_OF_HALVES = ("group", "payment")
+#: Where people are asked what the others will say; the record then ends with that.
+LAST_ASKED = (
+    *("leverage", "noise_scale", "peer_prediction", "others_answer", "others_prediction", "surprise"),
+    "payment",
+)
 
 AnyReceipt = Receipt | ReceiptOfHalves
 AnyRelease = Release | ReleaseOfHalves
@@ -64,8 +69,8 @@ def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:
     import pyarrow.compute
 
     names = receipts.column_names
-    last = LAST_OF_HALVES if tuple(names[-2:]) == LAST_OF_HALVES else LAST
-    if names[:1] != ["player"] or tuple(names[-len(last) :]) != last or len(names) < 2 + len(last):
+    last = next((known for known in (LAST_OF_HALVES, LAST_ASKED) if _ends_with(names, known)), LAST)
+    if names[:1] != ["player"] or not _ends_with(names, last) or len(names) < 2 + len(last):
         raise InputError(
             f"A table with the columns {', '.join(names)} holds no receipts. Give receipts.parquet."
         )
@@ -73,14 +78,16 @@ def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:
     found = receipts.filter(wanted).to_pylist()
     if not found:
         raise InputError(f"There is no receipt of player {str(player)!r} among {receipts.num_rows:,}.")
-    *features, report = names[1 : -len(last)]
-    row = found[0]
+    row, said = found[0], names[1 : -len(last)]
+    *features, report = said[:-1] if last is LAST_ASKED else said
+    asked = {said[-1]: row[said[-1]]} if last is LAST_ASKED else {}
     kind = ReceiptOfHalves if last is LAST_OF_HALVES else Receipt
     try:
         return kind(
             player=str(row["player"]),
             features={name: row[name] for name in features},
             report=row[report],
+            **asked,
             **{name: row[name] for name in last},
         )
     except ValidationError as problem:
@@ -88,3 +95,7 @@ def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:
         raise InputError(
             f"The receipt of player {str(player)!r} is broken: {first['loc'][0]}: {first['msg']}."
         ) from None
+
+
+def _ends_with(names: list[str], last: tuple[str, ...]) -> bool:
+    return tuple(names[-len(last) :]) == last

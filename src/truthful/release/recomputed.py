@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from truthful.asked_release import AskedPaymaster, AskedRelease
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import instruments_on_grid
@@ -47,11 +48,21 @@ class Steps:
     """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
     bend: float | None = None
     """And for ratings δ/2w, what is paid for an answer between the ends beside what φ says; None for yes and no."""
+    prediction: float | None = None
+    """Where she is asked what the others will say, that, from −1 to 1; score is the surprise as far as it counts."""
+    others_answer: float | None = None
+    """And the others' average answer."""
+    others_prediction: float | None = None
+    """And their average prediction."""
+    slope: float | None = None
+    """And s, how much an answer moves what is expected of people like her."""
 
 
 def recomputed(release: Release, receipt: Receipt) -> Steps:
     study = release.declared_study()
     mechanism = release.mechanism(study)
+    if isinstance(mechanism, AskedRelease):
+        return _recomputed_asked(release, receipt, study, mechanism)
     if isinstance(mechanism, ShareRelease):
         return _recomputed_share(release, receipt, study, mechanism)
     beliefs = study.beliefs
@@ -116,6 +127,46 @@ def _recomputed_share(release: Release, receipt: Receipt, study: Study, mechanis
         switch=float(expected.switch[0]),
         plausible=low - mechanism.tolerance <= share <= high + mechanism.tolerance,
         bend=float(bend[0]) if beliefs.levels > 2 else None,
+    )
+
+
+def _recomputed_asked(release: Release, receipt: Receipt, study: Study, mechanism: AskedRelease) -> Steps:
+    """The surprise is the score; predictions are answers here, from −1 to 1."""
+    beliefs, estimate, level = study.levels, release.estimate(), release.level()
+    if beliefs is None or estimate is None or level is None or receipt.prediction is None:
+        raise InputError(
+            f"The receipt of player {receipt.player!r} has no prediction of the others' answers, or the release "
+            "nothing to compare it with: they do not belong together."
+        )
+    X, x, y = record_on_grid(study, receipt)
+    m = study.normalise_predictions(np.array([receipt.prediction]))
+    m = grid_responses(m, beliefs.response_bound) / GRID
+    h, t, kept = taken_out(estimate, x[0])
+    p = np.array([(float(x[0] @ estimate.theta) - h * float(y[0])) / kept])
+    scored = AskedPaymaster(mechanism, beliefs, estimate, level).score(
+        x * GRID, y, m, np.array([h]), p, np.array([t])
+    )
+    low, high = mechanism.plausible
+    average, slope = float(scored.others_answer[0]), float(beliefs.slopes(x, level.mean)[0])
+    return Steps(
+        x=tuple(x[0].tolist()),
+        y=float(y[0]),
+        length=float(np.sqrt(sum(v * v for v in x[0].tolist()))),
+        leverage=h,
+        noise=t,
+        shrinkage=1.0,
+        peer_prediction=float(p[0]),
+        own_prediction=slope * float(y[0]),
+        base=mechanism.base_payment,
+        score=float(scored.surprise[0]),
+        payment=float(scored.payment[0]),
+        peer_answer=float(study.raw_response(p, X)[0]),
+        own_answer=float(study.raw_response(y, X)[0]),
+        plausible=low <= average <= high,
+        prediction=float(m[0]),
+        others_answer=average,
+        others_prediction=float(scored.others_prediction[0]),
+        slope=slope,
     )
 
 

@@ -14,14 +14,17 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease, Level
 from truthful.errors import InputError
 from truthful.files import pretty_json, sha256, write_atomically
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
 
-#: Parts of a release that only those of yes and no, and of ratings, have.
+#: Parts of a release that only those of yes and no, and of ratings, have; only those with predictions; only some rules.
 OF_SHARES = ("shares", "differences", "odds_ratios")
+OF_PREDICTIONS = ("predictions", "payments")
+OF_RULES = ("clip", "margin", "tolerance", "ratio", "prediction", "plausible")
 
 RecordType = TypeVar("RecordType", bound="Record")
 
@@ -88,6 +91,9 @@ class Payment(Record):
     With the rule "switch", for yes and no and for ratings, a is flat for everybody and b a bonus that depends on what
     the others say; margin widens the range of shares that count, and where a share is further than tolerance beyond all
     that was thought possible half of the bonus is paid whatever the answer. None: no share is.
+
+    Where people are asked what the others will say, clip is C, prediction the weight of squared errors of predictions,
+    and between the ends of plausible the others' average must lie for answers to be paid otherwise than a.
     """
 
     rule: str
@@ -98,6 +104,27 @@ class Payment(Record):
     currency: str
     margin: float | None = None
     tolerance: float | None = None
+    ratio: float | None = None
+    prediction: float | None = None
+    plausible: tuple[float, float] | None = None
+
+
+class Predictions(Record):
+    """What was released of people's predictions of the others, and what features say of the level.
+
+    total is ρ·Σm with its noise, in the units of statistics. mean is c, the mean of x. weight, weighted and offset are
+    sums of k, kx and ko over everybody, in steps of 2⁻²⁰ and 2⁻⁴⁰. answer and prediction are the averages of both, and
+    centre is what people expected before they knew their own answers, in units of the answer.
+    """
+
+    total: str
+    mean: tuple[float, ...]
+    weight: str
+    weighted: tuple[str, ...]
+    offset: str
+    answer: Coefficient
+    prediction: Coefficient
+    centre: float | None
 
 
 class Release(Record):
@@ -135,6 +162,8 @@ class Release(Record):
     shares: tuple[Coefficient, ...] | None = None
     differences: tuple[Coefficient, ...] | None = None
     odds_ratios: tuple[Coefficient, ...] | None = None
+    predictions: Predictions | None = None
+    payments: dict[str, Any] | None = None
 
     @property
     def total_epsilon(self) -> float:
@@ -149,7 +178,7 @@ class Release(Record):
     def record(self) -> dict[str, Any]:
         """As it is written."""
         record = self.model_dump(mode="json")
-        for part, names in ((record, OF_SHARES), (record["payment"], ("clip", "margin", "tolerance"))):
+        for part, names in ((record, (*OF_SHARES, *OF_PREDICTIONS)), (record["payment"], OF_RULES)):
             for name in names:
                 if part[name] is None:
                     del part[name]
@@ -166,13 +195,28 @@ class Release(Record):
 
     def declared_study(self) -> Study:
         """The study as it was declared, rebuilt from the release, and of the same hash."""
-        names = ("invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs")
+        names = (
+            *("invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs"),
+            "payments",
+        )
         declared = {name: getattr(self, name) for name in names}
         return restored_study(self.study, {**declared, "currency": self.payment.currency})
 
-    def mechanism(self, study: Study) -> OneRelease | ShareRelease:
+    def mechanism(self, study: Study) -> OneRelease | ShareRelease | AskedRelease:
         """The mechanism that was run."""
         transform = None if self.instruments is None else self.instruments.transform
+        if self.payment.rule in (OWN_CENTRE, SERUM):
+            return AskedRelease(
+                epsilon=self.total_epsilon,
+                transform=transform,
+                rule=self.payment.rule,
+                ratio=self.payment.ratio or 0.0,
+                base_payment=self.payment.a,
+                score_weight=self.payment.b,
+                prediction_weight=self.payment.prediction or 0.0,
+                clip=self.payment.clip or 0.0,
+                plausible=self.payment.plausible or (-math.inf, math.inf),
+            )
         if self.payment.rule == SWITCH:
             return ShareRelease(
                 epsilon=self.total_epsilon,
@@ -212,14 +256,25 @@ class Release(Record):
             else np.array([[int(k) for k in row] for row in matrix], dtype=object),
             vector=tuple(int(k) for k in self.statistics.vector),
             matrix_scale=self.noise.matrix_scale,
+            predictions=None if self.predictions is None else int(self.predictions.total),
         )
+
+    def level(self) -> Level | None:
+        """What features say of the level, where people were asked what the others will say."""
+        found = self.predictions
+        if found is None:
+            return None
+        weighted = tuple(int(w) for w in found.weighted)
+        return Level(self.players, np.array(found.mean), int(found.weight), weighted, int(found.offset))
 
 
 class Receipt(Record):
     """What one player alone may see: her record as it was used, how her payment came about, and the payment.
 
     leverage is how much of the prediction of her is her own answer, which is taken out of it; noise_scale that of the
-    noise in what the others predict of her, which is peer_prediction.
+    noise in what the others predict of her, which is peer_prediction. Where she is asked what the others will say, that
+    is prediction; others_answer and others_prediction are the others' averages, surprise by how much answers exceed
+    what was predicted, as far as it counts, all from −1 to 1, and there is no own_prediction.
     """
 
     format: Literal["truthful/receipt/2"] = "truthful/receipt/2"
@@ -229,12 +284,20 @@ class Receipt(Record):
     leverage: float
     noise_scale: float
     peer_prediction: float
-    own_prediction: float
+    own_prediction: float | None = None
     payment: float
+    prediction: float | None = None
+    others_answer: float | None = None
+    others_prediction: float | None = None
+    surprise: float | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As it is written."""
+        return self.model_dump(mode="json", exclude_none=True)
 
     def save(self, path: str | Path) -> None:
         """Write the receipt as JSON."""
-        write_atomically(Path(path), pretty_json(self.model_dump(mode="json")))
+        write_atomically(Path(path), pretty_json(self.record()))
 
     @classmethod
     def load(cls, path: str | Path) -> Receipt:

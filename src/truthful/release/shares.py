@@ -13,12 +13,11 @@ import numpy as np
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, Sums
-from truthful.one_release import LeaveOneOut
+from truthful.one_release import LeaveOneOut, SumRelease
 from truthful.release.intervals import ErrorLaw, Laplace
 from truthful.release.odds import log_odds, odds_ratios
 from truthful.release.records import Coefficient
 from truthful.release.share_interval import share_interval
-from truthful.share_release import ShareRelease
 from truthful.study import Study
 
 EVERYBODY = "everybody"
@@ -37,7 +36,7 @@ class Released(NamedTuple):
 
 def released_shares(
     study: Study,
-    mechanism: ShareRelease,
+    mechanism: SumRelease,
     estimate: LeaveOneOut,
     sums: Sums,
     features: Floats | None,
@@ -69,7 +68,7 @@ class _Laws:
         d, n = study.dimension, sums.count
         self._spread = (sums.instruments / PRODUCT).astype(np.float64)
         G = (sums.features / PRODUCT).astype(np.float64) / n
-        noise = (d + 1) * estimate.scale**2 * np.eye(d)
+        noise = (estimate.noise_dimension + 1) * estimate.scale**2 * np.eye(d)
         error = estimate.inverse @ (self._spread + noise) @ estimate.inverse.T
         seen = float(estimate.theta @ G @ estimate.theta - np.sum(G * error))
         largest = 1.0 if study.shares is None else 4 * study.shares.variance
@@ -79,7 +78,8 @@ class _Laws:
         w = self._estimate.inverse.T @ row
         variance = self.variance * float(w @ self._spread @ w)
         return ErrorLaw(
-            variance, (Laplace(self._study.dimension, self._estimate.scale * float(np.linalg.norm(w))),)
+            variance,
+            (Laplace(self._estimate.noise_dimension, self._estimate.scale * float(np.linalg.norm(w))),),
         )
 
     def found(self, name: str, row: Floats, constant: float, level: float) -> Coefficient:
@@ -89,12 +89,12 @@ class _Laws:
 
 
 def _everybody(
-    study: Study, mechanism: ShareRelease, estimate: LeaveOneOut, sums: Sums, laws: _Laws, level: float
+    study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, laws: _Laws, level: float
 ) -> Coefficient:
     """The share among all who answered, at the mean of their features; exact for yes and no without features."""
     row, constant = everybody_row(study, sums)
     found = laws.found(EVERYBODY, row, constant, level)
-    if study.kind == "yes-no" and not study.features:
+    if study.kind == "yes-no" and not study.features and study.levels is None:
         # One column, x = 1, and ζ = ±1 up to the grid: what was released is the sum of answers, with noise.
         instrument = float(laws._spread[0, 0]) / sums.count
         total = float(estimate.vector[0]) / PRODUCT / math.sqrt(instrument)

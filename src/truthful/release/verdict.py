@@ -35,6 +35,14 @@ class Verdict:
     """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
     bend: float | None = None
     """And for ratings what an answer between the ends is paid beside what φ says; None for yes and no."""
+    prediction: float | None = None
+    """Where she is asked what the others will say, that, from −1 to 1, the ends of the scale."""
+    others_answer: float | None = None
+    """And the others' average answer."""
+    others_prediction: float | None = None
+    """And their average prediction."""
+    surprise: float | None = None
+    """And by how much answers exceed what was predicted, as far as it counts."""
 
 
 def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Verdict:
@@ -61,4 +69,8 @@ def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalve
         None if found.switch is None else found.y,
         found.plausible,
         found.bend,
+        found.prediction,
+        found.others_answer,
+        found.others_prediction,
+        None if found.prediction is None else found.score,
     )

@@ -161,7 +161,7 @@ def withdraw(request: Request, service: Running, token: str) -> Response:
 def receipt(request: Request, service: Running, token: str) -> Response:
     """What she needs, with the release, to compute her payment again."""
     hers = _standing(request, service, token).receipt
-    return _file(pretty_json(hers.model_dump(mode="json")), "receipt.json")
+    return _file(pretty_json(hers.record()), "receipt.json")
 
 
 @router.get("/release.json")

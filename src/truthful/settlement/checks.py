@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from truthful.asked_guarantees import payable_to_all
+from truthful.asked_release import AskedRelease, mean_features
+from truthful.bounds import asked
 from truthful.bounds.shares import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
@@ -118,15 +121,36 @@ def people_measured(
         parts.append(kx)
     kx = np.concatenate(parts)
     kz = instruments_on_grid(kx, mechanism.transform)
-    return _of_shares(plan.study, measured(kx, kz), kx, kz), kx
+    return _with_beliefs(plan, measured(kx, kz), kx, kz, sums), kx
 
 
-def _of_shares(study: Study, found: Geometry, kx: Floats, kz: Floats) -> Geometry:
-    """With what these people believe of shares, and what single effects need, where answers are shares."""
+def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sums) -> Geometry:
+    """With what these people believe, and what single effects need, where answers are shares."""
+    study = plan.study
+    believed = _believed(study, kx, sums)
+    _require_payable(plan, believed)
     if study.shares is None:
-        return found
-    believed = grouped(believed_rows(study.shares, kx / GRID))
+        return replace(found, believed=believed)
     return replace(found, believed=believed, effects=effects_of(kx, kz, difference_rows(study)))
+
+
+def _believed(study: Study, kx: Floats, sums: Sums) -> Floats | None:
+    if study.levels is not None:
+        rows = asked.level_rows(study.levels, kx / GRID, mean_features(sums, study.levels.scale))
+        return asked.grouped(rows)
+    return None if study.shares is None else grouped(believed_rows(study.shares, kx / GRID))
+
+
+def _require_payable(plan: Plan, believed: Floats | None) -> None:
+    """Refuse people of whom somebody could owe money: differences weigh more among them than in the plan."""
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, AskedRelease) or believed is None:
+        return
+    if not payable_to_all(mechanism, believed[:, :2]):
+        raise Refused(
+            "The features of those who answered lie further apart than those the plan was made for, so that its base "
+            "payment does not cover every score. Plan again with the roster: nothing was released."
+        )
 
 
 def _many_measured(
@@ -135,7 +159,7 @@ def _many_measured(
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
     found = coarse(sums, _least_length(plan.study))
     if not isinstance(mechanism, OneRelease):
-        return _many_of_shares(plan.study, found, sums, people)
+        return _many_with_beliefs(plan, found, sums, people)
     if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
         return found
     linear = mechanism.scoring.linear
@@ -145,15 +169,19 @@ def _many_measured(
     return measuring.geometry()
 
 
-def _many_of_shares(
-    study: Study, found: Geometry, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+def _many_with_beliefs(
+    plan: Plan, found: Geometry, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
 ) -> Geometry:
     """Bounds from sums, and what people believe, part by part: without features all believe the same."""
-    if study.shares is None:
-        return found
-    believed = np.empty((0, 4))
+    study, believed = plan.study, None
+    group = grouped if study.levels is None else asked.grouped
     for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
-        believed = grouped(np.concatenate([believed, grouped(believed_rows(study.shares, kx / GRID))]))
+        rows = _believed(study, kx, sums)
+        if rows is not None:
+            believed = rows if believed is None else group(np.concatenate([believed, rows]))
+    _require_payable(plan, believed)
+    if study.shares is None:
+        return replace(found, believed=believed)
     M, ZZ = ((part / PRODUCT).astype(np.float64) for part in (sums.matrix, sums.instruments))
     W = np.linalg.solve(M.T, difference_rows(study).T)
     lengths = np.sum(W**2, axis=0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from truthful.asked_release import AskedPaymaster
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import Transform
@@ -98,7 +99,7 @@ def pay(
     reports: Reports,
     study: Study,
     statistics: Statistics,
-    master: Paymaster | SharePaymaster,
+    master: Paymaster | SharePaymaster | AskedPaymaster,
     books: Books,
     engine: Engine,
     rows_done: RowsDone,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from truthful import check
+from truthful.asked_release import AskedPaymaster, AskedRelease, Level, level_of
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
@@ -111,6 +112,7 @@ def settle(
             if target is not None:
                 draw.save(target.unfinished)
             estimate = _estimate(plan, mechanism, statistics, draw)
+            level = _level(plan, statistics, lambda: measure(source, plan.study, statistics, workers))
             release = publish(
                 plan,
                 mechanism,
@@ -119,10 +121,11 @@ def settle(
                 found,
                 on_bad,
                 people,
+                level,
                 salt=draw.name if seed is None else str(seed),
                 rehearsal=seed is not None,
             )
-            master = _paymaster(plan, mechanism, estimate, statistics.players)
+            master = _paymaster(plan, mechanism, estimate, statistics.players, level)
             memory = MemoryBooks()
             with memory if target is None else workers.books(target.unfinished, books) as written:
                 paid = pay(
@@ -166,7 +169,7 @@ def _settle_halves(
 
 def _checked(
     plan: Plan,
-    mechanism: OneRelease | ShareRelease,
+    mechanism: OneRelease | ShareRelease | AskedRelease,
     statistics: Statistics,
     accept_less: bool,
     people: Callable[[], Iterator[Any]],
@@ -209,10 +212,28 @@ def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: D
     return mechanism.estimate(draw.answers, statistics.players, plan.study.believed, statistics.sums.matrix)
 
 
+def _level(
+    plan: Plan, statistics: Statistics, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+) -> Level | None:
+    """What features say of the level, where people are asked what the others will say."""
+    beliefs = plan.study.levels
+    return (
+        None if beliefs is None else level_of(beliefs, statistics.sums, lambda: (kx for _, _, kx in people()))
+    )
+
+
 def _paymaster(
-    plan: Plan, mechanism: OneRelease | ShareRelease, estimate: LeaveOneOut, players: int
-) -> Paymaster | SharePaymaster:
-    """Who pays, numbers or shares."""
+    plan: Plan,
+    mechanism: OneRelease | ShareRelease | AskedRelease,
+    estimate: LeaveOneOut,
+    players: int,
+    level: Level | None,
+) -> Paymaster | SharePaymaster | AskedPaymaster:
+    """Who pays: numbers, shares, or answers with predictions."""
+    if isinstance(mechanism, AskedRelease):
+        if plan.study.levels is None or level is None:
+            raise InputError("The plan asks for predictions, and the study does not.")
+        return AskedPaymaster(mechanism, plan.study.levels, estimate, level)
     if isinstance(mechanism, OneRelease):
         return paymaster(mechanism, plan.study.beliefs, estimate, players)
     beliefs = plan.study.shares

@@ -6,7 +6,7 @@ Tasks can be sent to other processes, and done again if a worker is lost: what t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from truthful import kernels
+from truthful.asked_release import AskedPaymaster, AskedScored
 from truthful.check import Floats
 from truthful.groups import Hashes, player_hashes
 from truthful.instruments import Transform
@@ -26,7 +27,7 @@ from truthful.intake.pieces import Piece
 from truthful.intake.records import BadRecords
 from truthful.intake.tiles import Tiles
 from truthful.moments import Sums, SumsTally
-from truthful.one_release_payments import Paymaster
+from truthful.one_release_payments import Paymaster, Scored
 from truthful.payments import PAYMENT_STEPS
 from truthful.share_release import SharePaymaster
 from truthful.study import Study
@@ -62,14 +63,17 @@ class Gather:
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
         intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
         tally, cells = SumsTally(self.study.dimension, self.transform), Cells.zero(self.study)
-        hashes = [NOTHING]
+        hashes, predictions = [NOTHING], 0
         for batch, added in _used(intake, piece, lambda batch: tiles.add(batch.values, batch.count, tally)):
             if not added:
                 tally.add(*batch.on_grid())
+            for km in batch.predictions_on_grid():
+                predictions += int(km.sum())  # whole numbers below 2⁵³, so exact
             cells.add(batch.values)
             if not len(self.repeats):
                 hashes.append(player_hashes(batch.everyone, self.key))
-        yield Gathered(tally.sums, cells, intake.account, np.concatenate(hashes))
+        sums = tally.sums if self.study.levels is None else replace(tally.sums, predictions=predictions)
+        yield Gathered(sums, cells, intake.account, np.concatenate(hashes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +126,7 @@ class Pay:
     study: Study
     on_bad: str
     repeats: Repeats
-    master: Paymaster | SharePaymaster
+    master: Paymaster | SharePaymaster | AskedPaymaster
 
     def __call__(self, piece: Piece) -> Iterator[tuple[Any, Paid]]:
         """Receipts, batch by batch, each with what was paid."""
@@ -130,13 +134,14 @@ class Pay:
         master = self.master
 
         def without_each(batch: Checked) -> tuple[Floats, ...] | None:
-            if isinstance(master, SharePaymaster):
-                return None  # what is paid for shares follows from features themselves
+            if not isinstance(master, Paymaster):
+                return None  # what is paid for shares and predictions follows from features themselves
             return tiles.without_each(batch.values, batch.count, master.others)
 
         for batch, found in _used(intake, piece, without_each):
-            if found is None or isinstance(master, SharePaymaster):
-                scored = master.scored(*batch.on_grid())
+            scored: Scored | AskedScored
+            if found is None or not isinstance(master, Paymaster):
+                scored = master.scored(*batch.on_grid(), *batch.predictions_on_grid())
             else:
                 scored = master.score(*found)
             yield receipts_of(batch, vars(scored)), paid_in(scored.payment)

@@ -23,6 +23,7 @@ from truthful.costs import EmpiricalCosts
 from truthful.errors import InputError
 from truthful.study.designs import check_second_moments
 from truthful.study.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
+from truthful.study.levels import REACH, LevelBeliefs
 from truthful.study.shares import ShareBeliefs
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -50,6 +51,8 @@ NARROWEST = 1e-3
 
 PLAYER = "player"
 """The column of a file of reports that identifies people."""
+PREDICTION = "prediction"
+"""The column of what people think the others will say, where they are asked."""
 # Other columns of receipts and coefficients: no feature may have their names.
 RESERVED = (
     PLAYER,
@@ -222,14 +225,21 @@ class Privacy(Section):
 
 
 class DeclaredBeliefs(Section):
-    """What players are taken to believe, in normalised units: ‖θ‖ ≤ R, |z| ≤ M."""
+    """What players are taken to believe, in normalised units: ‖θ‖ ≤ R, |z| ≤ M.
+
+    With centre = "predictions" people are asked what the others will say, and only differences are declared, in units
+    of the answer: sure is how far people may be off about the average, spread how far answers scatter about it.
+    """
 
     signal: Positive | None = Field(default=None, lt=1)
     radius: Positive | None = None
     noise_bound: Positive | None = None
     prior: Literal["uniform", "normal"] = "uniform"
     prior_sd: Positive | None = None
-    centre: dict[str, Number] | None = None
+    centre: Literal["predictions"] | dict[str, Number] | None = None
+    sure: Positive | None = None
+    spread: Positive | None = None
+    plausible: tuple[Number, Number] | None = None
     noise: Literal["normal", "uniform"] = "normal"
     noise_sd: Positive | None = None
     share: tuple[Number, Number] | None = None
@@ -243,10 +253,17 @@ class DeclaredBeliefs(Section):
         if self.share is not None:
             self._check_shares(self.share)
             return self
+        if self.asked:
+            self._check_asked()
+            return self
+        for name in ("spread", "plausible"):
+            if getattr(self, name) is not None:
+                raise ValueError(f'{name} goes with centre = "predictions". Leave it out, or say that.')
         for name in ("effect", "expected", "agreement", "implausible"):
             if getattr(self, name) is not None:
                 raise ValueError(
-                    f"{name} goes with a share, for yes-no answers and ratings. Leave it out, or give share."
+                    f'{name} goes with a share, for yes-no answers and ratings, or with centre = "predictions". Leave '
+                    "it out."
                 )
         researchers = (self.radius is not None, self.noise_bound is not None)
         if self.signal is None and researchers != (True, True):
@@ -262,8 +279,40 @@ class DeclaredBeliefs(Section):
         _check_width("noise_sd", self.noise_sd, "M", M)
         return self
 
+    @property
+    def asked(self) -> bool:
+        """Whether people are asked what the others will say."""
+        return self.centre == "predictions"
+
+    def _check_asked(self) -> None:
+        declared = ("signal", "radius", "noise_bound", "prior_sd", "noise_sd", "agreement")
+        if wrong := [name for name in declared if getattr(self, name) is not None]:
+            raise ValueError(
+                f'{wrong[0]} declares what centre = "predictions" asks people for. Leave it out, and give sure and '
+                "spread."
+            )
+        for name, what in (
+            (
+                "sure",
+                "how far people may be off about the average, one standard deviation, such as sure = 10",
+            ),
+            ("spread", "how far answers scatter about it, one standard deviation, such as spread = 15"),
+        ):
+            if getattr(self, name) is None:
+                raise ValueError(f"{name} is missing. Say {what}, in units of the answer.")
+        if self.implausible == "flat" and self.plausible is None:
+            raise ValueError(
+                'implausible = "flat" needs to know what is plausible, such as plausible = [2, 60].'
+            )
+
     def _check_shares(self, share: tuple[float, float]) -> None:
-        names = ("signal", "radius", "noise_bound", "prior_sd", "centre", "noise_sd")
+        names = ["signal", "radius", "noise_bound", "prior_sd", "noise_sd", "spread", "plausible"]
+        names += [] if self.asked else ["centre", "sure"]
+        if self.asked and self.sure is None:
+            raise ValueError(
+                "sure is missing. Say how far people may be off about the share, one standard deviation, such as sure "
+                "= 0.05."
+            )
         numbers = [name for name in names if getattr(self, name) is not None]
         numbers += [
             name
@@ -287,6 +336,12 @@ class DeclaredBeliefs(Section):
         if self.signal is not None:
             return self.signal, 1.0 - self.signal
         return cast(float, self.radius), cast(float, self.noise_bound)
+
+
+class Payments(Section):
+    """How payments are made up: predictions of what the others will say earn up to this share of the most there is."""
+
+    prediction_bonus: Number = Field(default=0.1, gt=0, le=0.5)
 
 
 class Pareto(Section):
@@ -351,6 +406,7 @@ class Declaration(Section):
     privacy: Privacy | None = None
     beliefs: DeclaredBeliefs
     costs: Annotated[Pareto | Lognormal | Empirical, Field(discriminator="kind")]
+    payments: Payments | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -367,10 +423,11 @@ class Declaration(Section):
         self._check_design(self.encoding.dimension)
         self._check_privacy()
         self._check_kind()
-        if self.beliefs.share is None:
-            self._check_centre()
-        else:
+        self._check_predictions()
+        if self.beliefs.share is not None:
             self._check_shares()
+        elif not self.beliefs.asked:
+            self._check_centre()
         return self
 
     @cached_property
@@ -381,7 +438,8 @@ class Declaration(Section):
     @cached_property
     def centre(self) -> Floats:
         """The centre of the prior as coefficients of x, where half the response's range is 1."""
-        raw, response = dict(self.beliefs.centre or {}), self.response
+        declared, response = self.beliefs.centre, self.response
+        raw = dict(declared) if isinstance(declared, dict) else {}
         if INTERCEPT in raw:
             raw[INTERCEPT] -= (response.low + response.high) / 2
         return self.encoding.codes(raw) * (self.encoding.scale * 2 / (response.high - response.low))
@@ -439,6 +497,34 @@ class Declaration(Section):
                 "kind, or declare beliefs.signal."
             )
         raise ValueError(share_missing(kind))
+
+    def _check_predictions(self) -> None:
+        """What goes with asking people for predictions of the others' answers."""
+        if not self.beliefs.asked:
+            if self.payments is not None:
+                raise ValueError(
+                    'payments.prediction_bonus goes with beliefs.centre = "predictions". Leave it out, or say that.'
+                )
+            return
+        if not self.intercept:
+            raise ValueError(
+                'intercept is false, but beliefs.centre = "predictions" asks for the level, which needs one.'
+            )
+        if self.privacy is not None and (
+            self.privacy.protects != "answers" or not self.privacy.publish_matrix
+        ):
+            raise ValueError(
+                'beliefs.centre = "predictions" takes the mean of features from those who answer, and everybody must '
+                'be able to check it: it needs privacy.protects = "answers" and publish_matrix = true.'
+            )
+        if PREDICTION in (self.response.name, *(feature.name for feature in self.features)):
+            raise ValueError(
+                f"The name {PREDICTION!r} is taken: it is the column of people's predictions. Rename the other."
+            )
+        try:
+            level_beliefs(self)
+        except InputError as problem:
+            raise ValueError(f"beliefs: {problem}") from None
 
     def _check_shares(self) -> None:
         if not self.intercept:
@@ -522,26 +608,77 @@ def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None
 
 def share_beliefs(declared: Declaration) -> ShareBeliefs:
     """What is believed of shares, for answers that are yes or no, or ratings."""
-    beliefs, response, encoding = declared.beliefs, declared.response, declared.encoding
-    low, high = beliefs.share or (0.0, 1.0)
-    named = isinstance(beliefs.effect, dict)
-    effects = dict(beliefs.effect) if isinstance(beliefs.effect, dict) else {}
-    names = [feature.name for feature in encoding.features]
-    if unknown := sorted(set(effects) - set(names)):
+    beliefs = declared.beliefs
+    return ShareBeliefs.of(
+        declared.encoding,
+        beliefs.share or (0.0, 1.0),
+        _effects(declared),
+        dict(beliefs.expected or {}),
+        levels=declared.response.values,
+        agreement=0.3 if beliefs.agreement is None else beliefs.agreement,
+    )
+
+
+def level_beliefs(declared: Declaration) -> LevelBeliefs:
+    """What is believed of the level, which people are asked for, and of differences."""
+    beliefs, response = declared.beliefs, declared.response
+    sure = float(cast(float, beliefs.sure))
+    if beliefs.share is not None:
+        _check_sure(sure, beliefs.share)
+        return LevelBeliefs.of_shares(share_beliefs(declared), sure)
+    half = (response.high - response.low) / 2
+    if declared.features and beliefs.effect is None:
+        raise InputError(
+            "effect is missing. Say how much one feature, from one end to the other, can change the average answer at "
+            "most, in units of the answer."
+        )
+    ends = beliefs.plausible or (response.low, response.high)
+    if not response.low <= ends[0] < ends[1] <= response.high:
+        raise InputError(
+            f"plausible is [{ends[0]:g}, {ends[1]:g}]. Give the least and the largest average that you think possible, "
+            f"the smaller one first, between {response.low:g} and {response.high:g}."
+        )
+    # As of shares: half the range is the unit here, and a share is a part of the whole range.
+    each = {name: effect / (2 * half) for name, effect in _effects(declared).items()}
+    expected = {name: value / (2 * half) for name, value in (beliefs.expected or {}).items()}
+    low, high = ((end - response.low) / (2 * half) for end in ends)
+    means, numbers, factors = (
+        tuple(2 * part for part in parts) for parts in ShareBeliefs.moves(declared.encoding, each, expected)
+    )
+    return LevelBeliefs(
+        sure / half,
+        float(cast(float, beliefs.spread)) / half,
+        means,
+        numbers,
+        factors,
+        declared.encoding.scale,
+        2 * low - 1,
+        2 * high - 1,
+    )
+
+
+def _check_sure(sure: float, share: tuple[float, float]) -> None:
+    low, high = share
+    widest = (high - low) / (2 * REACH)
+    if not sure <= widest * (1 + 1e-9):
+        raise InputError(
+            f"sure is {sure:g}, but within [{low:g}, {high:g}] nobody can be less sure than {widest:.3g}. Give less, "
+            "or a wider share."
+        )
+
+
+def _effects(declared: Declaration) -> dict[str, float]:
+    """The largest effect of each feature."""
+    effect, names = declared.beliefs.effect, [feature.name for feature in declared.encoding.features]
+    if not isinstance(effect, dict):
+        return {name: float(cast(float, effect)) for name in names}
+    if unknown := sorted(set(effect) - set(names)):
         raise InputError(
             f"effect names {unknown[0]!r}, which is no feature; the features are {', '.join(names)}."
         )
-    if named and (missing := [name for name in names if name not in effects]):
+    if missing := [name for name in names if name not in effect]:
         raise InputError(f"effect says nothing of {missing[0]!r}. Give the largest effect of every feature.")
-    each = {name: effects[name] if named else float(cast(float, beliefs.effect)) for name in names}
-    return ShareBeliefs.of(
-        encoding,
-        (low, high),
-        each,
-        dict(beliefs.expected or {}),
-        levels=response.values,
-        agreement=0.3 if beliefs.agreement is None else beliefs.agreement,
-    )
+    return dict(effect)
 
 
 def _column(feature: Feature, ball: bool) -> Column:

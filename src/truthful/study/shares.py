@@ -86,6 +86,15 @@ class ShareBeliefs:
         agreement: float,
     ) -> ShareBeliefs:
         """Those of a study with these features. Expected effects of numbers are from one end to the other."""
+        beliefs = cls(*share, levels, agreement, *cls.moves(encoding, effects, expected), encoding.scale)
+        beliefs._require_shares(encoding)
+        return beliefs
+
+    @staticmethod
+    def moves(
+        encoding: Encoding, effects: Mapping[str, float], expected: Mapping[str, float]
+    ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+        """(expected, numbers, factors): what features are expected to do, and can do at most."""
         numbers, factors = [0.0] * encoding.dimension, []
         means = np.zeros(encoding.dimension)
         known = {name for feature in encoding.features for name in feature.names}
@@ -107,11 +116,7 @@ class ShareBeliefs:
             else:
                 numbers[place.start] = effect
                 means[place.start] = given[0] / 2
-        beliefs = cls(
-            *share, levels, agreement, tuple(means.tolist()), tuple(numbers), tuple(factors), encoding.scale
-        )
-        beliefs._require_shares(encoding)
-        return beliefs
+        return tuple(means.tolist()), tuple(numbers), tuple(factors)
 
     def _require_shares(self, encoding: Encoding) -> None:
         """Refuse beliefs with which a share could lie outside 0 and 1."""
@@ -140,9 +145,13 @@ class ShareBeliefs:
                 code = column * self.scale
                 variance += code * code * (effect * effect / 12)
                 reach += np.abs(code) * (effect / 2)
-        parts = (self.levels - 1) / (1 + (self.levels - 2) * self.agreement)
-        credibility = parts / (parts + mean * (1 - mean) / variance - 1)
+        credibility = self.credibility(mean, variance)
         return Expected(mean, credibility, np.maximum(mean - reach, 0.0), np.minimum(mean + reach, 1.0))
+
+    def credibility(self, mean: Floats, variance: Floats) -> Floats:
+        """Z, how much an answer moves what is expected, where shares have this mean and variance."""
+        parts = (self.levels - 1) / (1 + (self.levels - 2) * self.agreement)
+        return np.asarray(parts / (parts + mean * (1 - mean) / variance - 1))
 
     @property
     def dimension(self) -> int:

@@ -39,9 +39,11 @@ from truthful.study.declaration import (
     Lognormal,
     Observed,
     Pareto,
+    Payments,
     Response,
     Uniform,
     UnitBall,
+    level_beliefs,
     share_beliefs,
 )
 from truthful.study.designs import (
@@ -53,6 +55,7 @@ from truthful.study.designs import (
     UnitBallDesign,
 )
 from truthful.study.features import INTERCEPT, put_place
+from truthful.study.levels import LevelBeliefs
 from truthful.study.shares import ShareBeliefs
 from truthful.study.text import parsed
 
@@ -169,15 +172,42 @@ class Study:
         """What is believed of shares, where answers are yes or no, or ratings."""
         return None if self.response.kind is None else share_beliefs(self.declared)
 
+    @cached_property
+    def levels(self) -> LevelBeliefs | None:
+        """What is believed of differences, where people are asked what the others will say."""
+        return level_beliefs(self.declared) if self.declared.beliefs.asked else None
+
     @property
-    def believed(self) -> Beliefs | ShareBeliefs:
-        """What is believed, of numbers or of shares: both know the bound on answers."""
+    def prediction_bonus(self) -> float:
+        """The share of the most that somebody can earn that is for her prediction of the others' answers."""
+        return (self.declared.payments or Payments()).prediction_bonus
+
+    @property
+    def centre_tolerance(self) -> float:
+        """How far centres may differ that is paid for, half the scale of answers being 1."""
+        return (getattr(self.declared.beliefs, "tolerance", None) or 0.0) / self.response_unit
+
+    @property
+    def prediction_range(self) -> tuple[float, float]:
+        """Between what people predict: of 100 others how many say yes, or the average answer."""
+        return (0.0, 100.0) if self.kind == "yes-no" else (self.response.low, self.response.high)
+
+    @property
+    def believed(self) -> Beliefs | ShareBeliefs | LevelBeliefs:
+        """What is believed, of numbers, shares or differences: all know the bound on answers."""
+        if self.levels is not None:
+            return self.levels
         return self.beliefs if self.shares is None else self.shares
 
     @cached_property
     def beliefs(self) -> Beliefs:
         """Prior and noise law, about the centre."""
         section = self.declared.beliefs
+        if self.shares is None and self.levels is not None:
+            raise InputError(
+                f"Study {self.name!r} asks people what the others will say, so that no prior is declared: this is not "
+                "possible for it."
+            )
         if self.shares is not None:
             raise InputError(
                 f"Study {self.name!r} asks for answers of kind {self.kind!r}, of which shares are believed and no "
@@ -236,8 +266,8 @@ class Study:
     @cached_property
     def half_range(self) -> float:
         """H, the normalised half range of the response: Y/(1 − k)."""
-        if self.shares is not None:
-            return self.shares.response_bound
+        if self.shares is not None or self.levels is not None:
+            return self.believed.response_bound
         return float(self.beliefs.response_bound) / (1.0 - self.declared.centre_reach)
 
     @property
@@ -262,6 +292,12 @@ class Study:
         y, low, high = np.empty(np.shape(raw)), self.response.low, self.response.high
         put_place(raw, low, high, self.half_range / (high - low), y)
         return y - self._centre_prediction(X) if self.centre.any() else y
+
+    def normalise_predictions(self, raw: npt.ArrayLike) -> Floats:
+        """What people think the others will say, from −1 to 1. Not clipped."""
+        (low, high), m = self.prediction_range, np.empty(np.shape(raw))
+        put_place(raw, low, high, 1.0 / (high - low), m)
+        return m
 
     def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
         """Raw responses for y: the inverse of `normalise_response`."""

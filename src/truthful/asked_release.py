@@ -1,0 +1,288 @@
+"""The mechanism that asks twice: for her answer, and for what she thinks the others will say.
+
+One draw of d + 1 dimensions releases b̃ = Σ ζ_i y_i + N as always, and with it ρ·Σ m_i + N', m_i being predictions of
+the average answer. Two data sets are neighbours if they differ in one person's answer and prediction: that moves b by
+2Y at most and the other coordinate by 2Yρ, so by 2Y√(1 + ρ²) in all. Of what is released everybody's own part can be
+taken out again, exactly. With p what the others' answers predict for people like her, p⁰ for the average person, m̄
+the others' mean prediction, and o, s and k what is declared of differences (truthful.study.levels),
+
+    numbers and ratings     μ̂ = (m̄ − mean of k_j(x_j·θ̂ − o_j) over the others)/(1 − mean of k_j)
+                            payment = a + b·(2s(1−s)(y − p)·Δ − s²(y − p)²),   Δ = p − μ̂ − o, within ±C
+    yes and no              payment = a + b·y·Δ/C,                             Δ = p − m̄ − o, within ±C
+    everybody               + w·(4 − (m − p⁰)²)                                for the prediction
+
+E[μ̂ | θ] is the centre of people's beliefs, whatever it is, and nobody declares it. Then the truth maximises the
+expected payment (docs/theory.md): if answers come out higher than people predicted, answers above the average earn
+more. Where p⁰ is not plausible, everybody gets a whatever she answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from truthful import check, kernels
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.estimators.query import Query
+from truthful.estimators.sensitivity import cross_sensitivity, sqrt_above
+from truthful.instruments import instruments_on_grid
+from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
+from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease
+from truthful.payments import PAYMENT_STEPS
+from truthful.study.levels import LevelBeliefs
+
+#: The payment rules: of numbers and ratings, and of yes and no.
+OWN_CENTRE, SERUM = "own-centre", "serum"
+#: ρ counts units of 2⁻¹⁰, so that ρ·2²⁰ is whole.
+RATIO_UNIT = 1024
+#: The width of the scale of answers, from −1 to 1.
+SCALE = 2.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AskedRelease(SumRelease):
+    """What is released of answers and predictions, and what is paid for them.
+
+    ratio is ρ, how large predictions are beside answers in the one draw. base_payment is a, score_weight b,
+    prediction_weight w, and clip is C. plausible are the ends between which the others' average answer must lie.
+    """
+
+    rule: str
+    ratio: float
+    base_payment: float
+    score_weight: float
+    prediction_weight: float
+    clip: float
+    plausible: tuple[float, float] = (-math.inf, math.inf)
+
+    payments = "never-negative"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.choice("rule", self.rule, (OWN_CENTRE, SERUM))
+        if self.estimator != "instruments":
+            raise InputError(f"Estimator {self.estimator!r} cannot release predictions; use 'instruments'.")
+        for name in ("base_payment", "score_weight", "prediction_weight"):
+            check.nonnegative(name, getattr(self, name))
+        check.positive("clip", self.clip)
+        if not (check.positive("ratio", self.ratio) * RATIO_UNIT).is_integer():
+            raise InputError(f"ratio is {self.ratio!r}; it must be a multiple of 1/{RATIO_UNIT}.")
+
+    @property
+    def spread(self) -> float:
+        """√(1 + ρ²): how much more one person can move than her answer alone does."""
+        return math.sqrt(1 + self.ratio**2)
+
+    def sensitivity(self, beliefs: Bounded) -> int:
+        """How far one person's answer and prediction move what is released, at most: 2Y√(1 + ρ²), rounded up."""
+        both = sqrt_above(1 + Fraction(self.ratio) ** 2)
+        return math.ceil(cross_sensitivity(beliefs.response_bound) * both)
+
+    def scale(self, beliefs: Bounded) -> float:
+        return float(self.sensitivity(beliefs) * SUM_UNIT / self.vector_epsilon)
+
+    def queries(self, sums: Sums, beliefs: Bounded) -> tuple[Query, ...]:
+        """The vector to release: b, and ρ·2²⁰ times the sum of predictions on the grid, which is a whole number."""
+        if sums.predictions is None:
+            raise InputError("The sums have no predictions in them.")
+        return (
+            Query(
+                value=(*(int(k) for k in sums.vector), self._weight * sums.predictions),
+                unit=SUM_UNIT,
+                sensitivity=Fraction(self.sensitivity(beliefs)),
+                weights=(1,) * (sums.dimension + 1),
+                share=Fraction(1),
+            ),
+        )
+
+    def estimate(
+        self, answers: Sequence[Sequence[int]], count: int, beliefs: Bounded, matrix: PythonIntegers | None
+    ) -> LeaveOneOut:
+        *vector, predictions = answers[-1]
+        return replace(super().estimate([vector], count, beliefs, matrix), predictions=int(predictions))
+
+    def predicted(self, estimate: LeaveOneOut) -> float:
+        """The released sum of predictions, with its noise."""
+        if estimate.predictions is None:
+            raise InputError("Nothing was released of predictions.")
+        return estimate.predictions / (self._weight * GRID)
+
+    @property
+    def _weight(self) -> int:
+        return round(self.ratio * GRID)
+
+    def with_payments(self, base_payment: float, score_weight: float) -> AskedRelease:
+        """The same mechanism with other payments for answers."""
+        return replace(self, base_payment=base_payment, score_weight=score_weight)
+
+    @property
+    def prediction_payment(self) -> float:
+        """The most that a prediction earns."""
+        return self.prediction_weight * SCALE**2
+
+
+def largest_loss(rule: str, s: Floats, C: Floats | float) -> Floats:
+    """The most that a score takes away at slopes s, as a part of b: 4s(1−s)C + 4s², and 1 for yes and no."""
+    if rule == SERUM:
+        return np.ones(np.broadcast_shapes(np.shape(s), np.shape(C)))
+    return np.asarray(2 * SCALE * s * (1 - s) * C + (SCALE * s) ** 2)
+
+
+def largest_gain(rule: str, s: Floats, C: Floats | float) -> Floats:
+    """The most that it adds: ((1−s)C)² at y − p = (1−s)C/s, or what the end of the scale gives."""
+    if rule == SERUM:
+        return np.ones(np.broadcast_shapes(np.shape(s), np.shape(C)))
+    reach = np.minimum((1 - s) * C / s, SCALE)
+    return np.asarray(2 * s * (1 - s) * reach * C - (s * reach) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """What everybody's features say of the level: c, and sums of k_j, k_j x_j and k_j o_j on the grid, exact integers.
+
+    Weights count steps of 2⁻²⁰, products squares of them. For yes and no they are not needed, and 0.
+    """
+
+    count: int
+    mean: Floats
+    weight: int
+    weighted: tuple[int, ...]
+    offset: int
+
+
+def mean_features(sums: Sums, scale: float) -> Floats:
+    """c: the first column of x is the intercept's, the same for all, so that Σ x₀x is x₀ times the sum of x."""
+    products = (sums.features[0] / sums.features[0, 0]).astype(np.float64)
+    return np.asarray(products / scale)
+
+
+def level_of(beliefs: LevelBeliefs, sums: Sums, people: Callable[[], Iterable[Floats]]) -> Level:
+    """That of those who answered; `people` brings their features on the grid, part by part."""
+    c, nothing = mean_features(sums, beliefs.scale), (0,) * beliefs.dimension
+    if beliefs.strict:
+        return Level(sums.count, c, 0, nothing, 0)
+    if beliefs.dimension == 1:
+        (k,), _ = _weights(beliefs, np.full((1, 1), float(GRID)), c)
+        return Level(sums.count, c, sums.count * int(k), (sums.count * int(k) * GRID,), 0)
+    weight, weighted, offset = 0, np.array(nothing, dtype=object), 0
+    for kx in people():
+        k, o = _weights(beliefs, kx, c)
+        weight += int(k.sum())
+        weighted = weighted + np.array(
+            [int((k * column.astype(np.int64)).sum()) for column in kx.T], dtype=object
+        )
+        offset += int((k * o).sum())
+    return Level(sums.count, c, weight, tuple(int(w) for w in weighted), offset)
+
+
+def _weights(beliefs: LevelBeliefs, kx: Floats, c: Floats) -> tuple[Any, Any]:
+    """k_j and o_j in whole steps of the grid."""
+    x = kx / GRID
+    slopes, offsets = beliefs.level_slopes(x, c), beliefs.offsets(x, c)
+    return np.trunc(slopes * GRID).astype(np.int64), np.trunc(offsets * GRID).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class AskedScored:
+    """What decided each player's payment, from −1 to 1 what is on the scale of answers.
+
+    Her leverage, the scale of the noise in what the others' answers predict of people like her, that prediction, the
+    others' average answer and their average prediction, both without her own, what is left of the surprise, and the
+    payment.
+    """
+
+    leverage: Floats
+    noise_scale: Floats
+    peer_prediction: Floats
+    others_answer: Floats
+    others_prediction: Floats
+    surprise: Floats
+    payment: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class AskedPaymaster:
+    """Pays players for answers and predictions, given what was released of them."""
+
+    mechanism: AskedRelease
+    beliefs: LevelBeliefs
+    estimate: LeaveOneOut
+    level: Level
+
+    def scored(self, kx: Floats, ky: Floats, km: Floats) -> AskedScored:
+        """The scores and payments of players on the grid."""
+        found = tuple(np.empty(len(ky)) for _ in range(6))
+        kernels.predict_columns(
+            stacked(kx, ky, self.others.transform), self.others, np.empty((6, kernels.PANEL)), *found
+        )
+        _, y, h, p, noise, _ = found
+        return self.score(kx, y, km / GRID, h, p, noise)
+
+    def score(self, kx: Floats, y: Floats, m: Floats, h: Floats, p: Floats, noise: Floats) -> AskedScored:
+        """The same, from leverages, what the others predict, and the scale of its noise."""
+        mechanism, beliefs, others = self.mechanism, self.beliefs, self.level.count - 1
+        kz = instruments_on_grid(kx, self.estimate.transform)
+        k, o = _weights(beliefs, kx, self.level.mean)
+        offset, own = o / GRID, y - p
+        average = self._without(self.level.mean, kz, own)
+        predicted = (mechanism.predicted(self.estimate) - m) / others
+        if mechanism.rule == SERUM:
+            surprise = p - predicted - offset
+        else:
+            weighted = np.array([float(Fraction(w, PRODUCT)) for w in self.level.weighted])
+            answers = self._without(weighted, kz, own) - (k / GRID) * p
+            offsets = (self.level.offset - k * o) / PRODUCT
+            kept = 1.0 - (self.level.weight - k) / GRID / others
+            centre = (predicted - (answers - offsets) / others) / kept
+            surprise = p - centre - offset
+        counted = np.clip(surprise, -mechanism.clip, mechanism.clip)
+        low, high = mechanism.plausible
+        plausible = (average >= low) & (average <= high)
+        payment = self._paid(kx, y, m, p, average, np.where(plausible, counted, math.nan))
+        return AskedScored(h, noise, p, average, predicted, np.where(plausible, counted, 0.0), payment)
+
+    def _paid(self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats) -> Floats:
+        """In whole millionths, rounded down; where nothing is plausible the surprise is no number."""
+        mechanism = self.mechanism
+        s = self.beliefs.slopes(kx / GRID, self.level.mean)
+        if mechanism.rule == SERUM:
+            score = y * surprise / mechanism.clip
+        else:
+            apart = s * (y - np.clip(p, -1.0, 1.0))
+            score = 2 * (1 - s) * apart * surprise - apart * apart
+        score = np.where(np.isnan(surprise), 0.0, score)
+        most = mechanism.base_payment + mechanism.score_weight * largest_gain(
+            mechanism.rule, s, mechanism.clip
+        )
+        answer = np.minimum(np.maximum(mechanism.base_payment + mechanism.score_weight * score, 0.0), most)
+        off = m - np.clip(average, -1.0, 1.0)
+        amount = answer + mechanism.prediction_weight * (SCALE**2 - off * off)
+        return np.asarray(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)
+
+    def _without(self, row: Floats, kz: Floats, own: Floats) -> Floats:
+        """row·θ̂ without each player: θ̂₋ᵢ = θ̂ − M⁻¹ζ_i(y_i − p_i). Column by column, whoever stands beside her."""
+        weights = self.estimate.inverse.T @ row
+        total = np.zeros(len(kz))
+        for column, weight in zip(kz.T, weights, strict=True):
+            total += column * (weight / GRID)
+        return np.asarray(float(row @ self.estimate.theta) - total * own)
+
+    @cached_property
+    def others(self) -> kernels.Others:
+        """What the kernel knows of the release: predictions are not clipped."""
+        estimate = self.estimate
+        return kernels.Others(
+            np.ascontiguousarray(estimate.theta, dtype=np.float64),
+            in_fours(estimate.inverse.T),
+            in_fours(estimate.transform),
+            float(estimate.scale),
+            0.0,
+            math.inf,
+        )
