@@ -157,15 +157,15 @@ class Level:
     offset: int
 
 
-def mean_features(sums: Sums, scale: float) -> Floats:
+def mean_features(sums: Sums) -> Floats:
     """c: the first column of x is the intercept's, the same for all, so that Σ x₀x is x₀ times the sum of x."""
-    products = (sums.features[0] / sums.features[0, 0]).astype(np.float64)
-    return np.asarray(products / scale)
+    intercept = math.isqrt(int(sums.features[0, 0]) // sums.count)
+    return np.asarray((sums.features[0] / (sums.count * intercept * GRID)).astype(np.float64))
 
 
 def level_of(beliefs: LevelBeliefs, sums: Sums, people: Callable[[], Iterable[Floats]]) -> Level:
     """That of those who answered; `people` brings their features on the grid, part by part."""
-    c, nothing = mean_features(sums, beliefs.scale), (0,) * beliefs.dimension
+    c, nothing = mean_features(sums), (0,) * beliefs.dimension
     if beliefs.strict:
         return Level(sums.count, c, 0, nothing, 0)
     if beliefs.dimension == 1:

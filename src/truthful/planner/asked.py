@@ -40,6 +40,8 @@ USUAL_LIE = 0.2
 LEAST_SLOPE, SMALL_SLOPE = 0.02, 0.1
 #: No more than this may an answer decide what somebody predicts: then the centre could not be told.
 MOST_SLOPE = 0.9
+#: Spared for people who lie further apart than those a plan is made for.
+SPARE = 1.02
 #: Met from below, so that rounding breaks no promise.
 MARGIN = 1e-9
 
@@ -164,7 +166,10 @@ class Numbers:
     def extremes(self, clip: Floats) -> tuple[Floats, Floats]:
         """The most that a score adds and takes away, for a unit of b, at each clip level."""
         s = self.believed[:, :2].reshape(-1, 1)
-        return largest_gain(self.rule, s, clip).max(axis=0), largest_loss(self.rule, s, clip).max(axis=0)
+        # Who answers moves the mean of features, and with it how far apart people are from it.
+        spare = 1.0 if self.beliefs.strict or not self.study.features else SPARE
+        loss = largest_loss(self.rule, s, clip).max(axis=0) * spare
+        return largest_gain(self.rule, s, clip).max(axis=0) * spare, loss
 
     @property
     def believed(self) -> Floats:

@@ -136,7 +136,7 @@ def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sum
 
 def _believed(study: Study, kx: Floats, sums: Sums) -> Floats | None:
     if study.levels is not None:
-        rows = asked.level_rows(study.levels, kx / GRID, mean_features(sums, study.levels.scale))
+        rows = asked.level_rows(study.levels, kx / GRID, mean_features(sums))
         return asked.grouped(rows)
     return None if study.shares is None else grouped(believed_rows(study.shares, kx / GRID))
 
