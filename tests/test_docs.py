@@ -33,6 +33,7 @@ from truthful.settlement import Settlement, settle
 from truthful.study import Study
 from truthful.study.declaration import Declaration
 from truthful.symbols import SYMBOLS
+from truthful.words import odds
 
 FORMATS = "docs/file-formats.md"
 # Parts of plans and releases that are documented once, in sections of their own.
@@ -141,10 +142,10 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
 
 
 def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -> None:
-    readme = pages.read("README.md")
-    against = re.search(r"better than ([\d.]+):([\d.]+)\s+odds", readme)
-    assert against
-    assert f"better than {against[1]} to {against[2]} odds" in readme
+    epsilon = re.search(r"privacy ε = ([\d.]+)\.", pages.read("README.md"))
+    assert epsilon
+    better, worse = odds(float(epsilon[1])).split(":")
+    assert f"better than {better} to {worse} odds" in " ".join(pages.read("docs/participants.md").split())
 
 
 @pytest.mark.parametrize("levels", [None, 2, 3, 7])
