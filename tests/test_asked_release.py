@@ -32,6 +32,7 @@ from truthful.intake.stream import open_reports
 from truthful.moments import GRID, grid_responses, sums
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
+from truthful.release import Receipt
 from truthful.release.verdict import verify
 from truthful.study.levels import LevelBeliefs
 
@@ -224,6 +225,7 @@ def test_everybody_can_compute_her_payment_again(kind: str, features: bool) -> N
 def test_a_changed_prediction_is_seen(kind: str, features: bool) -> None:
     settled = settle(plan(kind, features), reports(kind, features), seed=7)
     receipt = settled.receipt("p4")
+    assert isinstance(receipt, Receipt)
     assert receipt.prediction is not None
     low, high = study(kind, features).prediction_range
     changed = receipt.model_copy(update={"prediction": low + high - receipt.prediction})

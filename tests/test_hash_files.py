@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.errors import InputError
-from truthful.intake.cells import Cells
-from truthful.intake.pieces import Held, Piece
+from truthful.intake.intake import Cells
 from truthful.intake.records import BadRecords
+from truthful.intake.sources import Held, Piece
 from truthful.moments import Sums
 from truthful.settlement.engines import Threads
 from truthful.settlement.hash_files import FiledDuplicates, HashFile, ranges

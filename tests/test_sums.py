@@ -19,7 +19,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import LARGEST_ENTRY, Transform, instruments_on_grid
 from truthful.intake import Checked, Intake, report_columns
-from truthful.intake.cells import MOST_CELLS, Cells
+from truthful.intake.intake import MOST_CELLS, Cells
 from truthful.intake.stream import open_reports
 from truthful.intake.tiles import Tiles
 from truthful.moments import (

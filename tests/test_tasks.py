@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from truthful.groups import player_hashes
 from truthful.instruments import Transform
 from truthful.intake import Intake, report_columns
-from truthful.intake.cells import Cells
 from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats
-from truthful.intake.pieces import Held, Piece
+from truthful.intake.intake import Cells
+from truthful.intake.sources import Held, Piece
 from truthful.moments import SumsTally
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.one_release_payments import Paymaster, paymaster

@@ -22,7 +22,7 @@ from truthful.errors import Refused, WorseThanPromised
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measured
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
-from truthful.intake.cells import Cells
+from truthful.intake.intake import Cells
 from truthful.moments import GRID, PRODUCT, Sums
 from truthful.one_release import OneRelease, SumRelease, require_invertible
 from truthful.one_release_payments import LARGEST_LEVERAGE

@@ -22,7 +22,7 @@ from typing import Any
 
 from truthful import check
 from truthful.errors import InputError, TruthfulError
-from truthful.intake.pieces import Piece
+from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
 from truthful.settlement.engines import Engine, P, T, Task, Threads
 from truthful.settlement.hash_files import FiledDuplicates

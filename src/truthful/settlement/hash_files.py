@@ -20,7 +20,7 @@ from truthful.errors import InputError
 from truthful.files import written_whole
 from truthful.groups import Hashes
 from truthful.intake.duplicates import IN_MEMORY, NOTHING, repeated_in
-from truthful.intake.pieces import Piece
+from truthful.intake.sources import Piece
 from truthful.settlement.tasks import Gathered
 
 Gathering = Callable[[Piece], Iterator[Gathered]]

@@ -13,7 +13,7 @@ from typing import Any
 from truthful import check
 from truthful.errors import InputError
 from truthful.files import sync, written_whole
-from truthful.intake.pieces import Piece
+from truthful.intake.sources import Piece
 from truthful.settlement.books import KEPT, PAYMENTS, RECEIPTS, parquet_writer, payments_schema
 from truthful.settlement.tasks import Paid
 

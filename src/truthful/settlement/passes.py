@@ -15,8 +15,8 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import Transform
 from truthful.intake import Counts, Intake
-from truthful.intake.cells import Cells
 from truthful.intake.duplicates import NO_REPEATS, Repeats, later_records
+from truthful.intake.intake import Cells
 from truthful.intake.stream import Reports
 from truthful.moments import Sums
 from truthful.one_release_payments import Paymaster

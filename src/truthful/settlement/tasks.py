@@ -20,11 +20,11 @@ from truthful.check import Floats
 from truthful.groups import Hashes, player_hashes
 from truthful.instruments import Transform
 from truthful.intake import Checked, Intake
-from truthful.intake.cells import Cells
 from truthful.intake.columns import arrow_numbers
 from truthful.intake.duplicates import NOTHING, Repeats, suspects
-from truthful.intake.pieces import Piece
+from truthful.intake.intake import Cells
 from truthful.intake.records import BadRecords
+from truthful.intake.sources import Piece
 from truthful.intake.tiles import Tiles
 from truthful.moments import Sums, SumsTally
 from truthful.one_release_payments import Paymaster, Scored
