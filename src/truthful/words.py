@@ -19,6 +19,11 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(decimals, 12)}f}"
 
 
+def signed(value: float, digits: int = 3) -> str:
+    """A number in plain digits, with a true minus sign."""
+    return number(value, digits).replace("-", "−")
+
+
 def to_within(value: float, width: float) -> str:
     """A number as precise as an interval of this width makes it: a hundredth of the width still shows."""
     if not width > 0:

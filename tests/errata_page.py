@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from truthful.errata.collection import errata
-from truthful.errata.record import Erratum
+from truthful.errata import Erratum, errata
 
 HEAD = """# Errata
 
