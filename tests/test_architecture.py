@@ -16,7 +16,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # the words
     ("errors", "files", "symbols", "version", "words", "compiled", "lazily"),
     ("check",),
-    ("piecewise",),
+    ("polynomials",),
     # mathematics: arrays in, arrays out, randomness passed in
     ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs"),
     ("moments",),

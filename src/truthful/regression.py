@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.beliefs import IDENTITY, Beliefs
-from truthful.beliefs.beliefs import Predictor
+from truthful.beliefs import IDENTITY, Beliefs, Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from truthful.beliefs.cells import OPEN, ROOTS
 from truthful.beliefs.lookup import (
+    MIDDLE,
+    OPEN,
+    ROOTS,
+    SHORT,
+    WHOLE,
     cells_of,
     coordinates,
     known_scales,
@@ -14,7 +18,6 @@ from truthful.beliefs.lookup import (
     roots_of,
     unpacked,
 )
-from truthful.beliefs.regions import MIDDLE, SHORT, WHOLE
 
 
 def test_impossible_players_are_nowhere_and_others_in_a_root_of_their_region() -> None:

@@ -1,4 +1,4 @@
-"""Interpolation on [-1, 1] in the Chebyshev nodes, evaluated by Horner's rule."""
+"""Polynomials that stand for functions: through Chebyshev nodes on [-1, 1], by Horner's rule, and in pieces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from truthful.check import Floats
 
@@ -52,6 +53,15 @@ def times(matrix: Floats, values: Floats, axis: int) -> Floats:
     before, after = values.shape[:axis], values.shape[axis + 1 :]
     product = matrix @ values.reshape((*before, values.shape[axis], math.prod(after)))
     return np.asarray(product.reshape((*before, len(matrix), *after)))
+
+
+def piecewise(coefficients: Floats, cell: npt.NDArray[np.intp], x: Floats) -> Floats:
+    """Σ_k coefficients[k, cell]·xᵏ, by Horner's rule; cells beyond the table are its ends."""
+    value, more = np.take(coefficients[-1], cell, mode="clip"), np.empty(np.shape(cell))
+    for row in coefficients[-2::-1]:
+        value *= x
+        value += np.take(row, cell, out=more, mode="clip")
+    return value
 
 
 @lru_cache(maxsize=64)
