@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from truthful.beliefs import Beliefs, TruncatedNormal, UniformBall, UniformNoise
 from truthful.bounds import proved, published
-from truthful.bounds.liars import expected_pull
+from truthful.bounds.peers import expected_pull
 from truthful.bounds.setting import Model, Setting, unit_ball
 from truthful.costs import ParetoCosts
 from truthful.estimators.shrinkage import mean_inverse, shrinkage_factor

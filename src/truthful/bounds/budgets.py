@@ -8,10 +8,9 @@ import numpy as np
 from scipy import special
 
 from truthful.bounds.gap import GAPS
-from truthful.bounds.liars import pull
-from truthful.bounds.scales import peer_scale, public_scale
+from truthful.bounds.peers import greatest_spectrum, least_half, least_spectrum, most_half, pull
+from truthful.bounds.privacy_noise import peer_scale, public_scale
 from truthful.bounds.setting import Numbers, Setting
-from truthful.bounds.spectrum import greatest_spectrum, least_half, least_spectrum, most_half
 from truthful.check import Floats
 from truthful.scoring import RULES
 

@@ -15,7 +15,7 @@ from oracles_bounds import SIX, World, mean_and_error, setting, world
 from scipy import stats
 
 from truthful.bounds import Setting, proved
-from truthful.bounds.bill import times
+from truthful.bounds.budgets import times
 from truthful.check import Floats
 from truthful.guarantees import setting as setting_of
 from truthful.mechanism import Mechanism
