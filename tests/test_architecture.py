@@ -14,7 +14,7 @@ import truthful
 # each other.
 ROWS: tuple[tuple[str, ...], ...] = (
     # the words
-    ("errors", "files", "symbols", "version", "words", "compiled", "lazily"),
+    ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily"),
     ("check",),
     ("polynomials",),
     # mathematics: arrays in, arrays out, randomness passed in

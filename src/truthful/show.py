@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
+from truthful.formatting import REHEARSAL, money, to_within
 from truthful.symbols import SYMBOLS
-from truthful.words import REHEARSAL, money, to_within
 
 if TYPE_CHECKING:
     from truthful.check import Floats

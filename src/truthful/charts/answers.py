@@ -11,8 +11,8 @@ from truthful.charts import house
 from truthful.charts.labels import Labels
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.formatting import money, number, to_within
 from truthful.plan import Plan
-from truthful.words import money, number, to_within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truthful.charts import house
+from truthful.formatting import number
 from truthful.simulation.responses import Reports
-from truthful.words import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from truthful.charts import house
 from truthful.charts.labels import CLEAR
+from truthful.formatting import number
 from truthful.simulation.found import Found
-from truthful.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

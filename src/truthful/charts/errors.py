@@ -11,7 +11,7 @@ import numpy as np
 from truthful.charts import house
 from truthful.charts.bars import bars
 from truthful.check import Floats
-from truthful.words import number
+from truthful.formatting import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

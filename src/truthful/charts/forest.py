@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from truthful.charts import house
-from truthful.words import to_within
+from truthful.formatting import to_within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,8 @@ from truthful.charts.answers import answers
 from truthful.charts.chart import draw_chart
 from truthful.charts.labels import AROUND, Labels
 from truthful.charts.picture import OURS, PAPER, PRIOR, Curve, Picture, describe, picture, title
+from truthful.formatting import money, number
 from truthful.plan import Plan
-from truthful.words import money, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from truthful.errors import InputError
 from truthful.files import write_atomically
-from truthful.words import to_within
+from truthful.formatting import to_within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

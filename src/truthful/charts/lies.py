@@ -9,7 +9,7 @@ import numpy as np
 
 from truthful.charts import house
 from truthful.charts.labels import Labels
-from truthful.words import money, number
+from truthful.formatting import money, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 
 from truthful.charts import house
 from truthful.charts.labels import Labels
-from truthful.words import odds
+from truthful.formatting import odds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ import numpy as np
 from truthful.charts import house
 from truthful.charts.bars import across, bars
 from truthful.check import Floats
-from truthful.words import money
+from truthful.formatting import money
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,6 +9,7 @@ from textwrap import shorten
 import numpy as np
 
 from truthful.deterrence import Deterrence
+from truthful.formatting import money, number
 from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
@@ -17,7 +18,6 @@ from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, fron
 from truthful.planner.infeasible import prior_error
 from truthful.planner.panel import Panel
 from truthful.study import Study
-from truthful.words import money, number
 
 OURS, PAPER, PRIOR = (
     "truthful, at its best",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from truthful.charts import house
+from truthful.formatting import number
 from truthful.simulation.found import Found
 from truthful.simulation.rates import Curve, Point
-from truthful.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from truthful.charts import house
-from truthful.words import share, to_within
+from truthful.formatting import share, to_within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import Any
 
 from truthful.errata import numbers
 from truthful.errors import InputError
-from truthful.words import signed
+from truthful.formatting import signed
 
 MOST_DIGITS = 8
 

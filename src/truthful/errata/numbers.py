@@ -17,9 +17,9 @@ from truthful.bounds.peers import expected_pull
 from truthful.bounds.setting import Model, Setting, unit_ball
 from truthful.costs import ParetoCosts
 from truthful.estimators.shrinkage import mean_inverse, shrinkage_factor
+from truthful.formatting import signed
 from truthful.noise import L2Laplace
 from truthful.scoring import RULES, binary_score, brier
-from truthful.words import signed
 
 DELTA, TAIL = 0.25, 2.0
 #: Pr[c ≤ τ] = 1 − τ⁻²: the law of costs that Assumption `tail` allows with equality, for p = 2.

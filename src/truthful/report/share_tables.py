@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from truthful.charts import Effect
+from truthful.formatting import share, to_within
 from truthful.release import Release
 from truthful.release.records import Coefficient
 from truthful.study import Study
-from truthful.words import share, to_within
 
 NOT_ESTIMABLE = "Odds ratios are not estimable from what was released."
 

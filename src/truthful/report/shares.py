@@ -7,6 +7,7 @@ import numpy as np
 from truthful.charts import Answers, Forest, Share
 from truthful.charts.answers import answers
 from truthful.errors import InputError
+from truthful.formatting import money
 from truthful.plan import Plan
 from truthful.release import Release
 from truthful.report.markup import figure, paragraph, section, table
@@ -19,7 +20,6 @@ from truthful.report.share_tables import (
     without_odds,
 )
 from truthful.share_release import ShareRelease
-from truthful.words import money
 
 
 def found(release: Release, plan: Plan) -> str:

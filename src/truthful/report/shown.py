@@ -7,6 +7,7 @@ import numpy as np
 from truthful import one_release_payments
 from truthful.charts import Forest, Odds, Payments
 from truthful.charts.odds import BEFORE
+from truthful.formatting import money, number, odds, to_within
 from truthful.guarantees import Guarantees
 from truthful.one_release import OneRelease
 from truthful.payments import payment_range
@@ -16,7 +17,6 @@ from truthful.release import AnyRelease, Release
 from truthful.report.effects import effects
 from truthful.report.markup import figure, paragraph, section, table
 from truthful.report.predicted import lies, predicted_payments
-from truthful.words import money, number, odds, to_within
 
 #: Sizes of lies in the table, as shares of the response's range.
 LIES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4)

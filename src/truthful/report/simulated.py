@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
+from truthful.formatting import number, percent, to_within
 from truthful.observations import (
     EARNINGS,
     answer_name,
@@ -21,7 +22,6 @@ from truthful.report.markup import facts, figure, grouped_table, paragraph, sect
 from truthful.simulation import ShareSimulation, Simulation
 from truthful.simulation.cast import Role
 from truthful.simulation.responses import typical_reports
-from truthful.words import number, percent, to_within
 
 #: Of the answers in the chart of best reports, every so many stands in its table.
 EVERY = 5
