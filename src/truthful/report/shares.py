@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from truthful.charts import Answers, Forest, Share
-from truthful.charts.answers import answers
+from truthful.charts.payments import answers
 from truthful.errors import InputError
 from truthful.formatting import money
 from truthful.plan import Plan

@@ -6,7 +6,7 @@ import numpy as np
 
 from truthful import one_release_payments
 from truthful.charts import Forest, Odds, Payments
-from truthful.charts.odds import BEFORE
+from truthful.charts.estimates import BEFORE
 from truthful.formatting import money, number, odds, to_within
 from truthful.guarantees import Guarantees
 from truthful.one_release import OneRelease

@@ -1,4 +1,4 @@
-"""How all charts look, and how they are written: the same bytes each time, with words for those who cannot see them."""
+"""How all charts look and how they are written: the same bytes each time, labels that cover nothing, words for all."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import math
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.files import write_atomically
 from truthful.formatting import to_within
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 SUFFIXES = (".svg", ".png")
 #: In inches; 900 pixels wide in a browser.
@@ -58,6 +63,13 @@ STYLE: Any = {
 }
 MOST_TICKS = 8
 SMALLEST = 1e-5
+#: Bars of a histogram.
+BINS = 20
+#: Pixels that a label keeps from others, between the points at which a line is felt, and around a marker's centre.
+GAP, STEP, MARKER = 3.0, 3.0, 6.0
+#: Where a label may stand, seen from what it names: (right, up), each −1, 0 or 1.
+AROUND = ((1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
+CLEAR = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
 
 def check_suffix(path: Path) -> None:
@@ -176,3 +188,113 @@ def wrapped(text: str, letters: int, most: int) -> list[str]:
     """A name in lines of at most so many letters, and so many lines; what is left over is cut, and seen to be."""
     lines = textwrap.wrap(" ".join(text.split()), letters) or [""]
     return [*lines[: most - 1], fitted(" ".join(lines[most - 1 :]), letters)] if len(lines) > most else lines
+
+
+def bars(axes: Axes, values: Floats, also: float | None = None) -> tuple[float, float]:
+    """Bars of the share of all values, with room above for words; the ends of the axis, so far that `also` shows."""
+    low, high = float(values.min()), float(values.max())
+    if not high > low:  # all the same: one bar in the middle
+        room = 0.01 * max(abs(low), 0.01)
+        low, high = low - room, high + room
+    counts, edges = np.histogram(values, BINS, (low, high))
+    shares = counts / len(values)
+    axes.bar(
+        edges[:-1],
+        shares,
+        np.diff(edges),
+        align="edge",
+        color=BLUE,
+        edgecolor="white",
+        linewidth=0.8,
+    )
+    axes.set_ylim(0, 1.2 * shares.max())
+    if also is not None and not low <= also <= high:
+        low, high = min(low, also), max(high, also)
+        axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    axes.locator_params(axis="x", nbins=7)
+    axes.locator_params(axis="y", nbins=5)
+    label(axes.xaxis, high - low)
+    axes.yaxis.set_major_formatter(lambda share, place: f"{100 * share:g}%")
+    axes.tick_params(length=0, pad=5)
+    axes.grid(False, axis="x")
+    return low, high
+
+
+def across(axes: Axes, place: float, words: str, ends: tuple[float, float]) -> None:
+    """A line at a place between the ends, its words on the side where there is more room."""
+    axes.axvline(place, color=ORANGE, linewidth=2)
+    right = place > sum(ends) / 2
+    axes.annotate(
+        words,
+        (place, 0.98),
+        xycoords=("data", "axes fraction"),
+        xytext=(-6 if right else 6, 0),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        va="top",
+        fontweight="bold",
+    )
+
+
+class Labels:
+    """The labels of one pair of axes, whose limits and size are final."""
+
+    def __init__(self, axes: Axes) -> None:
+        self._axes = axes
+        self._taken: list[Bbox] = []
+        self._lines: list[Floats] = []
+
+    def avoid(self, x: Sequence[float], y: Sequence[float]) -> None:
+        """Keep labels off this line."""
+        corners = self._axes.transData.transform(np.column_stack([x, y]))
+        for start, end in pairwise(corners):
+            steps = max(2, int(np.hypot(*(end - start)) / STEP))
+            self._lines.append(start + np.linspace(0, 1, steps)[:, None] * (end - start))
+        self._lines.append(corners)
+
+    def avoid_marker(self, x: float, y: float) -> None:
+        """Keep labels off a marker there."""
+        from matplotlib.transforms import Bbox
+
+        centre = self._axes.transData.transform((x, y))
+        self._taken.append(Bbox([centre - MARKER, centre + MARKER]))
+
+    def put(
+        self,
+        text: str,
+        places: Sequence[tuple[float, float]],
+        distance: float = 7.0,
+        around: Sequence[tuple[int, int]] = AROUND,
+        **style: Any,
+    ) -> bool:
+        """Write a text beside the first of the places where it fits; False, and nothing written, if it fits nowhere."""
+        figure = self._axes.figure
+        renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+        for place in places:
+            for right, up in around:
+                note = self._axes.annotate(
+                    text,
+                    place,
+                    xytext=(distance * right, distance * up),
+                    textcoords="offset points",
+                    ha=("right", "center", "left")[right + 1],
+                    va=("top", "center", "bottom")[up + 1],
+                    annotation_clip=False,
+                    **{"bbox": CLEAR, **style},
+                )
+                box = note.get_window_extent(renderer).padded(GAP)
+                if self._free(box):
+                    self._taken.append(box)
+                    return True
+                note.remove()
+        return False
+
+    def _free(self, box: Bbox) -> bool:
+        inside = self._axes.bbox
+        if not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1):
+            return False
+        if any(box.overlaps(other) for other in self._taken):
+            return False
+        points = np.concatenate(self._lines) if self._lines else np.empty((0, 2))
+        hit = (points > box.p0) & (points < box.p1)
+        return not np.any(hit.all(axis=1))
