@@ -20,7 +20,7 @@ from truthful.charts.style import BLUE, canvas, fitted, wrapped
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
-from truthful.report.predicted import lies
+from truthful.report.settlement_page import lies
 from truthful.slope import stretch
 from truthful.study import Study
 

@@ -21,7 +21,7 @@ from truthful.plan import Plan
 from truthful.promises import REHEARSAL, promises, released
 from truthful.release import Release, read_release
 from truthful.report import report
-from truthful.report.page import VERIFY
+from truthful.report.settlement_page import VERIFY
 from truthful.settlement import settle
 from truthful.study import Study
 

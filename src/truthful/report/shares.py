@@ -10,8 +10,7 @@ from truthful.errors import InputError
 from truthful.formatting import money
 from truthful.plan import Plan
 from truthful.release import Release
-from truthful.report.markup import figure, paragraph, section, table
-from truthful.report.share_tables import (
+from truthful.report.findings import (
     NOT_ESTIMABLE,
     differences,
     everybody,
@@ -19,6 +18,7 @@ from truthful.report.share_tables import (
     tables,
     without_odds,
 )
+from truthful.report.markup import figure, paragraph, section, table
 from truthful.share_release import ShareRelease
 
 

@@ -18,7 +18,7 @@ from truthful.plan import Plan
 from truthful.promises import Promise, promises, released
 from truthful.release import AnyRelease, Release, read_release
 from truthful.release.records import Coefficient
-from truthful.report.effects import effects
+from truthful.report.findings import effects
 from truthful.service.bill import most_paid
 from truthful.service.computing import drawn
 from truthful.study import Study

@@ -1,4 +1,4 @@
-"""Published shares in words and in the rows of tables, for a page and for a terminal."""
+"""Published estimates in words, as effects that can be compared, and in the rows of tables: for pages and terminals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from truthful.charts import Effect
 from truthful.formatting import share, to_within
-from truthful.release import Release
+from truthful.release import AnyRelease, Release
 from truthful.release.records import Coefficient
 from truthful.study import Study
 
@@ -24,6 +24,34 @@ class Found:
     first: str
     """What the first column names."""
     rows: tuple[Row, ...]
+
+
+def effects(release: AnyRelease, study: Study) -> tuple[Effect, ...]:
+    """What the step from a feature's least value to its greatest does, and what each level does.
+
+    A level's effect is relative to the mean of all levels. Without declared ranges (the unit ball), the step is 1. The
+    intercept is no effect.
+    """
+    steps = {
+        feature.name: (feature.low, feature.high) for feature in study.features if feature.levels is None
+    }
+    levels = {
+        f"{feature.name}={level}": f"{feature.name}: {level}"
+        for feature in study.features
+        for level in feature.levels or ()
+    }
+    found = []
+    for row in release.coefficients:
+        label, step = levels.get(row.name, row.name), 1.0
+        if row.name in steps:
+            low, high = steps[row.name]
+            step = 1.0 if low is None or high is None else high - low
+            ends = "1 more" if low is None or high is None else f"from {low:,g} to {high:,g}"
+            label = f"{row.name}, {ends}"
+        elif row.name not in levels:
+            continue
+        found.append(Effect(label, row.value * step, row.low * step, row.high * step))
+    return tuple(found)
 
 
 def measure(study: Study) -> str:
