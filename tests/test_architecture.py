@@ -14,9 +14,9 @@ import truthful
 # each other.
 ROWS: tuple[tuple[str, ...], ...] = (
     # the words
-    ("errors", "files", "symbols", "version", "words", "compiled", "lazily"),
+    ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily"),
     ("check",),
-    ("piecewise",),
+    ("polynomials",),
     # mathematics: arrays in, arrays out, randomness passed in
     ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs"),
     ("moments",),

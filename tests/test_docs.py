@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from shares import study_of, two_levels
 from studies import DESIGNED, people
 
+from truthful.formatting import odds
 from truthful.guarantees import Guarantees
 from truthful.plan import MECHANISM_PARAMETERS, Plan, design
 from truthful.release import Receipt, Release
@@ -33,7 +34,6 @@ from truthful.settlement import Settlement, settle
 from truthful.study import Study
 from truthful.study.declaration import Declaration
 from truthful.symbols import SYMBOLS
-from truthful.words import odds
 
 FORMATS = "docs/file-formats.md"
 # Parts of plans and releases that are documented once, in sections of their own.

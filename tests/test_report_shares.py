@@ -14,9 +14,9 @@ from shown_shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, report
 from studies import DESIGNED, planned
 
 from truthful.charts import Answers, Chart, Effect, Forest, Share, draw_chart, draw_plan, inline
-from truthful.charts.answers import answers
-from truthful.charts.house import canvas
-from truthful.charts.picture import picture
+from truthful.charts.frontier import picture
+from truthful.charts.payments import answers
+from truthful.charts.style import canvas
 from truthful.check import Floats
 from truthful.comparison import beside_published, steeper
 from truthful.errors import InputError

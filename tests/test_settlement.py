@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import DESIGNED, RELEASES, people, planned, saved_study
 
-from truthful.beliefs.beliefs import MANY_PLAYERS
+from truthful.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
 from truthful.geometry import Measuring
 from truthful.plan import Plan, design

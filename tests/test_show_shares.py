@@ -18,6 +18,7 @@ from shown_shares import RATING, TEXTS, YES_NO, plan_of, released, reports, sett
 from studies import DESIGNED
 
 from truthful.errors import InputError
+from truthful.formatting import number, points, share
 from truthful.plan import design
 from truthful.planner.share_worth import share_worth
 from truthful.promises import compared, promises
@@ -25,7 +26,6 @@ from truthful.release import Receipt, Verdict, verify
 from truthful.show import settlement_view, share_tables, show, verdict_view
 from truthful.show_plan import plan_view
 from truthful.study import Study
-from truthful.words import number, points, share
 
 FIVE = ["privacy", "truthfulness", "accuracy", "participation", "budget"]
 

@@ -45,7 +45,7 @@ from truthful.noise import L2Laplace
 from truthful.observations import best_reports, observations
 from truthful.people import draw_shares
 from truthful.plan import Plan, design
-from truthful.report import simulated as simulated_page
+from truthful.report import simulation_page as simulated_page
 from truthful.show_simulation import simulation_view
 from truthful.simulation import ShareSimulation, simulate
 from truthful.study import Study

@@ -30,8 +30,7 @@ import numpy as np
 from truthful import check, kernels
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.query import Query
-from truthful.estimators.sensitivity import cross_sensitivity, sqrt_above
+from truthful.estimators.sensitivity import Query, cross_sensitivity, sqrt_above
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
 from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease

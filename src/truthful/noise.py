@@ -21,7 +21,7 @@ from scipy import special
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.piecewise import piecewise
+from truthful.polynomials import piecewise
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.query import Query
-from truthful.estimators.sensitivity import GRAM_SENSITIVITY, cross_sensitivity
+from truthful.estimators.sensitivity import GRAM_SENSITIVITY, Query, cross_sensitivity
 from truthful.instruments import Transform, require_transform
 from truthful.moments import PRODUCT, PythonIntegers, Sums
 from truthful.scoring import RULES, Rule

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from truthful.formatting import REHEARSAL as REHEARSAL
+from truthful.formatting import money, number, odds, percent, points
 from truthful.guarantees import Guarantees, inaccurate_because, model, untruthful_because
 from truthful.mechanism import Mechanism
 from truthful.plan import Plan
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.contradiction import WITHDRAWN
-from truthful.words import REHEARSAL as REHEARSAL
-from truthful.words import money, number, odds, percent, points
 
 NOTHING = "nothing is promised"
 

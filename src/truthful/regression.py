@@ -18,13 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.beliefs import IDENTITY, Beliefs
-from truthful.beliefs.beliefs import Predictor
+from truthful.beliefs import IDENTITY, Beliefs, Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
-from truthful.estimators.least_squares import least_squares, require_company
-from truthful.estimators.leave_one_out import products, solved
+from truthful.estimators.least_squares import least_squares, products, require_company, solved
 from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace

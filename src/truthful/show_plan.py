@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from truthful.comparison import STEEPER, beside_published, published_penalty, steeper
+from truthful.formatting import money, number, points
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
 from truthful.planner.infeasible import prior_error
@@ -18,7 +19,6 @@ from truthful.planner.solve import Solution, minimised, minimises_error
 from truthful.promises import promises
 from truthful.share_release import ShareRelease
 from truthful.show import guarantees_table, table
-from truthful.words import money, number, points
 
 #: What the parameters of a plan for yes or no, or for ratings, mean.
 MEANINGS = {

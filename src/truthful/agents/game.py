@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from truthful.beliefs.beliefs import Beliefs, Predictor
+from truthful.beliefs import Beliefs, Predictor
 from truthful.bounds import Setting, proved
 from truthful.check import Floats
 from truthful.estimators import Estimate

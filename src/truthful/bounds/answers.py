@@ -84,7 +84,7 @@ def cap(s: Setting) -> Floats:
 
 
 def expected(s: Setting) -> Floats:
-    """On average: the bases, and n·b·(Q + 2g√Q + α·(largest score)) as in `bounds.bill.expected`; never above the cap.
+    """On average: the bases, and n·b·(Q + 2g√Q + α·(largest score)) as in `budgets.expected`; never above the cap.
 
     Q bounds E[q²] on average over these people: E[(θ·x)²] under the prior and, as |q| ≤ c‖x‖, c² times their mean ‖x‖².
     """

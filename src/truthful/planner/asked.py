@@ -20,13 +20,13 @@ from truthful.asked_release import OWN_CENTRE, RATIO_UNIT, SCALE, SERUM, largest
 from truthful.bounds.asked import AskedSetting, beyond, error, least_bonus, least_weight, surprise_noise
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
+from truthful.formatting import money, number
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.infeasible import Infeasible, Remedy
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.planner.shares import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.levels import LevelBeliefs
-from truthful.words import money, number
 
 #: Ratios of the second question that are tried, in units of 1/1024.
 RATIOS = (64, 102, 154, 205, 307, 461, 717, 1024)

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from truthful.errors import Refused
+from truthful.formatting import money, number
 from truthful.planner.candidates import candidates
 from truthful.planner.goals import Goals
 from truthful.planner.players import UNLIMITED, excess, nearest_players
 from truthful.planner.search import Point, crossing
 from truthful.planner.solve import solve
 from truthful.study import Study
-from truthful.words import money, number
 
 #: How close the lie size that would do is found, and how much of an accuracy is spared.
 LIE_CLOSE, SPARE = 5e-3, 5e-4

@@ -16,13 +16,13 @@ import numpy as np
 from truthful.bounds.shares import ShareSetting, error, gain
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.formatting import money, number
 from truthful.mechanism import EPSILON_RANGE
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.infeasible import Infeasible, Remedy
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.study import Study
 from truthful.study.shares import ShareBeliefs
-from truthful.words import money, number
 
 #: Margins that are tried, and values of ε before the best is closed in on.
 MARGINS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.25)

@@ -19,6 +19,7 @@ from truthful.bounds import asked
 from truthful.bounds.shares import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
+from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measured
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
@@ -30,7 +31,6 @@ from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.words import money, number
 
 #: A level that fewer people have is not published: with two or three, sums all but give their features away.
 FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
