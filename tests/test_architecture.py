@@ -131,8 +131,8 @@ def test_no_modules_import_each_other_around() -> None:
 
 def test_an_import_that_goes_up_or_around_would_be_seen() -> None:
     imports = all_imports()
-    higher = {**imports, "plan": imports["plan"] | {"settlement.once"}}
-    assert upward(higher) == {("plan", "settlement.once")}
+    higher = {**imports, "plan": imports["plan"] | {"settlement.atomic_release"}}
+    assert upward(higher) == {("plan", "settlement.atomic_release")}
     beside = {**imports, "release": imports["release"] | {"agents"}}
     assert upward(beside) == {("release", "agents")}
     around = {**imports, "intake.records": imports["intake.records"] | {"intake.rules"}}

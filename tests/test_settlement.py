@@ -21,7 +21,7 @@ from truthful.geometry import Measuring
 from truthful.plan import Plan, design
 from truthful.release import Release, verify
 from truthful.settlement import checks, settle
-from truthful.settlement.ledger import read_ledger
+from truthful.settlement.atomic_release import read_ledger
 from truthful.study import Study
 
 FILES = {

@@ -3,25 +3,97 @@
 The order of the writes is the whole argument. (1) The draw is durable in an unfinished directory. (2) Everything
 else is written there. (3) The ledger's entry is durable. (4) One rename shows the release. A kill before (3)
 leaves nothing anybody has seen; after it, the same draw is found again and finished.
+
+The ledger stands beside a study: every release ever drawn from it, and the privacy they spent together. A second
+release of the same data lets an observer average the noise away, so its epsilon adds to the first. A crash can leave an
+entry without a release, never a release without its entry.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from truthful.errors import InputError, Refused
-from truthful.files import exclusive, publish_directory
+from truthful.files import exclusive, pretty_json, publish_directory, write_atomically
 from truthful.plan import Plan
 from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
-from truthful.settlement.ledger import Entry, Ledger, read_ledger
+
+FORMAT = "truthful/ledger/1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release: of which study by which plan, how much privacy, where it went, and when."""
+
+    draw: str
+    study: str
+    study_sha256: str
+    plan_sha256: str
+    epsilon: float
+    rehearsal: bool
+    directory: str
+    time: str
+    protects: str = "records"
+    """What epsilon is the level of: whole records before there was a choice."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All releases made from the studies of one directory, in order."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def spent(self, study: str, study_sha256: str) -> float:
+        """Privacy a study has spent: the sum over its real releases, rehearsals being none of people's data.
+
+        A study is the same if its name or its declaration is: editing the file does not refill the budget.
+        """
+        return sum(
+            entry.epsilon
+            for entry in self.entries
+            if not entry.rehearsal and (entry.study == study or entry.study_sha256 == study_sha256)
+        )
+
+    def holds(self, draw: str) -> bool:
+        """Whether this very draw of noise is entered already, so that finishing it spends nothing new."""
+        return any(entry.draw == draw for entry in self.entries)
+
+    def with_entry(self, entry: Entry) -> Ledger:
+        """The ledger after one more release."""
+        return Ledger((*self.entries, entry))
+
+    def save(self, path: Path) -> None:
+        """Write the ledger, whole or not at all."""
+        record = {"format": FORMAT, "releases": [asdict(entry) for entry in self.entries]}
+        write_atomically(path, pretty_json(record))
+
+
+def read_ledger(path: Path) -> Ledger:
+    """The ledger at this path, empty if there is none yet. One that cannot be read stops everything."""
+    if not path.exists():
+        return Ledger()
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if record["format"] != FORMAT:
+            raise InputError(f"{path} has format {record['format']!r}; this version reads {FORMAT!r}.")
+        entries = tuple(Entry(**entry) for entry in record["releases"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not a readable ledger ({error}). It says how much privacy was spent, so nothing is "
+            "released without it: restore it from a backup."
+        ) from None
+    return Ledger(entries)
+
 
 LEDGER, LOCK = "ledger.json", ".ledger.lock"
 
