@@ -13,7 +13,7 @@ from test_serve import serving
 
 from truthful.agents import KINDS
 from truthful.bots.analyst import demo_study
-from truthful.bots.forms import Page
+from truthful.bots.browser import Page
 from truthful.bots.players import Manner, invented
 from truthful.plan import design
 from truthful.simulation.cast import cast

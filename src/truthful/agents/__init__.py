@@ -1,6 +1,6 @@
 """Simulated people: what they know, and the ways in which they answer."""
 
-from truthful.agents.game import Game, Players, game
+from truthful.agents.game import Game, Players, best_reports, game
 from truthful.agents.kinds import (
     KINDS,
     SHARES,
@@ -19,7 +19,6 @@ from truthful.agents.kinds import (
     Targeting,
     agent,
 )
-from truthful.agents.response import best_reports
 from truthful.agents.share_game import ShareGame, share_game
 
 __all__ = [

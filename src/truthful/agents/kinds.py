@@ -15,8 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from truthful import check
-from truthful.agents.game import Game, Players, Swayed
-from truthful.agents.response import LOOKS, least
+from truthful.agents.game import LOOKS, Game, Players, Swayed, least
 from truthful.agents.share_game import ShareGame
 from truthful.beliefs.curves import Curve
 from truthful.check import Floats

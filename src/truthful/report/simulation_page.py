@@ -128,54 +128,43 @@ def observed(simulation: Simulation) -> str:
 
 
 def errors(simulation: Simulation) -> str:
-    """How far the published coefficients were off, study by study."""
-    study, promised = simulation.plan.study, simulation.guaranteed.accuracy.rmse
+    """How far what was published was off, study by study."""
     if isinstance(simulation, ShareSimulation):
-        return _share_errors(simulation)
-    off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
-    shown = Errors(off, promised, study.response.name)
+        shown = _share_errors(simulation)
+        off = f"the {shown.what} that each simulated study published was from the true one"
+    else:
+        shown = _coefficient_errors(simulation)
+        off = "the coefficients that each simulated study published were from the true ones, all of them together"
+    in_points = ", percentage points" if simulation.plan.study.kind == "yes-no" else ""
     return section(
         "How far the simulated studies were off",
         figure(
             shown,
             "errors",
-            "How far the coefficients that each simulated study published were from the true ones, all of them "
-            "together. The guarantee is about the root of the mean square, not about every single study.",
+            f"How far {off}. The guarantee is about the root of the mean square, not about every single study.",
         ),
         table(
-            "Errors of the coefficients",
+            f"Errors of the {shown.what}{in_points}",
             ("Share of studies", "Off by at most"),
             [(f"{share:.0%}", number(error)) for share, error in shown.quantiles],
         ),
     )
 
 
-def _share_errors(simulation: ShareSimulation) -> str:
-    """How far the published share of everybody was off, in percentage points or levels."""
+def _coefficient_errors(simulation: Simulation) -> Errors:
+    study = simulation.plan.study
+    off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
+    return Errors(off, simulation.guaranteed.accuracy.rmse, study.response.name)
+
+
+def _share_errors(simulation: ShareSimulation) -> Errors:
+    """Of the share of everybody, in percentage points, or of the mean rating."""
     study, promised = simulation.plan.study, simulation.guaranteed.accuracy.prediction_rmse
     yes_no = study.kind == "yes-no"
     unit, what = (100.0, "share of yes") if yes_no else (1.0, "mean rating")
     off = unit * np.abs([run.share_error for run in simulation.share_studies])
-    shown = Errors(
-        off,
-        None if promised is None else unit * promised,
-        "percentage points" if yes_no else study.response.name,
-        what,
-    )
-    return section(
-        "How far the simulated studies were off",
-        figure(
-            shown,
-            "errors",
-            f"How far the {what} that each simulated study published was from the true one. The guarantee is about the "
-            "root of the mean square, not about every single study.",
-        ),
-        table(
-            f"Errors of the {what}{', percentage points' if yes_no else ''}",
-            ("Share of studies", "Off by at most"),
-            [(f"{share:.0%}", number(error)) for share, error in shown.quantiles],
-        ),
-    )
+    guaranteed = None if promised is None else unit * promised
+    return Errors(off, guaranteed, "percentage points" if yes_no else study.response.name, what)
 
 
 def payments(simulation: Simulation) -> str:
