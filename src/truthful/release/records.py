@@ -47,7 +47,7 @@ class Epsilon(Record):
 
 
 class Instruments(Record):
-    """T of the instruments ζ = Tx/max(1, ‖Tx‖), in whole units."""
+    """T of the instruments ζ = Tx/max(1, ‖Tx‖), in whole units; by the sup norm each entry of Tx is cut to ±1."""
 
     transform: tuple[tuple[int, ...], ...]
     unit: float
@@ -67,10 +67,14 @@ class Statistics(Record):
 
 
 class Noise(Record):
-    """The scale of the L2-Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums."""
+    """The scale of the Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums.
+
+    norm is that by which the vector's falls off, where answers are shares; else it is left out, and L2.
+    """
 
     scale: float
     matrix_scale: float | None
+    norm: str | None = None
 
 
 class Coefficient(Record):
@@ -149,7 +153,11 @@ class Release(Record):
     def record(self) -> dict[str, Any]:
         """As it is written."""
         record = self.model_dump(mode="json")
-        for part, names in ((record, OF_SHARES), (record["payment"], ("clip", "margin", "tolerance"))):
+        for part, names in (
+            (record, OF_SHARES),
+            (record["payment"], ("clip", "margin", "tolerance")),
+            (record["noise"], ("norm",)),
+        ):
             for name in names:
                 if part[name] is None:
                     del part[name]
@@ -178,6 +186,7 @@ class Release(Record):
                 epsilon=self.total_epsilon,
                 estimator=self.estimator,
                 transform=transform,
+                norm=self.noise.norm or "l2",
                 flat=self.payment.a,
                 bonus=self.payment.b,
                 margin=self.payment.margin or 0.0,
@@ -212,6 +221,7 @@ class Release(Record):
             else np.array([[int(k) for k in row] for row in matrix], dtype=object),
             vector=tuple(int(k) for k in self.statistics.vector),
             matrix_scale=self.noise.matrix_scale,
+            norm=self.noise.norm or "l2",
         )
 
 

@@ -91,6 +91,7 @@ def settle(
                 source,
                 plan.study,
                 mechanism.transform,
+                mechanism.norm,
                 secrets.token_bytes(16),
                 on_bad,
                 workers,
