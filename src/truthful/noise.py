@@ -136,13 +136,15 @@ class SupLaplace:
         return (self.dimension + 1) * (self.dimension + 2) / 3 * self.scale**2
 
     def characteristic(self, weights: Floats, t: Floats) -> Floats:
-        """E[cos(t·weights·v)], to about 1e-6: given R a product of sin(z)/z, z = stR·weight; over R by midpoints."""
+        """E[cos(t·weights·v)], to about 1e-6: given R a product of sin(z)/z, z = stR·weight; over √R by midpoints."""
         d, w = self.dimension, np.abs(weights) * self.scale
         farthest = float(special.gammainccinv(d + 1, 1e-12))
         fastest = float(np.max(t, initial=0.0) * w.sum())
-        count = math.ceil(farthest * max(10.0, fastest))
-        R = farthest / count * (np.arange(count) + 0.5)
-        chances = np.exp(d * np.log(R) - R - math.lgamma(d + 1)) * (farthest / count)
+        count = math.ceil(max(12 * math.sqrt(farthest), 2 * farthest * fastest))
+        step = math.sqrt(farthest) / count
+        root = step * (np.arange(count) + 0.5)
+        R = root * root
+        chances = 2 * step * root * np.exp(d * np.log(R) - R - math.lgamma(d + 1))
         product = np.ones((len(t), count))
         for weight in w[w > 0]:
             product *= np.sinc(np.multiply.outer(t * weight / np.pi, R))

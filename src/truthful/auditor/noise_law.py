@@ -1,10 +1,11 @@
 """The third attack: is the noise that is drawn the noise that was promised, and is every draw a fresh one?
 
 In units of its scale, noise on so fine a lattice follows the L2-Laplace law: its norm is Gamma(d), its direction is
-uniform and independent of it, and its lowest bits are fair. By the sup norm its direction is uniform on the surface of a
-cube: every face is as likely, and on a face all other coordinates are uniform. Every test has a p-value; all tests of a finding together
-raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it). The test of the scale is
-exact; the others take the limit laws of their statistics, which are sums of bounded numbers, ranks or counts.
+uniform and independent of it, and its lowest bits are fair. By the sup norm its direction is uniform on the surface of
+a cube: every face is as likely, and on a face all other coordinates are uniform. Every test has a p-value; all tests of
+a finding together raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it). The test of
+the scale is exact; the others take the limit laws of their statistics, which are sums of bounded numbers, ranks or
+counts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Noise:
 
     @property
     def precision(self) -> float:
-        """One over the variance of a coordinate of a direction: on a cube's surface it is ±1 once in d, else uniform."""
+        """One over the variance of a coordinate of a direction: on a cube it is ±1 once in d, else uniform."""
         d = self.dimension
         return d if self.norm == "l2" else 3 * d / (d + 2)
 

@@ -255,7 +255,13 @@ def _solve(
 
 
 def _solve_sparing(
-    study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int, spared: float
+    study: Study,
+    beliefs: ShareBeliefs,
+    goals: Goals,
+    panel: Panel,
+    players: int,
+    spared: float,
+    shortenings: tuple[float, ...] = SHORTENINGS,
 ) -> ShareSolution | None:
     """The best for so many players: by the better norm, and with other instruments where they are more accurate."""
 
@@ -266,11 +272,11 @@ def _solve_sparing(
     def rank(one: ShareSolution) -> float:
         return one.error if goals.accuracy is None else one.bonus
 
-    found = [one for norm in _norms(study, goals) if (one := solved(norm, SHORTENINGS[0])) is not None]
+    found = [one for norm in _norms(study, goals) if (one := solved(norm, shortenings[0])) is not None]
     if not found:
         return None
     best = min(found, key=rank)
-    for shortening in SHORTENINGS[1:] if study.features else ():
+    for shortening in shortenings[1:] if study.features else ():
         best = min((best, solved(best.norm, shortening) or best), key=rank)
     return best if best.error < goals.prior_error(study) else None
 
@@ -307,7 +313,7 @@ def _cheapest(numbers: _Numbers) -> ShareSolution | None:
     grid = numbers.grid
     if numbers.goals.epsilon is None:
         # From the least ε that is accurate enough at some share of liars on.
-        grid = np.unique(np.concatenate([grid, [_first(numbers, alpha, target) for alpha in liars]]))
+        grid = np.unique(np.concatenate([grid, _first(numbers, liars, target)]))
     enough = numbers.errors(liars, grid) <= target * (1 + 1e-12)
     found = []
     for margin in MARGINS:
@@ -318,13 +324,13 @@ def _cheapest(numbers: _Numbers) -> ShareSolution | None:
     return _solution(numbers, *chosen) if least <= numbers.head and math.isfinite(least) else None
 
 
-def _first(numbers: _Numbers, alpha: float, target: float) -> float:
-    """The least ε that is accurate enough; the largest there is if none is."""
-    low, high = EPSILON_RANGE
+def _first(numbers: _Numbers, alpha: Floats, target: float) -> Floats:
+    """The least ε that is accurate enough, for each share of liars; the largest there is if none is."""
+    low, high = (np.full(len(alpha), end) for end in EPSILON_RANGE)
     for _ in range(50):
-        middle = math.sqrt(low * high)
-        enough = float(numbers.errors(np.array([alpha]), np.array([middle]))[0, 0]) <= target
-        low, high = (low, middle) if enough else (middle, high)
+        middle = np.sqrt(low * high)
+        enough = np.diagonal(numbers.errors(alpha, middle)) <= target
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high
 
 
@@ -424,8 +430,8 @@ def _more_players(
     study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int, head: float | None
 ) -> int | None:
     def solved(n: int) -> bool:
-        budget = None if head is None else head * n
-        return _solve(study, beliefs, replace(goals, players=n, budget=budget), panel, n) is not None
+        at = replace(goals, players=n, budget=None if head is None else head * n)
+        return _solve_sparing(study, beliefs, at, panel, n, SPARED[0], SHORTENINGS[:1]) is not None
 
     high = players
     while not solved(high):
