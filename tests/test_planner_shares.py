@@ -12,8 +12,10 @@ from shares import study_of, two_levels
 
 from truthful.bounds.shares import ShareSetting, gain
 from truthful.errors import InputError
+from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
+from truthful.share_release import ShareRelease
 from truthful.study.shares import expected_shares
 
 
@@ -65,6 +67,14 @@ def test_effects_of_features_that_are_assigned() -> None:
     for norm, reference in (("sup", 0.0363), ("l2", 0.0444)):
         found = design(study, players=2_000, budget=2_000, norm=norm).guarantees.accuracy.effect_rmse
         assert found == pytest.approx(reference, rel=0.06)
+
+
+def test_numbers_and_records_have_noise_by_the_usual_norm_alone() -> None:
+    shared: dict[str, Any] = {"epsilon": 1.0, "base_payment": 0.0, "score_weight": 1.0, "clip": 0.5}
+    with pytest.raises(InputError, match="norm is 'sup', which goes with yes and no and with ratings"):
+        OneRelease(**shared, transform=((1024,),), norm="sup")
+    with pytest.raises(InputError, match="norm is 'sup', which goes with instruments"):
+        ShareRelease(epsilon=1.0, estimator="known-design", design=np.eye(1), flat=0.0, bonus=1.0, norm="sup")
 
 
 def test_without_features_there_is_one_norm() -> None:

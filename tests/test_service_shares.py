@@ -356,6 +356,21 @@ def test_a_plan_of_a_rating_asks_from_how_many_levels_on_no_lie_may_pay(analyst:
     assert "Allowed error, in units of evaded" in page
 
 
+def test_a_rehearsal_knows_those_who_deny_and_those_who_believe_otherwise(
+    here: Served, analyst: TestClient
+) -> None:
+    path = uploaded(analyst, YES_NO)
+    analyst.post(f"{path}/plan", data={"players": "300", "budget": "150"})
+    page = sees(analyst, f"{path}/rehearse")
+    assert "They say no, or give the lowest rating, whatever is true." in page
+    assert "People who believe otherwise" in page
+    assert "Andere Erwartungen" in sees(analyst, f"{path}/rehearse", GERMAN)
+    answer = analyst.post(f"{path}/rehearse", data={"denier": "10", "misbeliever": "5.5"})
+    report = analyst.get(answer.headers["location"]).text
+    assert "denier=0.1" in report
+    assert "misbeliever=0.055" in report
+
+
 @pytest.mark.parametrize("language", ["en", GERMAN])
 def test_results_of_yes_or_no_are_percentages_and_points(
     here: Served, analyst: TestClient, language: str

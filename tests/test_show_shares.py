@@ -269,6 +269,26 @@ def test_a_payment_can_be_done_by_hand(name: str, player: str) -> None:
     assert "the switch point, the share at which yes and no pay the same" in text
 
 
+@pytest.mark.usefixtures("study_file")
+def test_a_bonus_of_ones_own_has_a_margin_and_a_tolerance(run: Run) -> None:
+    own = (
+        "--players",
+        "2000",
+        "--epsilon",
+        "0.1",
+        "--bonus",
+        "0.25",
+        "--margin",
+        "0.02",
+        "--tolerance",
+        "0.03",
+    )
+    parameters = json.loads(run("plan", "study.toml", *own, "--json").out)["parameters"]
+    assert (parameters["margin"], parameters["tolerance"]) == (0.02, 0.03)
+    alone = run("plan", "study.toml", "--players", "2000", "--budget", "500", "--margin", "0.02")
+    assert "margin is 0.02. Give a bonus too, or leave it out." in alone.err
+
+
 @pytest.mark.parametrize("player", [f"p-{k:04d}" for k in range(1, 9)])
 def test_a_payment_for_a_rating_can_be_done_by_hand(player: str) -> None:
     _, settlement = settled("rating", share=0.45)

@@ -200,6 +200,10 @@ class OneRelease(SumRelease):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.norm != "l2":
+            raise InputError(
+                f"norm is {self.norm!r}, which goes with yes and no and with ratings. Leave it out."
+            )
         check.nonnegative("base_payment", self.base_payment)
         check.nonnegative("score_weight", self.score_weight)
         check.positive("clip", self.clip)
