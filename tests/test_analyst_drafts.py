@@ -452,6 +452,7 @@ def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: Te
     survey_id = draft(here.service, text, 300)
     page = shown(analyst, f"/studies/{survey_id}/rehearse")
     assert ("spread evenly" in page) == (text is RECORDS)
+    assert 'name="denier"' not in page
     answer = analyst.post(f"/studies/{survey_id}/rehearse", data={"exaggerator": "10", "opt-out": "5.5"})
     assert answer.status_code == 303
     report = analyst.get(answer.headers["location"])

@@ -54,7 +54,7 @@ def rule_by_rule(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> t
 
 
 def gathered(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
-    (found,) = Gather(study, transform_of(study), KEY, on_bad, repeats)(piece)
+    (found,) = Gather(study, transform_of(study), "l2", KEY, on_bad, repeats)(piece)
     return found.sums, found.cells, found.hashes.tolist(), vars(found.account)
 
 

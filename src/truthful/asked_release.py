@@ -68,6 +68,8 @@ class AskedRelease(SumRelease):
         check.choice("rule", self.rule, (OWN_CENTRE, SERUM))
         if self.estimator != "instruments":
             raise InputError(f"Estimator {self.estimator!r} cannot release predictions; use 'instruments'.")
+        if self.norm != "l2":
+            raise InputError(f"norm is {self.norm!r}; predictions are released with noise of the norm 'l2'.")
         for name in ("base_payment", "score_weight", "prediction_weight"):
             check.nonnegative(name, getattr(self, name))
         check.positive("clip", self.clip)

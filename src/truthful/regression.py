@@ -25,7 +25,7 @@ from truthful.estimators import Query
 from truthful.estimators.least_squares import least_squares, products, require_company, solved
 from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.noise import L2Laplace
+from truthful.noise import laplace
 from truthful.payments import payable, paymaster
 from truthful.scoring import RULES
 
@@ -161,7 +161,7 @@ def fast_answer(rng: np.random.Generator) -> Answer:
     """Noise from the floating-point sampler, rounded to the lattice: the right law, no protection."""
 
     def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
-        law = L2Laplace(len(query.value), float(query.sensitivity / epsilon))
+        law = laplace(query.norm, len(query.value), float(query.sensitivity / epsilon))
         noise = law.sample(rng, 1)[0] / np.sqrt(np.array(query.weights, dtype=np.float64))
         return [value + round(float(v)) for value, v in zip(query.value, noise, strict=True)]
 

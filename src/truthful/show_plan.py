@@ -27,6 +27,7 @@ MEANINGS = {
     "bonus": "the most that is paid beside it",
     "margin": "how far beyond those believed shares count",
     "tolerance": "beyond by more, all get half the bonus",
+    "norm": "by which noise falls off",
     "absent_share": "people who may misreport",
     "failure_probability": "that more do",
 }

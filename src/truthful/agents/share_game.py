@@ -78,7 +78,8 @@ class ShareGame:
 
     def influence(self, x: Floats) -> Floats:
         """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
-        z = instruments_on_grid(grid_features(x), self.mechanism.transform) / GRID
+        mechanism = self.mechanism
+        z = instruments_on_grid(grid_features(x), mechanism.transform, mechanism.norm) / GRID
         return np.asarray(z @ self.spread.T)
 
 
@@ -88,7 +89,7 @@ def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
     x = foreseen_people(plan) if people is None else people
     s = share_promise(plan, share_geometry(plan, x), plan.answering)
     kx = grid_features(x)
-    Z = instruments_on_grid(kx, mechanism.transform) / GRID
+    Z = instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
     spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
     moved = spread @ (Z.T @ Z) @ spread.T
     return ShareGame(
@@ -135,10 +136,10 @@ def share_geometry(plan: Plan, people: Floats) -> Geometry:
     """The geometry of these people, with what they believe and what single effects need."""
     mechanism, beliefs = share_mechanism(plan)
     kx = grid_features(people)
-    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform).matrix)
-    kz = instruments_on_grid(kx, mechanism.transform)
+    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
     return replace(
-        measured(kx, kz),
+        measured(kx, kz, norm=mechanism.norm),
         believed=grouped(believed_rows(beliefs, kx / GRID)),
         effects=effects_of(kx, kz, difference_rows(plan.study)),
     )

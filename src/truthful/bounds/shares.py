@@ -2,8 +2,8 @@
 
 Shares are in probability units. Somebody with features x expects the others' prediction p to be m(x) on average, if
 they are truthful. p − m(x) is a weighted sum of their answers' deviations, of weights w_ij with Σw² = v_i and
-|w_ij| ≤ τ_i, and noise of scale τ_i/ε (truthful.geometry). A liar moves p by |w_ij| at most. Derivations:
-docs/theory.md.
+|w_ij| ≤ ρ_i, and noise of scale τ_i/ε (truthful.geometry). ρ_i = τ_i, or √d·τ_i where instruments are at most 1 long in
+the sup norm. A liar moves p by |w_ij| at most. Derivations: docs/theory.md.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
+from truthful.noise import log_moments as noise_moments
 from truthful.study.shares import ShareBeliefs, expected_shares
 
 #: Groups of people who believe about the same: each by the worst of its numbers.
@@ -103,18 +104,18 @@ class ShareSetting:
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats]:
-        """(τ, v) of groups of people who are alike, among n."""
+        """(ρ, v) of groups of people who are alike, among n."""
         f = self.geometry.players / self.n
-        return self.geometry.worst[:, 0] * f, self.geometry.worst[:, 1] * f
+        return self.geometry.worst[:, 0] * self.geometry.longest * f, self.geometry.worst[:, 1] * f
 
 
 def pull(s: ShareSetting) -> Floats:
-    """g of each α and row: how far liars move what somebody expects, E|Σ_A w_ij| ≤ min(κτ, √(κv)) by Jensen.
+    """g of each α and row: how far liars move what somebody expects, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen.
 
     Where features are assigned they say nothing of costs, so that everybody is as likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
     """
-    (tau, v), liars = s.rows, s.liars_expected[:, None]
-    anybody = np.minimum(liars * tau, np.sqrt(liars * v))
+    (rho, v), liars = s.rows, s.liars_expected[:, None]
+    anybody = np.minimum(liars * rho, np.sqrt(liars * v))
     return np.minimum(anybody, liars * np.sqrt(v / s.n)) if s.assigned else anybody
 
 
@@ -122,18 +123,18 @@ def log_moments(s: ShareSetting) -> tuple[Floats, Floats]:
     """λ and ln E[exp(±λ(p − m)) | everything but chance] at most, for rows × ε × some λ.
 
     Sampling by Bennett's inequality: deviations have a variance of V at most and are at most A, so that a sum with
-    weights |w| ≤ τ, Σw² = v has at most (v/τ²)(V/A²)(e^u − 1 − u) at u = λτA. The noise is one coordinate of an
-    L2-Laplace vector: −(d+1)/2·ln(1 − (λτ/ε)²).
+    weights |w| ≤ ρ, Σw² = v has at most (v/ρ²)(V/A²)(e^u − 1 − u) at u = λρA. The noise is that of a Laplace vector
+    along a line (truthful.noise.log_moments), λ being a part of ε/ρ.
     """
-    tau, v = (part[:, None, None] for part in s.rows)
+    rho, v = (part[:, None, None] for part in s.rows)
     epsilon = np.asarray(s.epsilon, dtype=np.float64)[None, :, None]
-    rate = _PARTS * epsilon / tau
+    rate = _PARTS * epsilon / rho
     low, high = s.beliefs.ends
     A = max(high, 1 - low)
-    u = rate * tau * A
+    u = rate * rho * A
     with np.errstate(over="ignore"):
-        sampling = v / tau**2 * (s.beliefs.variance / A**2) * (np.expm1(u) - u)
-    noise = -(s.beliefs.dimension + 1) / 2 * np.log1p(-(_PARTS**2))
+        sampling = v / rho**2 * (s.beliefs.variance / A**2) * (np.expm1(u) - u)
+    noise = noise_moments(s.geometry.norm, s.beliefs.dimension, _PARTS)
     return rate, np.minimum(sampling + noise, _LARGEST_LOG)
 
 
@@ -203,7 +204,7 @@ def effect_error(s: ShareSetting, k: int) -> Floats:
     noise, squares, largest = geometry.effects[k]
     liars = np.asarray(s.alpha)[:, None] * s.n
     lies = 2 * np.minimum(np.ceil(np.round(liars, 9)) * largest * f, np.sqrt(liars * squares * f))
-    drawn = (geometry.dimension + 1) * (2 / np.asarray(s.epsilon)) ** 2 * noise * f**2
+    drawn = geometry.noise_variance * (2 / np.asarray(s.epsilon)) ** 2 * noise * f**2
     return np.asarray((lies + math.sqrt(4 * s.beliefs.variance * squares * f)) ** 2 + drawn)
 
 

@@ -22,7 +22,8 @@ class Query:
     """One vector about to be released, on an integer lattice.
 
     The sensitivity bounds sqrt(Σ w_j (k_j − k'_j)²) over all neighbouring data sets, in lattice units;
-    rounding and the solver's error are in it. It is never a function of the data.
+    rounding and the solver's error are in it. It is never a function of the data. By the norm "sup" it bounds
+    max|k_j − k'_j| instead, and all weights are 1.
     """
 
     value: tuple[int, ...]
@@ -30,6 +31,7 @@ class Query:
     sensitivity: Fraction
     weights: tuple[int, ...]
     share: Fraction  # of the estimate's epsilon
+    norm: str = "l2"
 
 
 def cross_sensitivity(response_bound: float) -> Fraction:

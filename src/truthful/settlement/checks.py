@@ -116,12 +116,12 @@ def people_measured(
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
     parts = []
     for rows, ids, kx in people():
-        kz = instruments_on_grid(kx, mechanism.transform)
+        kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
         _require_company(leverages(kx / GRID, kz / GRID, inverse), rows, ids)
         parts.append(kx)
     kx = np.concatenate(parts)
-    kz = instruments_on_grid(kx, mechanism.transform)
-    return _with_beliefs(plan, measured(kx, kz), kx, kz, sums), kx
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
+    return _with_beliefs(plan, measured(kx, kz, norm=mechanism.norm), kx, kz, sums), kx
 
 
 def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sums) -> Geometry:
@@ -157,7 +157,7 @@ def _many_measured(
     plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
 ) -> Geometry:
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
-    found = coarse(sums, _least_length(plan.study))
+    found = coarse(sums, _least_length(plan.study), mechanism.norm)
     if not isinstance(mechanism, OneRelease):
         return _many_with_beliefs(plan, found, sums, people)
     if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
@@ -185,7 +185,9 @@ def _many_with_beliefs(
     M, ZZ = ((part / PRODUCT).astype(np.float64) for part in (sums.matrix, sums.instruments))
     W = np.linalg.solve(M.T, difference_rows(study).T)
     lengths = np.sum(W**2, axis=0)
-    effects = np.stack([lengths, np.einsum("ik,ij,jk->k", W, ZZ, W), np.sqrt(lengths)], axis=1)
+    effects = np.stack(
+        [lengths, np.einsum("ik,ij,jk->k", W, ZZ, W), found.longest * np.sqrt(lengths)], axis=1
+    )
     return replace(found, believed=believed, effects=effects)
 
 

@@ -92,6 +92,7 @@ def settle(
                 source,
                 plan.study,
                 mechanism.transform,
+                mechanism.norm,
                 secrets.token_bytes(16),
                 on_bad,
                 workers,

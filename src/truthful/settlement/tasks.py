@@ -56,13 +56,15 @@ class Gather:
 
     study: Study
     transform: Transform | None
+    norm: str
     key: bytes
     on_bad: str
     repeats: Repeats
 
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
         intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
-        tally, cells = SumsTally(self.study.dimension, self.transform), Cells.zero(self.study)
+        tally = SumsTally(self.study.dimension, self.transform, self.norm)
+        cells = Cells.zero(self.study)
         hashes, predictions = [NOTHING], 0
         for batch, added in _used(intake, piece, lambda batch: tiles.add(batch.values, batch.count, tally)):
             if not added:
