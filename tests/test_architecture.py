@@ -18,7 +18,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("check",),
     ("piecewise",),
     # mathematics: arrays in, arrays out, randomness passed in
-    ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs"),
+    ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs", "tolerance"),
     ("moments",),
     ("beliefs", "estimators", "instruments"),
     ("deterrence", "geometry"),
