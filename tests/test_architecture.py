@@ -22,6 +22,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("moments",),
     ("beliefs", "estimators", "instruments"),
     ("deterrence", "geometry"),
+    ("belief_gap",),
     # declare and collect
     ("study",),
     ("intake", "people"),

@@ -195,6 +195,18 @@ class Study:
         )
 
     @property
+    def tolerance(self) -> float:
+        """How far people's idea of the average may be from what is declared, normalised; of shares, as a share."""
+        declared = self.declared.beliefs.tolerance or 0.0
+        return declared if self.shares is not None or not declared else declared / self.response_unit
+
+    def tolerating(self, part: float) -> Study:
+        """The same study with so much of its tolerance."""
+        beliefs = self.declared.beliefs
+        less = beliefs.model_copy(update={"tolerance": part * (beliefs.tolerance or 0.0) or None})
+        return replace(self, declared=self.declared.model_copy(update={"beliefs": less}))
+
+    @property
     def protects(self) -> str:
         """What is protected, "answers" or "records": as declared, and answers where features are assigned."""
         if self.declared.privacy is not None:
