@@ -164,7 +164,10 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             {"beliefs__noise": "uniform", "beliefs__noise_sd": 1},
             "study: beliefs.noise_sd goes with noise = 'normal'.",
         ),
-        ({"beliefs__centre": 3}, "study: beliefs.centre is 3; it must be a table of names and numbers."),
+        (
+            {"beliefs__centre": "low"},
+            "study: beliefs.centre is 'low'; it must be a number, or a table of names and numbers.",
+        ),
         ({"beliefs__centre": {"age": "x"}}, "study: beliefs.centre.age is 'x'; it must be a number."),
         (
             {"beliefs__centre": {"height": 1}},

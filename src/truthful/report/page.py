@@ -11,7 +11,7 @@ from string import Template
 
 from truthful.errors import InputError
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, Promise, released
+from truthful.promises import REHEARSAL, Promise, otherwise, released
 from truthful.release import AnyRelease, Release
 from truthful.report import shares, shown
 from truthful.report.assumed import assumed, identity, question
@@ -39,10 +39,16 @@ def report(release: AnyRelease, plan: Plan) -> str:
         *([shown.kept(release, plan)] if isinstance(release, Release) else []),
         shown.privacy(release),
         *_paid(release, plan),
-        assumed(plan.study, assumptions),
+        assumed(plan.study, assumptions, _otherwise(release, plan, promised)),
         _checking(),
         identity(release),
     )
+
+
+def _otherwise(release: AnyRelease, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
+    """What holds for people who believed otherwise, unless nothing is promised even to those who did not."""
+    truthful = any(promise.name == "truthfulness" and promise.probability for promise in promised)
+    return otherwise(plan, shown.held(release, plan)) if truthful else ()
 
 
 def _found(release: AnyRelease, plan: Plan) -> str:
