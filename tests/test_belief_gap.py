@@ -311,7 +311,7 @@ def test_yes_pays_whoever_expects_a_share_above_the_switch_point_by_enough_and_n
 
 
 def test_a_tolerance_of_shares_is_kept_for_all_who_are_promised_the_truth() -> None:
-    plain, plan = (design(study_of(**more), players=2000, budget=500) for more in ({}, {"tolerance": 0.01}))
+    plain, plan = (design(one, players=2000, budget=500) for one in (study_of(), study_of(tolerance=0.01)))
     truth, mechanism = plan.guarantees.truthfulness, plan.share_mechanism
     assert mechanism is not None
     assert (truth.centre_tolerance, truth.centre_share) == (0.01, truth.share)
@@ -335,7 +335,7 @@ def test_a_tolerance_of_shares_beyond_the_advantage_is_refused_with_a_smaller_on
 
 def test_a_tolerated_rating_asks_for_longer_lies() -> None:
     plain, tolerant = (
-        design(study_of((0.2, 0.6), levels=7, **more), players=20_000, budget=20_000)
-        for more in ({}, {"tolerance": 0.03})
+        design(one, players=20_000, budget=20_000)
+        for one in (study_of((0.2, 0.6), levels=7), study_of((0.2, 0.6), levels=7, tolerance=0.03))
     )
     assert (tolerant.guarantees.truthfulness.steps or 0) > (plain.guarantees.truthfulness.steps or 9)

@@ -41,18 +41,16 @@ def estimate_of(plan: Plan, theta: np.ndarray, players: int = 2000) -> LeaveOneO
 
 @pytest.mark.parametrize("text", [SURE, DESIGNED, UNIT_BALL])
 def test_beliefs_that_hold_are_contradicted_in_one_study_of_a_hundred(text: str) -> None:
-    """2,000 draws of what beliefs and noise give: 20 alarms at most on average; 36 are 3.5 standard deviations more."""
+    """100 draws of what beliefs and noise give: one alarm on average, and 6 or more in fewer than one of 1,000 seeds."""
     plan, rng = planned(Study.parse(text), 2000), np.random.default_rng(5)
     beliefs, found = plan.study.beliefs, plan.guarantees
     d, exact = plan.study.dimension, estimate_of(plan, np.zeros(plan.study.dimension))
     # As far off as noise and sampling make it: no lies, which the guarantee allows for besides.
-    noise = L2Laplace(d, exact.scale).sample(rng, 2000) @ exact.inverse.T
-    sampled = rng.standard_normal((2000, d)) * np.sqrt(beliefs.noise_variance * d / 2000)
-    thetas = beliefs.prior.sample(rng, d, 2000) + noise + sampled
-    alarms = sum(
-        bool(contradictions(plan.study, replace(exact, theta=theta), found)) for theta in thetas[:400]
-    )
-    assert alarms <= 14  # of 400: 4 on average, and 5 standard deviations more
+    noise = L2Laplace(d, exact.scale).sample(rng, 100) @ exact.inverse.T
+    sampled = rng.standard_normal((100, d)) * np.sqrt(beliefs.noise_variance * d / 2000)
+    thetas = beliefs.prior.sample(rng, d, 100) + noise + sampled
+    alarms = [contradictions(plan.study, replace(exact, theta=theta), found) for theta in thetas]
+    assert sum(map(bool, alarms)) <= 5
 
 
 def test_coefficients_three_times_as_long_as_declared_withdraw_promises_in_units_of_the_answer() -> None:
