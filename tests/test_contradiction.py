@@ -41,7 +41,7 @@ def estimate_of(plan: Plan, theta: np.ndarray, players: int = 2000) -> LeaveOneO
 
 @pytest.mark.parametrize("text", [SURE, DESIGNED, UNIT_BALL])
 def test_beliefs_that_hold_are_contradicted_in_one_study_of_a_hundred(text: str) -> None:
-    """100 draws of what beliefs and noise give: one alarm on average, and 6 or more in fewer than one of 1,000 seeds."""
+    """100 draws of what beliefs and noise give: an alarm on average, and 6 or more in fewer than one of 1,000 seeds."""
     plan, rng = planned(Study.parse(text), 2000), np.random.default_rng(5)
     beliefs, found = plan.study.beliefs, plan.guarantees
     d, exact = plan.study.dimension, estimate_of(plan, np.zeros(plan.study.dimension))
