@@ -94,6 +94,8 @@ def test_the_average_answer_is_as_uncertain_as_people_and_analyst_together(
     assert level_sd(opened) == pytest.approx(np.hypot(sure, unsure or 0), rel=1e-5)
     again = Study.from_declaration(opened.declaration())
     assert (again.sha256, again.beliefs) == (opened.sha256, opened.beliefs)
+    # In records the prior is spelt out, so that whoever verifies a payment need not solve for it.
+    assert again.declaration()["beliefs"]["prior_sd"] == opened.beliefs.prior.sd
 
 
 def test_a_centre_of_one_number_is_the_average_answer() -> None:

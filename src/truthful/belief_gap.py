@@ -1,4 +1,4 @@
-"""What a wrong centre does where own predictions are no lines: people are clipped, and laws are any.
+"""What a wrong centre does where own predictions are no lines, because others' are clipped or laws are not normal.
 
 Somebody with features of length r takes the average answer of people like her to be δ higher than declared, and
 agrees on the rest: y = δ + r·u + z with u and z as declared. What she expects others to predict of her is then

@@ -302,7 +302,8 @@ def _tolerated(study: Study, s: Setting, person: Typical, lie: float) -> dict[st
         "centre_lie": allowed,
         "centre_slack": _finite(float(slack)),
         "centre_amplification": moved,
-        "slope_tolerance": gap / float(answers[-1]),
+        # Her answer may be further from her own centre than from the declared one, by the shift.
+        "slope_tolerance": gap / (float(answers[-1]) + shift),
     }
 
 
