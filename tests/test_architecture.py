@@ -18,10 +18,11 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("check",),
     ("polynomials",),
     # mathematics: arrays in, arrays out, randomness passed in
-    ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs"),
+    ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs", "tolerance"),
     ("moments",),
     ("beliefs", "estimators", "instruments"),
     ("deterrence", "geometry"),
+    ("belief_gap",),
     # declare and collect
     ("study",),
     ("intake", "people"),

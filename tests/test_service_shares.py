@@ -301,10 +301,11 @@ def test_a_rating_by_the_wizard_in_german(here: Served, analyst: TestClient) -> 
     fill(analyst, path, "question", {"answer_kind": "rating", **NAMED}, 400)
     fill(analyst, path, "question", {"answer_kind": "rating", "levels": "5", **NAMED})
     assert "Wie die mittlere Bewertung ausfallen würde" in sees(analyst, f"{path}/edit/beliefs", GERMAN)
-    german = {"do": "next", "share_low": "1,8", "share_high": "3,4"}
+    german = {"do": "next", "share_low": "1,8", "share_high": "3,4", "tolerance": "0,2"}
     sent = analyst.post(f"{path}/edit/beliefs", data=german, headers={"Accept-Language": GERMAN})
     assert sent.status_code == 303
     assert 'name="share_low" value="1.8"' in sees(analyst, f"{path}/edit/beliefs")
+    assert 'name="tolerance" value="0.2"' in sees(analyst, f"{path}/edit/beliefs")
 
 
 def uploaded(client: TestClient, text: str) -> str:
@@ -321,6 +322,7 @@ def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, ana
         "This is possible",
         "the truth pays for",
         "Yes and no pay the same if 24.1%",
+        "The share of yes that people expect, knowing their own answer, may be",
     ):
         assert words.lower() in page.lower(), words
     assert "How steeply" not in page

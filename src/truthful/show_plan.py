@@ -16,7 +16,7 @@ from truthful.planner.infeasible import prior_error
 from truthful.planner.share_worth import share_worth
 from truthful.planner.shares import ShareSolution
 from truthful.planner.solve import Solution, minimised, minimises_error
-from truthful.promises import promises
+from truthful.promises import otherwise, promises
 from truthful.share_release import ShareRelease
 from truthful.show import guarantees_table, table
 
@@ -49,6 +49,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     answer = plan.answer
     views: list[RenderableType] = [
         guarantees_table(promises(plan)),
+        *_otherwise(plan),
         beside_table(plan),
         _note(plan),
     ]
@@ -63,12 +64,22 @@ def plan_view(plan: Plan) -> list[RenderableType]:
 
 def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
     """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
-    views: list[RenderableType] = [guarantees_table(promises(plan)), share_parameters_table(plan)]
+    views: list[RenderableType] = [
+        guarantees_table(promises(plan)),
+        *_otherwise(plan),
+        share_parameters_table(plan),
+    ]
     found = plan.solution
     if found is not None and plan.panel is not None:
         told = (worth_line(share_worth(plan.study, found, plan.panel), plan), advice(found, mechanism))
         views += [Text(line) for line in told if line]
     return views
+
+
+def _otherwise(plan: Plan) -> list[RenderableType]:
+    """What is said for people who believe otherwise than declared."""
+    told = otherwise(plan)
+    return [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")] if told else []
 
 
 def share_parameters_table(plan: Plan) -> Table:

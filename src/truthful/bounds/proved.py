@@ -116,12 +116,15 @@ def liars(s: Setting) -> Floats:
 
 
 def gap(s: Setting) -> Floats:
-    """g: the largest distance between a truthful player's own prediction and what she expects of her peers."""
+    """g + Γ: the largest distance between a truthful player's own prediction and what she expects of her peers.
+
+    g as declared beliefs have it, and Γ more if hers may be others.
+    """
     if s.peer_estimator not in GAPS:
         raise InputError(
             f"No gap is known for the peer estimator {s.peer_estimator!r}; choose {', '.join(GAPS)}."
         )
-    return GAPS[s.peer_estimator](s)
+    return np.asarray(GAPS[s.peer_estimator](s) + s.belief_gap)
 
 
 def truthfulness(s: Setting) -> Floats:

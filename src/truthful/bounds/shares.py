@@ -9,6 +9,7 @@ the sup norm. A liar moves p by |w_ij| at most. Derivations: docs/theory.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,7 +71,10 @@ def believed(geometry: Geometry) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareSetting:
-    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
+    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε.
+
+    belief_gap is how far the share that somebody expects, given her answer, may be from what is declared.
+    """
 
     beliefs: ShareBeliefs
     geometry: Geometry
@@ -83,6 +87,7 @@ class ShareSetting:
     tolerance: float = np.inf
     privacy: str = "quadratic"
     assigned: bool = False
+    belief_gap: float = 0.0
 
     @cached_property
     def saved(self) -> Floats:
@@ -163,23 +168,43 @@ def implausible(s: ShareSetting) -> Floats:
 def gain(s: ShareSetting, steps: int = 1) -> Floats:
     """What the truth earns over a lie of so many steps, at least, as a part of the bonus: the least of all people.
 
-    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of
-    ratings the gap between q and what is really expected counts as g does. Where shares are implausible nothing is
-    lost by lying: that has the chance ι, and takes away j/(K − 1)·(1 + δ/w) at most.
     One row for each α, one column for each ε.
+    """
+    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
+    for earned, _ in _earned(s, steps):
+        least = np.minimum(least, earned.min(axis=1))
+    return least
+
+
+def tolerated_gap(s: ShareSetting, steps: int, needed: float) -> Floats:
+    """How far somebody's expected share may be off, given her answer, if the truth must earn so much of the bonus.
+
+    More than what is declared of it; below 0 where the truth does not earn that. A row for each α, a column for each ε.
+    """
+    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
+    for earned, price in _earned(s, steps):
+        least = np.minimum(least, (earned.min(axis=1) - needed) / price)
+    return least + s.belief_gap
+
+
+def _earned(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
+    """For each group of people what the truth earns over such a lie, and what it earns less if they expect 1 otherwise.
+
+    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of
+    ratings the gap between q and what is really expected counts as g does, and so does what people expect otherwise
+    than declared. Where shares are implausible nothing is lost by lying: that has the chance ι, and takes away
+    j/(K − 1)·(1 + δ/w) at most. One row for each α, then rows of the geometry, one column for each ε.
     """
     anyhow, dense = clipping(s)
     liars, chance, levels = pull(s)[:, :, None], implausible(s), s.beliefs.levels
-    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
     for delta, reach, likelier, gap in believed(s.geometry):
         width = reach + s.margin
         moved = steps * 2 * delta / (levels - 1)
-        off = liars + np.minimum(anyhow, likelier * dense) + gap
+        off = liars + np.minimum(anyhow, likelier * dense) + gap + s.belief_gap
         earned = (moved**2 - 2 * moved * off) / (4 * delta * width)
         bent = 1 + (delta / width if levels > 2 else 0.0)
         earned = earned - steps / (levels - 1) * bent * np.minimum(1.0, likelier * chance)
-        least = np.minimum(least, earned.min(axis=1))
-    return least
+        yield earned, moved / (2 * delta * width)
 
 
 def error(s: ShareSetting, of: str = "coefficients") -> Floats:

@@ -140,7 +140,7 @@ class Numbers:
             ratio=self.ratio,
             clip=np.ones(len(epsilon)) if clip is None else clip,
             judged=judged(self.study),
-            tolerance=self.study.centre_tolerance,
+            tolerance=self.study.level_tolerance,
             privacy=self.study.declared.costs.privacy,
             assigned=self.study.assigned or not self.study.features,
         )

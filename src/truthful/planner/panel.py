@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from truthful.instruments import Transform, best_transform, instruments_on_grid,
 from truthful.moments import GRID, grid_features
 from truthful.one_release import WORST_CONDITION
 from truthful.one_release_payments import LARGEST_LEVERAGE
-from truthful.planner.matched import MatchedLies
+from truthful.planner.matched import BeliefGaps, MatchedLies
 from truthful.study import Study
 
 #: Draws of those who answer, of which the worst counts; and the most people of one.
@@ -57,6 +58,7 @@ class Panel:
     _kept: dict[tuple[int, float, str], Geometry] = field(default_factory=dict, repr=False)
     _directions: dict[str, Floats] = field(default_factory=dict, repr=False)
     _matched: dict[tuple[float, float, float | None], MatchedLies] = field(default_factory=dict, repr=False)
+    _gaps: dict[tuple[float, float, float | None], BeliefGaps] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < check.finite("response_share", self.response_share) <= 1:
@@ -115,10 +117,21 @@ class Panel:
         """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
         key = (shortening, lie, pinned)
         if key not in self._matched:
-            found = self.everybody(shortening)
-            lengths, tau = found.people
-            self._matched[key] = MatchedLies(self.study.beliefs, lengths, tau * found.players, lie, pinned)
+            self._matched[key] = MatchedLies(**self._noisy(shortening), pinned=pinned, lie=lie)
         return self._matched[key]
+
+    def belief_gaps(self, shortening: float, shift: float, pinned: float | None) -> BeliefGaps:
+        """What a centre that is so wrong does to expectations at each clip level, of the same people."""
+        key = (shortening, shift, pinned)
+        if key not in self._gaps:
+            self._gaps[key] = BeliefGaps(**self._noisy(shortening), pinned=pinned, shift=shift)
+        return self._gaps[key]
+
+    def _noisy(self, shortening: float) -> dict[str, Any]:
+        """Who is tabulated."""
+        found = self.everybody(shortening)
+        lengths, tau = found.people
+        return {"beliefs": self.study.beliefs, "lengths": lengths, "proportions": tau * found.players}
 
     @cached_property
     def _pool(self) -> Floats:

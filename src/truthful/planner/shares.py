@@ -20,7 +20,7 @@ from truthful.formatting import money, number
 from truthful.mechanism import EPSILON_RANGE
 from truthful.noise import NORMS
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.infeasible import Infeasible, Remedy
+from truthful.planner.infeasible import Infeasible, Remedy, believing, less_tolerance
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.study import Study
 from truthful.study.shares import ShareBeliefs
@@ -105,6 +105,7 @@ class _Numbers:
             tolerance=tolerance,
             privacy=self.study.declared.costs.privacy,
             assigned=self.study.assigned or not self.study.features,
+            belief_gap=self.study.tolerance,
         )
 
     @property
@@ -165,17 +166,20 @@ class _Numbers:
         return math.inf if budget is None else budget / self.players * (1 - MARGIN)
 
 
-def lie_steps(beliefs: ShareBeliefs, goals: Goals, believed: Floats | None = None) -> int:
+def lie_steps(
+    beliefs: ShareBeliefs, goals: Goals, believed: Floats | None = None, belief_gap: float = 0.0
+) -> int:
     """From how many steps on no lie may pay: as asked for, else one for yes and no.
 
     For ratings about a quarter of all steps, and as many as move her prediction four times as far as it is from what
-    her answer really expects (`believed` has that gap): then half of what a lie would lose is left.
+    her answer really expects (`believed` has that gap, to which a belief_gap is added that is to be tolerated): then
+    half of what a lie would lose is left.
     """
     if goals.lie is None:
         usual = max(1, round((beliefs.levels - 1) / 4))
         if believed is None:
             return usual
-        moved, gaps = 2 * believed[:, 0] / (beliefs.levels - 1), believed[:, 3]
+        moved, gaps = 2 * believed[:, 0] / (beliefs.levels - 1), believed[:, 3] + belief_gap
         return min(beliefs.levels - 1, max(usual, math.ceil(float((ROOM * gaps / moved).max()) - 1e-9)))
     if goals.lie != int(goals.lie) or not 1 <= goals.lie < beliefs.levels:
         raise InputError(
@@ -190,7 +194,7 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
     beliefs = study.shares
     if beliefs is None:
         raise InputError("The study asks for numbers.")
-    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed, study.tolerance)))
     if goals.players is not None:
         found = _solve(study, beliefs, goals, panel, goals.players)
         if found is None:
@@ -214,7 +218,7 @@ def usual_tolerance(
     if beliefs is None:
         raise InputError("The study asks for numbers.")
     goals = Goals(players=players, epsilon=epsilon, failure_probability=beta)
-    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed, study.tolerance)))
     return _Numbers(study, beliefs, goals, panel, players, 1.0, norm).tolerance(alpha, margin, epsilon)
 
 
@@ -414,8 +418,12 @@ def _infeasible(study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel,
         if looser is not None:
             reached = unit * math.sqrt(looser.error) * (1 + 1e-3)
             remedies.append(Remedy("accuracy", reached, f"an error of {number(reached)}"))
+    aimed = replace(goals, accuracy=aim.accuracy)
+    smaller = less_tolerance(study, lambda other: _solve(other, beliefs, aimed, panel, players) is not None)
+    remedies += [] if smaller is None else [smaller]
     return Infeasible(
-        f"with {players:,} players{spent} no plan guarantees {asked}, with {_paying(beliefs, goals)}.",
+        f"with {players:,} players{spent} no plan guarantees {asked}, with {_paying(beliefs, goals)}"
+        f"{believing(study)}.",
         tuple(remedies),
     )
 

@@ -101,6 +101,7 @@ class Terms:
             payments=self.goals.payments,
             privacy=self.study.declared.costs.privacy,
             rounding=1 / PAYMENT_STEPS,
+            belief_gap=self.study.tolerance,
         )
 
     def _shrinkage(self, s: Setting) -> Numbers:

@@ -51,8 +51,8 @@ def _values(feature: Feature) -> str:
     return f"from {feature.low:,g} to {feature.high:,g}"
 
 
-def assumed(study: Study, assumptions: list[str]) -> str:
-    """The numbered assumptions of the guarantees, and the declared beliefs that they name."""
+def assumed(study: Study, assumptions: list[str], otherwise: tuple[str, ...] = ()) -> str:
+    """The numbered assumptions of the guarantees, the declared beliefs that they name, and how wrong these may be."""
     numbered = "\n".join(f"<li>{text(words[0].upper() + words[1:])}.</li>" for words in assumptions)
     return section(
         "What was assumed",
@@ -67,6 +67,7 @@ def assumed(study: Study, assumptions: list[str]) -> str:
                     else _shares(study)
                 ),
                 ("Privacy costs", _costs(study)),
+                *([("If people believed otherwise", " ".join(otherwise))] if otherwise else []),
             ]
         ),
     )
@@ -108,6 +109,9 @@ def _prior(study: Study) -> str:
         if section.prior_sd is None
         else f"normal, standard deviation {section.prior_sd:g}"
     )
+    if section.sure is not None:
+        unsure = f", and the analyst to {section.unsure:g} of what they think" if section.unsure else ""
+        law += f" (people are sure of the average answer to {section.sure:g}{unsure})"
     return f"Normalised coefficients lie in the ball of radius R = {study.beliefs.radius:g} {about}; {law}."
 
 

@@ -25,7 +25,7 @@ from truthful.moments import grid_features, grid_responses
 from truthful.one_release import OneRelease
 from truthful.payments import lengths, noise_along, payable, payment_range, peer_prediction
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, Promise, compared, released
+from truthful.promises import REHEARSAL, Promise, compared, otherwise, released
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.report import shares
 from truthful.report.declared import assumed, identity, question
@@ -76,7 +76,7 @@ def report(release: AnyRelease, plan: Plan) -> str:
         *([_kept(release, plan)] if isinstance(release, Release) else []),
         _privacy(release),
         *_paid(release, plan),
-        assumed(plan.study, assumptions),
+        assumed(plan.study, assumptions, _otherwise(release, plan, promised)),
         _checking(),
         identity(release),
     )
@@ -200,6 +200,12 @@ def _privacy(release: AnyRelease) -> str:
         ),
         table("How sure anybody can be of an answer", ("Before", "After, at least", "After, at most"), rows),
     )
+
+
+def _otherwise(release: AnyRelease, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
+    """What holds for people who believed otherwise, unless nothing is promised even to those who did not."""
+    truthful = any(promise.name == "truthfulness" and promise.probability for promise in promised)
+    return otherwise(plan, _held(release, plan)) if truthful else ()
 
 
 def _held(release: AnyRelease, plan: Plan) -> Guarantees:
