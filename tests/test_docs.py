@@ -45,6 +45,7 @@ ELSEWHERE = (
     "design",
     "privacy",
     "beliefs",
+    "invitation",
     "costs",
 )
 
