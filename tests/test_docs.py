@@ -46,6 +46,7 @@ ELSEWHERE = (
     "design",
     "privacy",
     "beliefs",
+    "invitation",
     "costs",
 )
 

@@ -20,8 +20,8 @@ from truthful.noise import SupLaplace, normal_mixture
 
 #: How many standard deviations half a period of the Fourier series is: beyond there is a chance of 1e-8 at most.
 PERIOD = 12.0
-#: Terms of it; a normal part leaves nothing of those beyond 6.5 of its own deviations.
-TERMS, NORMAL = 512, 6.5
+#: Terms of it at most, so many at a time, until all of these are below what matters.
+TERMS, FEW, SMALL = 1024, 16, 1e-8
 
 
 @dataclass(frozen=True)
@@ -86,22 +86,23 @@ class SupErrorLaw:
         if deviation == 0.0:
             return 0.0
         L = PERIOD * deviation
-        terms = (
-            TERMS
-            if self.variance == 0
-            else min(TERMS, math.ceil(NORMAL * L / math.pi / math.sqrt(self.variance)))
-        )
-        k = np.arange(1.0, terms + 1)
-        t: Floats = math.pi / L * k
-        sizes = (
-            self.noise.characteristic(self.weights, t)
-            * np.exp(-0.5 * self.variance * t**2)
-            * 2
-            / (math.pi * k)
-        )
+        frequencies, sizes = self._series(L)
         low, high = 0.0, L
         while high - low > 1e-9 * L:
             middle = (low + high) / 2
-            inside = middle / L + float(np.sin(t * middle) @ sizes)
+            inside = middle / L + float(np.sin(frequencies * middle) @ sizes)
             low, high = (middle, high) if inside < level else (low, middle)
         return (low + high) / 2
+
+    def _series(self, L: float) -> tuple[Floats, Floats]:
+        """πk/L and 2/(πk)·E[cos(πk·error/L)], a few terms at a time until they are small."""
+        frequencies, sizes = [], []
+        for first in range(1, TERMS, FEW):
+            k = np.arange(first, first + FEW, dtype=np.float64)
+            t: Floats = math.pi / L * k
+            normal = np.exp(-0.5 * self.variance * t**2)
+            frequencies.append(t)
+            sizes.append(self.noise.characteristic(self.weights, t) * normal * 2 / (math.pi * k))
+            if np.abs(sizes[-1]).max() < SMALL:
+                break
+        return np.concatenate(frequencies), np.concatenate(sizes)
