@@ -119,10 +119,15 @@ class AskedSetting:
         return np.asarray(SCALE * math.sqrt(1 + self.ratio**2) / np.asarray(self.epsilon, dtype=np.float64))
 
     @cached_property
-    def lies(self) -> tuple[Floats, Floats]:
-        """How far liars move what others say of her, and their mean prediction: κ of them on average. For each α."""
+    def liars_expected(self) -> Floats:
+        """κ, how many lie on average at most. For each α."""
         miss = miss_probability(n=self.n, alpha=self.alpha, beta=self.beta)
-        kappa, (tau, v) = np.asarray(self.n * np.minimum(miss, self.alpha)), self.worst
+        return np.asarray(self.n * np.minimum(miss, self.alpha))
+
+    @cached_property
+    def lies(self) -> tuple[Floats, Floats]:
+        """How far liars move what others say of her, and their mean prediction. For each α."""
+        kappa, (tau, v) = self.liars_expected, self.worst
         of_answers = np.minimum(kappa * tau, np.sqrt(kappa * v))
         if self.assigned:
             of_answers = np.minimum(of_answers, kappa * math.sqrt(v / self.n))

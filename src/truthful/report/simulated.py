@@ -18,9 +18,10 @@ from truthful.observations import (
     observations,
 )
 from truthful.report.markup import facts, figure, grouped_table, paragraph, section, table
-from truthful.simulation import ShareSimulation, Simulation
+from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
 from truthful.simulation.cast import Role
 from truthful.simulation.responses import typical_reports
+from truthful.simulation.share_studies import ShareRun
 from truthful.words import number, percent, to_within
 
 #: Of the answers in the chart of best reports, every so many stands in its table.
@@ -86,7 +87,7 @@ def observed(simulation: Simulation) -> str:
 def errors(simulation: Simulation) -> str:
     """How far the published coefficients were off, study by study."""
     study, promised = simulation.plan.study, simulation.guaranteed.accuracy.rmse
-    if isinstance(simulation, ShareSimulation):
+    if isinstance(simulation, ShareSimulation | AskedSimulation):
         return _share_errors(simulation)
     off = study.response_unit * np.sqrt([run.squared_error for run in simulation.studies])
     shown = Errors(off, promised, study.response.name)
@@ -106,12 +107,13 @@ def errors(simulation: Simulation) -> str:
     )
 
 
-def _share_errors(simulation: ShareSimulation) -> str:
-    """How far the published share of everybody was off, in percentage points or levels."""
+def _share_errors(simulation: ShareSimulation | AskedSimulation) -> str:
+    """How far the published average of everybody was off, in percentage points, levels or units of the answer."""
     study, promised = simulation.plan.study, simulation.guaranteed.accuracy.prediction_rmse
     yes_no = study.kind == "yes-no"
     unit, what = (100.0, "share of yes") if yes_no else (1.0, "mean rating")
-    off = unit * np.abs([run.share_error for run in simulation.share_studies])
+    what = "average answer" if isinstance(simulation, AskedSimulation) else what
+    off = unit * np.abs([run.share_error for run in simulation.studies if isinstance(run, ShareRun)])
     shown = Errors(
         off,
         None if promised is None else unit * promised,
@@ -174,6 +176,9 @@ def responses(simulation: Simulation) -> str:
     """The report that pays a typical person most, here and under the paper's rule."""
     if isinstance(simulation, ShareSimulation):
         return _answers(simulation)
+    if isinstance(simulation, AskedSimulation):
+        found_best = (paragraph(sentence) for sentence in best_reports(simulation))
+        return section("The report that pays most", *found_best)
     study = simulation.plan.study
     found = typical_reports(simulation.plan, simulation.guaranteed.truthfulness)
     width = float(np.ptp(found.truth))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from truthful.agents import KINDS, SHARES, WORST
+from truthful.agents import all_kinds
 from truthful.promises import promises
 from truthful.report import simulated
 from truthful.report.assumed import assumed, question
@@ -73,7 +73,7 @@ def _again(simulation: Simulation) -> str:
 def _call(simulation: Simulation) -> str:
     """The command, or if people have parameters that no command can give, the call from Python."""
     roles, brought = simulation.roles, simulation.features.rows is not None
-    kinds = {**KINDS, **WORST, **SHARES}
+    kinds = all_kinds()
     if any(kinds.get(role.agent.name) is None or kinds[role.agent.name]() != role.agent for role in roles):
         agents = ", ".join(f"{role.agent!r}: {role.share!r}" for role in roles)
         features = ", features=X" if brought else ""
