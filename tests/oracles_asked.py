@@ -28,7 +28,7 @@ NODES = 8
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What decides one person's payment, a number for each draw: p, the average answer, and the surprise, not clipped."""
+    """What decides one person's payment, one for each draw: p, the average answer, the surprise, not clipped."""
 
     weight: Floats
     p: Floats
@@ -124,7 +124,6 @@ class Asked:
 
     # Numbers
 
-
     def numbers(self, i: int, y: float, draws: int, rng: Rng) -> Seen:
         """Normal answers and beliefs: θ given her answer y, and sums over the others, which are normal given θ."""
         levels = self.plan.study.levels
@@ -150,7 +149,6 @@ class Asked:
         return self.others(i, vector, predictions, np.ones(draws), rng)
 
     # Shares
-
 
     @cached_property
     def states(self) -> tuple[Floats, Floats]:

@@ -45,10 +45,7 @@ def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
     what an answer really expects can be from the line s: none but for ratings, whatever their centre.
     """
     s, v, o = beliefs.slopes(x, c), beliefs.variances(x, c), beliefs.offsets(x, c)
-    reach = np.full(len(x), REACH * beliefs.sure + sum(beliefs.factors) / 2)
-    for column, mean, effect in zip(x.T, c, beliefs.numbers, strict=True):
-        reach = reach + np.abs((column - mean) * beliefs.scale) * (effect / 2)
-    return np.stack([s, s, v, v, o, o, reach, _bend(beliefs, x, c)], axis=1)
+    return np.stack([s, s, v, v, o, o, beliefs.reaches(x, c), _bend(beliefs, x, c)], axis=1)
 
 
 def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:

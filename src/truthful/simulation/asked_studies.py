@@ -93,7 +93,7 @@ def run_asked_study(
     came, seen = np.flatnonzero(here), here[looked_at]
     cells, looked_at = cells[seen], np.searchsorted(came, looked_at[seen])
     joined, roles, reports = everybody[came], stage.role_of[came], reports[came]
-    outcome = settled_predictions(stage, joined.x, reports, predictions[came], rng)
+    outcome = settled_predictions(game, joined.x, reports, predictions[came], rng)
     off = outcome.estimate.theta - theta
     lied = np.flatnonzero(np.abs(reports - joined.y) > 1 / GRID)
     return ShareRun(
@@ -128,10 +128,10 @@ def asked_people(stage: AskedStage, rng: np.random.Generator) -> tuple[AskedGame
 
 
 def settled_predictions(
-    stage: AskedStage, x: Floats, reports: Floats, predictions: Floats, rng: np.random.Generator
+    game: AskedGame, x: Floats, reports: Floats, predictions: Floats, rng: np.random.Generator
 ) -> AskedSettled:
     """What the code that settles real studies makes of these answers and predictions, with fast noise."""
-    mechanism, beliefs, (n, d) = stage.game.mechanism, stage.game.beliefs, x.shape
+    mechanism, beliefs, (n, d) = game.mechanism, game.beliefs, x.shape
     if n < 2 * d + 3:
         raise Refused(
             f"{n} people come to a simulated study, too few to tell {d} coefficients. Plan for more players, or let "
