@@ -41,7 +41,12 @@ EFFECTS = {"number": 10, "yes-no": 0.04, "rating": 0.1}
 
 
 def study_of(
-    kind: str, columns: int = 0, *, beliefs: str | None = None, effect: float | None = None, response: str | None = None
+    kind: str,
+    columns: int = 0,
+    *,
+    beliefs: str | None = None,
+    effect: float | None = None,
+    response: str | None = None,
 ) -> Study:
     """A study of this kind with so many features of two levels each."""
     features = "".join(f'[[features]]\nname = "f{j}"\nlevels = ["a", "b"]\n' for j in range(columns))
