@@ -38,14 +38,22 @@ _PARTS = np.concatenate([np.geomspace(1e-3, 0.04, 12), np.linspace(0.06, 0.97, 2
 _LARGEST_LOG = 300.0
 
 
-def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
+def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None = None) -> Floats:
     """(s, s, v, v, o, o, reach, bend) of each person: the least and the largest of those who are grouped together.
 
     reach is how far the average answer of people like her can be from where beliefs have it, at most. bend is how far
-    what an answer really expects can be from the line s: none but for ratings, whatever their centre.
+    what an answer really expects can be from the line s: none but for ratings, whatever their centre. Columns of c may be
+    `away` from where they are: √(v − v₀) is a norm of x − c, and moves by no more than that of how far c does.
     """
-    s, v, o = beliefs.slopes(x, c), beliefs.variances(x, c), beliefs.offsets(x, c)
-    return np.stack([s, s, v, v, o, o, beliefs.reaches(x, c), _bend(beliefs, x, c)], axis=1)
+    v, o, reach = beliefs.variances(x, c), beliefs.offsets(x, c), beliefs.reaches(x, c)
+    apart, further, longer = beliefs.moved(np.zeros(len(c)) if away is None else away)
+    least = beliefs.sure**2
+    norm = np.sqrt(np.maximum(v - least, 0.0))
+    variances = np.maximum(norm - apart, 0.0) ** 2 + least, (norm + apart) ** 2 + least
+    offsets = o - further, o + further
+    s = [beliefs.slopes_at(variance, offset) for variance in variances for offset in offsets]
+    columns = [np.minimum.reduce(s), np.maximum.reduce(s), *variances, *offsets]
+    return np.stack([*columns, reach + longer, _bend(beliefs, x, c)], axis=1)
 
 
 def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:

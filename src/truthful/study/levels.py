@@ -114,13 +114,26 @@ class LevelBeliefs:
             total += np.abs(u - np.median(u, axis=1, keepdims=True)).sum(axis=1) * (effect / 2)
         return total
 
+    def moved(self, away: Floats) -> tuple[float, float, float]:
+        """How far √(v − v₀), offsets and reaches move at most if columns of c move by these."""
+        codes = away * self.scale
+        squares = float(np.sum((codes * self.numbers) ** 2)) / 12
+        reach = float(codes @ self.numbers) / 2
+        for effect, (start, stop) in zip(self.factors, self.places, strict=True):
+            levels = stop - start + 1
+            squares += effect * effect / 12 * levels / (levels - 1) * float(np.sum(codes[start:stop] ** 2))
+            reach += effect / 2 * float(codes[start:stop].sum())
+        return float(np.sqrt(squares)), float(codes @ np.abs(self.expected)), reach
+
     def slopes(self, x: Floats, c: Floats) -> Floats:
         """s(x)."""
-        v = self.variances(x, c)
+        return self.slopes_at(self.variances(x, c), self.offsets(x, c))
+
+    def slopes_at(self, v: Floats, o: Floats) -> Floats:
+        """s of people of whom so much is believed."""
         if self.shares is None:
             return np.asarray(v / (v + (self.spread or 0.0) ** 2))
-        mean = (self.shares.low + self.shares.high) / 2 + self.offsets(x, c) / 2
-        return self.shares.credibility(mean, v / 4)
+        return self.shares.credibility((self.shares.low + self.shares.high) / 2 + o / 2, v / 4)
 
     def level_slopes(self, x: Floats, c: Floats) -> Floats:
         """k(x) = s(x)·v₀/v(x)."""
