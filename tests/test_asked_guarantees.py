@@ -17,7 +17,7 @@ from oracles_asked import Asked, payments
 from truthful.agents import Influential, Misbeliever, Players, asked_game
 from truthful.agents.asked_game import asked_geometry, asked_promise
 from truthful.asked_release import AskedPaymaster, level_of
-from truthful.bounds.asked import AskedSetting, advantage, gap
+from truthful.bounds.asked import AskedSetting, advantage, gap, level_rows
 from truthful.check import Floats
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.people import draw_level
@@ -102,8 +102,8 @@ def test_the_oracle_sees_what_a_settlement_pays() -> None:
 def test_no_report_beats_the_truth_by_more_than_is_promised(name: str, liars: bool, away: float) -> None:
     """For the person whose slope is largest: what a payment depends on is off by the gap at most.
 
-    So the best of all reports gains what is promised at most, and none that is further off than promised gains anything,
-    privacy saved included. Payments are expected ones over 40,000 studies.
+    So the best of all reports gains what is promised at most, and none that is further off than promised gains
+    anything, privacy saved included. Payments are expected ones over 40,000 studies.
     """
     plan, promised = plan_of(name), plan_of(name).guarantees.truthfulness
     s, mechanism = promise_of(plan), mechanism_of(plan)
@@ -302,3 +302,30 @@ def test_best_answers_of_the_laboratory_pay_best() -> None:
         if name != "rating":
             np.testing.assert_array_equal(told, y)
         assert np.abs(predicted).max() < 1
+
+
+@pytest.mark.parametrize("kind", ["number", "rating"])
+def test_a_plan_allows_for_means_of_features_that_are_elsewhere(kind: str) -> None:
+    """Slopes, variances, offsets and reaches of people about any mean that near lie between what is allowed for."""
+    response = (
+        'name = "units"\nlow = 0\nhigh = 100'
+        if kind == "number"
+        else 'kind = "rating"\nlevels = 5\nname = "r"'
+    )
+    beliefs = 'sure = 10\nspread = 15\neffect = 20\nexpected = { age = 5, "region=n" = 3 }\n'
+    if kind == "rating":
+        beliefs = (
+            'share = [0.3, 0.7]\nsure = 0.1\neffect = 0.1\nexpected = { age = 0.05, "region=n" = 0.03 }\n'
+        )
+    study = Study.parse(TEXT.format(response=response, features=UNEVEN, design="uniform", beliefs=beliefs))
+    levels, rng = study.levels, np.random.default_rng(3)
+    assert levels is not None
+    x = study.normalise(study.sample_features(rng, 100), 100)
+    c, away = x.mean(axis=0), np.array([0.0, 0.02, 0.03, 0.03])
+    allowed = level_rows(levels, x, c, away)
+    for _ in range(50):
+        found = level_rows(levels, x, c + away * rng.uniform(-1, 1, 4))
+        for column in (0, 2, 4):
+            assert (found[:, column] >= allowed[:, column] - 1e-12).all()
+        for column in (1, 3, 5, 6):
+            assert (found[:, column] <= allowed[:, column] + 1e-12).all()

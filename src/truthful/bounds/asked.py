@@ -42,8 +42,8 @@ def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None 
     """(s, s, v, v, o, o, reach, bend) of each person: the least and the largest of those who are grouped together.
 
     reach is how far the average answer of people like her can be from where beliefs have it, at most. bend is how far
-    what an answer really expects can be from the line s: none but for ratings, whatever their centre. Columns of c may be
-    `away` from where they are: √(v − v₀) is a norm of x − c, and moves by no more than that of how far c does.
+    what an answer really expects can be from the line s: none but for ratings, whatever their centre. Columns of c may
+    be `away` from where they are: √(v − v₀) is a norm of x − c, and moves by no more than that of how far c does.
     """
     v, o, reach = beliefs.variances(x, c), beliefs.offsets(x, c), beliefs.reaches(x, c)
     apart, further, longer = beliefs.moved(np.zeros(len(c)) if away is None else away)
