@@ -259,7 +259,7 @@ def test_a_ratio_that_is_not_whole_is_refused() -> None:
 
 def test_the_centre_of_people_who_agree_is_found_whatever_it_is() -> None:
     """Without noise μ̂ is exact where everybody predicts by the declared slope: Theorem 1's identity."""
-    beliefs = LevelBeliefs(0.2, 0.3, (0.0,), (0.0,), (), 1.0, -1.0, 1.0)
+    beliefs = LevelBeliefs(0.2, 0.3, (0.0,), (0.0,), (), (), 1.0, -1.0, 1.0)
     rng = np.random.default_rng(5)
     kx = np.full((50, 1), float(GRID))
     for centre in (-0.7, 0.0, 0.4):

@@ -129,6 +129,14 @@ class AskedRelease(SumRelease):
         return self.prediction_weight * SCALE**2
 
 
+def score(rule: str, s: Floats, y: Floats, p: Floats, surprise: Floats, clip: float) -> Floats:
+    """What answers earn beside a, as a part of b: yΔ/C of yes and no, else 2s(1−s)(y − p)Δ − s²(y − p)²."""
+    if rule == SERUM:
+        return np.asarray(y * surprise / clip)
+    apart = s * (y - np.clip(p, -1.0, 1.0))
+    return np.asarray(2 * (1 - s) * apart * surprise - apart * apart)
+
+
 def largest_loss(rule: str, s: Floats, C: Floats | float) -> Floats:
     """The most that a score takes away at slopes s, as a part of b: 4s(1−s)C + 4s², and 1 for yes and no."""
     if rule == SERUM:
@@ -244,28 +252,27 @@ class AskedPaymaster:
             centre = (predicted - (answers - offsets) / others) / kept
             surprise = p - centre - offset
         counted = np.clip(surprise, -mechanism.clip, mechanism.clip)
-        low, high = mechanism.plausible
-        plausible = (average >= low) & (average <= high)
-        payment = self._paid(kx, y, m, p, average, np.where(plausible, counted, math.nan))
-        return AskedScored(h, noise, p, average, predicted, np.where(plausible, counted, 0.0), payment)
+        counted = np.where(self._plausible(average), counted, 0.0)
+        payment = self.paid(kx, y, m, p, average, counted)
+        return AskedScored(h, noise, p, average, predicted, counted, payment)
 
-    def _paid(self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats) -> Floats:
-        """In whole millionths, rounded down; where nothing is plausible the surprise is no number."""
+    def paid(self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats) -> Floats:
+        """What is paid for answers and predictions, given what the others say: whole millionths, rounded down."""
         mechanism = self.mechanism
         s = self.beliefs.slopes(kx / GRID, self.level.mean)
-        if mechanism.rule == SERUM:
-            score = y * surprise / mechanism.clip
-        else:
-            apart = s * (y - np.clip(p, -1.0, 1.0))
-            score = 2 * (1 - s) * apart * surprise - apart * apart
-        score = np.where(np.isnan(surprise), 0.0, score)
+        scores = score(mechanism.rule, s, y, p, surprise, mechanism.clip)
+        scores = np.where(self._plausible(average), scores, 0.0)
         most = mechanism.base_payment + mechanism.score_weight * largest_gain(
             mechanism.rule, s, mechanism.clip
         )
-        answer = np.minimum(np.maximum(mechanism.base_payment + mechanism.score_weight * score, 0.0), most)
+        answer = np.minimum(np.maximum(mechanism.base_payment + mechanism.score_weight * scores, 0.0), most)
         off = m - np.clip(average, -1.0, 1.0)
         amount = answer + mechanism.prediction_weight * (SCALE**2 - off * off)
         return np.asarray(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)
+
+    def _plausible(self, average: Floats) -> Any:
+        low, high = self.mechanism.plausible
+        return (average >= low) & (average <= high)
 
     def _without(self, row: Floats, kz: Floats, own: Floats) -> Floats:
         """row·θ̂ without each player: θ̂₋ᵢ = θ̂ − M⁻¹ζ_i(y_i − p_i). Column by column, whoever stands beside her."""

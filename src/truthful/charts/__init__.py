@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING
 from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
+    from truthful.charts.averages import Averages
     from truthful.charts.chart import Chart, draw_chart, inline
     from truthful.charts.estimates import Effect, Forest, Odds, Share
     from truthful.charts.frontier import draw_frontier, draw_plan
     from truthful.charts.laboratory import BestReports, Earned, Earnings, Errors, Rates
     from truthful.charts.payments import Answers, Lie, Lies, Paid, Payments
+    from truthful.charts.surprises import Surprises
 
 __all__ = [
     "Answers",
+    "Averages",
     "BestReports",
     "Chart",
     "Earned",
@@ -27,6 +30,7 @@ __all__ = [
     "Payments",
     "Rates",
     "Share",
+    "Surprises",
     "draw_chart",
     "draw_frontier",
     "draw_plan",
@@ -36,10 +40,12 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "averages": ("Averages",),
         "chart": ("Chart", "draw_chart", "inline"),
         "estimates": ("Effect", "Forest", "Odds", "Share"),
         "frontier": ("draw_frontier", "draw_plan"),
         "laboratory": ("BestReports", "Earned", "Earnings", "Errors", "Rates"),
         "payments": ("Answers", "Lie", "Lies", "Paid", "Payments"),
+        "surprises": ("Surprises",),
     },
 )

@@ -15,6 +15,7 @@ from truthful.charts import style
 from truthful.charts.chart import draw_chart
 from truthful.charts.payments import answers
 from truthful.charts.style import AROUND, Labels
+from truthful.charts.surprises import surprises
 from truthful.deterrence import Deterrence
 from truthful.formatting import money, number
 from truthful.mechanism import Mechanism
@@ -174,11 +175,13 @@ def title(shown: Picture) -> str:
 
 
 def draw_plan(plan: Plan, path: str | Path) -> None:
-    """Write the chart of a plan: its frontier, or for yes and no and for ratings what each answer pays."""
-    if plan.share_mechanism is None:
-        draw_frontier(plan, path)
-    else:
+    """Write the chart of a plan: its frontier, or what answers pay of yes and no, ratings, and with predictions."""
+    if plan.asked_mechanism is not None:
+        draw_chart(surprises(plan), path)
+    elif plan.share_mechanism is not None:
         draw_chart(answers(plan), path)
+    else:
+        draw_frontier(plan, path)
 
 
 def draw_frontier(plan: Plan, path: str | Path) -> None:

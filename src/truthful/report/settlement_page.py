@@ -8,7 +8,7 @@ those are functions of raw answers. Every chart has its numbers in a table.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ from truthful.payments import lengths, noise_along, payable, payment_range, peer
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, compared, otherwise, released
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
-from truthful.report import shares
+from truthful.report import asked, averages, shares
 from truthful.report.declared import assumed, identity, question
 from truthful.report.findings import answer, effects
 from truthful.report.markup import command, figure, page, paragraph, section, table, text
@@ -97,13 +97,16 @@ def report_or_notice(release: AnyRelease, plan: Plan) -> str:
 
 
 def _found(release: AnyRelease, plan: Plan) -> str:
+    predicted = asked.found(release, plan) if isinstance(release, Release) and release.predictions else []
     if isinstance(release, Release) and release.shares is not None:
-        return shares.found(release, plan)
-    return _coefficients(release, plan)
+        return shares.found(release, plan, predicted)
+    return _coefficients(release, plan, predicted)
 
 
 def _paid(release: AnyRelease, plan: Plan) -> tuple[str, str]:
     """What payments depended on, and what a lie would have earned."""
+    if isinstance(release, Release) and plan.asked_mechanism is not None:
+        return asked.payments(release, plan), asked.lying(plan)
     if plan.share_mechanism is not None:
         return shares.payments(plan), shares.lying(plan)
     return _lying(release, plan), _payments(release, plan)
@@ -117,6 +120,8 @@ def _top(release: AnyRelease, plan: Plan) -> str:
     answered = ""
     if isinstance(release, Release) and release.shares is not None:
         answered = "\n" + paragraph(answer(release, plan.study), "answer")
+    elif isinstance(release, Release) and release.predictions is not None:
+        answered = "\n" + paragraph(averages.answer(release.predictions), "answer")
     name = text(release.study.name)
     return f'<header>\n<p class="over">Report</p>\n<h1>{name}</h1>{banner}{answered}\n</header>'
 
@@ -151,8 +156,8 @@ def _checking() -> str:
     )
 
 
-def _coefficients(release: AnyRelease, plan: Plan) -> str:
-    """The coefficients: comparable in the chart, as published in the table."""
+def _coefficients(release: AnyRelease, plan: Plan, predicted: Sequence[str] = ()) -> str:
+    """What was predicted, if anything was, and coefficients: comparable in the chart, as published in the table."""
     level = f"{release.interval_level:.0%}"
     rows = [
         (row.name, *(to_within(value, row.high - row.low) for value in (row.value, row.low, row.high)))
@@ -166,16 +171,20 @@ def _coefficients(release: AnyRelease, plan: Plan) -> str:
             "one side of zero."
         )
         charts = [figure(Forest(found, plan.study.response.name, release.interval_level), "forest", caption)]
+    coefficients = table(
+        "Coefficients, per unit of each feature",
+        ("Coefficient", "Estimate", f"{level} from", f"{level} to"),
+        rows,
+    )
+    alone = bool(predicted) and not found
+    what = "truth" if alone else "true coefficient"
     return section(
         "What was found",
+        *predicted,
         *charts,
-        table(
-            "Coefficients, per unit of each feature",
-            ("Coefficient", "Estimate", f"{level} from", f"{level} to"),
-            rows,
-        ),
+        *([] if alone else [coefficients]),
         paragraph(
-            f"Each interval holds the true coefficient with {level} probability if answers are truthful and the "
+            f"Each interval holds the {what} with {level} probability if answers are truthful and the "
             "declared beliefs hold. It counts both the chance of who was asked and the noise that protects them.",
             "note",
         ),

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from truthful.agents import KINDS, SHARES, WORST
+from truthful.agents import all_kinds
 from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
 from truthful.formatting import number, percent, to_within
 from truthful.observations import (
@@ -36,9 +36,10 @@ from truthful.report.markup import (
     table,
     text,
 )
-from truthful.simulation import ShareSimulation, Simulation
+from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
 from truthful.simulation.cast import Role
 from truthful.simulation.responses import typical_reports
+from truthful.simulation.share_studies import ShareRun
 from truthful.version import __version__
 
 INVENTED = "SIMULATION: everybody on this page is invented. Nobody was asked, nobody answered, and no money was paid."
@@ -129,7 +130,7 @@ def observed(simulation: Simulation) -> str:
 
 def errors(simulation: Simulation) -> str:
     """How far what was published was off, study by study."""
-    if isinstance(simulation, ShareSimulation):
+    if isinstance(simulation, ShareSimulation | AskedSimulation):
         shown = _share_errors(simulation)
         off = f"the {shown.what} that each simulated study published was from the true one"
     else:
@@ -157,12 +158,13 @@ def _coefficient_errors(simulation: Simulation) -> Errors:
     return Errors(off, simulation.guaranteed.accuracy.rmse, study.response.name)
 
 
-def _share_errors(simulation: ShareSimulation) -> Errors:
-    """Of the share of everybody, in percentage points, or of the mean rating."""
+def _share_errors(simulation: ShareSimulation | AskedSimulation) -> Errors:
+    """Of the average of everybody, in percentage points, levels or units of the answer."""
     study, promised = simulation.plan.study, simulation.guaranteed.accuracy.prediction_rmse
     yes_no = study.kind == "yes-no"
     unit, what = (100.0, "share of yes") if yes_no else (1.0, "mean rating")
-    off = unit * np.abs([run.share_error for run in simulation.share_studies])
+    what = "average answer" if isinstance(simulation, AskedSimulation) else what
+    off = unit * np.abs([run.share_error for run in simulation.studies if isinstance(run, ShareRun)])
     guaranteed = None if promised is None else unit * promised
     return Errors(off, guaranteed, "percentage points" if yes_no else study.response.name, what)
 
@@ -207,6 +209,9 @@ def responses(simulation: Simulation) -> str:
     """The report that pays a typical person most, here and under the paper's rule."""
     if isinstance(simulation, ShareSimulation):
         return _answers(simulation)
+    if isinstance(simulation, AskedSimulation):
+        found_best = (paragraph(sentence) for sentence in best_reports(simulation))
+        return section("The report that pays most", *found_best)
     study = simulation.plan.study
     found = typical_reports(simulation.plan, simulation.guaranteed.truthfulness)
     width = float(np.ptp(found.truth))
@@ -287,7 +292,7 @@ def _again(simulation: Simulation) -> str:
 def _call(simulation: Simulation) -> str:
     """The command, or if people have parameters that no command can give, the call from Python."""
     roles, brought = simulation.roles, simulation.features.rows is not None
-    kinds = {**KINDS, **WORST, **SHARES}
+    kinds = all_kinds()
     if any(kinds.get(role.agent.name) is None or kinds[role.agent.name]() != role.agent for role in roles):
         agents = ", ".join(f"{role.agent!r}: {role.share!r}" for role in roles)
         features = ", features=X" if brought else ""

@@ -701,10 +701,15 @@ def share_beliefs(declared: Declaration) -> ShareBeliefs:
 def level_beliefs(declared: Declaration) -> LevelBeliefs:
     """What is believed of the level, which people are asked for, and of differences."""
     beliefs, response = declared.beliefs, declared.response
-    sure = float(cast(float, beliefs.sure))
+    sure, encoding = float(cast(float, beliefs.sure)), declared.encoding
+    places = tuple(
+        (place.start, place.stop)
+        for feature, place in zip(encoding.features, encoding.slices, strict=True)
+        if isinstance(feature, Levels)
+    )
     if beliefs.share is not None:
         _check_sure(sure, beliefs.share)
-        return LevelBeliefs.of_shares(share_beliefs(declared), sure)
+        return LevelBeliefs.of_shares(share_beliefs(declared), sure, places)
     half = (response.high - response.low) / 2
     if declared.features and beliefs.effect is None:
         raise InputError(
@@ -722,7 +727,7 @@ def level_beliefs(declared: Declaration) -> LevelBeliefs:
     expected = {name: value / (2 * half) for name, value in (beliefs.expected or {}).items()}
     low, high = ((end - response.low) / (2 * half) for end in ends)
     means, numbers, factors = (
-        tuple(2 * part for part in parts) for parts in ShareBeliefs.moves(declared.encoding, each, expected)
+        tuple(2 * part for part in parts) for parts in ShareBeliefs.moves(encoding, each, expected)
     )
     return LevelBeliefs(
         sure / half,
@@ -730,7 +735,8 @@ def level_beliefs(declared: Declaration) -> LevelBeliefs:
         means,
         numbers,
         factors,
-        declared.encoding.scale,
+        places,
+        encoding.scale,
         2 * low - 1,
         2 * high - 1,
     )
