@@ -178,15 +178,18 @@ def test_parameters_are_solved_for() -> None:
 
 
 def test_a_release_says_what_people_expected() -> None:
-    settled = settle(plan(), reports(), seed=2)
-    assert isinstance(settled.release, Release)
-    found = settled.release.predictions
-    assert found is not None
-    assert found.answer.low < 45 < found.answer.high
-    assert found.prediction.low < 41.5 < found.prediction.high
-    assert found.centre is not None
-    again = read_release(json.dumps(settled.release.record()).encode())
-    assert again == settled.release
+    """Of 40 studies 95 % intervals hold the average prediction in 31 or more: they miss more with probability 6e-5."""
+    predicted, held = float(np.mean(reports().column("prediction").to_numpy())), 0
+    for seed in range(40):
+        release = settle(plan(), reports(), seed=seed).release
+        assert isinstance(release, Release)
+        found = release.predictions
+        assert found is not None
+        assert found.centre is not None
+        held += found.prediction.low < predicted < found.prediction.high
+    assert held >= 31
+    again = read_release(json.dumps(release.record()).encode())
+    assert again == release
 
 
 def warnings(table: pa.Table) -> tuple[str, ...]:
