@@ -111,8 +111,8 @@ def _personal(truth: Truthfulness, study: Study) -> str:
 def _careless(truth: Truthfulness, study: Study) -> str:
     """What careless predictions do to those who know of them: a share φ that is off by J moves what pays by φJ/k."""
     if study.kind == "yes-no":
-        off = f"{10 * (truth.centre_tolerance or 0.0) * 100:.2g} of 100"
-        harm = f"one in ten too high by {off} is enough to make no the better answer for whoever knows it"
+        few = f"{10 * (truth.centre_tolerance or 0.0) * 100:.2g} of 100"
+        harm = f"one in ten too high by {few} is enough to make no the better answer for whoever knows it"
     else:
         off = CARELESS * (study.response.high - study.response.low)
         harm = (
