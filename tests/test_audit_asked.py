@@ -5,6 +5,7 @@ All attacks run from fixed seeds. A sound product fails a statistical check with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -80,7 +81,7 @@ def test_the_worst_neighbours_differ_in_the_answer_and_the_prediction() -> None:
     ]
     first, answer, both = (mechanism.queries(sums, beliefs)[0] for sums in moved)
     assert abs(first.value[0] - answer.value[0]) < 0.97 * first.sensitivity
-    length = np.hypot(*(float(a - b) for a, b in zip(first.value, both.value, strict=True)))
+    length = math.dist(first.value, both.value)
     assert 0.999999 * float(first.sensitivity) < length <= float(first.sensitivity)
 
 
@@ -103,8 +104,8 @@ def test_her_own_answer_and_prediction_move_the_release_and_nothing_of_what_othe
             km = int(grid_responses(reports[[i], 1], 1.0)[0])
             found.add(others_prediction(estimate, mechanism, km, len(y) - 1))
         others = np.delete(y, i, axis=0)
-        km = grid_responses(others[:, 1], 1.0)
-        assert found == {Fraction(int(km.sum()), GRID * len(others))}
+        total = int(grid_responses(others[:, 1], 1.0).sum())
+        assert found == {Fraction(total, GRID * len(others))}
     assert (ratio * GRID).denominator == 1
 
 

@@ -39,7 +39,11 @@ Accuracy = Annotated[
     ),
 ]
 AccuracyOf = Annotated[
-    str, typer.Option(help="What the error is of: coefficients, or predictions of people like these.")
+    str,
+    typer.Option(
+        help="What the error is of: coefficients, predictions of people like these, or centre, what people expect, "
+        "which a pilot is to find."
+    ),
 ]
 Epsilon = Annotated[float | None, typer.Option(help="Privacy: the total ε. Smaller is more private.")]
 Lie = Annotated[
