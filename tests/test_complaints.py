@@ -164,7 +164,18 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             {"beliefs__noise": "uniform", "beliefs__noise_sd": 1},
             "study: beliefs.noise_sd goes with noise = 'normal'.",
         ),
-        ({"beliefs__centre": 3}, "study: beliefs.centre is 3; it must be a table of names and numbers."),
+        (
+            {"beliefs__centre": 3},
+            'study: beliefs.centre is 3; it must be a table of names and numbers, or "predictions" to ask people.',
+        ),
+        (
+            {"beliefs__centre": "guess"},
+            "study: beliefs.centre is 'guess'; it must be a table of names and numbers, or",
+        ),
+        (
+            {"payments": {"bonus": 0.1}},
+            "study: payments.bonus is not a known key. Here go prediction_bonus.",
+        ),
         ({"beliefs__centre": {"age": "x"}}, "study: beliefs.centre.age is 'x'; it must be a number."),
         (
             {"beliefs__centre": {"height": 1}},

@@ -51,7 +51,8 @@ Lie = Annotated[
     typer.Option(
         help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
         "if predictions were not clipped below R. Default: half the largest prediction, R/2. Of ratings: from how many "
-        "steps on no lie may pay. Default: a quarter of the scale."
+        "steps on no lie may pay. Default: a quarter of the scale. Where people are asked for predictions of numbers: "
+        "from which size on, in units of the answer. Default: a fifth of the scale."
     ),
 ]
 ScoreWeight = Annotated[
