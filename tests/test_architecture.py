@@ -39,7 +39,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("plan",),
     # publish, and the laboratory
     ("release", "comparison", "agents"),
-    ("promises", "simulation"),
+    ("promises", "simulation", "pilot"),
     ("observations", "charts"),
     ("report",),
     # settle

@@ -30,7 +30,7 @@ from truthful.auditor.halves import halves_findings
 from truthful.auditor.invented import one_release
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.product import Attacked, Believed, Product, overhear
+from truthful.auditor.product import AnyScored, Attacked, Believed, Product, overhear
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
@@ -276,8 +276,9 @@ def rescored(fault: Callable[[Attacked, Scored, Floats, Floats], Floats]) -> Tru
     class Rescored(Truthful):
         def scored(
             self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-        ) -> Scored:
+        ) -> AnyScored:
             found = super().scored(estimate, mechanism, beliefs, X, y)
+            assert isinstance(found, Scored)
             p = fault(mechanism, found, X, y)
             assert isinstance(mechanism, OneRelease)
             # Payments follow: of the quadratic rule with q, 2pq is what moves with p.
@@ -327,7 +328,7 @@ class RedrawnNoise(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         exact = replace(estimate, theta=estimate.inverse @ self._sums)
         found = super().scored(exact, mechanism, beliefs, X, y)
         noise = self._rng.laplace(scale=found.noise_scale)
@@ -349,7 +350,7 @@ class SeesHer(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment + 0.01 * self._mean)
 

@@ -31,14 +31,13 @@ from truthful.auditor import Truthful, audit
 from truthful.auditor.black_box import black_box_finding
 from truthful.auditor.everybody_else import as_told, crowd, on_grid, without_her
 from truthful.auditor.invented import invented_reports
-from truthful.auditor.product import Attacked, Believed, Listener
+from truthful.auditor.product import AnyScored, Attacked, Believed, Listener
 from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
 from truthful.check import Floats
 from truthful.lattice import Bits, SeededBits
 from truthful.mechanism import Answer
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut
-from truthful.one_release_payments import Scored
 from truthful.plan import Plan
 from truthful.settlement import Settlement
 from truthful.settlement.draw import Drawing, replay
@@ -118,7 +117,7 @@ class OwnAnswerKept(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         h, own = found.leverage, (1 + y) / 2
         return replace(found, peer_prediction=found.peer_prediction * (1 - h) + h * own)
@@ -140,7 +139,7 @@ class Unbounded(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         assert isinstance(mechanism, ShareRelease)
         return replace(found, payment=mechanism.flat + mechanism.bonus * (0.5 + found.peer_prediction * y))
@@ -151,7 +150,7 @@ class Mean(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment - 1e-6)
 

@@ -191,7 +191,11 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ),
         (
             {"beliefs__centre": "low"},
-            "study: beliefs.centre is 'low'; it must be a number, or a table of names and numbers.",
+            "study: beliefs.centre is 'low'; it must be a number, a table of names and numbers, or \"predictions\" to",
+        ),
+        (
+            {"payments": {"bonus": 0.1}},
+            "study: payments.bonus is not a known key. Here go prediction_bonus.",
         ),
         ({"beliefs__centre": {"age": "x"}}, "study: beliefs.centre.age is 'x'; it must be a number."),
         (

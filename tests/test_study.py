@@ -58,7 +58,7 @@ def test_options_in_the_templates_comments_are_valid() -> None:
         ('prior = "uniform"', 'prior = "normal"'),
         ("# prior_sd", "prior_sd"),
         ("# noise_sd", "noise_sd"),
-        ("# centre", "centre"),
+        ("# centre = {", "centre = {"),
     ]:
         assert old in text
         text = text.replace(old, new)

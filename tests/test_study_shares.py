@@ -261,7 +261,7 @@ def test_the_templates_other_kinds_are_studies(kind: str, keys: tuple[str, ...])
     text = re.sub(
         r"^# For numbers:\n\[beliefs\]\n.*?(?=^# What privacy)", "", text, flags=re.MULTILINE | re.DOTALL
     )
-    text = re.sub(r"^# \[beliefs\]", "[beliefs]", text, flags=re.MULTILINE)
+    text = re.sub(r"^# \[beliefs\]", "[beliefs]", text, count=1, flags=re.MULTILINE)
     study = Study.parse(_uncommented(text, "share", "effect", "expected", "implausible", *keys))
     assert study.kind == kind
     assert study.shares is not None
@@ -272,3 +272,28 @@ def test_the_template_shows_every_kind_of_answer() -> None:
     text = template()
     for kind in ("number", "yes-no", "rating"):
         assert re.search(rf"^#   {kind} ", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["number", "yes-no"])
+def test_the_template_shows_how_to_ask_people(kind: str) -> None:
+    """What it says of predictions in place of declared beliefs; of yes and no beside what is said of shares."""
+    text = re.sub(
+        r"^# For numbers:\n\[beliefs\]\n.*?(?=^# What privacy)",
+        "",
+        template(),
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    asked = text.partition("# Or ask people")[2].partition("\n# What privacy")[0]
+    section = re.sub(r"^# (\w+ = |\[)", r"\1", asked[asked.index("# [beliefs]") :], flags=re.MULTILINE)
+    effect = "effect = 5\n"
+    if kind == "yes-no":
+        text = text.replace('kind = "number"', 'kind = "yes-no"').replace("low = 0\nhigh = 200\n", "")
+        section = re.sub(r"^(spread|plausible) .*\n", "", section, flags=re.MULTILINE)
+        section = section.replace("sure = 10", "sure = 0.05")
+        effect = "share = [0.2, 0.5]\neffect = 0.02\n"
+    section = section.replace('centre = "predictions"\n', f'centre = "predictions"\n{effect}')
+    study = Study.parse(text.replace(asked, "\n" + section))
+    assert study.levels is not None
+    assert study.levels.strict == (kind == "yes-no")
+    assert study.prediction_bonus == 0.1
+    assert (study.declared.beliefs.plausible == (2, 60)) == (kind == "number")

@@ -359,8 +359,14 @@ def design(
         "accuracy_of": accuracy_of,
         "failure_probability": failure_probability,
     }
+    if accuracy_of == "centre" and (study.levels is None or study.features):
+        raise InputError(
+            "accuracy_of is 'centre': what people expect is found by a pilot, which asks them for predictions "
+            '(beliefs.centre = "predictions") and has no features. Choose coefficients or predictions.'
+        )
     if study.levels is not None:
-        panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)
+        of = "coefficients" if accuracy_of == "centre" else accuracy_of
+        panel = _people(study, "leave-one-out", roster, response_share, of)
         return _of_predictions(study, panel, asked, given, peers, score_weight)
     if study.shares is not None:
         panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)

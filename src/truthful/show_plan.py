@@ -12,7 +12,7 @@ from truthful.comparison import STEEPER, beside_published, published_penalty, st
 from truthful.formatting import money, number, points
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
-from truthful.planner.asked import SMALL_SLOPE
+from truthful.planner.asked import SMALL_SLOPE, AskedSolution
 from truthful.planner.infeasible import prior_error
 from truthful.planner.shares import ShareSolution
 from truthful.planner.solution_worth import solution_worth
@@ -106,9 +106,18 @@ def _asked_plan_view(plan: Plan) -> list[RenderableType]:
     if plan.solution is not None and plan.panel is not None:
         more = worth_line(solution_worth(plan.study, plan.solution, plan.panel), plan)
         views += [Text(more)] if more else []
+    if isinstance(plan.solution, AskedSolution) and plan.solution.goals.accuracy_of == "centre":
+        views.append(Text(_centre_line(plan, plan.solution)))
     free = plan.asked_mechanism is not None and math.isinf(plan.asked_mechanism.plausible[1])
     *others, level = caveats(plan)
     return [*views, *(Text(f"{sentence}\n") for sentence in (*others, f"{level} {BOUND}" if free else level))]
+
+
+def _centre_line(plan: Plan, found: AskedSolution) -> str:
+    """How well a pilot will tell what people expect."""
+    told = points if plan.study.kind == "yes-no" else number
+    error = told(plan.study.response_unit * math.sqrt(found.error))
+    return f"A pilot: what people expect is found to within {error}, root mean square.\n"
 
 
 def meanings_table(plan: Plan) -> Table:

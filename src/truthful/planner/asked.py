@@ -30,6 +30,8 @@ from truthful.study.levels import LevelBeliefs
 
 #: Ratios of the second question that are tried, in units of 1/1024.
 RATIOS = (64, 102, 154, 205, 307, 461, 717, 1024)
+#: The same for a pilot, whose predictions matter more than its answers.
+CENTRE_RATIOS = (512, 717, 1024, 1434, 2048, 3072)
 #: Clip levels: so many standard deviations of the surprise and its errors, for yes and no beyond its reach.
 CLIPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
 #: Values of ε before the best is closed in on, and between which.
@@ -277,7 +279,7 @@ def _solve(
     """The best for so many players, of all instruments and ratios."""
     found: list[tuple[float, Numbers, tuple[float, float, float]]] = []
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
-        for ratio in RATIOS:
+        for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:
             numbers = Numbers(study, beliefs, goals, panel, players, shortening, ratio / RATIO_UNIT)
             one = _most_accurate(numbers, numbers.grid) if goals.accuracy is None else _cheapest(numbers)
             if one is not None:

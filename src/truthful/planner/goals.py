@@ -17,7 +17,7 @@ from truthful.study import Study
 if TYPE_CHECKING:
     from truthful.planner.panel import Panel
 
-ACCURACIES = ("coefficients", "predictions")
+ACCURACIES = ("coefficients", "predictions", "centre")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
 PINS = ("absent_share", "clip", "public_share", "gram_share", "regularization", "peer_regularization")
 #: Whom a player is scored against: everybody else, or the other of two random halves, as in the paper.
@@ -33,7 +33,8 @@ class Goals:
     """What must hold. None: free, to be solved for.
 
     budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
-    largest error allowed, in raw response units, of the coefficients or of predictions (`accuracy_of`). lie: the
+    largest error allowed, in raw response units, of coefficients, of predictions, or of the centre of people's beliefs,
+    where a pilot asks for it (`accuracy_of`). lie: the
     largest lie that may pay, in units of the own prediction; R/2 if not given. least_slope: how steeply a clipped
     peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. norm: that
     of the noise, where answers are shares. panel: who is expected to answer, where answers are protected.
