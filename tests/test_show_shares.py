@@ -19,7 +19,7 @@ from studies import DESIGNED
 
 from truthful.errors import InputError
 from truthful.plan import design
-from truthful.planner.share_worth import share_worth
+from truthful.planner.solution_worth import solution_worth
 from truthful.promises import compared, promises
 from truthful.release import Receipt, Verdict, verify
 from truthful.show import settlement_view, share_tables, show, verdict_view
@@ -161,7 +161,7 @@ def test_what_more_money_buys_is_what_a_plan_with_more_money_has() -> None:
     plan = plan_of("yes-no", budget=500.0)
     assert plan.solution is not None
     assert plan.panel is not None
-    found = share_worth(plan.study, plan.solution, plan.panel)
+    found = solution_worth(plan.study, plan.solution, plan.panel)
     richer = plan_of("yes-no", budget=525.0).guarantees.accuracy.rmse or math.nan
     larger = plan_of("yes-no", 2100, budget=500.0).guarantees.accuracy.rmse or math.nan
     before = plan.guarantees.accuracy.rmse or math.nan

@@ -128,6 +128,14 @@ class AskedRelease(SumRelease):
         return self.prediction_weight * SCALE**2
 
 
+def score(rule: str, s: Floats, y: Floats, p: Floats, surprise: Floats, clip: float) -> Floats:
+    """What answers earn beside a, as a part of b: yΔ/C of yes and no, else 2s(1−s)(y − p)Δ − s²(y − p)²."""
+    if rule == SERUM:
+        return np.asarray(y * surprise / clip)
+    apart = s * (y - np.clip(p, -1.0, 1.0))
+    return np.asarray(2 * (1 - s) * apart * surprise - apart * apart)
+
+
 def largest_loss(rule: str, s: Floats, C: Floats | float) -> Floats:
     """The most that a score takes away at slopes s, as a part of b: 4s(1−s)C + 4s², and 1 for yes and no."""
     if rule == SERUM:
@@ -252,16 +260,12 @@ class AskedPaymaster:
         """In whole millionths, rounded down; where nothing is plausible the surprise is no number."""
         mechanism = self.mechanism
         s = self.beliefs.slopes(kx / GRID, self.level.mean)
-        if mechanism.rule == SERUM:
-            score = y * surprise / mechanism.clip
-        else:
-            apart = s * (y - np.clip(p, -1.0, 1.0))
-            score = 2 * (1 - s) * apart * surprise - apart * apart
-        score = np.where(np.isnan(surprise), 0.0, score)
+        scores = score(mechanism.rule, s, y, p, surprise, mechanism.clip)
+        scores = np.where(np.isnan(surprise), 0.0, scores)
         most = mechanism.base_payment + mechanism.score_weight * largest_gain(
             mechanism.rule, s, mechanism.clip
         )
-        answer = np.minimum(np.maximum(mechanism.base_payment + mechanism.score_weight * score, 0.0), most)
+        answer = np.minimum(np.maximum(mechanism.base_payment + mechanism.score_weight * scores, 0.0), most)
         off = m - np.clip(average, -1.0, 1.0)
         amount = answer + mechanism.prediction_weight * (SCALE**2 - off * off)
         return np.asarray(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)

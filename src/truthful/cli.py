@@ -165,7 +165,7 @@ def plan(
     declared = Study.load(study)
     if doubt := few_values(declared.response):
         _warn(doubt)
-    if declared.shares is not None:
+    if declared.shares is not None or declared.levels is not None:
         goals = {name: value for name, value in goals.items() if (name, value) not in OF_NUMBERS}
     try:
         planned = design(declared, **goals)

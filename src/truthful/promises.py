@@ -6,15 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from truthful.guarantees import Guarantees, inaccurate_because, model, untruthful_because
+from truthful.guarantees import Guarantees, Truthfulness, inaccurate_because, model, untruthful_because
 from truthful.mechanism import Mechanism
 from truthful.plan import Plan
+from truthful.planner.asked import SMALL_SLOPE
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.contradiction import WITHDRAWN
+from truthful.study import Study
 from truthful.words import REHEARSAL as REHEARSAL
 from truthful.words import money, number, odds, percent, points
 
 NOTHING = "nothing is promised"
+#: How far a careless prediction is taken to be off, of the scale of answers.
+CARELESS = 0.3
 
 Row = tuple[str, str, str]
 Compared = tuple[str, Callable[[Guarantees], float | None], Callable[[float], str]]
@@ -57,6 +61,67 @@ def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
     return privacy, truthfulness, accuracy, *others
 
 
+def moved(plan: Plan) -> str:
+    """How much an answer says of the others, where people are asked what these will say; in doubt a warning."""
+    k = plan.guarantees.truthfulness.slope
+    words = f"An answer moves what its giver expects of the others by {k:.2g} of it."
+    if k < SMALL_SLOPE:
+        words += f" Below {SMALL_SLOPE:g} that is little: truthfulness rests on people agreeing closely."
+    return words
+
+
+def caveats(plan: Plan) -> tuple[str, ...]:
+    """What asking people for predictions does not do, in sentences: personal centres, careless predictions, levels."""
+    truth, study = plan.guarantees.truthfulness, plan.study
+    known = () if truth.centre_tolerance is None else (_personal(truth, study), _careless(truth, study))
+    level = (
+        "Nothing but predictions fixes the level: if all moved their answers and predictions by the same, none would "
+        "lose by it."
+    )
+    return *known, f"{level} {_anchor(plan)}".strip()
+
+
+def _anchor(plan: Plan) -> str:
+    """Which averages pay all answers alike, so that nothing is gained by agreeing on them."""
+    mechanism, (least, most) = plan.asked_mechanism, plan.study.prediction_range
+    ends = (-math.inf, math.inf) if mechanism is None else mechanism.plausible
+    low, high = (least + (most - least) / 2 * (end + 1) for end in ends)
+    told = [
+        f"{word} {end:.3g}%" if plan.study.kind == "yes-no" else f"{word} {number(end)}"
+        for word, end in (("below", low), ("above", high))
+        if least < end < most
+    ]
+    return (
+        "" if not told else f"Only where the average answer is {' or '.join(told)} do all answers pay alike."
+    )
+
+
+def _personal(truth: Truthfulness, study: Study) -> str:
+    """How far what she expects may be from what she takes others to expect."""
+    tolerance = truth.centre_tolerance or 0.0
+    apart = points(tolerance) if study.kind == "yes-no" else number(tolerance)
+    lies = {"yes-no": "the other answer", "rating": "such a lie"}
+    lie = lies.get(study.kind) or f"a lie of {number(truth.lie_in_answer or 0.0)}"
+    return (
+        "Wherever a person expects the average, she must take others to expect it there too: where she thinks they are "
+        f"off by {apart} or more, {lie} can pay, even if privacy is worth nothing to her."
+    )
+
+
+def _careless(truth: Truthfulness, study: Study) -> str:
+    """What careless predictions do to those who know of them: a share φ that is off by J moves what pays by φJ/k."""
+    if study.kind == "yes-no":
+        off = f"{10 * (truth.centre_tolerance or 0.0) * 100:.2g} of 100"
+        harm = f"one in ten too high by {off} is enough to make no the better answer for whoever knows it"
+    else:
+        off = CARELESS * (study.response.high - study.response.low)
+        harm = (
+            f"with one in ten too high by {number(off)}, whoever knows it gains most by an answer "
+            f"{number(off / 10 / truth.slope)} too low"
+        )
+    return f"Predictions must be careful: {harm}. So none is shown or filled in beforehand, and they are paid for."
+
+
 def compared(release: Release, plan: Plan) -> list[Row]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
@@ -77,6 +142,17 @@ def _compared(plan: Plan) -> list[Compared]:
     )
     if plan.study.shares is not None:
         return [*_compared_shares(plan), cap]
+    errors: list[Compared] = [
+        ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
+        ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
+    ]
+    if plan.study.levels is not None:
+        average: Compared = ("Error of the average, root mean square", lambda g: g.accuracy.rmse, number)
+        return [
+            ("Lies from which on none pays", lambda g: g.truthfulness.lie_in_answer, number),
+            *(errors if plan.study.features else [average]),
+            cap,
+        ]
     return [
         (
             "Largest lie that may pay, as a change in prediction",
@@ -84,8 +160,7 @@ def _compared(plan: Plan) -> list[Compared]:
             lambda value: number(value * unit),
         ),
         ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda value: percent(value, 0)),
-        ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
-        ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
+        *errors,
         cap,
     ]
 
@@ -116,7 +191,7 @@ def _compared_shares(plan: Plan) -> list[Compared]:
 
 def _promises(promised: Guarantees, plan: Plan, players: int) -> tuple[Promise, ...]:
     return (
-        _promise("privacy", promised, _privacy(promised)),
+        _promise("privacy", promised, _privacy(promised, plan)),
         _promise("truthfulness", promised, _truthfulness(promised, plan)),
         _promise("accuracy", promised, _accuracy(promised, plan)),
         _promise("participation", promised, _participation(promised, plan)),
@@ -132,10 +207,15 @@ def _promise(name: str, promised: Guarantees, words: str) -> Promise:
     return Promise(name, words, probability, group.assumptions)
 
 
-def _privacy(promised: Guarantees) -> str:
+def _privacy(promised: Guarantees, plan: Plan) -> str:
     epsilon, protects = promised.privacy.epsilon, promised.privacy.protects
+    said = (
+        "answer from any other answer"
+        if plan.study.levels is None
+        else "answer and prediction from any others"
+    )
     words = (
-        "nobody who sees the result can tell your answer from any other answer with better than "
+        f"nobody who sees the result can tell your {said} with better than "
         f"{odds(epsilon)} odds (ε = {epsilon:.4g})"
     )
     if protects == "records":
@@ -149,6 +229,8 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
     """A lie counts by how far it moves the own prediction, here in units of the response."""
     lie, slack = promised.truthfulness.lie, promised.truthfulness.slack
     study = plan.study
+    if study.levels is not None:
+        return _truth_of_asked(promised, plan)
     if study.shares is not None:
         return _truth_of_shares(promised, plan)
     if lie is None or slack is None:
@@ -171,29 +253,54 @@ def _truthfulness(promised: Guarantees, plan: Plan) -> str:
     return f"{words}of all other answers that people could give, {percent(free, 0)} are not deterred"
 
 
+def _truth_of_asked(promised: Guarantees, plan: Plan) -> str:
+    """Where people are asked what the others will say: no lie of this size pays, wherever they expect the average."""
+    truth, study = promised.truthfulness, plan.study
+    what = "the share of yes" if study.kind == "yes-no" else "the average"
+    wherever = f"wherever they expect {what} to be: they are asked for it"
+    if study.shares is not None:
+        earned = _earned(promised, plan)
+        return earned if earned.startswith(NOTHING) else f"{earned}. This holds {wherever}"
+    if truth.lie_in_answer is None or truth.slack is None:
+        return f"{NOTHING}: payments do not outweigh what this privacy is worth to people. More people would help"
+    return (
+        f"no lie of {number(truth.lie_in_answer)} (of {_width(plan)}) or more pays for {percent(truth.share)} of "
+        f"people, and none gains over {money(truth.slack, study.currency)}, {wherever}"
+    )
+
+
 def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
     """Of yes and no, and of ratings: what the truth earns, and at which share it would not matter."""
-    truth, study = promised.truthfulness, plan.study
-    if truth.steps is None or truth.gain is None or truth.switch is None:
+    truth, study, earned = promised.truthfulness, plan.study, _earned(promised, plan)
+    if truth.switch is None or earned.startswith(NOTHING):
+        return earned
+    typical = " for the average person" if study.features else ""
+    if study.kind == "yes-no":
+        same = f"Yes and no pay the same{typical} if {100 * truth.switch:.1f}% of the others say yes"
+    else:
+        mean = study.response.low + (study.response.high - study.response.low) * truth.switch
+        same = (
+            f"The lowest and the highest rating pay the same{typical} if the others' mean is {number(mean)}"
+        )
+    return f"{earned}. {same}"
+
+
+def _earned(promised: Guarantees, plan: Plan) -> str:
+    """For whom the truth pays, of yes and no and of ratings, and how much more it earns on average."""
+    truth = promised.truthfulness
+    if truth.steps is None or truth.gain is None:
         return (
             f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, another "
             "epsilon or more players would help"
         )
-    earned = f"earns at least {money(truth.gain, study.currency)} more than"
+    earned = f"earns at least {money(truth.gain, plan.study.currency)} more than"
     worth = "which is at least what this privacy is worth to them"
-    typical = " for the average person" if study.features else ""
-    if study.kind == "yes-no":
-        return (
-            f"the truth pays for {percent(truth.share)} of people: on average it {earned} the other answer, {worth}. "
-            f"Yes and no pay the same{typical} if {100 * truth.switch:.1f}% of the others say yes"
-        )
+    people = f"pays for {percent(truth.share)} of people"
+    if plan.study.kind == "yes-no":
+        return f"the truth {people}: on average it {earned} the other answer, {worth}"
     lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
-    mean = study.response.low + (study.response.high - study.response.low) * truth.switch
-    return (
-        f"{lies} pays for {percent(truth.share)} of people: on average the truth {earned} "
-        f"{'any' if truth.steps == 1 else 'such a'} lie, {worth}. The lowest and the highest rating pay the "
-        f"same{typical} if the others' mean is {number(mean)}"
-    )
+    told = "any" if truth.steps == 1 else "such a"
+    return f"{lies} {people}: on average the truth {earned} {told} lie, {worth}"
 
 
 def _accuracy_of_shares(promised: Guarantees, plan: Plan) -> str:
@@ -237,12 +344,19 @@ def _accuracy(promised: Guarantees, plan: Plan) -> str:
         return _accuracy_of_shares(promised, plan)
     if rmse is None:
         return f"{NOTHING}: {inaccurate_because(study)}"
-    guess = study.response_unit * math.sqrt(model(study).prior_square)
+    prior, known = (
+        (model(study).prior_square, "the prior mean")
+        if study.levels is None
+        else (study.levels.prior_error("coefficients"), "what people expect")
+    )
+    guess = study.response_unit * math.sqrt(prior)
     if not rmse < guess:
         return (
-            f"{NOTHING}: the bound on the error of predictions is {number(rmse)}, and answering with the prior mean, "
+            f"{NOTHING}: the bound on the error of predictions is {number(rmse)}, and answering with {known}, "
             f"without asking anybody, is off by {number(guess)}. More players or a larger epsilon would help"
         )
+    if study.levels is not None and not study.features:
+        return f"the average answer is off by at most {number(rmse)} (of {_width(plan)}), root mean square"
     typical = number(promised.accuracy.prediction_rmse or rmse)
     return (
         f"any prediction (and the coefficients, in normalised units) is off by at most {number(rmse)} "

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from truthful.promises import Promise
     from truthful.release import AnyRelease, Payment, Release, Verdict
     from truthful.release.halves import HalvesPayment
+    from truthful.release.records import Predictions
+    from truthful.report.share_tables import Found
     from truthful.settlement import Settlement
     from truthful.study import Study
 
+OWN_CENTRE = "own-centre"
 FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
 
 
@@ -94,15 +97,25 @@ def share_tables(release: Release, study: Study) -> list[RenderableType]:
     """The published share or mean rating, differences between people, and odds ratios, with their intervals."""
     from truthful.report.share_tables import NOT_ESTIMABLE, answer, tables, without_odds
 
-    level = f"{release.interval_level:.0%}"
     views: list[RenderableType] = [Text(f"{answer(release, study)}\n", "bold")]
-    for found in tables(release, study):
-        columns = [found.first.lower(), "estimate", f"{level} from", f"{level} to"]
-        grid = table(found.title, *columns, right=tuple(columns[1:]))
-        for row in found.rows:
-            grid.add_row(*row)
-        views.append(grid)
+    views += [_found_table(found, release.interval_level) for found in tables(release, study)]
     return views + ([f"{NOT_ESTIMABLE}\n"] if without_odds(release, study) else [])
+
+
+def averages_tables(release: Release, found: Predictions, study: Study) -> list[RenderableType]:
+    """What people answered and predicted on average, with intervals, and what they expected beforehand."""
+    from truthful.report.averages import answer, averages
+
+    told: list[RenderableType] = [Text(f"{answer(found)}\n", "bold")] if study.shares is None else []
+    return [*told, _found_table(averages(found, study), release.interval_level)]
+
+
+def _found_table(found: Found, level: float) -> Table:
+    columns = [found.first.lower(), "estimate", f"{level:.0%} from", f"{level:.0%} to"]
+    grid = table(found.title, *columns, right=tuple(columns[1:]))
+    for row in found.rows:
+        grid.add_row(*row)
+    return grid
 
 
 def coverage(release: AnyRelease, truth: dict[str, float]) -> str:
@@ -143,7 +156,9 @@ def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
     rows = Table.grid(padding=(0, 2))
     rows.add_row("paid", money(verdict.paid, payment.currency, 6))
     rows.add_row("recomputed", money(verdict.recomputed, payment.currency, 6))
-    if verdict.switch is not None:
+    if verdict.surprise is not None:
+        _surprise_rows(rows, verdict, payment)
+    elif verdict.switch is not None:
         _bonus_rows(rows, verdict, payment)
     else:
         _score_rows(rows, verdict, payment)
@@ -161,6 +176,38 @@ def _score_rows(rows: Table, verdict: Verdict, payment: Payment | HalvesPayment)
         rows.add_row(
             "h", f"{verdict.leverage:.6f}, how much of that prediction was this answer, and was taken out"
         )
+
+
+def _surprise_rows(rows: Table, verdict: Verdict, payment: Payment | HalvesPayment) -> None:
+    """Where she is asked what the others will say: both averages without her, and the surprise that was paid for."""
+    w = f"{getattr(payment, 'prediction', 0.0):g}"
+    rows.add_row("for the answer", _surprise_rule(verdict, payment))
+    rows.add_row("for the prediction", f"{w} × (4 − (m − p₀)²)")
+    rows.add_row(
+        "y, m", f"{verdict.answer:.6f}, {verdict.prediction:.6f}: this answer and prediction, from −1 to 1"
+    )
+    rows.add_row(
+        "p", f"{verdict.peer_prediction:.6f}: what everybody else's answers predict here, noise included"
+    )
+    rows.add_row("p₀", f"{verdict.others_answer:.6f}: their average")
+    rows.add_row("m₀", f"{verdict.others_prediction:.6f}: their average prediction")
+    if verdict.plausible:
+        rows.add_row(
+            "Δ", f"{verdict.surprise:.6f}: by how much answers exceed what was expected, as far as it counts"
+        )
+    if verdict.plausible and payment.rule == OWN_CENTRE:
+        rows.add_row(
+            "s", f"{verdict.slope:.6f}: how much an answer moves what is expected of people like her"
+        )
+    rows.add_row("h", f"{verdict.leverage:.6f}: how much of p was this answer, and was taken out")
+
+
+def _surprise_rule(verdict: Verdict, payment: Payment | HalvesPayment) -> str:
+    if not verdict.plausible:
+        return f"{verdict.base:g}, whatever it is: p₀ is beyond all that was thought possible"
+    if payment.rule == OWN_CENTRE:
+        return f"{verdict.base:g} + {payment.b:g} × (2s(1 − s)(y − p)Δ − s²(y − p)²)"
+    return f"{verdict.base:g} + {payment.b:g} × yΔ/{getattr(payment, 'clip', 0.0):g}"
 
 
 def _bonus_rows(rows: Table, verdict: Verdict, payment: Payment | HalvesPayment) -> None:
@@ -213,7 +260,9 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
 
     if isinstance(release, Release) and release.shares is not None:
         views += share_tables(release, plan.study)
-    else:
+    if isinstance(release, Release) and release.predictions is not None:
+        views += averages_tables(release, release.predictions, plan.study)
+    if plan.study.shares is None and (plan.study.levels is None or plan.study.features):
         views.append(coefficients_table(release))
     views.append(guarantees_table(released(release, plan)))
     if isinstance(release, Release) and release.guarantees != release.promised:

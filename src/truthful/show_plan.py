@@ -11,25 +11,37 @@ from rich.text import Text
 from truthful.comparison import STEEPER, beside_published, published_penalty, steeper
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
+from truthful.planner.asked import SMALL_SLOPE
 from truthful.planner.infeasible import prior_error
-from truthful.planner.share_worth import share_worth
 from truthful.planner.shares import ShareSolution
+from truthful.planner.solution_worth import solution_worth
 from truthful.planner.solve import Solution, minimised, minimises_error
-from truthful.promises import promises
+from truthful.promises import caveats, moved, promises
 from truthful.share_release import ShareRelease
 from truthful.show import guarantees_table, table
 from truthful.words import money, number, points
 
-#: What the parameters of a plan for yes or no, or for ratings, mean.
+#: What the parameters of a plan for yes or no, for ratings, or one that asks for predictions mean.
 MEANINGS = {
     "epsilon": "privacy: smaller is more private",
     "flat": "what everybody is paid",
     "bonus": "the most that is paid beside it",
     "margin": "how far beyond those believed shares count",
     "tolerance": "beyond by more, all get half the bonus",
+    "ratio": "predictions beside answers in the release",
+    "clip": "surprises count up to here, half the scale = 1",
+    "base_payment": "what an answer earns before its score",
+    "score_weight": "what a score of 1 adds or takes away",
+    "prediction_weight": "a prediction earns up to four times this",
+    "plausible_low": "averages below pay all alike, −1: lowest",
+    "plausible_high": "averages above pay all alike, 1: highest",
     "absent_share": "people who may misreport",
     "failure_probability": "that more do",
 }
+KNOWN_LESS = (
+    "Ask about people of whom they know less, or declare a larger beliefs.sure if that is what they are."
+)
+BOUND = "Declare beliefs.plausible, the averages that can be: beyond them all answers then pay alike."
 ALL_BONUS = (
     "All of the money is the bonus, for the least error. With --accuracy the bonus is the least that the truth needs, "
     "and the rest of the budget a flat fee: then somebody who believes otherwise than declared has little to gain by a "
@@ -43,6 +55,8 @@ LEAST_BONUS = (
 
 def plan_view(plan: Plan) -> list[RenderableType]:
     """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
+    if plan.asked_mechanism is not None:
+        return _asked_plan_view(plan)
     if plan.share_mechanism is not None:
         return _share_plan_view(plan, plan.share_mechanism)
     answer = plan.answer
@@ -62,15 +76,30 @@ def plan_view(plan: Plan) -> list[RenderableType]:
 
 def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
     """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
-    views: list[RenderableType] = [guarantees_table(promises(plan)), share_parameters_table(plan)]
+    views: list[RenderableType] = [guarantees_table(promises(plan)), meanings_table(plan)]
     found = plan.solution
-    if found is not None and plan.panel is not None:
-        told = (worth_line(share_worth(plan.study, found, plan.panel), plan), advice(found, mechanism))
+    if isinstance(found, ShareSolution) and plan.panel is not None:
+        told = (worth_line(solution_worth(plan.study, found, plan.panel), plan), advice(found, mechanism))
         views += [Text(line) for line in told if line]
     return views
 
 
-def share_parameters_table(plan: Plan) -> Table:
+def _asked_plan_view(plan: Plan) -> list[RenderableType]:
+    """Where people are asked what the others will say: the guarantees, the parameters, what more buys, the limits."""
+    views: list[RenderableType] = [guarantees_table(promises(plan)), meanings_table(plan)]
+    if plan.guarantees.truthfulness.slope < SMALL_SLOPE:
+        views.append(Text(f"{moved(plan)} {KNOWN_LESS}\n", "yellow"))
+    else:
+        views.append(Text(f"{moved(plan)}\n"))
+    if plan.solution is not None and plan.panel is not None:
+        more = worth_line(solution_worth(plan.study, plan.solution, plan.panel), plan)
+        views += [Text(more)] if more else []
+    free = plan.asked_mechanism is not None and math.isinf(plan.asked_mechanism.plausible[1])
+    *others, level = caveats(plan)
+    return [*views, *(Text(f"{sentence}\n") for sentence in (*others, f"{level} {BOUND}" if free else level))]
+
+
+def meanings_table(plan: Plan) -> Table:
     """The parameters by the names of files and options, and what they mean."""
     grid = table("How", "parameter", "value", "", right=("value",))
     for name, value in _counts(plan):

@@ -35,17 +35,32 @@ _PARTS = np.concatenate([np.geomspace(1e-3, 0.04, 12), np.linspace(0.06, 0.97, 2
 _LARGEST_LOG = 300.0
 
 
-def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
+def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None = None) -> Floats:
     """(s, s, v, v, o, o, reach, bend) of each person: the least and the largest of those who are grouped together.
 
     reach is how far the average answer of people like her can be from where beliefs have it, at most. bend is how far
-    what an answer really expects can be from the line s: none but for ratings.
+    what an answer really expects can be from the line s: none but for ratings. c may be `away` from where it is.
     """
-    s, v, o = beliefs.slopes(x, c), beliefs.variances(x, c), beliefs.offsets(x, c)
+    off = np.zeros(len(c)) if away is None else away
+    side = np.where(x >= c, 1.0, -1.0)
+    # What depends on x depends on x − c: these are the shortest and the longest that it can be.
+    shorter, longer = np.maximum(np.abs(x - c) - off, 0.0) * side, (np.abs(x - c) + off) * side
+    ends = [_moments(beliefs, apart) for apart in (shorter, longer)]
+    columns = [pick(*part) for part in zip(*ends, strict=True) for pick in (np.minimum, np.maximum)]
     reach = np.full(len(x), REACH * beliefs.sure + sum(beliefs.factors) / 2)
-    for column, mean, effect in zip(x.T, c, beliefs.numbers, strict=True):
-        reach = reach + np.abs((column - mean) * beliefs.scale) * (effect / 2)
-    return np.stack([s, s, v, v, o, o, reach, _bend(beliefs, x)], axis=1)
+    for column, effect in zip(longer.T, beliefs.numbers, strict=True):
+        reach = reach + np.abs(column * beliefs.scale) * (effect / 2)
+    return np.stack([*columns, reach, _bend(beliefs, x)], axis=1)
+
+
+def _moments(beliefs: LevelBeliefs, apart: Floats) -> tuple[Floats, Floats, Floats]:
+    """s, v and o of people who are so far from the mean."""
+    nowhere = np.zeros(apart.shape[1])
+    return (
+        beliefs.slopes(apart, nowhere),
+        beliefs.variances(apart, nowhere),
+        beliefs.offsets(apart, nowhere),
+    )
 
 
 def _bend(beliefs: LevelBeliefs, x: Floats) -> Floats:

@@ -6,6 +6,7 @@ from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
     from truthful.charts.answers import Answers, Paid
+    from truthful.charts.averages import Averages
     from truthful.charts.best_reports import BestReports
     from truthful.charts.chart import Chart, draw_chart, inline
     from truthful.charts.earnings import Earned, Earnings
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from truthful.charts.payments import Payments
     from truthful.charts.rates import Rates
     from truthful.charts.share import Share
+    from truthful.charts.surprises import Surprises
 
 __all__ = [
     "Answers",
+    "Averages",
     "BestReports",
     "Chart",
     "Earned",
@@ -34,6 +37,7 @@ __all__ = [
     "Payments",
     "Rates",
     "Share",
+    "Surprises",
     "draw_chart",
     "draw_frontier",
     "draw_plan",
@@ -44,6 +48,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "answers": ("Answers", "Paid"),
+        "averages": ("Averages",),
         "best_reports": ("BestReports",),
         "chart": ("Chart", "draw_chart", "inline"),
         "earnings": ("Earned", "Earnings"),
@@ -55,5 +60,6 @@ __getattr__ = lazy_names(
         "payments": ("Payments",),
         "rates": ("Rates",),
         "share": ("Share",),
+        "surprises": ("Surprises",),
     },
 )

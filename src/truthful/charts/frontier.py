@@ -12,6 +12,7 @@ from truthful.charts.answers import answers
 from truthful.charts.chart import draw_chart
 from truthful.charts.labels import AROUND, Labels
 from truthful.charts.picture import OURS, PAPER, PRIOR, Curve, Picture, describe, picture, title
+from truthful.charts.surprises import surprises
 from truthful.plan import Plan
 from truthful.words import money, number
 
@@ -30,11 +31,13 @@ WHOLE = 100.0
 
 
 def draw_plan(plan: Plan, path: str | Path) -> None:
-    """Write the chart of a plan: its frontier, or for yes and no and for ratings what each answer pays."""
-    if plan.share_mechanism is None:
-        draw_frontier(plan, path)
-    else:
+    """Write the chart of a plan: its frontier, or what answers pay of yes and no, ratings, and with predictions."""
+    if plan.asked_mechanism is not None:
+        draw_chart(surprises(plan), path)
+    elif plan.share_mechanism is not None:
         draw_chart(answers(plan), path)
+    else:
+        draw_frontier(plan, path)
 
 
 def draw_frontier(plan: Plan, path: str | Path) -> None:

@@ -166,10 +166,11 @@ class Numbers:
         s = self.believed[:, :2].reshape(-1, 1)
         return largest_gain(self.rule, s, clip).max(axis=0), largest_loss(self.rule, s, clip).max(axis=0)
 
-    @property
+    @cached_property
     def believed(self) -> Floats:
         """What groups of people believe."""
-        return np.empty((0, 8)) if self.panel.believed is None else self.panel.believed
+        found = self.panel.believed_by(self.players)
+        return np.empty((0, 8)) if found is None else found
 
     @property
     def rule(self) -> str:
@@ -273,7 +274,7 @@ def _solve(
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
         for ratio in RATIOS:
             numbers = Numbers(study, beliefs, goals, panel, players, shortening, ratio / RATIO_UNIT)
-            one = _most_accurate(numbers) if goals.accuracy is None else _cheapest(numbers)
+            one = _most_accurate(numbers, numbers.grid) if goals.accuracy is None else _cheapest(numbers)
             if one is not None:
                 found.append((one[0], numbers, one[1]))
         if not found:
@@ -285,9 +286,9 @@ def _solve(
     return best if best.error < goals.prior_error(study) else None
 
 
-def _most_accurate(numbers: Numbers) -> tuple[float, tuple[float, float, float]] | None:
+def _most_accurate(numbers: Numbers, grid: Floats) -> tuple[float, tuple[float, float, float]] | None:
     """The least error that the money buys, or, where ε is given, the least cost."""
-    liars, grid = numbers.liars, numbers.grid
+    liars = numbers.liars
     errors, best = numbers.errors(liars, grid), None
     for times in CLIPS:
         _, head = numbers.weights(liars, grid, times)
@@ -328,10 +329,13 @@ def _first(numbers: Numbers, alpha: float, target: float) -> float:
 
 
 def _closer(numbers: Numbers, at: tuple[float, float, float]) -> AskedSolution:
-    """With a budget alone, the largest ε beyond this one that it still buys."""
+    """With a budget alone, the best on a finer grid, and the largest ε beyond it that the money still buys."""
     alpha, epsilon, times = at
     if numbers.goals.accuracy is None and numbers.goals.epsilon is None:
-        low, high = epsilon, epsilon * (MOST_EPSILON / LEAST_EPSILON) ** (1 / (GRID - 1))
+        step = (MOST_EPSILON / LEAST_EPSILON) ** (1 / (GRID - 1))
+        finer = _most_accurate(numbers, np.geomspace(epsilon / step, epsilon * step, GRID))
+        alpha, epsilon, times = at if finer is None else finer[1]
+        low, high = epsilon, epsilon * step
         for _ in range(30):
             middle = math.sqrt(low * high)
             head = float(numbers.weights(np.array([alpha]), np.array([middle]), times)[1][0, 0])

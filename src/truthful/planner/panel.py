@@ -32,6 +32,8 @@ DRAWS, MOST_DRAWN = 100, 8_000
 SPARE = 1.02
 #: The same for what the worst-placed person sees of the others, τ, v and v/τ, where a promise has no slack of its own.
 SPARE_WORST = np.array([1.05, 1.05, 1.05, 1.0, 1.0])
+#: How far the mean of features of those who are drawn is from that of all of them, at most.
+STANDARD_ERRORS = 4.0
 #: People drawn from a design, of whom those who answer are drawn again.
 POOL = 4
 #: Numbers of people at which a geometry is computed: others are scaled from the next smaller one.
@@ -55,6 +57,7 @@ class Panel:
     response_share: float = 1.0
     accuracy_of: str = "coefficients"
     _kept: dict[tuple[int, float], Geometry] = field(default_factory=dict, repr=False)
+    _believed: dict[int, Floats] = field(default_factory=dict, repr=False)
     _matched: dict[tuple[float, float, float | None], MatchedLies] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +95,7 @@ class Panel:
         if (n, shortening) not in self._kept:
             self._kept[n, shortening] = self._geometry(n, shortening)
         found = self._kept[n, shortening]
-        return replace(found, lengths=self._lengths(players, n), believed=self.believed)
+        return replace(found, lengths=self._lengths(players, n), believed=self.believed_by(players))
 
     def everybody(self, shortening: float) -> Geometry:
         """That of all of whom those who answer are drawn."""
@@ -103,11 +106,25 @@ class Panel:
 
     @cached_property
     def believed(self) -> Floats | None:
-        """What everybody believes of shares, where answers are shares, or of differences, where people are asked."""
-        if self.study.levels is not None:
-            return asked.grouped(asked.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0)))
+        """What everybody believes of shares, where answers are shares."""
         beliefs = self.study.shares
         return None if beliefs is None else grouped(believed_rows(beliefs, self._pool))
+
+    def believed_by(self, players: int) -> Floats | None:
+        """The same of those who answer if so many are invited; of differences, where people are asked.
+
+        These depend on the mean of features of those who answer, which is what chance makes of it.
+        """
+        if self.study.levels is None:
+            return self.believed
+        n = self.answering(players)
+        if n not in self._believed:
+            away = STANDARD_ERRORS * self._pool.std(axis=0) / math.sqrt(n)
+            if self.roster is not None:
+                away *= math.sqrt(max(0.0, 1 - n / len(self.roster)))
+            rows = asked.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0), away)
+            self._believed[n] = asked.grouped(rows)
+        return self._believed[n]
 
     def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
         """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""

@@ -143,12 +143,21 @@ def _asked_estimates(
     level: Level,
 ) -> tuple[tuple[Coefficient, ...], dict[str, Any]]:
     """Coefficients, and what else is published where people are asked what the others will say."""
-    extra: dict[str, Any] = {"predictions": released_predictions(study, mechanism, estimate, sums, level)}
-    extra["payments"] = study.declaration().get("payments")
+    predictions = released_predictions(study, mechanism, estimate, sums, level)
+    extra: dict[str, Any] = {"predictions": predictions, "payments": study.declaration().get("payments")}
     if study.shares is None:
         return released_coefficients(study, mechanism, estimate, sums), extra
     of_shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+    extra["predictions"] = predictions.model_copy(update={"answer": _everybody(study, of_shares.shares[0])})
     return of_shares.coefficients, extra | {name: getattr(of_shares, name) for name in OF_SHARES}
+
+
+def _everybody(study: Study, share: Coefficient) -> Coefficient:
+    """The share of everybody in the units of predictions: one number has one interval."""
+    times = 100 if study.kind == "yes-no" else 1
+    return Coefficient(
+        name="answers", value=times * share.value, low=times * share.low, high=times * share.high
+    )
 
 
 def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> Statistics:

@@ -30,7 +30,7 @@ class Verdict:
     phi: float | None = None
     """And how far from there, and to which side, the others' share is: from −1 to 1."""
     answer: float | None = None
-    """And the answer, from −1 (no, the lowest rating) to 1 (yes, the highest)."""
+    """And the answer, from −1 (no, the lowest rating) to 1 (yes, the highest); also where she is asked for others'."""
     plausible: bool | None = None
     """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
     bend: float | None = None
@@ -43,6 +43,8 @@ class Verdict:
     """And their average prediction."""
     surprise: float | None = None
     """And by how much answers exceed what was predicted, as far as it counts."""
+    slope: float | None = None
+    """And how much an answer moves what is expected of people like her."""
 
 
 def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Verdict:
@@ -66,11 +68,12 @@ def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalve
         found.leverage,
         found.switch,
         None if found.switch is None else found.score,
-        None if found.switch is None else found.y,
+        None if found.switch is None and found.prediction is None else found.y,
         found.plausible,
         found.bend,
         found.prediction,
         found.others_answer,
         found.others_prediction,
         None if found.prediction is None else found.score,
+        found.slope,
     )

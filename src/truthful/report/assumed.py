@@ -9,6 +9,7 @@ from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.report.markup import command, facts, paragraph, section, text
 from truthful.study import Study
 from truthful.study.declaration import Feature
+from truthful.study.levels import LevelBeliefs
 
 DESIGNS = {
     "observed": "Features are as they come; nothing is assumed of how they are distributed.",
@@ -29,6 +30,7 @@ def question(study: Study, players: int) -> str:
         facts(
             [
                 ("Answer", f"{response.name}, {_answers(study)}"),
+                *([] if study.levels is None else [("Prediction", _predictions(study))]),
                 *known,
                 ("People", f"{players:,}"),
             ]
@@ -41,6 +43,12 @@ def _answers(study: Study) -> str:
         return "yes or no"
     ends = f"from {study.response.low:,g} to {study.response.high:,g}"
     return f"a rating {ends}" if study.kind == "rating" else ends
+
+
+def _predictions(study: Study) -> str:
+    if study.kind == "yes-no":
+        return "of 100 others, how many say yes"
+    return f"the average answer of all others, {_answers(study).removeprefix('a rating ')}"
 
 
 def _values(feature: Feature) -> str:
@@ -61,15 +69,47 @@ def assumed(study: Study, assumptions: list[str]) -> str:
         facts(
             [
                 *([("Design", DESIGNS[study.design.kind])] if study.features or study.shares is None else []),
-                *(
-                    (("Prior", _prior(study)), ("Noise", _noise(study)))
-                    if study.shares is None
-                    else _shares(study)
-                ),
+                *_beliefs(study),
                 ("Privacy costs", _costs(study)),
             ]
         ),
     )
+
+
+def _beliefs(study: Study) -> list[tuple[str, str]]:
+    if study.levels is not None:
+        return _asked(study, study.levels)
+    if study.shares is not None:
+        return _shares(study)
+    return [("Prior", _prior(study)), ("Noise", _noise(study))]
+
+
+def _asked(study: Study, levels: LevelBeliefs) -> list[tuple[str, str]]:
+    """Where people are asked what the others will say: how sure they are, how answers scatter, and differences."""
+    unit, told = (100.0, " percentage points") if study.kind == "yes-no" else (1.0, "")
+    declared = study.declared.beliefs
+    sure = f"{unit * (declared.sure or 0.0):.4g}{told}"
+    rows = [
+        (
+            "Average",
+            f"Nobody declares it: people are asked. They may be off by {sure}, one standard deviation.",
+        )
+    ]
+    if declared.spread is not None:
+        rows.append(
+            ("Scatter", f"Answers differ from the average by {declared.spread:g}, one standard deviation.")
+        )
+    moves = f"An answer moves what its giver expects of the others by {levels.slope:.2g} of it."
+    rows.append(("Slope", moves))
+    if study.shares is not None:
+        return [*rows, *_shares(study)]
+    effects = (
+        declared.effect
+        if isinstance(declared.effect, dict)
+        else {feature.name: declared.effect for feature in study.features}
+    )
+    each = [f"{name} changes the average by at most {effect:g}" for name, effect in effects.items()]
+    return rows + ([("Effects", f"{'; '.join(each)}.")] if each else [])
 
 
 def _shares(study: Study) -> list[tuple[str, str]]:

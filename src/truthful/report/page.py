@@ -13,7 +13,7 @@ from truthful.errors import InputError
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, released
 from truthful.release import AnyRelease, Release
-from truthful.report import shares, shown
+from truthful.report import asked, averages, shares, shown
 from truthful.report.assumed import assumed, identity, question
 from truthful.report.markup import command, paragraph, section, text
 from truthful.report.share_tables import answer
@@ -46,13 +46,16 @@ def report(release: AnyRelease, plan: Plan) -> str:
 
 
 def _found(release: AnyRelease, plan: Plan) -> str:
+    predicted = asked.found(release, plan) if isinstance(release, Release) and release.predictions else []
     if isinstance(release, Release) and release.shares is not None:
-        return shares.found(release, plan)
-    return shown.found(release, plan)
+        return shares.found(release, plan, predicted)
+    return shown.found(release, plan, predicted)
 
 
 def _paid(release: AnyRelease, plan: Plan) -> tuple[str, str]:
     """What payments depended on, and what a lie would have earned."""
+    if isinstance(release, Release) and plan.asked_mechanism is not None:
+        return asked.payments(release, plan), asked.lying(plan)
     if plan.share_mechanism is not None:
         return shares.payments(plan), shares.lying(plan)
     return shown.lying(release, plan), shown.payments(release, plan)
@@ -73,6 +76,8 @@ def _top(release: AnyRelease, plan: Plan) -> str:
     answered = ""
     if isinstance(release, Release) and release.shares is not None:
         answered = "\n" + paragraph(answer(release, plan.study), "answer")
+    elif isinstance(release, Release) and release.predictions is not None:
+        answered = "\n" + paragraph(averages.answer(release.predictions), "answer")
     name = text(release.study.name)
     return f'<header>\n<p class="over">Report</p>\n<h1>{name}</h1>{banner}{answered}\n</header>'
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from truthful.charts import Answers, Forest, Share
@@ -22,14 +24,14 @@ from truthful.share_release import ShareRelease
 from truthful.words import money
 
 
-def found(release: Release, plan: Plan) -> str:
-    """The share and its interval, then differences between people, each in a chart and a table."""
+def found(release: Release, plan: Plan, predicted: Sequence[str] = ()) -> str:
+    """The share and its interval, what was predicted, then differences between people, in charts and tables."""
     study, level = plan.study, f"{release.interval_level:.0%}"
     first, *others = (
         table(one.title, (one.first, "Estimate", f"{level} from", f"{level} to"), one.rows)
         for one in tables(release, study)
     )
-    parts = [_share(release, plan), first]
+    parts = [_share(release, plan), first, *predicted]
     if study.features:
         parts.append(_forest(release, plan))
     parts += others

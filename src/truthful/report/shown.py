@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from truthful import one_release_payments
@@ -28,8 +30,8 @@ SCORED = (
 UNSCORED = "Payments do not depend on answers in this study: a lie earns what the truth earns."
 
 
-def found(release: AnyRelease, plan: Plan) -> str:
-    """The coefficients: comparable in the chart, as published in the table."""
+def found(release: AnyRelease, plan: Plan, predicted: Sequence[str] = ()) -> str:
+    """What was predicted, if anything was, and coefficients: comparable in the chart, as published in the table."""
     level = f"{release.interval_level:.0%}"
     rows = [
         (row.name, *(to_within(value, row.high - row.low) for value in (row.value, row.low, row.high)))
@@ -43,16 +45,20 @@ def found(release: AnyRelease, plan: Plan) -> str:
             "one side of zero."
         )
         charts = [figure(Forest(found, plan.study.response.name, release.interval_level), "forest", caption)]
+    coefficients = table(
+        "Coefficients, per unit of each feature",
+        ("Coefficient", "Estimate", f"{level} from", f"{level} to"),
+        rows,
+    )
+    alone = bool(predicted) and not found
+    what = "truth" if alone else "true coefficient"
     return section(
         "What was found",
+        *predicted,
         *charts,
-        table(
-            "Coefficients, per unit of each feature",
-            ("Coefficient", "Estimate", f"{level} from", f"{level} to"),
-            rows,
-        ),
+        *([] if alone else [coefficients]),
         paragraph(
-            f"Each interval holds the true coefficient with {level} probability if answers are truthful and the "
+            f"Each interval holds the {what} with {level} probability if answers are truthful and the "
             "declared beliefs hold. It counts both the chance of who was asked and the noise that protects them.",
             "note",
         ),

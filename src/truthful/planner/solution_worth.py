@@ -1,10 +1,11 @@
-"""What more money or more people would buy of a plan for yes or no, or for ratings."""
+"""What more money or more people would buy of a plan for yes or no, for ratings, or one that asks for predictions."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+from truthful.planner.asked import AskedSolution, solve_asked
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.infeasible import Infeasible
 from truthful.planner.panel import Panel
@@ -12,8 +13,10 @@ from truthful.planner.planner import STEP, Worth
 from truthful.planner.shares import ShareSolution, solve_shares
 from truthful.study import Study
 
+PanelSolution = ShareSolution | AskedSolution
 
-def share_worth(study: Study, found: ShareSolution, panel: Panel) -> Worth:
+
+def solution_worth(study: Study, found: PanelSolution, panel: Panel) -> Worth:
     """By how much a twentieth more money, or players, changes the error; or, where an accuracy is asked, the cost.
 
     With both an accuracy and a budget more of either only makes the flat fee larger: nothing is told.
@@ -28,17 +31,18 @@ def share_worth(study: Study, found: ShareSolution, panel: Panel) -> Worth:
         return Worth("error", None, None)
     richer = _solved(study, replace(goals, players=n, budget=goals.budget * (1 + STEP)), panel)
 
-    def per(other: ShareSolution | None, units: float) -> float | None:
-        if other is None:
-            return None
-        change = study.response_unit * (math.sqrt(other.error) - math.sqrt(found.error))
-        return change / units or None
+    def change(other: PanelSolution) -> float:
+        return study.response_unit * (math.sqrt(other.error) - math.sqrt(found.error))
 
-    return Worth("error", per(richer, goals.budget * STEP), per(crowd, more - n))
+    # More money is never worse: it need not be spent.
+    money = None if richer is None else min(0.0, change(richer)) / (goals.budget * STEP)
+    people = None if crowd is None else change(crowd) / (more - n)
+    return Worth("error", money or None, people or None)
 
 
-def _solved(study: Study, goals: Goals, panel: Panel) -> ShareSolution | None:
+def _solved(study: Study, goals: Goals, panel: Panel) -> PanelSolution | None:
+    solve = solve_shares if study.levels is None else solve_asked
     try:
-        return solve_shares(study, goals, panel)
+        return solve(study, goals, panel)
     except Infeasible:
         return None
