@@ -70,7 +70,7 @@ def planned(text: str, players: int = 300, **parameters: Any) -> Plan:
 
 
 def reports(study: Study, players: int, seed: int = 1, level: float = 0.4) -> Any:
-    """People who average this part of the scale, whatever their facts, and expect each other to be a little like them."""
+    """People who average this part of the scale, whatever their facts, and expect others to be a little like them."""
     rng = np.random.default_rng(seed)
     names = [f"p-{i:0{len(str(players))}d}" for i in range(1, players + 1)]
     low, high = study.response.low, study.response.high

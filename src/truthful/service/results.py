@@ -60,7 +60,7 @@ class Results:
         return _rows(self.release.coefficients, locale)
 
     def averages(self, locale: Locale) -> list[Row]:
-        """The same of people's answers and of what they predicted, where they were asked; on the scale of predictions."""
+        """The same of people's answers and predictions, on the scale of the latter; nothing where nobody predicts."""
         found = self._predictions
         return [] if found is None else _rows((found.answer, found.prediction), locale)
 
