@@ -210,7 +210,7 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
     page = Her(here, study).sees()
     assert words in page
     for said in (
-        "And you would be asked what the others will say:",
+        "And, as a second question, what the others will say:",
         "What you say of the others is paid on its own, up to $",
         "Your own answer and prediction are left out",
         "What you say of the others is protected together with your answer.",
