@@ -116,7 +116,7 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
 
 def _both(view: Page, url: str, service: Service) -> list[bytes]:
     plan = design(Study.parse(BOTH), players=2_000, budget=2_000)
-    study = bring(service, _frozen(service, BOTH, plan), 400)
+    study = bring(service, _frozen(service, BOTH, plan), 2_000)
     player, link = next(iter(study.links.items()))
     view.goto(f"{url}/a/{link}")
     view.click("button:has-text('I take part')")
