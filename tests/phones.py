@@ -18,7 +18,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import asked_studies
+import both_studies
 from browsers import keep, opened, program, shown_in
 from listening import listening
 from participant_pages import ASKING
@@ -44,7 +44,7 @@ NAMED = (
     .replace('kind = "uniform"', 'kind = "observed"')
     .replace("[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]')
 )
-BOTH = asked_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05")
+BOTH = both_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05")
 WIDTH, HEIGHT, GAP = 390, 780, 24
 BETWEEN = (200, 204, 208)
 MADE_OF = ("static/style.css", "templates/base.html", "templates/participant", "texts/en/participant.toml")

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import asked_studies
+import both_studies
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
-from share_studies import reports
+from shares import reports
 from starlette.testclient import TestClient
 from studies import DESIGNED, people
 
@@ -156,7 +156,7 @@ def invented(
 
 def _reports(study: Study, players: int) -> Any:
     if study.levels is not None:
-        return asked_studies.reports(study, players)
+        return both_studies.reports(study, players)
     return people(study, players).reports if study.shares is None else reports(study, players)
 
 

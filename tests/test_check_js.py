@@ -11,9 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import asked_studies
+import both_studies
 import pytest
-import share_studies
+import shares
 from browsers import opened
 from generators_study import studies
 from hypothesis import assume, given, settings
@@ -331,8 +331,8 @@ def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(peer
 @cache
 def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[AnyReceipt]]:
     """A release, and everybody's receipt."""
-    plan = share_studies.planned(share_studies.KINDS[kind], **parameters)
-    people = share_studies.reports(plan.study, plan.players, share=0.3)
+    plan = shares.planned(shares.KINDS[kind], **parameters)
+    people = shares.reports(plan.study, plan.players, share=0.3)
     settled = settle(plan, people, seed=4, accept_less=True)
     return settled.release.record(), [
         receipt
@@ -353,19 +353,20 @@ def share_cases(kind: str, **parameters: Any) -> list[tuple[Case, Verdict]]:
     return found
 
 
-SHARE_PAYMENTS: list[dict[str, float]] = [
-    {},
+SHARE_PAYMENTS: list[dict[str, Any]] = [
+    {"norm": "sup"},
+    {"norm": "l2"},
     {"margin": 0.02, "tolerance": 0.01, "epsilon": 0.1},  # noise drives some shares beyond what is plausible
     {"epsilon": 90.0, "flat": 0.0},
 ]
 
 
 @pytest.mark.parametrize(
-    "parameters", SHARE_PAYMENTS, ids=["plain", "implausible shares", "hardly any noise"]
+    "parameters", SHARE_PAYMENTS, ids=["sup", "L2", "implausible shares", "hardly any noise"]
 )
-@pytest.mark.parametrize("kind", share_studies.KINDS)
+@pytest.mark.parametrize("kind", shares.KINDS)
 def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
-    kind: str, parameters: dict[str, float]
+    kind: str, parameters: dict[str, Any]
 ) -> None:
     found = share_cases(kind, **parameters)
     computed = check_in_node(found)
@@ -379,7 +380,7 @@ def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
 
 
 def test_some_shares_are_implausible_and_then_everybody_is_paid_the_same() -> None:
-    computed = check_in_node(share_cases("yes or no, with facts", **SHARE_PAYMENTS[1]))
+    computed = check_in_node(share_cases("yes or no, with features", **SHARE_PAYMENTS[2]))
     far = [here for here in computed if not here["plausible"]]
     assert 0 < len(far) < len(computed)
     assert {here["payment"] for here in far} == {0.3}
@@ -415,7 +416,7 @@ def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(mor
 def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
     path: tuple[str | int, ...],
 ) -> None:
-    (release, receipt, _), _ = share_cases("yes or no, with facts")[0]
+    (release, receipt, _), _ = share_cases("yes or no, with features")[0]
     (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
     assert (computed["sound"], computed["verified"]) == (False, False)
 
@@ -425,8 +426,8 @@ def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
 
 def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, Verdict]]:
     """Everybody's receipt, as it was paid and as `verify` finds it."""
-    plan = asked_studies.planned(asked_studies.KINDS[kind], players, **parameters)
-    people = asked_studies.reports(plan.study, players)
+    plan = both_studies.planned(both_studies.KINDS[kind], players, **parameters)
+    people = both_studies.reports(plan.study, players)
     settled = settle(plan, people, seed=4, accept_less=True)
     release, found = settled.release.record(), []
     for player in people.column("player").to_pylist():
@@ -439,7 +440,7 @@ def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, 
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.slow if "facts" in kind else ()) for kind in asked_studies.KINDS],
+    [pytest.param(kind, marks=pytest.mark.slow if "facts" in kind else ()) for kind in both_studies.KINDS],
 )
 def test_it_finds_everybodys_payment_for_answers_and_predictions(kind: str) -> None:
     """Over all kinds 1,380 receipts."""
@@ -459,11 +460,11 @@ def test_it_finds_everybodys_payment_for_answers_and_predictions(kind: str) -> N
 
 
 def test_where_an_average_was_thought_impossible_all_answers_are_paid_alike() -> None:
-    far = asked_studies.NUMBER.replace(
+    far = both_studies.NUMBER.replace(
         "spread = 15", 'spread = 15\nplausible = [80, 95]\nimplausible = "flat"'
     )
-    plan = asked_studies.planned(far, 60)
-    settled = settle(plan, asked_studies.reports(plan.study, 60), seed=4, accept_less=True)
+    plan = both_studies.planned(far, 60)
+    settled = settle(plan, both_studies.reports(plan.study, 60), seed=4, accept_less=True)
     receipts = [settled.receipt(f"p-{i:02d}") for i in range(1, 21)]
     given = [(settled.release.record(), receipt.model_dump(mode="json"), 1.0) for receipt in receipts]
     found = [(case, verify(settled.release, receipt)) for case, receipt in zip(given, receipts, strict=True)]

@@ -8,9 +8,9 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import asked_studies
+import both_studies
 import pytest
-from asked_studies import KINDS, NUMBER, RATING, YES_NO
+from both_studies import KINDS, NUMBER, RATING, YES_NO
 from databases import database_url
 from participants import GERMAN, Her, quiet
 from serving import WHO, Asked, Served, answer, answer_all, asked, close
@@ -107,7 +107,7 @@ def test_a_prediction_is_read_in_her_language_and_none_where_none_is_asked_for()
     english, german = (languages()[code].locale for code in ("en", "de"))
     assert read_said("12", "37,5", Study.parse(NUMBER), german) == Said(12.0, 37.5)
     assert read_said("1", "37.5", Study.parse(YES_NO), english) == sent_said("1", "37.5", Study.parse(YES_NO))
-    declared = asked_studies.NUMBER.replace('centre = "predictions"\nsure = 10\nspread = 15', "signal = 0.6")
+    declared = both_studies.NUMBER.replace('centre = "predictions"\nsure = 10\nspread = 15', "signal = 0.6")
     assert sent_said("12", "37.5", Study.parse(declared)) == Said(12.0, None)
 
 
@@ -226,7 +226,7 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
 def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> None:
     """At a share, or an average, that is as far from what was predicted as the table says."""
     for text in SECOND:
-        plan = asked_studies.planned(text, 60)
+        plan = both_studies.planned(text, 60)
         told = stakes_of(plan, {})
         assert told is not None
         mechanism = plan.mechanism
@@ -296,7 +296,7 @@ def test_everybody_is_paid_for_both_and_can_see_how(here: Served, kind: str) -> 
 def test_a_settlement_of_the_service_is_that_of_the_library(here: Served) -> None:
     study = settled(here, NUMBER)
     release = read_release(Her(here, study).sees("/release.json").encode())
-    reports = asked_studies.reports(study.plan.study, 60)
+    reports = both_studies.reports(study.plan.study, 60)
     again = settle(study.plan, reports, seed=1, accept_less=True)
     assert release.players == again.release.players == 60
     mine = Receipt.model_validate_json(Her(here, study, "p-07").sees("/receipt.json"))
@@ -334,11 +334,11 @@ def test_a_cancelled_study_pays_the_base_and_half_of_what_a_prediction_earns(her
 
 def test_the_range_of_pay_holds_for_whoever_answers() -> None:
     for kind in ("number, with facts", "rating, with facts"):
-        plan = asked_studies.planned(KINDS[kind], 400)
+        plan = both_studies.planned(KINDS[kind], 400)
         low, high = (float(end) for end in pay_range(plan))
         assert her_pay_range(plan, {}) == pay_range(plan)
         for seed in range(3):
-            reports = asked_studies.reports(plan.study, 400, seed=seed, level=0.2 + 0.3 * seed)
+            reports = both_studies.reports(plan.study, 400, seed=seed, level=0.2 + 0.3 * seed)
             paid = settle(plan, reports, seed=seed, accept_less=True).payments.column("payment").to_pylist()
             assert low <= min(paid)
             assert max(paid) <= high

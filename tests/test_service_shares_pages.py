@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import asked_studies
+import both_studies
 import pytest
 from accessibility import PHONE, ZOOMED, violations, violations_anywhere
 from analyst_pages import NAME, sign_up
@@ -14,7 +14,7 @@ from browsers import opened
 from listening import listening
 from participant_pages import settled
 from serving import PASSWORD, Asked, asked, code_of, draft
-from share_studies import KINDS, RATING, WITH_FACTS, YES_NO
+from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.service.web import Service
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 #: What axe looks at: of participants, of the analyst, of everybody.
 HERS = ("invited", "question", "refused", "review", "paid")
-STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FACTS}
-ASKED = {"number, asked": asked_studies.NUMBER, "yes or no, asked": asked_studies.YES_NO}
+STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FEATURES}
+ASKED = {"number, asked": both_studies.NUMBER, "yes or no, asked": both_studies.YES_NO}
 STEPS = ("question", "people", "beliefs")
 #: The least that a finger hits.
 TARGET = 48
@@ -183,7 +183,7 @@ def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> 
 def test_both_questions_are_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
     context = site.browser.new_context(java_script_enabled=False)
     view = context.new_page()
-    study = asked(site.service, asked_studies.YES_NO)
+    study = asked(site.service, both_studies.YES_NO)
     view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
     view.get_by_role("button", name="I take part").focus()
     view.keyboard.press("Enter")

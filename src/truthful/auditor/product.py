@@ -73,7 +73,8 @@ class Truthful:
     """Ours: the very functions that a settlement calls."""
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
-        return sums(grid_features(X), grid_responses(y, beliefs.response_bound), mechanism.transform)
+        ky = grid_responses(y, beliefs.response_bound)
+        return sums(grid_features(X), ky, mechanism.transform, mechanism.norm)
 
     def answer(self, bits: Bits) -> Answer:
         return Drawing(bits)
@@ -159,7 +160,7 @@ def seen(estimate: LeaveOneOut) -> tuple[object, ...]:
         estimate.theta.tobytes(),
         estimate.inverse.tobytes(),
         (estimate.scale, estimate.matrix_scale, estimate.kept),
-        estimate.transform,
+        (estimate.transform, estimate.norm),
         matrix,
         estimate.vector,
     )

@@ -92,9 +92,11 @@ def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
         "people": ("?least_eigenvalue", "protects")
         if fields.get("design") == "observed" and kind == NUMBER
         else (),
-        "beliefs": (*_believed(fields, kind), *effect)
-        if kind != NUMBER or asks(fields)
-        else _believed(fields, kind),
+        "beliefs": (
+            *_believed(fields, kind),
+            *(effect if kind != NUMBER or asks(fields) else ()),
+            "?tolerance",
+        ),
         "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
     }
     for name in kinds[step]:
@@ -212,7 +214,7 @@ def fields_of(study: Study) -> Fields | None:
         "protects": privacy.get("protects"),
         "hide_matrix": None if privacy.get("publish_matrix", True) else YES,
         "features_public": YES if privacy.get("features_public") else None,
-        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd")},
+        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd", "tolerance")},
         "predictions": YES if study.levels is not None else "",
         **(_asked_fields(study) if study.shares is None else _share_fields(study)),
         "costs": costs["kind"],
@@ -238,6 +240,7 @@ def _share_fields(study: Study) -> dict[str, float | None]:
         "share_high": high,
         "sure": None if beliefs.sure is None else round(unit * beliefs.sure, 9),
         "effect": None if effect is None else round(unit * effect, 9),
+        "tolerance": None if beliefs.tolerance is None else round(unit * beliefs.tolerance, 9),
     }
 
 

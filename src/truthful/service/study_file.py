@@ -140,7 +140,7 @@ def _beliefs(fields: Fields) -> str:
 # The share of the response's half-range that features can explain.
 {_number("signal", fields)}prior = "uniform"
 noise = {quoted(fields.get("noise", ""))}
-{width}"""
+{width}{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
 
 
 _ASKED = """\
@@ -159,7 +159,8 @@ def _asked(fields: Fields) -> str:
 [beliefs]
 {_ASKED}# How far people may be off about the average, and how far answers scatter about it: standard deviations.
 {_number("sure", fields)}{_number("spread", fields)}\
-{effect + _number("effect", fields) if fields.get("features") else ""}{plausible if all(ends) else ""}"""
+{effect + _number("effect", fields) if fields.get("features") else ""}{plausible if all(ends) else ""}\
+{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
 
 
 def _shares(fields: Fields) -> str:
@@ -167,6 +168,7 @@ def _shares(fields: Fields) -> str:
     start, unit = scale_of(fields)
     ends = [_scaled(fields.get(name), start, unit) for name in ("share_low", "share_high")]
     effect = _scaled(fields.get("effect"), 0.0, unit) if fields.get("features") else ""
+    tolerance = _scaled(fields.get("tolerance"), 0.0, unit)
     said = {
         YES_NO: "Of people like the average one, how many would truthfully say yes: surely between",
         RATING: "How far the mean rating is from the lowest to the highest: surely between",
@@ -186,7 +188,12 @@ def _shares(fields: Fields) -> str:
 [beliefs]
 # {said}
 {share}{asked}{changes}{f"effect = {effect}" if effect else ""}
-"""
+{_tolerance(tolerance)}"""
+
+
+def _tolerance(value: str) -> str:
+    said = "# How far what people expect may be from this before a lie pays.\n"
+    return f"{said}tolerance = {value}\n" if value else ""
 
 
 def scale_of(fields: Fields) -> tuple[float, float]:

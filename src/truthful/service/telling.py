@@ -10,6 +10,7 @@ from typing import Any
 from truthful.asked_release import AskedRelease
 from truthful.charts import Odds
 from truthful.coins import in_currency, pays
+from truthful.formatting import odds
 from truthful.one_release import SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
@@ -21,7 +22,6 @@ from truthful.service.stakes import Earned, Stakes, earned, stakes_of
 from truthful.service.standing import Standing
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.words import odds
 
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.1, 0.5, 0.9)

@@ -129,6 +129,8 @@ def _of_shares(kind: str, loc: tuple[int | str, ...], data: Any) -> str:
         return (
             f"beliefs.share is {value!r}; give two shares, the least and the largest that you think possible."
         )
+    if loc[:2] == ("beliefs", "centre") and kind == "dict_type":
+        return f"beliefs.centre is {value!r}; it must be a number, or a table of names and numbers."
     if loc[:2] == ("beliefs", "effect"):
         return f"beliefs.effect is {value!r}; it must be a number, or a table of features and numbers."
     if loc == ("beliefs",) and kind == "value_error" and _share_is_missing(data):

@@ -42,14 +42,14 @@ TYPED = {
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
     "beliefs": (
         *("predictions", "#sure", "#spread", "#effect", "#plausible_low", "#plausible_high"),
-        *("#signal", "noise", "#noise_sd"),
+        *("#signal", "noise", "#noise_sd", "#tolerance"),
     ),
     "costs": ("costs", "#tail", "#scale", "#median", "#sigma", "privacy"),
 }
 #: The same where people answer yes or no, or with a rating, if it is not as for numbers.
 OF_SHARES = {
     "people": ("design", "hide_matrix", "features_public"),
-    "beliefs": ("predictions", "#share_low", "#share_high", "#sure", "#effect"),
+    "beliefs": ("predictions", "#share_low", "#share_high", "#sure", "#effect", "#tolerance"),
 }
 ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
 #: What a choice must be; anything else is its first word.

@@ -188,7 +188,8 @@ function prediction(release, receipt) {
 /**
  * What is declared of people with features x beside those of the mean: s, how much an answer moves what is expected of
  * people like its giver, and in whole steps of the grid k, of everybody, and o, how much more is expected of them. Half the
- * scale of answers is the unit; the variance of an effect e is e^2/12, a number's counts by its code.
+ * scale of answers is the unit; the variance of an effect e is e^2/12. A number's counts by its code less the mean, u; those
+ * of K levels sum to zero, so that they make e^2/12 (K sum u^2 - (sum u)^2)/(K - 1).
  */
 function differences({ release, beliefs, scale }, x, mean) {
   const { low, high, kind, levels: K = 2 } = release.response;
@@ -200,7 +201,10 @@ function differences({ release, beliefs, scale }, x, mean) {
     const effect = unit * (typeof beliefs.effect === "number" ? beliefs.effect : beliefs.effect[name]);
     const end = place + (levels ? levels.length - 1 : 1);
     const codes = x.slice(place, end).map((v, j) => (v - mean[place + j]) * scale);
-    variance += ((levels ? 1 : codes[0]) * effect) ** 2 / 12;
+    const squares = dot(codes, codes);
+    const added = codes.reduce((sum, u) => sum + u, 0);
+    const counts = levels ? (levels.length * squares - added * added) / (levels.length - 1) : squares;
+    variance += (counts * effect ** 2) / 12;
     if (levels) {
       const effects = levels.map((one) => expected(`${name}=${one}`));
       const middle = effects.reduce((sum, e) => sum + e, 0) / effects.length;
@@ -358,10 +362,13 @@ function without(release, receipt, x, r) {
   return { leverage, kept, noise: along((release.noise.scale * norm(w)) / kept), taken: false };
 }
 
-/** zeta: T x, no longer than 1, on the grid. T is in whole units of 2^-10, so that T x is exact. */
-function instrument({ instruments }, x) {
+/** zeta: T x, no longer than 1, on the grid; by the sup norm no entry is beyond 1. T is in whole units of 2^-10, so that T x
+ * is exact. */
+function instrument({ instruments, noise }, x) {
   if (instruments === null) return x;
-  return inBall(instruments.transform.map((row) => dot(row, x) * instruments.unit));
+  const entries = instruments.transform.map((row) => dot(row, x) * instruments.unit);
+  if (noise.norm === "sup") return entries.map((v) => clip(Math.trunc(v * GRID), GRID) / GRID);
+  return inBall(entries);
 }
 
 /** Whether the release fits together: its noise is what epsilon says, and theta and the inverse follow from its sums. */
