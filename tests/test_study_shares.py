@@ -276,7 +276,7 @@ def test_the_template_shows_every_kind_of_answer() -> None:
 
 @pytest.mark.parametrize("kind", ["number", "yes-no"])
 def test_the_template_shows_how_to_ask_people(kind: str) -> None:
-    """What it says of predictions in place of beliefs that are declared; of yes and no beside what is said of shares."""
+    """What it says of predictions, in place of beliefs that are declared."""
     text = re.sub(
         r"^# For numbers:\n\[beliefs\]\n.*?(?=^# What privacy)",
         "",
