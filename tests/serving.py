@@ -13,7 +13,7 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
-from share_studies import reports
+from shares import reports
 from starlette.testclient import TestClient
 from studies import DESIGNED, people
 

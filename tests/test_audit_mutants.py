@@ -12,6 +12,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from oracles_estimators import published_sensitivity
 from studies import CASES, UNIT_BALL
 from test_audit import STUDIES, mechanism_of, plan_of
 
@@ -33,7 +34,7 @@ from truthful.auditor.product import AnyScored, Attacked, Believed, Product, ove
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
-from truthful.estimators.sensitivity import minimiser_distance, published_sensitivity
+from truthful.estimators.sensitivity import minimiser_distance
 from truthful.lattice import Bits, SeededBits
 from truthful.mechanism import Answer, Mechanism
 from truthful.moments import GRID, Sums

@@ -7,13 +7,13 @@ from statistics import fmean
 import pytest
 from commands import Run
 from serving import PASSWORD
-from share_studies import KINDS as KINDS_OF_SHARES
-from share_studies import RATING, WITH_FACTS, YES_NO, planned
+from shares import KINDS as KINDS_OF_SHARES
+from shares import RATING, WITH_FEATURES, YES_NO, planned
 from test_serve import serving
 
 from truthful.agents import KINDS
 from truthful.bots.analyst import demo_study
-from truthful.bots.forms import Page
+from truthful.bots.browser import Page
 from truthful.bots.players import Manner, invented
 from truthful.plan import design
 from truthful.simulation.cast import cast
@@ -90,7 +90,7 @@ def test_bots_rehearse_yes_or_no_without_features_and_all_payments_are_verified(
 
 def test_bots_say_which_studies_they_cannot_rehearse(run: Run, tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
-    study.write_text(WITH_FACTS.replace('kind = "uniform"', 'kind = "observed"'), encoding="utf-8")
+    study.write_text(WITH_FEATURES.replace('kind = "uniform"', 'kind = "observed"'), encoding="utf-8")
     for path, said in ((study, "programs have none"), (tmp_path / "none.toml", "cannot be read")):
         ran = run("bots", "http://127.0.0.1:1", "--password", PASSWORD, "--study", str(path))
         assert (ran.code, said in " ".join(ran.err.split())) == (2, True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import share_studies
+import shares
 from browsers import opened
 from generators_study import studies
 from hypothesis import assume, given, settings
@@ -330,8 +330,8 @@ def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(peer
 @cache
 def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[AnyReceipt]]:
     """A release, and everybody's receipt."""
-    plan = share_studies.planned(share_studies.KINDS[kind], **parameters)
-    people = share_studies.reports(plan.study, plan.players, share=0.3)
+    plan = shares.planned(shares.KINDS[kind], **parameters)
+    people = shares.reports(plan.study, plan.players, share=0.3)
     settled = settle(plan, people, seed=4, accept_less=True)
     return settled.release.record(), [
         receipt
@@ -352,19 +352,20 @@ def share_cases(kind: str, **parameters: Any) -> list[tuple[Case, Verdict]]:
     return found
 
 
-SHARE_PAYMENTS: list[dict[str, float]] = [
-    {},
+SHARE_PAYMENTS: list[dict[str, Any]] = [
+    {"norm": "sup"},
+    {"norm": "l2"},
     {"margin": 0.02, "tolerance": 0.01, "epsilon": 0.1},  # noise drives some shares beyond what is plausible
     {"epsilon": 90.0, "flat": 0.0},
 ]
 
 
 @pytest.mark.parametrize(
-    "parameters", SHARE_PAYMENTS, ids=["plain", "implausible shares", "hardly any noise"]
+    "parameters", SHARE_PAYMENTS, ids=["sup", "L2", "implausible shares", "hardly any noise"]
 )
-@pytest.mark.parametrize("kind", share_studies.KINDS)
+@pytest.mark.parametrize("kind", shares.KINDS)
 def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
-    kind: str, parameters: dict[str, float]
+    kind: str, parameters: dict[str, Any]
 ) -> None:
     found = share_cases(kind, **parameters)
     computed = check_in_node(found)
@@ -378,7 +379,7 @@ def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
 
 
 def test_some_shares_are_implausible_and_then_everybody_is_paid_the_same() -> None:
-    computed = check_in_node(share_cases("yes or no, with facts", **SHARE_PAYMENTS[1]))
+    computed = check_in_node(share_cases("yes or no, with features", **SHARE_PAYMENTS[2]))
     far = [here for here in computed if not here["plausible"]]
     assert 0 < len(far) < len(computed)
     assert {here["payment"] for here in far} == {0.3}
@@ -414,7 +415,7 @@ def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(mor
 def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
     path: tuple[str | int, ...],
 ) -> None:
-    (release, receipt, _), _ = share_cases("yes or no, with facts")[0]
+    (release, receipt, _), _ = share_cases("yes or no, with features")[0]
     (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
     assert (computed["sound"], computed["verified"]) == (False, False)
 

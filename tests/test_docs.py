@@ -25,6 +25,7 @@ from shares import study_of, two_levels
 from shown_asked import plan_of, reports
 from studies import DESIGNED, people
 
+from truthful.formatting import odds
 from truthful.guarantees import Guarantees
 from truthful.plan import MECHANISM_PARAMETERS, Plan, design
 from truthful.release import Receipt, Release
@@ -46,6 +47,7 @@ ELSEWHERE = (
     "design",
     "privacy",
     "beliefs",
+    "invitation",
     "costs",
 )
 
@@ -142,10 +144,10 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
 
 
 def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -> None:
-    readme = pages.read("README.md")
-    against = re.search(r"better than ([\d.]+):([\d.]+)\s+odds", readme)
-    assert against
-    assert f"better than {against[1]} to {against[2]} odds" in readme
+    epsilon = re.search(r"privacy ε = ([\d.]+)\.", pages.read("README.md"))
+    assert epsilon
+    better, worse = odds(float(epsilon[1])).split(":")
+    assert f"better than {better} to {worse} odds" in " ".join(pages.read("docs/participants.md").split())
 
 
 @pytest.mark.parametrize("levels", [None, 2, 3, 7])

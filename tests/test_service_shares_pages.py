@@ -13,7 +13,7 @@ from browsers import opened
 from listening import listening
 from participant_pages import settled
 from serving import PASSWORD, Asked, asked, code_of, draft
-from share_studies import KINDS, RATING, WITH_FACTS, YES_NO
+from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.service.web import Service
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 #: What axe looks at: of participants, of the analyst, of everybody.
 HERS = ("invited", "question", "refused", "review", "paid")
-STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FACTS}
+STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FEATURES}
 STEPS = ("question", "people", "beliefs")
 #: The least that a finger hits.
 TARGET = 48

@@ -12,6 +12,7 @@ from shown_asked import NUMBER, TEXTS, plan_of, released, reports, settled, stud
 from test_show_shares import FIVE, printed
 
 from truthful.errors import Refused
+from truthful.formatting import number
 from truthful.plan import design
 from truthful.planner.asked import SMALL_SLOPE
 from truthful.planner.solution_worth import solution_worth
@@ -22,7 +23,6 @@ from truthful.release.contradiction import WITHDRAWN
 from truthful.show import settlement_view, verdict_view
 from truthful.show_plan import plan_view
 from truthful.study import Study
-from truthful.words import number
 
 
 def flat(text: str) -> str:

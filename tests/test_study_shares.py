@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from generators_study import gambling
-from shown_shares import RATING, TEXTS, WITH_FEATURES, YES_NO
+from shares import TEXTS, TRUST, WITH_FEATURES, YES_NO
 
 from truthful.errors import InputError
 from truthful.study import Study, few_values, template
@@ -67,7 +67,7 @@ KIND = 'kind = "yes-no"'
             "beliefs.share is missing. For kind = 'yes-no'",
         ),
         (
-            RATING,
+            TRUST,
             "share = [0.3, 0.6]",
             "",
             "beliefs.share is missing. For kind = 'rating' say which share you think possible, of the way from the "
@@ -87,13 +87,13 @@ KIND = 'kind = "yes-no"'
         ),
         (WITH_FEATURES, SHARE, f"{SHARE}\nagreement = 0.3", "beliefs.agreement goes with kind = 'rating'."),
         (
-            RATING,
+            TRUST,
             "effect = 0.1",
             "effect = 0.1\nagreement = 3",
             "beliefs.agreement is 3; it must be 1 or below.",
         ),
         (
-            RATING,
+            TRUST,
             "effect = 0.1",
             "effect = 0.1\nagreement = -1",
             "beliefs.agreement is -1; it must be 0 or above.",
@@ -165,14 +165,14 @@ KIND = 'kind = "yes-no"'
             "intercept is false, but a study with kind = 'yes-no' needs one. Leave it out.",
         ),
         (
-            RATING,
+            TRUST,
             "levels = 5",
             "levels = 2",
             "response.levels is 2. A rating needs from 3 to 10 levels: with two",
         ),
-        (RATING, "levels = 5", "levels = 11", "response.levels is 11. A rating needs from 3 to 10 levels"),
-        (RATING, "levels = 5", "levels = '5'", "response.levels is '5'. A rating needs from 3 to 10 levels"),
-        (RATING, "levels = 5", "", "response.levels is missing. A rating needs from 3 to 10 levels"),
+        (TRUST, "levels = 5", "levels = 11", "response.levels is 11. A rating needs from 3 to 10 levels"),
+        (TRUST, "levels = 5", "levels = '5'", "response.levels is '5'. A rating needs from 3 to 10 levels"),
+        (TRUST, "levels = 5", "", "response.levels is missing. A rating needs from 3 to 10 levels"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(text: str, old: str, new: str, message: str) -> None:
@@ -276,7 +276,7 @@ def test_the_template_shows_every_kind_of_answer() -> None:
 
 @pytest.mark.parametrize("kind", ["number", "yes-no"])
 def test_the_template_shows_how_to_ask_people(kind: str) -> None:
-    """What it says of predictions, in place of beliefs that are declared."""
+    """What it says of predictions in place of declared beliefs; of yes and no beside what is said of shares."""
     text = re.sub(
         r"^# For numbers:\n\[beliefs\]\n.*?(?=^# What privacy)",
         "",

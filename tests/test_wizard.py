@@ -108,7 +108,15 @@ def test_a_full_draft_is_the_study_that_a_file_would_be() -> None:
     assert all(not complaints(FULL, step) and not unfilled(FULL, step) for step in STEPS)
 
 
-@pytest.mark.parametrize("text", [template(), DESIGNED, OBSERVED])
+@pytest.mark.parametrize(
+    "text",
+    [
+        template(),
+        DESIGNED,
+        OBSERVED,
+        DESIGNED.replace("signal = 0.6", "signal = 0.6\ntolerance = 5"),
+    ],
+)
 def test_a_file_that_forms_can_hold_comes_back_the_same(text: str) -> None:
     study = Study.parse(text)
     fields = fields_of(study)
@@ -123,6 +131,7 @@ def test_a_file_that_forms_can_hold_comes_back_the_same(text: str) -> None:
         DESIGNED.replace("signal = 0.6", "radius = 0.6\nnoise_bound = 0.4"),
         DESIGNED.replace("signal = 0.6", "signal = 0.6\ncentre = { intercept = 90 }"),
         DESIGNED.replace("signal = 0.6", 'signal = 0.6\nprior = "normal"\nprior_sd = 0.2'),
+        DESIGNED.replace("signal = 0.6", "signal = 0.6\nsure = 5"),
         DESIGNED.replace('currency = "USD"', 'currency = "USD"\nintercept = false'),
         DESIGNED.replace('["north", "south", "east"]', '["north\\nwest", "south"]'),
     ],
@@ -155,6 +164,7 @@ def test_a_lognormal_law_and_uniform_noise_are_written_and_read() -> None:
         ("protects", "", "people", "missing"),
         ("signal", "", "beliefs", "missing"),
         ("noise_sd", "wide", "beliefs", "number"),
+        ("tolerance", "some", "beliefs", "number"),
         ("tail", "1_0", "costs", "number"),
     ],
 )

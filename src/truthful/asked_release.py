@@ -30,8 +30,7 @@ import numpy as np
 from truthful import check, kernels
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.query import Query
-from truthful.estimators.sensitivity import cross_sensitivity, sqrt_above
+from truthful.estimators.sensitivity import Query, cross_sensitivity, sqrt_above
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
 from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease
@@ -69,6 +68,8 @@ class AskedRelease(SumRelease):
         check.choice("rule", self.rule, (OWN_CENTRE, SERUM))
         if self.estimator != "instruments":
             raise InputError(f"Estimator {self.estimator!r} cannot release predictions; use 'instruments'.")
+        if self.norm != "l2":
+            raise InputError(f"norm is {self.norm!r}; predictions are released with noise of the norm 'l2'.")
         for name in ("base_payment", "score_weight", "prediction_weight"):
             check.nonnegative(name, getattr(self, name))
         check.positive("clip", self.clip)
@@ -165,15 +166,15 @@ class Level:
     offset: int
 
 
-def mean_features(sums: Sums, scale: float) -> Floats:
+def mean_features(sums: Sums) -> Floats:
     """c: the first column of x is the intercept's, the same for all, so that Σ x₀x is x₀ times the sum of x."""
-    products = (sums.features[0] / sums.features[0, 0]).astype(np.float64)
-    return np.asarray(products / scale)
+    intercept = math.isqrt(int(sums.features[0, 0]) // sums.count)
+    return np.asarray((sums.features[0] / (sums.count * intercept * GRID)).astype(np.float64))
 
 
 def level_of(beliefs: LevelBeliefs, sums: Sums, people: Callable[[], Iterable[Floats]]) -> Level:
     """That of those who answered; `people` brings their features on the grid, part by part."""
-    c, nothing = mean_features(sums, beliefs.scale), (0,) * beliefs.dimension
+    c, nothing = mean_features(sums), (0,) * beliefs.dimension
     if beliefs.strict:
         return Level(sums.count, c, 0, nothing, 0)
     if beliefs.dimension == 1:
@@ -251,17 +252,16 @@ class AskedPaymaster:
             centre = (predicted - (answers - offsets) / others) / kept
             surprise = p - centre - offset
         counted = np.clip(surprise, -mechanism.clip, mechanism.clip)
-        low, high = mechanism.plausible
-        plausible = (average >= low) & (average <= high)
-        payment = self._paid(kx, y, m, p, average, np.where(plausible, counted, math.nan))
-        return AskedScored(h, noise, p, average, predicted, np.where(plausible, counted, 0.0), payment)
+        counted = np.where(self._plausible(average), counted, 0.0)
+        payment = self.paid(kx, y, m, p, average, counted)
+        return AskedScored(h, noise, p, average, predicted, counted, payment)
 
-    def _paid(self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats) -> Floats:
-        """In whole millionths, rounded down; where nothing is plausible the surprise is no number."""
+    def paid(self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats) -> Floats:
+        """What is paid for answers and predictions, given what the others say: whole millionths, rounded down."""
         mechanism = self.mechanism
         s = self.beliefs.slopes(kx / GRID, self.level.mean)
         scores = score(mechanism.rule, s, y, p, surprise, mechanism.clip)
-        scores = np.where(np.isnan(surprise), 0.0, scores)
+        scores = np.where(self._plausible(average), scores, 0.0)
         most = mechanism.base_payment + mechanism.score_weight * largest_gain(
             mechanism.rule, s, mechanism.clip
         )
@@ -269,6 +269,10 @@ class AskedPaymaster:
         off = m - np.clip(average, -1.0, 1.0)
         amount = answer + mechanism.prediction_weight * (SCALE**2 - off * off)
         return np.asarray(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)
+
+    def _plausible(self, average: Floats) -> Any:
+        low, high = self.mechanism.plausible
+        return (average >= low) & (average <= high)
 
     def _without(self, row: Floats, kz: Floats, own: Floats) -> Floats:
         """row·θ̂ without each player: θ̂₋ᵢ = θ̂ − M⁻¹ζ_i(y_i − p_i). Column by column, whoever stands beside her."""

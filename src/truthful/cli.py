@@ -133,6 +133,8 @@ def plan(
     base_payment: options.BasePayment = None,
     bonus: options.Bonus = None,
     flat: options.Flat = None,
+    margin: options.Margin = None,
+    tolerance: options.Tolerance = None,
     rule: options.Rule = "quadratic",
     payments: options.Payments = "never-negative",
     least_slope: options.LeastSlope = 0.8,

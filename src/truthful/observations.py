@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthful.simulation import ShareSimulation, Simulation
+from truthful.formatting import money, number, percent, points
+from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
 from truthful.simulation.found import Found
 from truthful.simulation.responses import SURE, BestResponse
+from truthful.simulation.shares import LevelObserved, ShareObserved
 from truthful.simulation.simulation import BOUNDED, PEOPLES
 from truthful.study import Study
-from truthful.words import money, number, percent, points
 
 #: Not known, or not guaranteed.
 NOT_KNOWN = "–"
@@ -92,6 +93,8 @@ def best_reports(simulation: Simulation) -> tuple[str, ...]:
     """The best lie found under this plan and under the paper's rule, a sentence each; of shares, under this plan."""
     if isinstance(simulation, ShareSimulation):
         return (_best_answer(simulation),)
+    if isinstance(simulation, AskedSimulation):
+        return (_best_number(simulation),)
     ours, papers = simulation.best_response, simulation.papers_best_response
     found = _best_lie(simulation, ours)
     none = "no report was found that pays more than the truth"
@@ -128,6 +131,21 @@ def _best_answer(simulation: ShareSimulation) -> str:
     )
 
 
+def _best_number(simulation: AskedSimulation) -> str:
+    """What the best lie in a number moves, where people are asked what the others will say."""
+    study, seen = simulation.plan.study, simulation.observed.truthfulness
+    slope = simulation.plan.guarantees.truthfulness.slope
+    if math.isnan(seen.gain.value):
+        return "Too few studies were simulated to look for the best lie."
+    lie = number(abs(seen.gap.value) / slope * study.response_unit)
+    what = f"{lie} (of {study.response.high - study.response.low:,g}) off the truth"
+    if seen.gap.value > SURE * seen.gap.error:
+        return f"The best lie found is {what}, and adds {_number(seen.gain)} {study.currency} on average."
+    return (
+        f"No lie was found that pays more than the truth: the best is {what}, which is no more than chance."
+    )
+
+
 def answer_name(study: Study, place: int) -> str:
     """An answer by its place among all of them: no and yes, or the rating."""
     return ("no", "yes")[place] if study.kind == "yes-no" else f"{place + 1}"
@@ -143,10 +161,14 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
     unit, currency, name = simulation.plan.study.response_unit, simulation.plan.study.currency, "truthfulness"
     if isinstance(simulation, ShareSimulation):
         return _share_truthfulness(simulation, name)
+    asked, slope = isinstance(simulation, AskedSimulation), promised.slope
+    lie = promised.lie_in_answer if asked else None if promised.lie is None else promised.lie * unit
     return [
         Observation(
             name,
-            "peers' predictions off own ones by",
+            "answers off what would pay most, times their slope"
+            if asked
+            else "peers' predictions off own ones by",
             _looked_for(seen.gap.times(unit)),
             _maybe(simulation.guaranteed_gap * unit),
         ),
@@ -159,9 +181,9 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
         ),
         Observation(
             name,
-            "D with the observed gap",
-            _looked_for(seen.lie.times(unit)),
-            _maybe(None if promised.lie is None else promised.lie * unit),
+            "size from which on no lie pays, with that" if asked else "D with the observed gap",
+            _looked_for(seen.lie.times(unit / slope if asked else unit)),
+            _maybe(lie),
         ),
     ]
 
@@ -169,7 +191,7 @@ def _truthfulness(simulation: Simulation) -> list[Observation]:
 def _accuracy(simulation: Simulation) -> list[Observation]:
     seen, promised = simulation.observed.accuracy, simulation.guaranteed.accuracy
     name = "accuracy"
-    if isinstance(simulation, ShareSimulation):
+    if isinstance(simulation, ShareSimulation | AskedSimulation):
         return _share_accuracy(simulation, name)
     return [
         Observation(
@@ -193,7 +215,11 @@ def _share_truthfulness(simulation: ShareSimulation, name: str) -> list[Observat
     study, seen, promised = simulation.plan.study, simulation.shares, simulation.guaranteed.truthfulness
     lie = "the other answer" if study.kind == "yes-no" else f"a lie of {_steps(seen.steps)} or more"
     unit = 100.0 if study.kind == "yes-no" else 2 * study.response_unit
+    unit = (
+        unit / 2 if simulation.plan.asked_mechanism is not None else unit
+    )  # half the scale is the unit there
     what = "points" if study.kind == "yes-no" else "levels"
+    said = "prediction" if simulation.plan.asked_mechanism is None else "surprise"
     return [
         Observation(
             name,
@@ -203,7 +229,7 @@ def _share_truthfulness(simulation: ShareSimulation, name: str) -> list[Observat
         ),
         Observation(
             name,
-            f"others' prediction off what people expect, {what}",
+            f"others' {said} off what people expect, {what}",
             _looked_for(simulation.observed.truthfulness.gap.times(unit)),
             _maybe(simulation.guaranteed_gap * unit),
         ),
@@ -214,23 +240,34 @@ def _steps(count: int) -> str:
     return "1 step" if count == 1 else f"{count} steps"
 
 
-def _share_accuracy(simulation: ShareSimulation, name: str) -> list[Observation]:
-    """Errors of the share of everybody and of differences, and how often intervals covered the truth."""
-    study, seen, promised = simulation.plan.study, simulation.shares, simulation.guaranteed.accuracy
+def _share_accuracy(simulation: ShareSimulation | AskedSimulation, name: str) -> list[Observation]:
+    """Errors of the average of everybody and of differences, and how often intervals covered the truth."""
+    study, promised = simulation.plan.study, simulation.guaranteed.accuracy
+    seen: ShareObserved | LevelObserved
+    if isinstance(simulation, ShareSimulation):
+        seen, rmse = simulation.shares, simulation.shares.share_rmse
+    else:
+        seen, rmse = simulation.level, simulation.level.answer_rmse
 
     def error(value: float | None) -> str:
         if value is None or not math.isfinite(value):
             return NOT_KNOWN
         return points(value) if study.kind == "yes-no" else number(value)
 
-    what = "share of yes" if study.kind == "yes-no" else "mean rating"
+    what = {"yes-no": "share of yes", "rating": "mean rating"}.get(study.kind, "average answer")
     rows = [
         # Of everybody together no more than of people on average.
-        Observation(name, f"error of the {what}", error(seen.share_rmse), error(promised.prediction_rmse))
+        Observation(name, f"error of the {what}", error(rmse), error(promised.prediction_rmse))
     ]
     if seen.effect_rmse is not None:
+        single = Observation(
+            name, "error of differences", error(seen.effect_rmse), error(promised.effect_rmse)
+        )
+        if isinstance(simulation, AskedSimulation):
+            off = simulation.observed.accuracy.rmse
+            single = Observation(name, "error of coefficients", error(off), error(promised.rmse))
         rows += [
-            Observation(name, "error of differences", error(seen.effect_rmse), error(promised.effect_rmse)),
+            single,
             Observation(
                 name,
                 "error of predictions, on average",

@@ -86,6 +86,22 @@ Flat = Annotated[
         rich_help_panel=PAYING,
     ),
 ]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        help="For yes and no, and ratings: how far beyond those believed possible shares still count; only with "
+        "--bonus. Default: 0; without --bonus, solved for.",
+        rich_help_panel=PAYING,
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="For yes and no, and ratings: how far beyond those believed possible a share is implausible, so that all "
+        "get half the bonus; only with --bonus. Default: what chance hardly ever exceeds.",
+        rich_help_panel=PAYING,
+    ),
+]
 Rule = Annotated[str, typer.Option(help="quadratic, or brier (the paper's).", rich_help_panel=PAYING)]
 Payments = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,11 @@ import pyarrow as pa
 from truthful.check import Floats
 from truthful.study import Study
 from truthful.study.features import Levels
+from truthful.study.levels import REACH, LevelBeliefs
 from truthful.study.shares import ShareBeliefs, likeness
+
+#: Centres of beliefs about numbers are so many standard deviations of an answer inside the scale.
+INSIDE = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +53,72 @@ def draw_shares(study: Study, beliefs: ShareBeliefs, rng: np.random.Generator) -
     """
     codes = np.array(beliefs.expected)
     codes[0] += rng.uniform(beliefs.low, beliefs.high)
-    codes += np.array(beliefs.numbers) / 2 * rng.uniform(-1, 1, len(codes))
+    theta = 2 * (codes + _effects(study, beliefs, rng))
+    theta[0] -= 1
+    return np.asarray(theta * beliefs.scale)
+
+
+def draw_level(
+    study: Study, beliefs: LevelBeliefs, centre: float, mean: Floats, rng: np.random.Generator
+) -> Floats:
+    """θ where people expect the average answer `centre` of everybody, whose mean features these are.
+
+    Uniform of shares, as above; normal of numbers, with the same variances: then slopes are what they are taken for.
+    """
+    normal = beliefs.shares is None
+    codes = np.array(beliefs.expected) + _effects(study, beliefs, rng, normal)
+    off = rng.standard_normal() if normal else rng.uniform(-REACH, REACH)
+    codes[0] = centre + beliefs.sure * off - codes[1:] @ mean[1:] * beliefs.scale
+    return np.asarray(codes * beliefs.scale)
+
+
+def draw_centre(beliefs: LevelBeliefs, rng: np.random.Generator) -> float:
+    """What people expect the average answer to be: anything that they can, but not at the ends of the scale.
+
+    Of numbers so far inside that hardly an answer is cut at an end.
+    """
+    inside = REACH * beliefs.sure
+    low, high = beliefs.low + inside, beliefs.high - inside
+    if beliefs.shares is None:
+        cut = INSIDE * math.hypot(beliefs.sure, beliefs.spread or 0.0)
+        low, high = max(low, cut - 1), min(high, 1 - cut)
+    return float(rng.uniform(low, high)) if low < high else (low + high) / 2
+
+
+def _effects(
+    study: Study, beliefs: ShareBeliefs | LevelBeliefs, rng: np.random.Generator, normal: bool = False
+) -> Floats:
+    """What a unit of each column's code changes beside what is expected."""
+    codes = np.array(beliefs.numbers) / 2 * _spread(rng, len(beliefs.numbers), normal)
     encoding, factors = study.declared.encoding, iter(beliefs.factors)
     for feature, place in zip(encoding.features, encoding.slices, strict=True):
         if isinstance(feature, Levels):
-            normal = rng.standard_normal(3)
-            angles = 2 * np.pi * rng.permutation(len(feature.levels)) / len(feature.levels)
-            heights = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ normal[:2] / np.linalg.norm(normal)
-            codes[place] += next(factors) / 2 * feature.codes(heights)[0]
-    theta = 2 * codes
-    theta[0] -= 1
-    return np.asarray(theta * encoding.scale)
+            codes[place] += next(factors) / 2 * feature.codes(_heights(len(feature.levels), rng, normal))[0]
+    return np.asarray(codes)
+
+
+def _spread(rng: np.random.Generator, count: int, normal: bool) -> Floats:
+    """Numbers of variance ⅓."""
+    return rng.standard_normal(count) / REACH if normal else rng.uniform(-1, 1, count)
+
+
+def _heights(levels: int, rng: np.random.Generator, normal: bool) -> Floats:
+    """The same, and their sum is zero."""
+    if normal:
+        drawn = _spread(rng, levels, normal)
+        return np.asarray((drawn - drawn.mean()) * math.sqrt(levels / (levels - 1)))
+    direction = rng.standard_normal(3)
+    angles = 2 * np.pi * rng.permutation(levels) / levels
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return np.asarray(circle @ direction[:2] / np.linalg.norm(direction))
+
+
+def draw_answers(beliefs: LevelBeliefs, predicted: Floats, rng: np.random.Generator) -> Floats:
+    """Answers of people of whom these averages are true; numbers are normal, and cut at the ends of the scale."""
+    if beliefs.shares is not None:
+        return answers(beliefs.shares, predicted, rng)
+    spread = (beliefs.spread or 0.0) * rng.standard_normal(len(predicted))
+    return np.asarray(np.clip(predicted + spread, -1.0, 1.0))
 
 
 def answers(beliefs: ShareBeliefs, predicted: Floats, rng: np.random.Generator) -> Floats:

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
+from truthful.formatting import REHEARSAL, money, number, to_within
 from truthful.symbols import SYMBOLS
-from truthful.words import REHEARSAL, money, number, to_within
 
 if TYPE_CHECKING:
     from truthful.check import Floats
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from truthful.release import AnyRelease, Payment, Release, Verdict
     from truthful.release.halves import HalvesPayment
     from truthful.release.records import Predictions
-    from truthful.report.share_tables import Found
+    from truthful.report.findings import Found
     from truthful.settlement import Settlement
     from truthful.study import Study
 
@@ -101,7 +101,7 @@ def coefficients_table(release: AnyRelease, truth: dict[str, float] | None = Non
 
 def share_tables(release: Release, study: Study) -> list[RenderableType]:
     """The published share or mean rating, differences between people, and odds ratios, with their intervals."""
-    from truthful.report.share_tables import NOT_ESTIMABLE, answer, tables, without_odds
+    from truthful.report.findings import NOT_ESTIMABLE, answer, tables, without_odds
 
     views: list[RenderableType] = [Text(f"{answer(release, study)}\n", "bold")]
     views += [_found_table(found, release.interval_level) for found in tables(release, study)]

@@ -10,14 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from truthful import check
-from truthful.agents.game import Game, Players, Swayed
-from truthful.agents.response import LOOKS, least
+from truthful.agents.asked_game import AskedGame
+from truthful.agents.game import LOOKS, Game, Players, Swayed, least
 from truthful.agents.share_game import ShareGame
+from truthful.asked_release import SCALE
 from truthful.beliefs.curves import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -39,8 +40,17 @@ class Agent(ABC):
         """The same where answers are yes and no, or ratings: one of those that there are, from −1 to 1, or NaN."""
         raise InputError(
             f"People of the kind {self.name!r} answer with numbers only. For yes and no, and for ratings, choose among "
-            f"{', '.join(name for name, kind in _all().items() if kind.answers is not Agent.answers)}."
+            f"{', '.join(name for name in (*KINDS, *WORST, *SHARES))}."
         )
+
+    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Answers, NaN for who stays away, and predictions of the others' average answer, where these are asked for.
+
+        By default a prediction is honest, whatever the answer is.
+        """
+        told = self.answers if game.levels else self.reports
+        foreseen = game.foresees(players.x, players.y)
+        return told(players, cast(Any, game), rng), foreseen.prediction
 
     def weights(self, x: Floats, game: Swayed) -> Floats | None:
         """For each of these people, how much her privacy matters here: the greatest costs are given to the greatest.
@@ -279,6 +289,9 @@ class Denier(_OfShares):
     def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
         return np.full(len(players.y), -1.0)
 
+    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        return np.full(len(players.y), -1.0), game.foresees(players.x, players.y).prediction
+
 
 @dataclass(frozen=True)
 class Misbeliever(_OfShares):
@@ -287,18 +300,75 @@ class Misbeliever(_OfShares):
 
     Looks to her payment alone, and expects the others to be truthful. Whoever would say yes and expects less than the
     switch point denies; whoever would say no and expects more says yes.
+
+    Where people are asked what the others will say nothing is declared of the mean, and it is `scatter` of the scale
+    from what others expect. aware: 1, she knows what they do expect; 0, she takes them to think as she does. Her answer
+    moves what she expects `steeper` times as much as is declared.
     """
 
     scatter: float = 0.05
+    aware: float = 1.0
+    steeper: float = 1.0
     name: ClassVar[str] = "misbeliever"
 
     def __post_init__(self) -> None:
         check.nonnegative("scatter", self.scatter)
+        check.positive("steeper", self.steeper)
+        if not 0 <= check.finite("aware", self.aware) <= 1:
+            raise InputError(f"aware is {self.aware!r}; it must lie between 0 and 1.")
 
     def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
         off = self.scatter * rng.standard_normal(len(players.y))
         paid = game.expected_payments(players.x, game.expected_share(players.x, players.y, off))
         return best_answers(game, paid, players.y)
+
+    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        off = SCALE * self.scatter * rng.standard_normal(len(players.y))
+        foreseen = game.foresees(players.x, players.y, off, self.aware, self.steeper)
+        return game.best_answers(players.x, players.y, foreseen), foreseen.prediction
+
+
+class _OfPredictions(Agent):
+    """A kind that only studies have which ask people what the others will say."""
+
+    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+        raise InputError(
+            f"People of the kind {self.name!r} say what the others will say, and this study does not ask for it. "
+            f"Choose among {', '.join((*KINDS, *WORST))}."
+        )
+
+    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
+        return self.reports(players, cast(Any, game), rng)
+
+
+@dataclass(frozen=True)
+class Careless(_OfPredictions):
+    """Tells the truth, and predicts one number whatever she thinks: by default the middle of the scale.
+
+    What people do who do not care for the second question, or find a slider set.
+    """
+
+    predicts: float = 0.5
+    name: ClassVar[str] = "careless"
+
+    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        return players.y, np.full(len(players.y), SCALE * self.predicts - 1)
+
+
+@dataclass(frozen=True)
+class Colluder(_OfPredictions):
+    """Says one number on which all have agreed, whatever is true, and predicts it: by default three quarters up.
+
+    The agreement that no declared centre stands against.
+    """
+
+    says: float = 0.75
+    name: ClassVar[str] = "colluder"
+
+    def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        said = np.full(len(players.y), SCALE * self.says - 1)
+        said = game.nearest(said) if game.levels else said
+        return said, said
 
 
 def best_answers(game: ShareGame, left: Floats, truth: Floats) -> Floats:
@@ -328,13 +398,18 @@ WORST: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in
 SHARES: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Denier, Misbeliever)})
 
 
-def _all() -> dict[str, type[Agent]]:
-    return {**KINDS, **WORST, **SHARES}
+#: Those whom only studies have which ask people what the others will say.
+ASKED: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Careless, Colluder)})
+
+
+def all_kinds() -> dict[str, type[Agent]]:
+    """All, by their names."""
+    return {**KINDS, **WORST, **SHARES, **ASKED}
 
 
 def agent(name: str) -> Agent:
     """The agent of this name, with its usual parameters."""
-    kinds = _all()
+    kinds = all_kinds()
     if name not in kinds:
         raise InputError(f"There is no agent {name!r}; the agents are {', '.join(kinds)}.")
     return kinds[name]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,27 +12,29 @@ from truthful.bounds.shares import ShareSetting, believed_rows, grouped, pull
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.geometry import Geometry, effects_of, measured
-from truthful.instruments import instruments_on_grid
+from truthful.instruments import Transform, instruments_on_grid
 from truthful.moments import GRID, grid_features, sums
-from truthful.one_release import require_invertible
+from truthful.one_release import Bounded, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study.shares import ShareBeliefs
 
 
-@dataclass(frozen=True, eq=False)
-class ShareGame:
-    """The mechanism as it is published before anybody answers.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SumGame:
+    """What players know of one release before anybody answers.
 
     threshold is τ, up to which the plan promises that the truth pays; gap is g, how far the liars above it can push
     what others predict of her, if they are `liars` on average; privacy_cost is h(ε). spread is M⁻¹ in any unit. The
     estimate is moved most easily in the direction `furthest`, and of all predictions that of the person with features
-    `target`.
+    `target`. levels is how many answers there are.
     """
 
-    mechanism: ShareRelease
-    beliefs: ShareBeliefs
+    beliefs: Bounded
+    transform: Transform | None
+    norm: str = "l2"
+    levels: int
     threshold: float
     gap: float
     liars: float
@@ -43,12 +46,44 @@ class ShareGame:
     @property
     def answers(self) -> Floats:
         """All that can be answered, from −1 (no, or the lowest rating) to 1."""
-        return np.linspace(-1.0, 1.0, self.beliefs.levels)
+        return np.linspace(-1.0, 1.0, self.levels)
 
     def nearest(self, values: Floats) -> Floats:
         """The answers next to these numbers."""
-        steps = (self.beliefs.levels - 1) / 2
+        steps = (self.levels - 1) / 2
         return np.asarray(np.rint((np.clip(values, -1.0, 1.0) + 1.0) * steps) / steps - 1.0)
+
+    def places(self, y: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The place of each answer among all of them."""
+        return np.rint((y + 1.0) * (self.levels - 1) / 2).astype(np.int64)
+
+    def influence(self, x: Floats) -> Floats:
+        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
+        z = instruments_on_grid(grid_features(x), self.transform, self.norm) / GRID
+        return np.asarray(z @ self.spread.T)
+
+
+def moved_by(mechanism: SumRelease, x: Floats) -> dict[str, Any]:
+    """How answers of these people move an estimate: spread, furthest and target of their game, and its transform."""
+    kx = grid_features(x)
+    Z = instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
+    spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
+    moved = spread @ (Z.T @ Z) @ spread.T
+    return {
+        "transform": mechanism.transform,
+        "norm": mechanism.norm,
+        "spread": spread,
+        "furthest": np.asarray(np.linalg.eigh(moved)[1][:, -1]),
+        "target": x[np.linalg.norm(x @ spread, axis=1).argmax()],
+    }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareGame(SumGame):
+    """The mechanism as it is published before anybody answers."""
+
+    mechanism: ShareRelease
+    beliefs: ShareBeliefs
 
     def expected_share(self, x: Floats, y: Floats, off: Floats | float = 0.0) -> Floats:
         """What somebody with this answer expects of people like her, if her mean is `off` from what is declared."""
@@ -72,35 +107,21 @@ class ShareGame:
         told = paid[np.arange(len(share)), self.places(players.y)]
         return np.asarray(told - players.costs * self.privacy_cost)
 
-    def places(self, y: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The place of each answer among all of them."""
-        return np.rint((y + 1.0) * (self.beliefs.levels - 1) / 2).astype(np.int64)
-
-    def influence(self, x: Floats) -> Floats:
-        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
-        z = instruments_on_grid(grid_features(x), self.mechanism.transform) / GRID
-        return np.asarray(z @ self.spread.T)
-
 
 def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
     """The game of a plan whose answers are shares. People are those whom it is played with, or like them."""
     mechanism, beliefs = share_mechanism(plan)
     x = foreseen_people(plan) if people is None else people
     s = share_promise(plan, share_geometry(plan, x), plan.answering)
-    kx = grid_features(x)
-    Z = instruments_on_grid(kx, mechanism.transform) / GRID
-    spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
-    moved = spread @ (Z.T @ Z) @ spread.T
     return ShareGame(
-        mechanism,
-        beliefs,
+        mechanism=mechanism,
+        beliefs=beliefs,
+        levels=beliefs.levels,
         threshold=float(s.threshold[0]),
         gap=float(pull(s).max()),
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
-        spread=spread,
-        furthest=np.asarray(np.linalg.eigh(moved)[1][:, -1]),
-        target=x[np.linalg.norm(x @ spread, axis=1).argmax()],
+        **moved_by(mechanism, x),
     )
 
 
@@ -135,10 +156,10 @@ def share_geometry(plan: Plan, people: Floats) -> Geometry:
     """The geometry of these people, with what they believe and what single effects need."""
     mechanism, beliefs = share_mechanism(plan)
     kx = grid_features(people)
-    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform).matrix)
-    kz = instruments_on_grid(kx, mechanism.transform)
+    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
     return replace(
-        measured(kx, kz),
+        measured(kx, kz, norm=mechanism.norm),
         believed=grouped(believed_rows(beliefs, kx / GRID)),
         effects=effects_of(kx, kz, difference_rows(plan.study)),
     )

@@ -98,7 +98,7 @@ def on_grid(
 ) -> list[tuple[Integers, Integers, int]]:
     """k_x, k_ζ and k_y of every record."""
     kx = grid_features(X)
-    kz = instruments_on_grid(kx, mechanism.transform)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
     ky = grid_responses(answers_of(y), beliefs.response_bound)
     return [
         (tuple(map(int, x)), tuple(map(int, z)), int(k))
@@ -352,7 +352,10 @@ def _added(noise: Sequence[Sequence[int]]) -> Answer:
 
 
 def recovered(
-    matrix: PythonIntegers, others: Sequence[tuple[Integers, Integers]], transform: Transform
+    matrix: PythonIntegers,
+    others: Sequence[tuple[Integers, Integers]],
+    transform: Transform,
+    norm: str = "l2",
 ) -> Integers | None:
     """A player's features on the grid, but for their sign, from Σ k_ζ k_xᵀ and the (k_x, k_ζ) of all others."""
     left = matrix.copy()
@@ -371,22 +374,22 @@ def recovered(
     low, high = 1, largest
     while low < high:  # ‖k_ζ‖·‖k_x‖ grows with the factor
         middle = (low + high) // 2
-        if _square(along, middle, transform) < square:
+        if _square(along, middle, transform, norm) < square:
             low = middle + 1
         else:
             high = middle
     for factor in range(max(1, low - 8), min(largest, low + 8) + 1):
         kx = tuple(factor * k for k in along)
-        if np.array_equal(np.outer(_instrument(kx, transform), np.array(kx, dtype=object)), left):
+        if np.array_equal(np.outer(_instrument(kx, transform, norm), np.array(kx, dtype=object)), left):
             return kx
     return None
 
 
-def _square(along: list[int], factor: int, transform: Transform) -> int:
+def _square(along: list[int], factor: int, transform: Transform, norm: str) -> int:
     kx = tuple(factor * k for k in along)
-    return sum(int(k) ** 2 for k in _instrument(kx, transform)) * sum(k * k for k in kx)
+    return sum(int(k) ** 2 for k in _instrument(kx, transform, norm)) * sum(k * k for k in kx)
 
 
-def _instrument(kx: Integers, transform: Transform) -> PythonIntegers:
-    kz = instruments_on_grid(np.array([kx], dtype=np.float64), transform)[0]
+def _instrument(kx: Integers, transform: Transform, norm: str) -> PythonIntegers:
+    kz = instruments_on_grid(np.array([kx], dtype=np.float64), transform, norm)[0]
     return np.array([int(k) for k in kz], dtype=object)

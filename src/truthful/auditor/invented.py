@@ -33,9 +33,9 @@ from truthful.moments import PRODUCT, Sums
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
+from truthful.settlement.atomic_release import open_target
 from truthful.settlement.books import RECEIPTS
 from truthful.settlement.draw import Draw, read_draw
-from truthful.settlement.once import open_target
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 from truthful.study.designs import sample_uniform

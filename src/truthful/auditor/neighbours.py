@@ -3,8 +3,9 @@
 Everybody but one reports the same; of the last one the answer is replaced, or the whole record where records are
 protected. The search starts where the proofs say the worst cases are, and climbs from there. Every step goes through
 the real integers: clipping, grid, instruments, exact sums. Whether a query stays within its sensitivity is decided in
-integers: Σ w(k − k')² ≤ Δ². Then the exact privacy loss of the worst pair, in rational numbers. A release of the
-lattice point k for the query f has P(k) ∝ exp(−‖k − f‖·ε/Δ), with the same constant for every f. So
+integers: Σ w(k − k')² ≤ Δ², or max|k − k'| ≤ Δ by the sup norm. Then the exact privacy loss of the worst pair, in
+rational numbers. A release of the lattice point k for the query f has P(k) ∝ exp(−‖k − f‖·ε/Δ), with the same constant
+for every f. So
 
     log P(k | D) − log P(k | D') = (‖k − f(D')‖ − ‖k − f(D)‖)·ε/Δ ≤ ‖f(D) − f(D')‖·ε/Δ
 
@@ -84,7 +85,9 @@ class Worst(Generic[S]):
 
 
 def square_distance(one: Query, other: Query) -> int:
-    """Σ w(k − k')², exactly."""
+    """Σ w(k − k')², exactly; by the sup norm the largest (k − k')²."""
+    if one.norm == "sup":
+        return max((a - b) ** 2 for a, b in zip(one.value, other.value, strict=True))
     return sum(w * (a - b) ** 2 for w, a, b in zip(one.weights, one.value, other.value, strict=True))
 
 
@@ -277,7 +280,7 @@ def replaced(mechanism: Attacked) -> str:
 
 
 def _declared(query: Query) -> tuple[object, ...]:
-    return query.unit, query.sensitivity, query.weights, query.share
+    return query.unit, query.sensitivity, query.weights, query.share, query.norm
 
 
 def _starts(mechanism: Attacked, beliefs: Believed) -> Iterator[Floats]:

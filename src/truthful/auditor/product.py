@@ -82,7 +82,7 @@ class Truthful:
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         Y = beliefs.response_bound
-        found = sums(grid_features(X), grid_responses(answers_of(y), Y), mechanism.transform)
+        found = sums(grid_features(X), grid_responses(answers_of(y), Y), mechanism.transform, mechanism.norm)
         if not isinstance(mechanism, AskedRelease):
             return found
         return replace(found, predictions=int(grid_responses(y[:, 1], Y).sum()))
@@ -187,7 +187,7 @@ def seen(estimate: LeaveOneOut) -> tuple[object, ...]:
         estimate.theta.tobytes(),
         estimate.inverse.tobytes(),
         (estimate.scale, estimate.matrix_scale, estimate.kept),
-        estimate.transform,
+        (estimate.transform, estimate.norm),
         matrix,
         estimate.vector,
         estimate.predictions,

@@ -317,7 +317,8 @@ def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Findin
     else:
         for victim in victims:
             others = [(kx, kz) for i, (kx, kz, _) in enumerate(people) if i != victim]
-            hers, got = people[victim][0], recovered(estimate.matrix, others, mechanism.transform)
+            got = recovered(estimate.matrix, others, mechanism.transform, mechanism.norm)
+            hers = people[victim][0]
             exposed += got in (hers, tuple(-k for k in hers))
         told = f"those of {exposed} of {len(victims)} players, to the last digit: the matrix less all others'"
     if study.assigned:

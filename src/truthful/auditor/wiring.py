@@ -21,9 +21,8 @@ from truthful.errors import Refused
 from truthful.lattice import SeededBits
 from truthful.plan import Plan
 from truthful.release import Release
+from truthful.settlement.atomic_release import LEDGER, read_ledger
 from truthful.settlement.draw import Draw
-from truthful.settlement.ledger import read_ledger
-from truthful.settlement.once import LEDGER
 
 NOISE_BITS = 30
 

@@ -19,17 +19,20 @@ from truthful.asked_release import SCALE
 from truthful.bounds import shares
 from truthful.bounds.answers import coefficient_error, prediction_error
 from truthful.bounds.setting import Model, Setting
-from truthful.bounds.shares import GROUPS, ROUNDING, ShareSetting, believed_rows
+from truthful.bounds.shares import GROUPS, ROUNDING, ShareSetting
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.study.levels import REACH, LevelBeliefs
+from truthful.study.shares import expected_shares
 
 #: Between the answers of so many standard deviations, 98 % of them, what is promised holds.
 CENTRAL = 2.326
 #: The chance that an average that was thought plausible is taken for implausible.
 MISTAKEN = 1e-3
+#: Centres of beliefs that are looked at, from the lowest to the highest.
+CENTRES = 3
 #: λ of exponential bounds, as parts of where the noise's has its pole.
 _PARTS = np.concatenate([np.geomspace(1e-3, 0.04, 12), np.linspace(0.06, 0.97, 24)])
 _LARGEST_LOG = 300.0
@@ -39,37 +42,38 @@ def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None 
     """(s, s, v, v, o, o, reach, bend) of each person: the least and the largest of those who are grouped together.
 
     reach is how far the average answer of people like her can be from where beliefs have it, at most. bend is how far
-    what an answer really expects can be from the line s: none but for ratings. c may be `away` from where it is.
+    what an answer really expects can be from the line s: none but for ratings, whatever their centre. Columns of c may
+    be `away` from where they are: √(v − v₀) is a norm of x − c, and moves by no more than that of how far c does.
     """
-    off = np.zeros(len(c)) if away is None else away
-    side = np.where(x >= c, 1.0, -1.0)
-    # What depends on x depends on x − c: these are the shortest and the longest that it can be.
-    shorter, longer = np.maximum(np.abs(x - c) - off, 0.0) * side, (np.abs(x - c) + off) * side
-    ends = [_moments(beliefs, apart) for apart in (shorter, longer)]
-    columns = [pick(*part) for part in zip(*ends, strict=True) for pick in (np.minimum, np.maximum)]
-    reach = np.full(len(x), REACH * beliefs.sure + sum(beliefs.factors) / 2)
-    for column, effect in zip(longer.T, beliefs.numbers, strict=True):
-        reach = reach + np.abs(column * beliefs.scale) * (effect / 2)
-    return np.stack([*columns, reach, _bend(beliefs, x)], axis=1)
+    v, o, reach = beliefs.variances(x, c), beliefs.offsets(x, c), beliefs.reaches(x, c)
+    apart, further, longer = beliefs.moved(np.zeros(len(c)) if away is None else away)
+    least = beliefs.sure**2
+    norm = np.sqrt(np.maximum(v - least, 0.0))
+    variances = np.maximum(norm - apart, 0.0) ** 2 + least, (norm + apart) ** 2 + least
+    offsets = o - further, o + further
+    s = [beliefs.slopes_at(variance, offset) for variance in variances for offset in offsets]
+    columns = [np.minimum.reduce(s), np.maximum.reduce(s), *variances, *offsets]
+    return np.stack([*columns, reach + longer, _bend(beliefs, x, c)], axis=1)
 
 
-def _moments(beliefs: LevelBeliefs, apart: Floats) -> tuple[Floats, Floats, Floats]:
-    """s, v and o of people who are so far from the mean."""
-    nowhere = np.zeros(apart.shape[1])
-    return (
-        beliefs.slopes(apart, nowhere),
-        beliefs.variances(apart, nowhere),
-        beliefs.offsets(apart, nowhere),
-    )
+def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
+    """The most over centres that people can have: what an answer is worth depends on them, and s is that of the middle.
 
-
-def _bend(beliefs: LevelBeliefs, x: Floats) -> Floats:
+    Beliefs are uniform about the centre; the line is furthest from what they expect at the ends.
+    """
     shares = beliefs.shares
     if shares is None or shares.levels == 2:
         return np.zeros(len(x))
-    middle, reach = (shares.low + shares.high) / 2, REACH * beliefs.sure / 2
-    around = replace(shares, low=middle - reach, high=middle + reach)
-    return np.asarray(2 * believed_rows(around, x)[:, 3])
+    reach, s = REACH * beliefs.sure / 2, beliefs.slopes(x, c)[:, None]
+    about = x - c
+    about[:, 0] = x[:, 0]
+    answers, found = np.linspace(0, 1, shares.levels), np.zeros(len(x))
+    for centre in np.linspace(shares.low + reach, shares.high - reach, CENTRES):
+        around = replace(shares, low=float(centre) - reach, high=float(centre) + reach)
+        mean = around.expects(about).mean[:, None]
+        off = expected_shares(around, about) - (mean + s * (answers - mean))
+        found = np.maximum(found, SCALE * np.abs(off).max(axis=1))
+    return found
 
 
 def grouped(rows: Floats) -> Floats:
@@ -134,10 +138,15 @@ class AskedSetting:
         return np.asarray(SCALE * math.sqrt(1 + self.ratio**2) / np.asarray(self.epsilon, dtype=np.float64))
 
     @cached_property
-    def lies(self) -> tuple[Floats, Floats]:
-        """How far liars move what others say of her, and their mean prediction: κ of them on average. For each α."""
+    def liars_expected(self) -> Floats:
+        """κ, how many lie on average at most. For each α."""
         miss = miss_probability(n=self.n, alpha=self.alpha, beta=self.beta)
-        kappa, (tau, v) = np.asarray(self.n * np.minimum(miss, self.alpha)), self.worst
+        return np.asarray(self.n * np.minimum(miss, self.alpha))
+
+    @cached_property
+    def lies(self) -> tuple[Floats, Floats]:
+        """How far liars move what others say of her, and their mean prediction. For each α."""
+        kappa, (tau, v) = self.liars_expected, self.worst
         of_answers = np.minimum(kappa * tau, np.sqrt(kappa * v))
         if self.assigned:
             of_answers = np.minimum(of_answers, kappa * math.sqrt(v / self.n))

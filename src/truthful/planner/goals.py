@@ -9,6 +9,7 @@ from truthful import check
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.mechanism import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
+from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
@@ -35,8 +36,8 @@ class Goals:
     largest error allowed, in raw response units, of coefficients, of predictions, or of the centre of people's beliefs,
     where a pilot asks for it (`accuracy_of`). lie: the
     largest lie that may pay, in units of the own prediction; R/2 if not given. least_slope: how steeply a clipped
-    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. panel: who
-    is expected to answer, where answers are protected.
+    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. norm: that
+    of the noise, where answers are shares. panel: who is expected to answer, where answers are protected.
     """
 
     players: int | None = None
@@ -53,6 +54,7 @@ class Goals:
     least_slope: float = LEAST_SLOPE
     pins: dict[str, float] = field(default_factory=dict)
     peers: str = "leave-one-out"
+    norm: str | None = None
     panel: Panel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -64,6 +66,8 @@ class Goals:
                 check.positive(name, getattr(self, name))
         self._require_usual_epsilon()
         check.choice("accuracy_of", self.accuracy_of, ACCURACIES)
+        if self.norm is not None:
+            check.choice("norm", self.norm, NORMS)
         check.choice("rule", self.rule, tuple(RULES))
         check.choice("payments", self.payments, PAYMENTS)
         require_failure_probability(self.failure_probability)

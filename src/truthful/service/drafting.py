@@ -88,7 +88,10 @@ def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
         "people": ("?least_eigenvalue", "protects")
         if fields.get("design") == "observed" and kind == NUMBER
         else (),
-        "beliefs": ("#signal", *noise) if kind == NUMBER else ("#share_low", "#share_high", *effect),
+        "beliefs": (
+            *(("#signal", *noise) if kind == NUMBER else ("#share_low", "#share_high", *effect)),
+            "?tolerance",
+        ),
         "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
     }
     for name in kinds[step]:
@@ -192,7 +195,7 @@ def fields_of(study: Study) -> Fields | None:
         "protects": privacy.get("protects"),
         "hide_matrix": None if privacy.get("publish_matrix", True) else YES,
         "features_public": YES if privacy.get("features_public") else None,
-        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd")},
+        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd", "tolerance")},
         **_share_fields(study),
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
@@ -216,6 +219,7 @@ def _share_fields(study: Study) -> dict[str, float | None]:
         "share_low": low,
         "share_high": high,
         "effect": None if effect is None else round(unit * effect, 9),
+        "tolerance": None if beliefs.tolerance is None else round(unit * beliefs.tolerance, 9),
     }
 
 

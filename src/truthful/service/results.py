@@ -12,16 +12,16 @@ from babel import Locale
 from babel.numbers import format_decimal
 
 from truthful.charts import Effect, Forest
+from truthful.formatting import to_within
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import Promise, promises, released
 from truthful.release import AnyRelease, Release, read_release
 from truthful.release.records import Coefficient
-from truthful.report.effects import effects
+from truthful.report.findings import effects
 from truthful.service.bill import most_paid
 from truthful.service.computing import drawn
 from truthful.study import Study
-from truthful.words import to_within
 
 #: A name, and three numbers as they are read.
 Row = tuple[str, ...]

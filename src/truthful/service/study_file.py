@@ -124,7 +124,7 @@ def _beliefs(fields: Fields) -> str:
 # The share of the response's half-range that features can explain.
 {_number("signal", fields)}prior = "uniform"
 noise = {quoted(fields.get("noise", ""))}
-{width}"""
+{width}{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
 
 
 def _shares(fields: Fields) -> str:
@@ -132,6 +132,7 @@ def _shares(fields: Fields) -> str:
     start, unit = scale_of(fields)
     ends = [_scaled(fields.get(name), start, unit) for name in ("share_low", "share_high")]
     effect = _scaled(fields.get("effect"), 0.0, unit) if fields.get("features") else ""
+    tolerance = _scaled(fields.get("tolerance"), 0.0, unit)
     said = {
         YES_NO: "Of people like the average one, how many would truthfully say yes: surely between",
         RATING: "How far the mean rating is from the lowest to the highest: surely between",
@@ -145,7 +146,12 @@ def _shares(fields: Fields) -> str:
 [beliefs]
 # {said}
 {share}{changes}{f"effect = {effect}" if effect else ""}
-"""
+{_tolerance(tolerance)}"""
+
+
+def _tolerance(value: str) -> str:
+    said = "# How far what people expect may be from this before a lie pays.\n"
+    return f"{said}tolerance = {value}\n" if value else ""
 
 
 def scale_of(fields: Fields) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from truthful.charts import Odds
 from truthful.coins import in_currency, pays
+from truthful.formatting import odds
 from truthful.one_release import SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
@@ -19,7 +20,6 @@ from truthful.service.bonus import Bonus, bonus_at, bonus_of
 from truthful.service.standing import Standing
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.words import odds
 
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.1, 0.5, 0.9)

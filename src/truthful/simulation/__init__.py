@@ -2,6 +2,6 @@
 
 from truthful.simulation.cast import read_agents
 from truthful.simulation.rates import rates
-from truthful.simulation.simulation import ShareSimulation, Simulation, simulate
+from truthful.simulation.simulation import AskedSimulation, ShareSimulation, Simulation, simulate
 
-__all__ = ["ShareSimulation", "Simulation", "rates", "read_agents", "simulate"]
+__all__ = ["AskedSimulation", "ShareSimulation", "Simulation", "rates", "read_agents", "simulate"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from truthful import kernels
 from truthful.agents import Players, ShareGame
-from truthful.agents.share_game import share_geometry, share_mechanism, share_promise
+from truthful.agents.share_game import SumGame, share_geometry, share_mechanism, share_promise
 from truthful.bounds.shares import gain
 from truthful.check import Floats
 from truthful.errors import Refused
@@ -44,15 +44,15 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class ShareStage:
-    """Everything that the studies of a simulation share."""
+class SumStage:
+    """Everything that the studies of a simulation share, where answers are released once."""
 
     plan: Plan
     roles: tuple[Role, ...]
-    game: ShareGame
     features: Features
     cost_threshold: float
     """The cost up to which it is promised that taking part pays."""
+    game: SumGame
 
     @cached_property
     def role_of(self) -> Kinds:
@@ -63,6 +63,23 @@ class ShareStage:
     def signs(self) -> int:
         """Columns of x by whose signs people are told apart: not the intercept's."""
         return min(SIGNS, self.plan.study.dimension - 1)
+
+    def costs(self, x: Floats, rng: np.random.Generator) -> Floats:
+        """What privacy is worth to people with these features. The worst liars are those who mind most."""
+        costs = self.plan.study.costs.sample(rng, len(x))
+        for role in self.roles:
+            weights = role.agent.weights(x[role.players], self.game)
+            if weights is not None:
+                mine = costs[role.players].copy()
+                costs[role.players][np.argsort(-weights, kind="stable")] = np.sort(mine)[::-1]
+        return costs
+
+
+@dataclass(frozen=True, eq=False)
+class ShareStage(SumStage):
+    """The same of yes and no, and of ratings."""
+
+    game: ShareGame
 
     @property
     def cells(self) -> int:
@@ -148,7 +165,7 @@ def run_share_study(
         mean_squared_error=float(off @ off),
         prediction_error=float(np.mean(np.square(along(everybody.x, off)))),
         misreports=len(lied),
-        **_earned(stage, outcome, roles, joined, lied),
+        **earned_by_role(stage, outcome, roles, joined, lied),
         cell_people=cell_people,
         **_by_cell(stage, outcome, cells, looked_at, joined, lied, theta),
         payments=quantiles(outcome.paid),
@@ -158,18 +175,12 @@ def run_share_study(
 
 
 def share_people(stage: ShareStage, rng: np.random.Generator) -> tuple[Floats, Players]:
-    """θ as is believed, and people whose answers follow it. The worst liars are those who mind most."""
+    """θ as is believed, and people whose answers follow it."""
     study, n = stage.plan.study, stage.plan.answering
     theta = draw_shares(study, stage.game.beliefs, rng)
     x = stage.features(rng, n)
     y = answers(stage.game.beliefs, along(x, theta), rng)
-    costs = study.costs.sample(rng, n)
-    for role in stage.roles:
-        weights = role.agent.weights(x[role.players], stage.game)
-        if weights is not None:
-            mine = costs[role.players].copy()
-            costs[role.players][np.argsort(-weights, kind="stable")] = np.sort(mine)[::-1]
-    return theta, Players(x, y, costs)
+    return theta, Players(x, y, stage.costs(x, rng))
 
 
 def settled_shares(stage: ShareStage, x: Floats, reports: Floats, rng: np.random.Generator) -> ShareSettled:
@@ -182,11 +193,11 @@ def settled_shares(stage: ShareStage, x: Floats, reports: Floats, rng: np.random
         )
     kx, ky = grid_features(x), grid_responses(reports, beliefs.response_bound)
     tally, (panel, block) = (
-        SumsTally(d, mechanism.transform),
+        SumsTally(d, mechanism.transform, mechanism.norm),
         exact_sums(response_limit(beliefs.response_bound)),
     )
     products = tally.nothing
-    kernels.add_columns(stacked(kx, ky, tally.transform), panel, products)
+    kernels.add_columns(stacked(kx, ky, tally.transform, tally.sup), panel, products)
     tally.add_sums(products, n, block)
     sums = tally.sums
     require_invertible(sums.matrix)
@@ -204,8 +215,8 @@ def settled_shares(stage: ShareStage, x: Floats, reports: Floats, rng: np.random
     return ShareSettled(sums, estimate, scored.peer_prediction, scored.payment, pay)
 
 
-def _earned(
-    stage: ShareStage, outcome: ShareSettled, roles: Kinds, joined: Players, lied: Kinds
+def earned_by_role(
+    stage: SumStage, outcome: ShareSettled, roles: Kinds, joined: Players, lied: Kinds
 ) -> dict[str, Any]:
     """By role, who came, what they were paid, and what for their answers over the truth, given what peers say.
 

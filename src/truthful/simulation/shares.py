@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from truthful.agents import asked_game
 from truthful.agents.share_game import share_game
 from truthful.check import Floats
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
+from truthful.simulation.asked_studies import AskedStage
 from truthful.simulation.cast import Features, Role
 from truthful.simulation.found import FEWEST, UNKNOWN, Found, enough_people, mean, ratio
 from truthful.simulation.share_studies import LEVEL, ShareRun, ShareStage
@@ -40,6 +42,20 @@ class ShareObserved:
 
 
 @dataclass(frozen=True)
+class LevelObserved:
+    """What only studies of numbers have that ask people what the others will say. Errors are in units of the answer.
+
+    answer_rmse: of the average answer. effect_rmse: of the difference that was off most, None without features.
+    coverage: of intervals of coefficients that are to cover the truth with probability `level`.
+    """
+
+    answer_rmse: float
+    effect_rmse: float | None
+    level: float
+    coverage: Found
+
+
+@dataclass(frozen=True)
 class Lie:
     """What somebody says instead of her answer, in places among all answers, and what it earned her over the truth."""
 
@@ -59,7 +75,15 @@ def set_up_shares(plan: Plan, roles: tuple[Role, ...], features: Features, peopl
     """What all studies share."""
     threshold = plan.guarantees.participation.cost_threshold
     return ShareStage(
-        plan, roles, share_game(plan, people), features, math.inf if threshold is None else threshold
+        plan, roles, features, math.inf if threshold is None else threshold, share_game(plan, people)
+    )
+
+
+def set_up_predictions(plan: Plan, roles: tuple[Role, ...], features: Features, people: Floats) -> AskedStage:
+    """The same where people are asked what the others will say."""
+    threshold = plan.guarantees.participation.cost_threshold
+    return AskedStage(
+        plan, roles, features, math.inf if threshold is None else threshold, asked_game(plan, people)
     )
 
 
@@ -83,11 +107,27 @@ def best_share_lie(runs: Sequence[ShareRun], levels: int, steps: int) -> Lie:
     return Lie(int(place[cell]), int(said), found.times(-1.0))
 
 
+def observed_level(plan: Plan, runs: Sequence[ShareRun]) -> LevelObserved:
+    """What only studies of numbers have that ask people what the others will say."""
+    rmse, effect_rmse, coverage = _errors(plan, runs)
+    return LevelObserved(rmse, effect_rmse, LEVEL, coverage)
+
+
+def _errors(plan: Plan, runs: Sequence[ShareRun]) -> tuple[float, float | None, Found]:
+    """Root mean square errors of the average and of the difference that was off most, and the coverage of intervals."""
+    effects = np.array([run.effect_errors for run in runs])
+    covered = np.array([run.covered for run in runs if run.covered is not None])
+    return (
+        math.sqrt(mean(np.array([run.share_error**2 for run in runs])).value),
+        float(np.sqrt(np.mean(effects**2, axis=0)).max()) if plan.study.features else None,
+        mean(covered.mean(axis=1)),
+    )
+
+
 def observed_shares(plan: Plan, promised: Guarantees, runs: Sequence[ShareRun], levels: int) -> ShareObserved:
     """What only studies of shares have."""
     steps = promised.truthfulness.steps or 1
-    effects = np.array([run.effect_errors for run in runs])
-    covered = np.array([run.covered for run in runs if run.covered is not None])
+    rmse, effect_rmse, coverage = _errors(plan, runs)
     players = np.array([run.cell_players for run in runs]).sum(axis=0).reshape(-1, levels).sum(axis=0)
     earned = np.array([run.cell_earned for run in runs]).sum(axis=0).reshape(-1, levels, levels).sum(axis=0)
     with np.errstate(invalid="ignore"):
@@ -95,10 +135,10 @@ def observed_shares(plan: Plan, promised: Guarantees, runs: Sequence[ShareRun], 
     return ShareObserved(
         steps=steps,
         advantage=best_share_lie(runs, levels, steps).gain.times(-1.0),
-        share_rmse=math.sqrt(mean(np.array([run.share_error**2 for run in runs])).value),
-        effect_rmse=float(np.sqrt(np.mean(effects**2, axis=0)).max()) if plan.study.features else None,
+        share_rmse=rmse,
+        effect_rmse=effect_rmse,
         level=LEVEL,
-        coverage=mean(covered.mean(axis=1)),
+        coverage=coverage,
         payments=tuple(tuple(row) for row in payments.tolist()),
     )
 

@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from truthful import check
-from truthful.agents import Agent, game
+from truthful.agents import Agent, Game, game
 from truthful.agents.game import geometry_of, promise
+from truthful.agents.share_game import SumGame
 from truthful.bounds import proved
 from truthful.check import Floats
 from truthful.guarantees import Guarantees, model
 from truthful.plan import Plan
+from truthful.simulation.asked_studies import AskedStage, run_asked_study
 from truthful.simulation.cast import Brought, Features, Role, cast, features_of, sampler
 from truthful.simulation.found import UNKNOWN, BestLie, Found, Paid, best_lie, mean, ratio
 from truthful.simulation.predictors import predictors
@@ -26,11 +28,14 @@ from truthful.simulation.responses import BestResponse, best_responses
 from truthful.simulation.share_studies import ShareRun, ShareStage, run_share_study
 from truthful.simulation.shares import (
     INTERVALS,
+    LevelObserved,
     Lie,
     ShareObserved,
     best_share_lie,
     guaranteed_shares,
+    observed_level,
     observed_shares,
+    set_up_predictions,
     set_up_shares,
 )
 from truthful.simulation.studies import Run, Stage, run_study
@@ -194,6 +199,21 @@ class ShareSimulation(Simulation):
         return {**record, "shares": _known(asdict(self.shares)), "best_lie": _known(asdict(self.best_lie))}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AskedSimulation(Simulation):
+    """The same of numbers where people are asked what the others will say. Own predictions are s times an answer, and D
+    is so in `observed`; nothing is computed of the paper's rule.
+    """
+
+    level: LevelObserved
+
+    def record(self) -> dict[str, Any]:
+        record = super().record()
+        for name in ("best_response", "papers_best_response"):
+            del record[name]
+        return {**record, "level": _known(asdict(self.level))}
+
+
 def _known(record: Any) -> Any:
     """JSON has neither NaN nor infinity."""
     if isinstance(record, dict):
@@ -223,9 +243,10 @@ def simulate(
     runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
     draw, brought = features_of(plan, features)
     people = draw(np.random.default_rng(seed), plan.answering)
-    if plan.share_mechanism is not None:
-        roles = cast(agents, plan.answering)
-        return _simulate_shares(set_up_shares(plan, roles, draw, people), brought, runs, seed, progress)
+    if plan.share_mechanism is not None or plan.asked_mechanism is not None:
+        prepare = set_up_shares if plan.asked_mechanism is None else set_up_predictions
+        stage_of_sums = prepare(plan, cast(agents, plan.answering), draw, people)
+        return _simulate_sums(stage_of_sums, brought, runs, seed, progress)
     stage = set_up(plan, cast(agents, plan.answering), draw, runs, people)
     recomputed = geometry_of(plan, people) is not None and not brought.everybody
     done = []
@@ -255,41 +276,49 @@ def simulate(
     )
 
 
-def _simulate_shares(
-    stage: ShareStage, brought: Brought, runs: int, seed: int, progress: Progress | None
-) -> ShareSimulation:
-    """Studies of yes and no, or of ratings. Without features, what is guaranteed is the same for all."""
-    plan, levels = stage.plan, stage.game.beliefs.levels
+def _simulate_sums(
+    stage: ShareStage | AskedStage, brought: Brought, runs: int, seed: int, progress: Progress | None
+) -> Simulation:
+    """Studies of shares, or that ask for predictions. Without features what is guaranteed is the same for all."""
+    plan, levels = stage.plan, stage.game.levels
     recomputed = bool(plan.study.features) and not brought.everybody
     done: list[ShareRun] = []
-    for run in in_order(partial(_share_study, stage, recomputed), plan.answering, runs, seed):
+    for run in in_order(partial(_sum_study, stage, recomputed), plan.answering, runs, seed):
         done.append(run)
         if progress is not None:
             progress("Simulating studies", len(done), runs)
     guaranteed = guaranteed_shares(plan, done) if recomputed else plan.guarantees
-    best, unknown = best_share_lie(done, levels, 1), BestResponse(UNKNOWN, math.nan, UNKNOWN)
-    return ShareSimulation(
-        plan,
-        stage.roles,
-        runs,
-        seed,
-        brought,
-        observed=_observed(stage, guaranteed, done, _share_truthfulness(plan, done, best)),
-        guaranteed=guaranteed,
-        guaranteed_for=PEOPLES if recomputed else PLANS,
-        guaranteed_gap=stage.game.gap,
-        guaranteed_liars=stage.game.liars,
-        earnings=_earnings(stage.roles, done),
-        best_response=unknown,
-        papers_best_response=unknown,
-        studies=tuple(done),
-        shares=observed_shares(plan, guaranteed, done, levels),
-        best_lie=best,
-    )
+    unknown = BestResponse(UNKNOWN, math.nan, UNKNOWN)
+    best = best_share_lie(done, levels, 1) if levels else None
+    truthfulness = _asked_truthfulness(stage, done) if best is None else _share_truthfulness(plan, done, best)
+    known: dict[str, Any] = {
+        "plan": plan,
+        "roles": stage.roles,
+        "runs": runs,
+        "seed": seed,
+        "features": brought,
+        "observed": _observed(stage, guaranteed, done, truthfulness),
+        "guaranteed": guaranteed,
+        "guaranteed_for": PEOPLES if recomputed else PLANS,
+        "guaranteed_gap": stage.game.gap,
+        "guaranteed_liars": stage.game.liars,
+        "earnings": _earnings(stage.roles, done),
+        "best_response": unknown,
+        "papers_best_response": unknown,
+        "studies": tuple(done),
+    }
+    if best is None:
+        return AskedSimulation(**known, level=observed_level(plan, done))
+    return ShareSimulation(**known, shares=observed_shares(plan, guaranteed, done, levels), best_lie=best)
 
 
-def _share_study(stage: ShareStage, recomputed: bool, place: int, rng: np.random.Generator) -> ShareRun:
-    return run_share_study(stage, rng, bounded=recomputed and place < BOUNDED, intervals=place < INTERVALS)
+def _sum_study(
+    stage: ShareStage | AskedStage, recomputed: bool, place: int, rng: np.random.Generator
+) -> ShareRun:
+    bounded, intervals = recomputed and place < BOUNDED, place < INTERVALS
+    if isinstance(stage, AskedStage):
+        return run_asked_study(stage, rng, bounded, intervals)
+    return run_share_study(stage, rng, bounded, intervals)
 
 
 def set_up(
@@ -372,7 +401,10 @@ def _column(runs: Sequence[Run], name: str) -> Floats:
 
 
 def _observed(
-    stage: Stage | ShareStage, promised: Guarantees, runs: Sequence[Run], truthfulness: Truthfulness
+    stage: Stage | ShareStage | AskedStage,
+    promised: Guarantees,
+    runs: Sequence[Run],
+    truthfulness: Truthfulness,
 ) -> Observed:
     plan = stage.plan
     errors, predictions = _column(runs, "squared_error"), _column(runs, "prediction_error")
@@ -402,14 +434,23 @@ def _observed(
 
 def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
-    found = _best_lie(runs)
-    b, saved = stage.plan.number_mechanism.score_weight, stage.game.threshold * stage.game.privacy_cost
+    return _with_formulas(stage.plan, stage.plan.number_mechanism.score_weight, stage.game, runs)
+
+
+def _asked_truthfulness(stage: ShareStage | AskedStage, runs: Sequence[Run]) -> Truthfulness:
+    """The same where people are asked what the others will say."""
+    mechanism = stage.plan.asked_mechanism
+    return _with_formulas(stage.plan, 0.0 if mechanism is None else mechanism.score_weight, stage.game, runs)
+
+
+def _with_formulas(plan: Plan, b: float, game: Game | SumGame, runs: Sequence[Run]) -> Truthfulness:
+    found, saved = _best_lie(runs), game.threshold * game.privacy_cost
     return Truthfulness(
         gap=found.gap,
         gain=found.gain.times(b),
         slack=_with_gap(found.gap, lambda gap: b * gap**2 + saved),
         lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else NO_LIMIT,
-        **_lies(stage.plan, runs),
+        **_lies(plan, runs),
     )
 
 

@@ -140,12 +140,15 @@ def _of_shares(kind: str, loc: tuple[int | str, ...], data: Any) -> str:
 
 
 def _of_centre(loc: tuple[int | str, ...], data: Any) -> str:
-    """A centre is a table, or people are asked for it."""
+    """A centre is a number or a table, or people are asked for it."""
     if loc[:2] != ("beliefs", "centre"):
         return ""
     value = _inside(_inside(data, "beliefs"), "centre")
     if not isinstance(value, Mapping):
-        return f'beliefs.centre is {value!r}; it must be a table of names and numbers, or "predictions" to ask people.'
+        return (
+            f'beliefs.centre is {value!r}; it must be a number, a table of names and numbers, or "predictions" to ask '
+            "people."
+        )
     name = str(loc[-1])
     return f"beliefs.centre.{name} is {value[name]!r}; it must be a number." if name in value else ""
 

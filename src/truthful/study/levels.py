@@ -30,8 +30,9 @@ class LevelBeliefs:
     """What is declared of people's beliefs, with half the scale of answers as the unit.
 
     sure: √v₀. spread: σ of numbers, None otherwise. expected, numbers, factors: as of shares, what a unit of each
-    column's code is expected to change, the largest effects of numbers, and of features with levels. low, high: between
-    what averages can lie. shares: what is declared of them, where answers are yes or no, or ratings.
+    column's code is expected to change, the largest effects of numbers, and of features with levels. places: the first
+    column of each of these, and the one after its last. low, high: between what averages can lie. shares: what is
+    declared of them, where answers are yes or no, or ratings.
     """
 
     sure: float
@@ -39,19 +40,22 @@ class LevelBeliefs:
     expected: tuple[float, ...]
     numbers: tuple[float, ...]
     factors: tuple[float, ...]
+    places: tuple[tuple[int, int], ...]
     scale: float
     low: float
     high: float
     shares: ShareBeliefs | None = None
 
     @classmethod
-    def of_shares(cls, shares: ShareBeliefs, sure: float) -> LevelBeliefs:
+    def of_shares(
+        cls, shares: ShareBeliefs, sure: float, places: tuple[tuple[int, int], ...]
+    ) -> LevelBeliefs:
         """Shares are from 0 to 1, so that differences count twice here."""
         expected, numbers, factors = (
             tuple(2 * part for part in parts) for parts in (shares.expected, shares.numbers, shares.factors)
         )
         ends = 2 * shares.low - 1, 2 * shares.high - 1
-        return cls(2 * sure, None, expected, numbers, factors, shares.scale, *ends, shares)
+        return cls(2 * sure, None, expected, numbers, factors, places, shares.scale, *ends, shares)
 
     @property
     def dimension(self) -> int:
@@ -77,21 +81,59 @@ class LevelBeliefs:
         return total
 
     def variances(self, x: Floats, c: Floats) -> Floats:
-        """v(x): an effect is uniform between its ends, so that its variance is e²/12 for a number's whole range."""
-        total = np.full(len(x), self.sure**2 + sum(e * e for e in self.factors) / 12)
+        """v(x): an effect is uniform between its ends, so that its variance is e²/12 for a number's whole range.
+
+        Effects of K levels sum to zero and are alike, so that the covariance of two is −e²/12/(K − 1). With u the codes
+        less their mean, that makes e²/12·(K·Σu² − (Σu)²)/(K − 1): more for levels that few people have.
+        """
+        total = np.full(len(x), self.sure**2)
+        for effect, (start, stop) in zip(self.factors, self.places, strict=True):
+            added, squares = np.zeros(len(x)), np.zeros(len(x))
+            for place in range(start, stop):
+                code = (x[:, place] - c[place]) * self.scale
+                added += code
+                squares += code * code
+            levels = stop - start + 1
+            total += (levels * squares - added * added) * (effect * effect / 12 / (levels - 1))
         for column, mean, effect in zip(x.T, c, self.numbers, strict=True):
             if effect:
                 code = (column - mean) * self.scale
                 total += code * code * (effect * effect / 12)
         return total
 
+    def reaches(self, x: Floats, c: Floats) -> Floats:
+        """How far the average answer of people like x can be from where beliefs have it, at most.
+
+        Effects of levels are ±e/2 and sum to zero: Σu h is at most e/2 times Σ|u − t|, for any t.
+        """
+        total = np.full(len(x), REACH * self.sure)
+        for column, mean, effect in zip(x.T, c, self.numbers, strict=True):
+            total += np.abs((column - mean) * self.scale) * (effect / 2)
+        for effect, (start, stop) in zip(self.factors, self.places, strict=True):
+            u = np.pad((x[:, start:stop] - c[start:stop]) * self.scale, ((0, 0), (0, 1)))
+            total += np.abs(u - np.median(u, axis=1, keepdims=True)).sum(axis=1) * (effect / 2)
+        return total
+
+    def moved(self, away: Floats) -> tuple[float, float, float]:
+        """How far √(v − v₀), offsets and reaches move at most if columns of c move by these."""
+        codes = away * self.scale
+        squares = float(np.sum((codes * self.numbers) ** 2)) / 12
+        reach = float(codes @ self.numbers) / 2
+        for effect, (start, stop) in zip(self.factors, self.places, strict=True):
+            levels = stop - start + 1
+            squares += effect * effect / 12 * levels / (levels - 1) * float(np.sum(codes[start:stop] ** 2))
+            reach += effect / 2 * float(codes[start:stop].sum())
+        return float(np.sqrt(squares)), float(codes @ np.abs(self.expected)), reach
+
     def slopes(self, x: Floats, c: Floats) -> Floats:
         """s(x)."""
-        v = self.variances(x, c)
+        return self.slopes_at(self.variances(x, c), self.offsets(x, c))
+
+    def slopes_at(self, v: Floats, o: Floats) -> Floats:
+        """s of people of whom so much is believed."""
         if self.shares is None:
             return np.asarray(v / (v + (self.spread or 0.0) ** 2))
-        mean = (self.shares.low + self.shares.high) / 2 + self.offsets(x, c) / 2
-        return self.shares.credibility(mean, v / 4)
+        return self.shares.credibility((self.shares.low + self.shares.high) / 2 + o / 2, v / 4)
 
     def level_slopes(self, x: Floats, c: Floats) -> Floats:
         """k(x) = s(x)·v₀/v(x)."""

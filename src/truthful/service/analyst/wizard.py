@@ -29,13 +29,13 @@ TYPED = {
     "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
     "invitation": ("asked_by", "purpose", "contact"),
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
-    "beliefs": ("#signal", "noise", "#noise_sd"),
+    "beliefs": ("#signal", "noise", "#noise_sd", "#tolerance"),
     "costs": ("costs", "#tail", "#scale", "#median", "#sigma", "privacy"),
 }
 #: The same where people answer yes or no, or with a rating, if it is not as for numbers.
 OF_SHARES = {
     "people": ("design", "hide_matrix", "features_public"),
-    "beliefs": ("#share_low", "#share_high", "#effect"),
+    "beliefs": ("#share_low", "#share_high", "#effect", "#tolerance"),
 }
 ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
 #: What a choice must be; anything else is its first word.

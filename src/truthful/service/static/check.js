@@ -236,10 +236,13 @@ function without(release, receipt, x, r) {
   return { leverage, kept, noise: along((release.noise.scale * norm(w)) / kept), taken: false };
 }
 
-/** zeta: T x, no longer than 1, on the grid. T is in whole units of 2^-10, so that T x is exact. */
-function instrument({ instruments }, x) {
+/** zeta: T x, no longer than 1, on the grid; by the sup norm no entry is beyond 1. T is in whole units of 2^-10, so that T x
+ * is exact. */
+function instrument({ instruments, noise }, x) {
   if (instruments === null) return x;
-  return inBall(instruments.transform.map((row) => dot(row, x) * instruments.unit));
+  const entries = instruments.transform.map((row) => dot(row, x) * instruments.unit);
+  if (noise.norm === "sup") return entries.map((v) => clip(Math.trunc(v * GRID), GRID) / GRID);
+  return inBall(entries);
 }
 
 /** Whether the release fits together: its noise is what epsilon says, and theta and the inverse follow from its sums. */
