@@ -95,7 +95,7 @@ def test_the_chart_of_numbers_is_what_the_paymaster_pays() -> None:
     y = np.linspace(-1, 1, 201)
     master, nobody = AskedPaymaster(mechanism, beliefs, estimate, level), np.full(201, 0.0)
     for part, line in zip(DRAWN, chart.lines, strict=True):
-        paid = master._paid(
+        paid = master.paid(
             np.full((201, 1), float(GRID)),
             y,
             np.full(201, p),
