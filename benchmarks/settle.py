@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from measure import Row, interleaved, peak_memory, ratio
 
-from truthful.intake.pieces import Piece
+from truthful.intake.sources import Piece
 from truthful.intake.stream import open_reports
 from truthful.plan import Plan, design
 from truthful.settlement import settle

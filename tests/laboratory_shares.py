@@ -68,7 +68,7 @@ def pinned(players: int, epsilon: float, bonus: float = 1.0, **declared: Any) ->
     """The plan with these parameters, of which nothing is solved for."""
     parameters = {
         name: declared.pop(name)
-        for name in ("margin", "tolerance", "absent_share", "flat")
+        for name in ("margin", "tolerance", "absent_share", "flat", "norm")
         if name in declared
     }
     return design(study_of(**declared), players=players, epsilon=epsilon, bonus=bonus, **parameters)

@@ -10,11 +10,11 @@ from functools import cache
 import mpmath as mp
 import numpy as np
 from flint import arb, ctx
-from scipy import special
+from scipy import special, stats
 
 from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import Curve
-from truthful.beliefs.laws import NormalBall, TruncatedNormal
+from truthful.beliefs.laws import NormalBall, Prior, TruncatedNormal
 from truthful.check import Floats
 
 mp.mp.dps = 30
@@ -28,6 +28,17 @@ def prior_density(beliefs: Beliefs, u: arb) -> arb:
     s = arb(prior.sd)
     inside = ((R**2 - u**2) / (2 * s**2)).gamma_lower(arb(d - 1) / 2, regularized=1) if d > 1 else 1
     return (-(u**2) / (2 * s**2)).exp() * inside
+
+
+def projected_density(prior: Prior, u: Floats, dimension: int) -> Floats:
+    """f(u) likewise, up to a constant, in floating point; zero outside [-R, R]."""
+    inside = np.maximum(prior.radius**2 - np.square(u), 0.0)
+    if isinstance(prior, NormalBall):
+        shell = stats.chi2.cdf(inside / prior.sd**2, dimension - 1) if dimension > 1 else 1.0
+        value = np.exp(-np.square(u / prior.sd) / 2) * shell
+    else:
+        value = inside ** ((dimension - 1) / 2)
+    return np.where(np.abs(u) <= prior.radius, value, 0.0)
 
 
 def noise_density(beliefs: Beliefs, z: arb) -> arb:
@@ -145,7 +156,7 @@ def dense_mean(beliefs: Beliefs, r: float, y: float, curve: Curve, scale: float)
     ends = np.arcsin(np.array([max(-R, (y - M) / r), min(R, (y + M) / r)]) / R)
     angle, rule = _dense_rule(float(ends[0]), float(ends[1]))
     u = R * np.sin(angle)
-    weight = rule * np.cos(angle) * beliefs.prior.projected_density(u, beliefs.dimension)
+    weight = rule * np.cos(angle) * projected_density(beliefs.prior, u, beliefs.dimension)
     weight *= beliefs.noise.density(np.clip(y - r * u, -M, M))
     return float(curve(u, scale) @ weight / weight.sum())
 

@@ -16,9 +16,9 @@ from studies import DESIGNED
 from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import Clipped
 from truthful.bounds import Model, Setting
-from truthful.bounds.scales import FLOOR_POWER, gram_scale, peer_scale, public_scale
+from truthful.bounds.peers import least_half
+from truthful.bounds.privacy_noise import FLOOR_POWER, gram_scale, peer_scale, public_scale
 from truthful.bounds.setting import Numbers
-from truthful.bounds.spectrum import least_half
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.estimators.shrinkage import shrinkage_factor

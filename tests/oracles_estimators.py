@@ -170,3 +170,11 @@ def constrained_minimiser(X: Floats, y: Floats, gamma: float, radius: float) -> 
         options={"ftol": 1e-15, "maxiter": 500},
     )
     return np.asarray(result.x, dtype=np.float64)
+
+
+def published_sensitivity(radius: float, noise_bound: float, gamma: float) -> float:
+    """(4B+2M)/γ with B = R², the paper's lemma. False: for comparison only, no estimator uses it.
+
+    It takes |θ·x| ≤ B for ≤ √B, and a Lipschitz constant that squared loss does not have for unconstrained θ.
+    """
+    return (4 * radius**2 + 2 * noise_bound) / gamma

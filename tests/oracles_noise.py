@@ -60,11 +60,16 @@ class TwisterBits:
         return u
 
 
-def lattice_law(scale: Fraction, weights: Sequence[int], reach: int) -> tuple[Integers, Floats]:
+def lattice_law(
+    scale: Fraction, weights: Sequence[int], reach: int, norm: str = "l2"
+) -> tuple[Integers, Floats]:
     """All integer vectors with entries within ±reach, one per row, and their probabilities ∝ exp(−‖k‖_w/scale)."""
     side = np.arange(-reach, reach + 1)
     points = np.stack(np.meshgrid(*[side] * len(weights), indexing="ij"), axis=-1).reshape(-1, len(weights))
-    mass = np.exp(-np.sqrt((points**2 * np.array(weights)).sum(axis=1)) / float(scale))
+    lengths = np.sqrt((points**2 * np.array(weights)).sum(axis=1))
+    if norm == "sup":
+        lengths = np.abs(points).max(axis=1)
+    mass = np.exp(-lengths / float(scale))
     return points, mass / mass.sum()
 
 

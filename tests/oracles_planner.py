@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy import interpolate
 
-from truthful.bounds import Setting, answers, proved, scales
+from truthful.bounds import Setting, answers, privacy_noise, proved
 from truthful.check import Floats
 from truthful.deterrence import Deterrence, representative
 from truthful.geometry import Geometry
@@ -47,7 +47,7 @@ def median_slope(study: Study, s: Setting) -> Floats:
     """P(|u + e| ≤ R): e the noise of a half along typical features, u the median deviation of the truth."""
     R, d = study.beliefs.radius, study.dimension
     u = 0.6745 * math.sqrt(study.beliefs.prior.variance(d))
-    scale = scales.peer_scale(s, max(1, int(np.max(s.n)) // 2)) * stretch(study, s.peer_estimator)
+    scale = privacy_noise.peer_scale(s, max(1, int(np.max(s.n)) // 2)) * stretch(study, s.peer_estimator)
     law = L2Laplace(d, 1.0)
     return np.asarray(law.marginal_cdf((R - u) / scale) - law.marginal_cdf((-R - u) / scale))
 

@@ -23,6 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import errata_page
 import library
 import phones
 import typer.main
@@ -30,7 +31,6 @@ from browsers import photograph
 
 from truthful import cli
 from truthful.charts import BestReports, Rates, draw_chart, draw_frontier
-from truthful.errata.page import page as errata_page
 from truthful.plan import Plan, design
 from truthful.simulation import rates
 from truthful.simulation.responses import typical_reports
@@ -258,7 +258,7 @@ if __name__ == "__main__":
             ran = example(directory, Path(scratch))
         text = (directory / "README.md").read_text(encoding="utf-8")
         (directory / "README.md").write_text(text.replace(ran.shown, ran.output), encoding="utf-8")
-    ERRATA.write_text(errata_page(), encoding="utf-8")
+    ERRATA.write_text(errata_page.page(), encoding="utf-8")
     phones.take(ROOT / "docs")
     draw_frontier(charted(), CHART)
     draw_chart(best_response(), BEST_RESPONSE)

@@ -65,6 +65,8 @@ def live(here: Served, analyst: TestClient) -> None:
     page = shown(analyst, f"/studies/{survey_id}/plan?players=4%2C000&budget=2000")
     assert "This is possible" in page
     assert "The five guarantees" in page
+    assert "If people believe otherwise" in page
+    assert "A centre that is wrong by 1 moves the best answer by" in page
     assert (
         analyst.post(f"/studies/{survey_id}/plan", data=wishes).headers["location"] == f"/studies/{survey_id}"
     )

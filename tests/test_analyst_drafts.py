@@ -25,7 +25,7 @@ from analysts import (
 from databases import KINDS, database_url
 from serving import ANSWERS, INVITATION, OBSERVED, RECORDS, STUDY, Served, asked, draft, planned, served
 from starlette.testclient import TestClient
-from studies import UNIT_BALL, people
+from studies import DESIGNED, UNIT_BALL, people
 
 from truthful.plan import Plan
 from truthful.store import surveys
@@ -405,6 +405,22 @@ def test_an_impossible_plan_says_why_and_what_would_help(analyst: TestClient) ->
     assert "That is not possible" in answer.text
 
 
+def test_a_tolerance_that_no_money_buys_is_told_with_a_smaller_one(analyst: TestClient) -> None:
+    survey_id = declared(analyst)
+    sent = analyst.post(
+        f"/studies/{survey_id}/edit/beliefs",
+        data={"do": "next", "signal": "0.6", "noise": "normal", "noise_sd": "", "tolerance": "60"},
+    )
+    assert sent.status_code == 303
+    assert 'name="tolerance" value="60"' in shown(analyst, f"/studies/{survey_id}/edit/beliefs")
+    alone = DESIGNED[: DESIGNED.index("[[features]]")] + DESIGNED[DESIGNED.index("[design]") :]
+    text = alone.replace("signal = 0.6", "signal = 0.6\ntolerance = 60")
+    place = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).headers["location"]
+    page = shown(analyst, f"{place}/plan?players=3000&budget=500&lie=0.05")
+    assert "even if people's centre is 60 off (beliefs.tolerance)" in html.unescape(page)
+    assert "Or declare a tolerance of 6 under Beliefs." in page
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -452,6 +468,7 @@ def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: Te
     survey_id = draft(here.service, text, 300)
     page = shown(analyst, f"/studies/{survey_id}/rehearse")
     assert ("spread evenly" in page) == (text is RECORDS)
+    assert 'name="denier"' not in page
     answer = analyst.post(f"/studies/{survey_id}/rehearse", data={"exaggerator": "10", "opt-out": "5.5"})
     assert answer.status_code == 303
     report = analyst.get(answer.headers["location"])

@@ -14,14 +14,15 @@ import truthful
 # each other.
 ROWS: tuple[tuple[str, ...], ...] = (
     # the words
-    ("errors", "files", "symbols", "version", "words", "compiled", "lazily"),
+    ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily"),
     ("check",),
-    ("piecewise",),
+    ("polynomials",),
     # mathematics: arrays in, arrays out, randomness passed in
-    ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs"),
+    ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs", "tolerance"),
     ("moments",),
     ("beliefs", "estimators", "instruments"),
     ("deterrence", "geometry"),
+    ("belief_gap",),
     # declare and collect
     ("study",),
     ("intake", "people"),
@@ -38,7 +39,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("plan",),
     # publish, and the laboratory
     ("release", "comparison", "agents"),
-    ("promises", "simulation"),
+    ("promises", "simulation", "pilot"),
     ("observations", "charts"),
     ("report",),
     # settle
@@ -131,8 +132,8 @@ def test_no_modules_import_each_other_around() -> None:
 
 def test_an_import_that_goes_up_or_around_would_be_seen() -> None:
     imports = all_imports()
-    higher = {**imports, "plan": imports["plan"] | {"settlement.once"}}
-    assert upward(higher) == {("plan", "settlement.once")}
+    higher = {**imports, "plan": imports["plan"] | {"settlement.atomic_release"}}
+    assert upward(higher) == {("plan", "settlement.atomic_release")}
     beside = {**imports, "release": imports["release"] | {"agents"}}
     assert upward(beside) == {("release", "agents")}
     around = {**imports, "intake.records": imports["intake.records"] | {"intake.rules"}}

@@ -12,6 +12,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from oracles_estimators import published_sensitivity
 from studies import CASES, UNIT_BALL
 from test_audit import STUDIES, mechanism_of, plan_of
 
@@ -29,11 +30,11 @@ from truthful.auditor.halves import halves_findings
 from truthful.auditor.invented import one_release
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.product import Attacked, Believed, Product, overhear
+from truthful.auditor.product import AnyScored, Attacked, Believed, Product, overhear
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
-from truthful.estimators.sensitivity import minimiser_distance, published_sensitivity
+from truthful.estimators.sensitivity import minimiser_distance
 from truthful.lattice import Bits, SeededBits
 from truthful.mechanism import Answer, Mechanism
 from truthful.moments import GRID, Sums
@@ -275,8 +276,9 @@ def rescored(fault: Callable[[Attacked, Scored, Floats, Floats], Floats]) -> Tru
     class Rescored(Truthful):
         def scored(
             self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-        ) -> Scored:
+        ) -> AnyScored:
             found = super().scored(estimate, mechanism, beliefs, X, y)
+            assert isinstance(found, Scored)
             p = fault(mechanism, found, X, y)
             assert isinstance(mechanism, OneRelease)
             # Payments follow: of the quadratic rule with q, 2pq is what moves with p.
@@ -326,7 +328,7 @@ class RedrawnNoise(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         exact = replace(estimate, theta=estimate.inverse @ self._sums)
         found = super().scored(exact, mechanism, beliefs, X, y)
         noise = self._rng.laplace(scale=found.noise_scale)
@@ -348,7 +350,7 @@ class SeesHer(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment + 0.01 * self._mean)
 

@@ -33,8 +33,8 @@ from truthful.one_release_payments import Paymaster, Scored, paymaster
 from truthful.plan import Plan
 from truthful.release import Release, publish
 from truthful.settlement import Settlement, checks, passes, settlement
+from truthful.settlement.atomic_release import Account, open_target
 from truthful.settlement.draw import FILE, Draw
-from truthful.settlement.once import Account, open_target
 from truthful.settlement.passes import Statistics
 from truthful.study import Study
 

@@ -31,24 +31,25 @@ from truthful.auditor import Truthful, audit
 from truthful.auditor.black_box import black_box_finding
 from truthful.auditor.everybody_else import as_told, crowd, on_grid, without_her
 from truthful.auditor.invented import invented_reports
-from truthful.auditor.product import Attacked, Believed, Listener
+from truthful.auditor.product import AnyScored, Attacked, Believed, Listener
 from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
 from truthful.check import Floats
-from truthful.lattice import SeededBits
+from truthful.lattice import Bits, SeededBits
+from truthful.mechanism import Answer
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut
-from truthful.one_release_payments import Scored
 from truthful.plan import Plan
 from truthful.settlement import Settlement
-from truthful.settlement.draw import replay
+from truthful.settlement.draw import Drawing, replay
 from truthful.share_release import ShareRelease
 from truthful.show_audit import audit_view
 
 MIXED = {"share": (0.2, 0.5), "columns": 1, "more": NUMBER}
 PLANS = {
     "no features": pinned(2_000, 0.5, bonus=0.5, flat=0.1, tolerance=0.05),
-    "features": pinned(2_000, 0.5, bonus=0.5, flat=0.1, **MIXED),
-    "ratings": pinned(2_000, 0.5, bonus=0.5, levels=5, **MIXED),
+    "features": pinned(2_000, 0.5, bonus=0.5, flat=0.1, norm="sup", **MIXED),
+    "features, L2": pinned(2_000, 0.5, bonus=0.5, flat=0.1, norm="l2", **MIXED),
+    "ratings": pinned(2_000, 0.5, bonus=0.5, levels=5, norm="sup", **MIXED),
 }
 
 
@@ -116,7 +117,7 @@ class OwnAnswerKept(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         h, own = found.leverage, (1 + y) / 2
         return replace(found, peer_prediction=found.peer_prediction * (1 - h) + h * own)
@@ -138,7 +139,7 @@ class Unbounded(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         assert isinstance(mechanism, ShareRelease)
         return replace(found, payment=mechanism.flat + mechanism.bonus * (0.5 + found.peer_prediction * y))
@@ -149,7 +150,7 @@ class Mean(Truthful):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
+    ) -> AnyScored:
         found = super().scored(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment - 1e-6)
 
@@ -175,6 +176,49 @@ def test_payments_out_of_their_range_are_caught(product: Truthful, plan: Plan) -
 )
 def test_the_faults_of_numbers_are_caught_here_too(product: Truthful, check: str, plan: Plan) -> None:
     assert check in failed(product, plan)
+
+
+class CutInTheOtherNorm(Truthful):
+    """Instruments that are at most 1 long in the sup norm, and so up to √d long in L2."""
+
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
+        return super().statistics(X, y, replace(mechanism, norm="sup"), beliefs)
+
+
+class DrawnInTheOtherNorm(Truthful):
+    """L2 noise, of the promised scale, for a sensitivity in the sup norm: too little, as L2 distances are larger."""
+
+    def answer(self, bits: Bits) -> Answer:
+        return lambda query, epsilon: Drawing(bits)(replace(query, norm="l2"), epsilon)
+
+
+class ScaledInTheOtherNorm(Truthful):
+    """Noise by the sup norm at 1/√d of its scale, as if instruments were at most 1 long in L2."""
+
+    def answer(self, bits: Bits) -> Answer:
+        return lambda query, epsilon: Drawing(bits)(
+            query, epsilon * round(100 * len(query.value) ** 0.5) / 100
+        )
+
+
+@pytest.mark.parametrize(
+    ("product", "norm", "checks"),
+    [
+        (CutInTheOtherNorm(), "l2", {"sensitivity", "privacy loss"}),
+        (DrawnInTheOtherNorm(), "sup", {"noise"}),
+        (ScaledInTheOtherNorm(), "sup", {"noise"}),
+    ],
+)
+def test_a_norm_that_is_mistaken_for_the_other_is_caught(
+    product: Truthful, norm: str, checks: set[str]
+) -> None:
+    assert failed(product, PLANS["features" if norm == "sup" else "features, L2"]) >= checks
+
+
+def test_in_the_sup_norm_the_worst_neighbours_use_all_of_the_sensitivity() -> None:
+    found = {finding.name: finding for finding in findings(Truthful(), PLANS["features"])}
+    assert found["sensitivity"].figures["share_of_sensitivity"] == 1
+    assert found["privacy loss"].figures["loss"] == 0.5
 
 
 class LeavesOutNo(Truthful):

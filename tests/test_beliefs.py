@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles_beliefs import dense_mean, own_prediction
 
+from truthful import beliefs as module
 from truthful.beliefs import Beliefs
-from truthful.beliefs import beliefs as module
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
 from truthful.beliefs.laws import CustomNoise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.errors import InputError

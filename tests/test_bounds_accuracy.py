@@ -28,7 +28,7 @@ from scipy import stats
 
 from truthful.bounds import Model, proved
 from truthful.bounds.accuracy import ERRORS, EVENTS, least_released
-from truthful.bounds.scales import gram_scale
+from truthful.bounds.privacy_noise import gram_scale
 from truthful.estimators.least_squares import least_squares
 from truthful.noise import L2Laplace
 

@@ -31,9 +31,8 @@ from oracles_bounds import (
 
 from truthful.beliefs.curves import Clipped
 from truthful.bounds import Model, proved
-from truthful.bounds.gram_noise import mean_square_along
-from truthful.bounds.scales import FLOOR_POWER, gram_scale, peer_scale, public_scale
-from truthful.bounds.spectrum import HALF_MISS, least_half, most_half
+from truthful.bounds.peers import HALF_MISS, least_half, most_half
+from truthful.bounds.privacy_noise import FLOOR_POWER, gram_scale, mean_square_along, peer_scale, public_scale
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.estimators.shrinkage import shrinkage_factor

@@ -34,9 +34,9 @@ from scipy import stats
 
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve
 from truthful.bounds import Model, Setting, proved, unit_ball
-from truthful.bounds.bill import gain, loss
-from truthful.bounds.liars import expected_pull
-from truthful.bounds.scales import gram_floor, gram_scale, peer_scale, public_scale
+from truthful.bounds.budgets import gain, loss
+from truthful.bounds.peers import expected_pull
+from truthful.bounds.privacy_noise import gram_floor, gram_scale, peer_scale, public_scale
 from truthful.bounds.setting import Numbers
 from truthful.check import Floats
 from truthful.errors import InputError

@@ -31,8 +31,8 @@ from scipy import integrate, stats
 
 from truthful.beliefs.curves import IDENTITY, Clipped
 from truthful.bounds import Setting, proved, unit_ball
-from truthful.bounds.scales import peer_scale
-from truthful.bounds.spectrum import least_half, least_spectrum, shortfall_chance
+from truthful.bounds.peers import least_half, least_spectrum, shortfall_chance
+from truthful.bounds.privacy_noise import peer_scale
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError

@@ -14,10 +14,8 @@ import pytest
 from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned
 
 from truthful.charts import draw_frontier
-from truthful.charts.frontier import draw
-from truthful.charts.house import canvas, plain, ticks
-from truthful.charts.labels import Labels
-from truthful.charts.picture import OURS, PAPER, PRIOR, Picture, describe, picture
+from truthful.charts.frontier import OURS, PAPER, PRIOR, Picture, describe, draw, picture
+from truthful.charts.style import Labels, canvas, plain, ticks
 from truthful.errors import InputError
 from truthful.plan import Plan, design
 from truthful.planner.frontier import FrontierPoint, Offer

@@ -16,9 +16,8 @@ from test_charts_report import SVG, words
 
 from truthful.agents import best_reports
 from truthful.charts import BestReports, Chart, Earned, Earnings, Errors, Rates, draw_chart, inline
-from truthful.charts.best_reports import BAND
-from truthful.charts.house import canvas
-from truthful.charts.rates import power
+from truthful.charts.laboratory import BAND, power
+from truthful.charts.style import canvas
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments

@@ -15,12 +15,12 @@ from studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
 from truthful.beliefs.curves import Clipped
 from truthful.charts import Chart, Effect, Forest, Lie, Lies, Odds, Payments, draw_chart, inline
 from truthful.charts.chart import NARROW
-from truthful.charts.forest import MOST_ROWS
-from truthful.charts.house import BLUE, canvas, fitted, wrapped
+from truthful.charts.estimates import MOST_ROWS
+from truthful.charts.style import BLUE, canvas, fitted, wrapped
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
-from truthful.report.predicted import lies
+from truthful.report.settlement_page import lies
 from truthful.slope import stretch
 from truthful.study import Study
 

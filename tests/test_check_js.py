@@ -11,8 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import both_studies
 import pytest
-import share_studies
+import shares
 from browsers import opened
 from generators_study import studies
 from hypothesis import assume, given, settings
@@ -330,8 +331,8 @@ def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(peer
 @cache
 def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[AnyReceipt]]:
     """A release, and everybody's receipt."""
-    plan = share_studies.planned(share_studies.KINDS[kind], **parameters)
-    people = share_studies.reports(plan.study, plan.players, share=0.3)
+    plan = shares.planned(shares.KINDS[kind], **parameters)
+    people = shares.reports(plan.study, plan.players, share=0.3)
     settled = settle(plan, people, seed=4, accept_less=True)
     return settled.release.record(), [
         receipt
@@ -352,19 +353,20 @@ def share_cases(kind: str, **parameters: Any) -> list[tuple[Case, Verdict]]:
     return found
 
 
-SHARE_PAYMENTS: list[dict[str, float]] = [
-    {},
+SHARE_PAYMENTS: list[dict[str, Any]] = [
+    {"norm": "sup"},
+    {"norm": "l2"},
     {"margin": 0.02, "tolerance": 0.01, "epsilon": 0.1},  # noise drives some shares beyond what is plausible
     {"epsilon": 90.0, "flat": 0.0},
 ]
 
 
 @pytest.mark.parametrize(
-    "parameters", SHARE_PAYMENTS, ids=["plain", "implausible shares", "hardly any noise"]
+    "parameters", SHARE_PAYMENTS, ids=["sup", "L2", "implausible shares", "hardly any noise"]
 )
-@pytest.mark.parametrize("kind", share_studies.KINDS)
+@pytest.mark.parametrize("kind", shares.KINDS)
 def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
-    kind: str, parameters: dict[str, float]
+    kind: str, parameters: dict[str, Any]
 ) -> None:
     found = share_cases(kind, **parameters)
     computed = check_in_node(found)
@@ -378,7 +380,7 @@ def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
 
 
 def test_some_shares_are_implausible_and_then_everybody_is_paid_the_same() -> None:
-    computed = check_in_node(share_cases("yes or no, with facts", **SHARE_PAYMENTS[1]))
+    computed = check_in_node(share_cases("yes or no, with features", **SHARE_PAYMENTS[2]))
     far = [here for here in computed if not here["plausible"]]
     assert 0 < len(far) < len(computed)
     assert {here["payment"] for here in far} == {0.3}
@@ -414,7 +416,85 @@ def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(mor
 def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
     path: tuple[str | int, ...],
 ) -> None:
-    (release, receipt, _), _ = share_cases("yes or no, with facts")[0]
+    (release, receipt, _), _ = share_cases("yes or no, with features")[0]
+    (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
+    assert (computed["sound"], computed["verified"]) == (False, False)
+
+
+# Asked what the others will say
+
+
+def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, Verdict]]:
+    """Everybody's receipt, as it was paid and as `verify` finds it."""
+    plan = both_studies.planned(both_studies.KINDS[kind], players, **parameters)
+    people = both_studies.reports(plan.study, players)
+    settled = settle(plan, people, seed=4, accept_less=True)
+    release, found = settled.release.record(), []
+    for player in people.column("player").to_pylist():
+        receipt = settled.receipt(player)
+        verdict = verify(settled.release, receipt)
+        assert verdict.verified
+        found.append(((release, receipt.record(), 1.0), verdict))
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if "facts" in kind else ()) for kind in both_studies.KINDS],
+)
+def test_it_finds_everybodys_payment_for_answers_and_predictions(kind: str) -> None:
+    """Over all kinds 1,380 receipts."""
+    found = asked_cases(kind, 400 if "facts" in kind else 60)
+    computed = check_in_node(found)
+    assert len({here["payment"] for here in computed}) > 4
+    for here, ((_, receipt, _), verdict) in zip(computed, found, strict=True):
+        assert here["sound"]
+        assert not here["taken"]
+        assert here["m"] == verdict.prediction
+        assert here["average"] == pytest.approx(receipt["others_answer"], abs=1e-13)
+        assert here["predictions"] == pytest.approx(receipt["others_prediction"], abs=1e-14)
+        assert here["surprise"] == pytest.approx(receipt["surprise"], abs=1e-12)
+        assert here["leverage"] == pytest.approx(receipt["leverage"], abs=1e-14)
+        assert here["noise"] == pytest.approx(receipt["noise_scale"], abs=1e-14)
+        assert here["forAnswer"] + here["forPrediction"] - here["payment"] < 1.1e-6
+
+
+def test_where_an_average_was_thought_impossible_all_answers_are_paid_alike() -> None:
+    far = both_studies.NUMBER.replace(
+        "spread = 15", 'spread = 15\nplausible = [80, 95]\nimplausible = "flat"'
+    )
+    plan = both_studies.planned(far, 60)
+    settled = settle(plan, both_studies.reports(plan.study, 60), seed=4, accept_less=True)
+    receipts = [settled.receipt(f"p-{i:02d}") for i in range(1, 21)]
+    given = [(settled.release.record(), receipt.model_dump(mode="json"), 1.0) for receipt in receipts]
+    found = [(case, verify(settled.release, receipt)) for case, receipt in zip(given, receipts, strict=True)]
+    computed = check_in_node(found)
+    assert {here["plausible"] for here in computed} == {False}
+    assert {here["forAnswer"] for here in computed} == {settled.release.payment.a}
+
+
+@pytest.mark.parametrize("change", ["payment", "report", "prediction"])
+def test_another_answer_prediction_or_payment_is_not_verified(change: str) -> None:
+    (release, receipt, factor), _ = asked_cases("number", 60)[0]
+    wrong = {**receipt, change: receipt[change] + (2e-6 if change == "payment" else 3)}
+    (computed,) = in_node([(release, wrong, factor)])
+    assert (computed["sound"], computed["verified"]) == (True, False)
+    with pytest.raises(subprocess.CalledProcessError):
+        in_node([(release, {**receipt, "prediction": None}, factor)])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(("theta", 0), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")),
+        *(("predictions", "total"), ("predictions", "weight"), ("predictions", "weighted", 0)),
+        *(("predictions", "mean", 0), ("predictions", "answer", "value"), ("payment", "ratio")),
+    ],
+)
+def test_a_release_of_predictions_whose_numbers_do_not_fit_together_is_not_sound(
+    path: tuple[str | int, ...],
+) -> None:
+    (release, receipt, _), _ = asked_cases("number", 60)[0]
     (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
     assert (computed["sound"], computed["verified"]) == (False, False)
 

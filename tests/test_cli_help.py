@@ -6,9 +6,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pyarrow.csv
 import pytest
 import typer.main
 from commands import Ran, Run
+from shown_asked import NUMBER, reports, study_of
 
 from truthful import cli
 from truthful.mechanism import Mechanism
@@ -45,6 +47,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "symbols",
         "serve",
         "bots",
+        "pilot",
     }
     for name in commands():
         shown = run(name, "--help")
@@ -68,6 +71,10 @@ def test_the_example_of_every_command_runs(name: str, settled: Path, run: Run) -
     if name == "settle":
         (settled / "settlement").rename(settled / "earlier")
         (settled / "ledger.json").unlink()
+    if name == "pilot":
+        (settled / "pilot.toml").write_text(NUMBER)
+        pyarrow.csv.write_csv(reports(study_of("number"), 400), settled / "reports.csv")
+        run("plan", "pilot.toml", "--players", "400", "--budget", "8000", "--save", "pilot.json")
     assert run(*arguments).code == 0
 
 

@@ -26,9 +26,9 @@ from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design
 from truthful.release import read_receipt, verify
 from truthful.settlement import Settlement, settle
+from truthful.settlement.atomic_release import read_ledger
 from truthful.settlement.cluster import Cluster, ClusterLost, _run
 from truthful.settlement.engines import Threads
-from truthful.settlement.ledger import read_ledger
 from truthful.study import Study
 
 PLAYERS, PIECE = 12_000, 400

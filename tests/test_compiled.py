@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from surveys import answered, roster, survey
 
-from truthful.beliefs import curves, quadrature
+from truthful.beliefs import curves, posterior
 from truthful.compiled import _compile
 from truthful.plan import design
 from truthful.settlement import settle
@@ -77,7 +77,7 @@ def test_what_numpy_does_for_a_few_numbers_is_the_same_to_the_bit() -> None:
     np.testing.assert_array_equal(curves._clipped_in_numpy(*clipped), _compiled(curves._clipped)(*clipped))
     weight, values, rule = rng.random((60, 50)), rng.normal(size=(60, 50, 3)), rng.random(30)
     sums = (weight, values, rule, 20)
-    for few, many in zip(quadrature._sums_in_numpy(*sums), _compiled(quadrature._sums)(*sums), strict=True):
+    for few, many in zip(posterior._sums_in_numpy(*sums), _compiled(posterior._sums)(*sums), strict=True):
         np.testing.assert_array_equal(few, many)
 
 

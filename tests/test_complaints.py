@@ -160,11 +160,43 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             "study: beliefs.prior_sd goes with prior = 'normal', and that prior needs it.",
         ),
         ({"beliefs__prior_sd": 1}, "study: beliefs.prior_sd goes with prior = 'normal'"),
+        ({"beliefs__unsure": 3}, "study: beliefs.unsure goes with sure: say how sure people are"),
+        ({"beliefs__sure": 0}, "study: beliefs.sure is 0; it must be above 0."),
+        ({"beliefs__tolerance": 0}, "study: beliefs.tolerance is 0; it must be above 0."),
+        (
+            {"beliefs": {"signal": 0.6, "sure": 5, "prior": "uniform"}},
+            "study: beliefs.prior is 'uniform', but sure makes it a normal. Leave prior out, or leave sure out.",
+        ),
+        (
+            {"beliefs": {"signal": 0.6, "sure": 5, "prior_sd": 0.5}},
+            "study: beliefs.prior_sd is 0.5, but with sure it follows: ",
+        ),
+        (
+            {"beliefs": {"signal": 0.6, "sure": 90}},
+            "study: beliefs.sure and unsure come to a standard deviation of 90 of the average answer; with these "
+            "bounds and ",
+        ),
+        (
+            {"beliefs": {"signal": 0.6, "sure": 1e-5}},
+            "study: beliefs.sure and unsure come to a standard deviation of 1e-05 of the average answer; with these "
+            "bounds and ",
+        ),
+        (
+            {"beliefs": {"signal": 0.6, "tolerance": 1e6}},
+            "study: beliefs.tolerance is 1e+06; it is in units of the answer, which range over ",
+        ),
         (
             {"beliefs__noise": "uniform", "beliefs__noise_sd": 1},
             "study: beliefs.noise_sd goes with noise = 'normal'.",
         ),
-        ({"beliefs__centre": 3}, "study: beliefs.centre is 3; it must be a table of names and numbers."),
+        (
+            {"beliefs__centre": "low"},
+            "study: beliefs.centre is 'low'; it must be a number, a table of names and numbers, or \"predictions\" to",
+        ),
+        (
+            {"payments": {"bonus": 0.1}},
+            "study: payments.bonus is not a known key. Here go prediction_bonus.",
+        ),
         ({"beliefs__centre": {"age": "x"}}, "study: beliefs.centre.age is 'x'; it must be a number."),
         (
             {"beliefs__centre": {"height": 1}},

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truthful.beliefs import (
+    MANY_PLAYERS,
     Beliefs,
     Clipped,
     CustomNoise,
@@ -19,7 +20,6 @@ from truthful.beliefs import (
     UniformBall,
     UniformNoise,
 )
-from truthful.beliefs.beliefs import MANY_PLAYERS
 from truthful.beliefs.corners import CornerPredictor, corner_predictor
 from truthful.beliefs.table import PredictionTable
 

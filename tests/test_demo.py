@@ -11,7 +11,7 @@ from truthful.demo import Demonstration, demonstrate, free_directory
 from truthful.errors import InputError, Refused
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, verify
-from truthful.settlement.ledger import read_ledger
+from truthful.settlement.atomic_release import read_ledger
 from truthful.study import Study
 
 WRITTEN = {

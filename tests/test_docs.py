@@ -22,13 +22,15 @@ from browsers import shown_in
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from shares import study_of, two_levels
+from shown_asked import plan_of, reports
 from studies import DESIGNED, people
 
+from truthful.formatting import odds
 from truthful.guarantees import Guarantees
 from truthful.plan import MECHANISM_PARAMETERS, Plan, design
 from truthful.release import Receipt, Release
 from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
-from truthful.release.records import OF_SHARES
+from truthful.release.records import OF_SHARES, Coefficient
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
 from truthful.study.declaration import Declaration
@@ -45,6 +47,7 @@ ELSEWHERE = (
     "design",
     "privacy",
     "beliefs",
+    "invitation",
     "costs",
 )
 
@@ -141,10 +144,10 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
 
 
 def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -> None:
-    readme = pages.read("README.md")
-    against = re.search(r"better than ([\d.]+):([\d.]+)\s+odds", readme)
-    assert against
-    assert f"better than {against[1]} to {against[2]} odds" in readme
+    epsilon = re.search(r"privacy ε = ([\d.]+)\.", pages.read("README.md"))
+    assert epsilon
+    better, worse = odds(float(epsilon[1])).split(":")
+    assert f"better than {better} to {worse} odds" in " ".join(pages.read("docs/participants.md").split())
 
 
 @pytest.mark.parametrize("levels", [None, 2, 3, 7])
@@ -240,25 +243,40 @@ def asked_for_shares() -> tuple[Plan, Settlement]:
     return plan, settle(plan, people, seed=1)
 
 
+@cache
+def asked_for_predictions() -> tuple[Plan, Settlement]:
+    """A study that asks people what the others will say, and says what is plausible."""
+    asked = plan_of("features").study
+    people = reports(asked, 3_000)
+    plan = design(asked, roster=people, budget=6_000)
+    return plan, settle(plan, people, seed=1)
+
+
 def test_every_field_of_a_plan_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
     study = settled[0].study
     solved = design(study, roster=people(study, 2_000).reports, budget=2_000).record()
     leaves = (*ELSEWHERE, "answer.asked")
-    records = (load(settled, "plan.json"), solved, asked_for_shares()[0].record())
+    asked = (asked_for_shares()[0].record(), asked_for_predictions()[0].record())
+    records = (load(settled, "plan.json"), solved, *asked)
     assert documented("plan.json") == set().union(*(paths(record, leaves=leaves) for record in records))
 
 
 def test_every_field_of_the_guarantees_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
     assert documented("Guarantees") == dataclass_paths(Guarantees)
-    records = (load(settled, "plan.json"), asked_for_shares()[0].record())
+    asked = (asked_for_shares()[0].record(), asked_for_predictions()[0].record())
+    records = (load(settled, "plan.json"), *asked)
     assert documented("Guarantees") == set().union(*(paths(record["guarantees"]) for record in records))
 
 
 def test_every_field_of_a_release_is_documented_and_no_other(settled: tuple[Plan, Settlement]) -> None:
+    averages = ("predictions.answer", "predictions.prediction")
+    known = {f"{average}.{name}": average for average in averages for name in Coefficient.model_fields}
     first = {name: name.partition(".")[0] for name, _ in model_fields(Release)}
-    assert documented("release.json") == {of if of in OF_SHARES else name for name, of in first.items()}
-    records = (load(settled, "release.json"), asked_for_shares()[1].release.record())
-    leaves = (*ELSEWHERE, *OF_SHARES)
+    named = {of if of in OF_SHARES else known.get(name, name) for name, of in first.items()}
+    assert documented("release.json") == named
+    asked = (asked_for_shares()[1].release.record(), asked_for_predictions()[1].release.record())
+    records = (load(settled, "release.json"), *asked, {"payments": None})
+    leaves = (*ELSEWHERE, *OF_SHARES, *averages)
     assert documented("release.json") == set().union(*(paths(record, leaves=leaves) for record in records))
 
 

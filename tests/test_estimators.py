@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_estimators import constrained_minimiser
+from oracles_estimators import constrained_minimiser, published_sensitivity
 from sklearn.linear_model import LinearRegression, Ridge
 
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
-from truthful.estimators.sensitivity import published_sensitivity
 from truthful.moments import GRID, Moments, grid_features, grid_responses, moments
 
 Record = tuple[Floats, float]

@@ -10,15 +10,17 @@ from surveys import survey
 from truthful.geometry import Largest, Lengths, Measuring, SomeLengths, _part, coarse, geometry, leverages
 from truthful.instruments import best_transform, instruments_on_grid, shortened
 from truthful.moments import GRID, grid_features, sums
+from truthful.noise import NORMS
 
 
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("n", "d", "share"), [(40, 2, 1.0), (40, 3, 0.0), (60, 5, 0.5)])
-def test_numbers_of_people_are_those_of_a_refit_without_them(n: int, d: int, share: float) -> None:
+def test_numbers_of_people_are_those_of_a_refit_without_them(n: int, d: int, share: float, norm: str) -> None:
     X = roster(n, d)
-    transform = shortened(X, best_transform(X), share)
-    found = geometry(X, transform)
+    transform = shortened(X, best_transform(X, norm=norm), share, norm)
+    found = geometry(X, transform, norm=norm)
     kx = grid_features(X)
-    x, Z = kx / GRID, instruments_on_grid(kx, transform) / GRID
+    x, Z = kx / GRID, instruments_on_grid(kx, transform, norm) / GRID
     _, tau = found.people
     for i in range(n):
         others = np.arange(n) != i
@@ -28,7 +30,7 @@ def test_numbers_of_people_are_those_of_a_refit_without_them(n: int, d: int, sha
         worst = found.worst
         at = worst[(worst[:, 0] >= tau[i] * (1 - 1e-9)) & (worst[:, 1] >= weights @ weights * (1 - 1e-9))]
         assert len(at), "nobody is worse than the worst"
-        assert np.abs(weights).max() <= tau[i] * (1 + 1e-9)
+        assert np.abs(weights).max() <= tau[i] * found.longest * (1 + 1e-9)
     B = np.linalg.inv(Z.T @ x) @ Z.T
     G = x.T @ x / n
     assert found.sampling[0] == pytest.approx(np.sum(B**2))
@@ -68,17 +70,20 @@ def test_totals_of_payments_are_those_of_each_person(linear: float) -> None:
         assert float(some[1]) >= (b * gain).sum() * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("d", [2, 5])
-def test_bounds_from_sums_alone_are_on_the_safe_side(d: int) -> None:
+def test_bounds_from_sums_alone_are_on_the_safe_side(d: int, norm: str) -> None:
     X = roster(800, d)
-    transform = shortened(X, best_transform(X), 1.0)
+    transform = shortened(X, best_transform(X, norm=norm), 1.0, norm)
     kx = grid_features(X)
-    exact = geometry(X, transform)
-    rough = coarse(sums(kx, np.zeros(len(kx)), transform), 0.0)
+    exact = geometry(X, transform, norm=norm)
+    rough = coarse(sums(kx, np.zeros(len(kx)), transform, norm), 0.0, norm)
     assert rough.noise == pytest.approx(exact.noise)
     assert rough.sampling == pytest.approx(exact.sampling)
     assert rough.operator == pytest.approx(exact.operator)
     assert rough.leverage >= exact.leverage
+    for one, other in zip(rough.influence, exact.influence, strict=True):
+        assert one.sums[1] >= other.sums[1]
     assert np.all(rough.worst.max(axis=0) >= exact.worst.max(axis=0) * (1 - 1e-9))
 
 

@@ -40,7 +40,10 @@ FIELDS = {
 #: What came with one release.
 ADDED = {
     "privacy": {"protects", "not_protected"},
-    "truthfulness": {"undeterred", "typical_length", "typical_noise"},
+    "truthfulness": {
+        *("undeterred", "typical_length", "typical_noise", "centre_tolerance", "centre_lie", "centre_slack"),
+        *("centre_amplification", "slope_tolerance"),
+    },
 }
 
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.errors import InputError
-from truthful.intake.cells import Cells
-from truthful.intake.pieces import Held, Piece
+from truthful.intake.intake import Cells
 from truthful.intake.records import BadRecords
+from truthful.intake.sources import Held, Piece
 from truthful.moments import Sums
+from truthful.settlement.cluster import FiledDuplicates, HashFile, ranges
 from truthful.settlement.engines import Threads
-from truthful.settlement.hash_files import FiledDuplicates, HashFile, ranges
 from truthful.settlement.tasks import Gathered
 
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]

@@ -69,6 +69,60 @@ def test_nobody_shortened_is_least_squares_and_all_is_equal_influence() -> None:
     assert np.linalg.norm(instruments(X, 1.0), axis=1).min() > 0.99
 
 
+def sup_instruments(X: Floats, share: float, of: str = "coefficients") -> Floats:
+    transform = shortened(X, best_transform(X, of, "sup"), share, "sup")
+    return instruments_on_grid(grid_features(X), transform, "sup") / GRID
+
+
+@pytest.mark.parametrize("d", [2, 3, 5, 10])
+def test_in_the_sup_norm_there_is_less_noise_on_rosters_too(d: int) -> None:
+    """Variances (d+1)(d+2)/3 and d+1 in any direction, next to M⁻¹ of the better instruments of either norm."""
+    X = roster(3000, d)
+    sup = (d + 1) * (d + 2) / 3 * noise(X, sup_instruments(X, 1.0))[0]
+    assert sup < (d + 1) * noise(X, instruments(X, 1.0))[0]
+
+
+def test_two_levels_are_their_own_instruments_in_the_sup_norm() -> None:
+    """Codes ±1: every entry of everybody is as long as it may be, and noise is (d+2)/3d of that by L2."""
+    X = np.random.default_rng(0).choice([-1.0, 1.0], (2000, 5)) / np.sqrt(5)
+    X[:, 0] = 1 / np.sqrt(5)
+    for share in (0.0, 0.5, 1.0):
+        np.testing.assert_array_equal(sup_instruments(X, share), np.sign(X))
+    ratio = 42 / 3 * noise(X, np.sign(X))[0] / (6 * noise(X, instruments(X, 1.0))[0])
+    assert ratio == pytest.approx(7 / 15, rel=0.02)
+
+
+def test_entries_are_cut_one_by_one_in_the_sup_norm() -> None:
+    kx = grid_features(np.array([[0.6, -0.3], [0.1, 0.0], [1.0, 0.0], [-1e-300, 0.5]]))
+    T = ((2048, 0), (1024, -1024))  # 2x₀ and x₀ − x₁
+    expected = [
+        [GRID, kx[0, 0] - kx[0, 1]],
+        [2 * kx[1, 0], kx[1, 0]],
+        [GRID, GRID],
+        [0, -kx[3, 1]],
+    ]
+    np.testing.assert_array_equal(instruments_on_grid(kx, T, "sup"), expected)
+    huge = ((2**22,) * 2,) * 2
+    assert np.abs(instruments_on_grid(kx, huge, "sup")).max() == GRID
+
+
+def test_features_whose_signs_are_all_the_same_have_instruments_in_the_sup_norm() -> None:
+    """Codes that are never negative have the signs of the intercept: T takes their mean from them."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(1000), rng.uniform(0.5, 1.0, 1000), rng.uniform(-1, 0, 1000)]) / np.sqrt(3)
+    Z = sup_instruments(X, 1.0)
+    assert np.linalg.cond(Z.T @ X) < 100
+    assert (4 * 5 / 3) * noise(X, Z)[0] < 4 * noise(X, instruments(X, 1.0))[0]
+
+
+@pytest.mark.parametrize("norm", ["l2", "sup"])
+def test_a_roster_in_order_is_no_worse_than_a_shuffled_one(norm: str) -> None:
+    """Levels that alternate would be constant among every second person."""
+    X = np.tile([[1.0, 1.0], [1.0, -1.0]], (10_000, 1)) / np.sqrt(2)
+    T = best_transform(X, norm=norm)
+    assert np.linalg.cond(T) == pytest.approx(1, rel=1e-6)
+
+
 def test_any_transform_is_unbiased() -> None:
     X, rng = roster(200, 5), np.random.default_rng(0)
     theta = rng.standard_normal(5)

@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake, report_columns
-from truthful.intake.cells import MOST_CELLS, Cells
+from truthful.intake.intake import MOST_CELLS, Cells
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.study import Study
 

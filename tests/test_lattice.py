@@ -21,7 +21,7 @@ from scipy import stats
 from truthful import lattice
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.lattice import RootSum, SeededBits, bernoulli_exp, discrete_laplace, sample
+from truthful.lattice import RootSum, SeededBits, bernoulli_exp, discrete_laplace, sample, sample_sup
 from truthful.noise import L2Laplace
 
 FALSE_ALARM = 1e-6
@@ -33,10 +33,12 @@ by_dimension = pytest.mark.parametrize(
 )
 
 
-def coarse_fit(draws: Sequence[Sequence[int]], scale: Fraction, weights: Sequence[int]) -> float:
+def coarse_fit(
+    draws: Sequence[Sequence[int]], scale: Fraction, weights: Sequence[int], norm: str = "l2"
+) -> float:
     """The chi-square p-value of the draws against the enumerated law; points expected fewer than 5 times are pooled."""
     reach = max(30, math.ceil(32 * scale)) if len(weights) < 3 else math.ceil(28 * scale)
-    _, law = oracles.lattice_law(scale, weights, reach)
+    _, law = oracles.lattice_law(scale, weights, reach, norm)
     cells = np.ravel_multi_index(tuple(np.array(draws).T + reach), (2 * reach + 1,) * len(weights))
     counts = np.bincount(cells, minlength=len(law))
     expected = law * len(draws)
@@ -118,7 +120,39 @@ def test_the_noise_of_a_symmetric_matrix_of_fifty_features_is_drawn() -> None:
     assert stats.gamma(1275).ppf(FALSE_ALARM / 2) < norm < stats.gamma(1275).isf(FALSE_ALARM / 2)
 
 
+@pytest.mark.parametrize(
+    ("scale", "d"),
+    [(Fraction(1, 2), 1), (Fraction(7, 3), 1), (Fraction(2, 3), 2), (Fraction(5, 2), 2), (Fraction(3, 4), 3)],
+)
+def test_sup_draws_follow_the_enumerated_law(scale: Fraction, d: int) -> None:
+    """Along one coordinate it is the discrete Laplace law. A tenth off the scale, or L2 noise, would be seen."""
+    bits = oracles.TwisterBits(17)
+    draws, off = ([sample_sup(d, s, bits) for _ in range(20_000)] for s in (scale, scale * Fraction(9, 10)))
+    assert coarse_fit(draws, scale, (1,) * d, "sup") > FALSE_ALARM
+    assert coarse_fit(off, scale, (1,) * d, "sup") < FALSE_ALARM
+    assert (coarse_fit(draws, scale, (1,) * d) > FALSE_ALARM) == (d == 1)
+
+
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_fine_sup_draws_have_gamma_lengths_on_a_uniform_cube(d: int) -> None:
+    """Bonferroni over lengths, faces and what lies on them."""
+    bits, n = oracles.TwisterBits(18 + d), 4_000
+    draws = np.array([sample_sup(d, FINE, bits) for _ in range(n)], dtype=np.float64) / float(FINE)
+    lengths = np.abs(draws).max(axis=1)
+    at = np.abs(draws).argmax(axis=1)
+    faces = 2 * at + (draws[np.arange(n), at] > 0)
+    inner = np.delete((draws / lengths[:, None]).ravel(), np.arange(n) * d + at)
+    p_values = [
+        stats.kstest(lengths, stats.gamma(d).cdf).pvalue,
+        stats.chisquare(np.bincount(faces, minlength=2 * d)).pvalue,
+        *([stats.kstest(inner, stats.uniform(-1, 2).cdf).pvalue] if d > 1 else []),
+    ]
+    assert min(p_values) * len(p_values) > FALSE_ALARM
+
+
 def test_draws_come_from_their_bits_alone() -> None:
+    assert sample_sup(3, FINE, SeededBits(7)) == [1088716, -869987, 391928]
+    assert sample_sup(3, FINE, SeededBits(8)) != [1088716, -869987, 391928]
     first = sample(5, FINE, SeededBits(7))
     assert first == [1299334, 763285, -2316955, -2928432, 3138152]
     assert first == sample(5, FINE, SeededBits(7), [1] * 5)
@@ -244,6 +278,8 @@ def test_below_takes_the_first_word_that_is_small_enough() -> None:
 def test_a_scale_that_is_not_a_positive_fraction_is_refused(scale: Fraction) -> None:
     with pytest.raises(InputError, match="scale is"):
         sample(2, scale, SeededBits(0))
+    with pytest.raises(InputError, match="scale is"):
+        sample_sup(2, scale, SeededBits(0))
 
 
 @pytest.mark.parametrize("weights", [[1, 0], [1, -2], [1, 1.5], [1, True], [1], [1, 1, 1], []])
@@ -255,6 +291,8 @@ def test_weights_that_are_not_positive_integers_one_per_coordinate_are_refused(w
 def test_bad_dimensions_and_seeds_and_empty_ranges_are_refused() -> None:
     with pytest.raises(InputError, match="dimension is 0"):
         sample(0, Fraction(1), SeededBits(0))
+    with pytest.raises(InputError, match="dimension is 0"):
+        sample_sup(0, Fraction(1), SeededBits(0))
     with pytest.raises(InputError, match="seed is -1"):
         SeededBits(-1)
     with pytest.raises(InputError, match="n is 0"):
@@ -285,7 +323,7 @@ def float_traces(source: str) -> list[str]:
             case ast.Import(names=names):
                 traces += [f"import {name.name}" for name in names if name.name not in allowed]
             case ast.ImportFrom(module="math", names=names):
-                traces += [f"math.{name.name}" for name in names if name.name != "isqrt"]
+                traces += [f"math.{name.name}" for name in names if name.name not in ("isqrt", "prod")]
             case ast.ImportFrom(module=str(module)) if module.split(".")[0] not in allowed | {"collections"}:
                 traces += [] if module == "__future__" else [f"from {module}"]
     return traces
@@ -314,3 +352,4 @@ def test_the_search_for_floats_finds_them(source: str) -> None:
 def test_a_scale_far_below_the_lattice_step_gives_zero_noise_at_once() -> None:
     """P(k ≠ 0) is about exp(−10³⁰⁰); a sampler that only encloses exact roots would not end."""
     assert sample(5, Fraction(1, 10**300), SeededBits(1)) == [0] * 5
+    assert sample_sup(5, Fraction(1, 10**300), SeededBits(1)) == [0] * 5

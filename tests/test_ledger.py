@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from truthful.errors import InputError
-from truthful.settlement.ledger import Entry, Ledger, read_ledger
+from truthful.settlement.atomic_release import Entry, Ledger, read_ledger
 
 
 def entry(draw: str = "d1", study: str = "Gambling", sha: str = "s1", rehearsal: bool = False) -> Entry:

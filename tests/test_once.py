@@ -15,9 +15,8 @@ from truthful.files import exclusive
 from truthful.plan import Plan
 from truthful.release import Release, read_receipt, verify
 from truthful.settlement import settle
+from truthful.settlement.atomic_release import open_account, read_ledger
 from truthful.settlement.draw import Draw
-from truthful.settlement.ledger import read_ledger
-from truthful.settlement.once import open_account
 from truthful.study import Study
 
 DRIVER = Path(__file__).with_name("killed_settlement.py")

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truthful.beliefs import Beliefs
-from truthful.beliefs.beliefs import MANY_PLAYERS
+from truthful.beliefs import MANY_PLAYERS, Beliefs
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened

@@ -10,7 +10,7 @@ from plans import bought, case, people_of, solved
 from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
 from surveys import survey
 
-from truthful.charts.picture import picture
+from truthful.charts.frontier import picture
 from truthful.errors import InputError
 from truthful.files import pretty_json
 from truthful.plan import Plan

@@ -22,7 +22,7 @@ from truthful.promises import promises
 from truthful.release import Release, read_release
 from truthful.service.bill import bases
 from truthful.service.once import cancel_survey, settle_survey
-from truthful.settlement.ledger import read_ledger
+from truthful.settlement.atomic_release import read_ledger
 from truthful.store import answers, due, surveys
 from truthful.store.log import events
 from truthful.store.tables import Answer, Role, State

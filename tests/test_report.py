@@ -14,16 +14,16 @@ from studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, people, planne
 from typer.testing import CliRunner
 
 from truthful import cli
-from truthful.charts.house import BLUE, ORANGE
+from truthful.charts.style import BLUE, ORANGE
 from truthful.errors import InputError
+from truthful.formatting import to_within
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, promises, released
 from truthful.release import Release, read_release
 from truthful.report import report
-from truthful.report.page import VERIFY
+from truthful.report.settlement_page import VERIFY
 from truthful.settlement import settle
 from truthful.study import Study
-from truthful.words import to_within
 
 ASKED = DESIGNED.replace('name = "spend"', 'name = "spend"\nquestion = "How much do you spend?"')
 MECHANISMS = [("leave-one-out", name) for name in RELEASES] + [("halves", name) for name in CASES]

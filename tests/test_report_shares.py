@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from html_page import Page, check_needs_nothing, check_reads_aloud
-from shown_shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
+from shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
 from studies import DESIGNED, planned
 
 from truthful.charts import Answers, Chart, Effect, Forest, Share, draw_chart, draw_plan, inline
-from truthful.charts.answers import answers
-from truthful.charts.house import canvas
-from truthful.charts.picture import picture
+from truthful.charts.frontier import picture
+from truthful.charts.payments import answers
+from truthful.charts.style import canvas
 from truthful.check import Floats
 from truthful.comparison import beside_published, steeper
 from truthful.errors import InputError
@@ -388,5 +388,5 @@ def test_a_chart_is_the_same_file_every_time(tmp_path: Path) -> None:
 
 
 def test_the_yes_no_study_has_the_declared_question() -> None:
-    assert "Have you left income undeclared?" in YES_NO
-    assert "Have you left income undeclared?" in reported("yes-no")[2]
+    assert "Have you left income undeclared in the last 12 months?" in YES_NO
+    assert "Have you left income undeclared in the last 12 months?" in reported("yes-no")[2]

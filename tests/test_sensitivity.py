@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles_estimators import published_sensitivity
 
 from truthful.check import Floats
 from truthful.estimators.sensitivity import (
     GRAM_SENSITIVITY,
     cross_sensitivity,
     minimiser_distance,
-    published_sensitivity,
     sqrt_above,
 )
 from truthful.moments import GRID, PRODUCT

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from participants import GERMAN, Her, quiet
 from serving import WHO, Asked, Served, answer_all, asked, close
-from share_studies import KINDS, RATING, WITH_FACTS, YES_NO
+from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from starlette.testclient import TestClient
 
 from truthful.plan import Plan
@@ -169,7 +169,7 @@ def test_the_invitation_says_how_ratings_are_paid_and_what_facts_do(here: Served
     assert "which was thought impossible" in page
     paid = Her(here, asked(here.service, RATING, tolerance=math.inf)).sees()
     assert "which was thought impossible" not in paid
-    facts = Her(here, asked(here.service, WITH_FACTS)).sees()
+    facts = Her(here, asked(here.service, WITH_FEATURES)).sees()
     assert "If you say Yes you earn more" in facts
     assert "/dispute" in facts
 
@@ -184,7 +184,7 @@ def test_without_a_bonus_nothing_is_said_of_others(here: Served) -> None:
 # The end
 
 
-@pytest.mark.parametrize("text", [YES_NO, WITH_FACTS, RATING], ids=["yes or no", "facts", "rating"])
+@pytest.mark.parametrize("text", [YES_NO, WITH_FEATURES, RATING], ids=["yes or no", "facts", "rating"])
 def test_everybody_is_paid_and_can_see_how(here: Served, text: str) -> None:
     study = settled(here, text)
     release = read_release(Her(here, study).sees("/release.json").encode())
@@ -193,7 +193,7 @@ def test_everybody_is_paid_and_can_see_how(here: Served, text: str) -> None:
         receipt = verified(her, release)
         assert receipt.report == said
         page = her.sees()
-        words = {YES_NO: ("No", "Yes"), WITH_FACTS: ("No", "Yes")}.get(text)
+        words = {YES_NO: ("No", "Yes"), WITH_FEATURES: ("No", "Yes")}.get(text)
         assert f"You answered {f'{said:g}' if words is None else words[int(said)]}." in page
         assert "NOT verified: the" in page  # what the script may say
         assert "does not lead to the amount" not in page
@@ -279,7 +279,7 @@ def test_the_wizard_makes_a_study_of_yes_or_no_and_keeps_what_was_typed(
     fill(analyst, path, "people", {"design": "observed"})
     page = sees(analyst, f"{path}/edit/beliefs")
     assert "Surely at least, %" in page
-    assert "points" not in page  # no facts, so nothing changes the share
+    assert "A fact changes" not in page  # no facts, so nothing changes the share
     assert "Please fill this in" in fill(analyst, path, "beliefs", {"share_low": "5", "share_high": ""}, 400)
     fill(analyst, path, "beliefs", {"share_low": "5", "share_high": "40"})
     fill(analyst, path, "costs", COSTS)
@@ -301,10 +301,11 @@ def test_a_rating_by_the_wizard_in_german(here: Served, analyst: TestClient) -> 
     fill(analyst, path, "question", {"answer_kind": "rating", **NAMED}, 400)
     fill(analyst, path, "question", {"answer_kind": "rating", "levels": "5", **NAMED})
     assert "Wie die mittlere Bewertung ausfallen würde" in sees(analyst, f"{path}/edit/beliefs", GERMAN)
-    german = {"do": "next", "share_low": "1,8", "share_high": "3,4"}
+    german = {"do": "next", "share_low": "1,8", "share_high": "3,4", "tolerance": "0,2"}
     sent = analyst.post(f"{path}/edit/beliefs", data=german, headers={"Accept-Language": GERMAN})
     assert sent.status_code == 303
     assert 'name="share_low" value="1.8"' in sees(analyst, f"{path}/edit/beliefs")
+    assert 'name="tolerance" value="0.2"' in sees(analyst, f"{path}/edit/beliefs")
 
 
 def uploaded(client: TestClient, text: str) -> str:
@@ -321,6 +322,7 @@ def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, ana
         "This is possible",
         "the truth pays for",
         "Yes and no pay the same if 24.1%",
+        "The share of yes that people expect, knowing their own answer, may be",
     ):
         assert words.lower() in page.lower(), words
     assert "How steeply" not in page
@@ -356,11 +358,26 @@ def test_a_plan_of_a_rating_asks_from_how_many_levels_on_no_lie_may_pay(analyst:
     assert "Allowed error, in units of evaded" in page
 
 
+def test_a_rehearsal_knows_those_who_deny_and_those_who_believe_otherwise(
+    here: Served, analyst: TestClient
+) -> None:
+    path = uploaded(analyst, YES_NO)
+    analyst.post(f"{path}/plan", data={"players": "300", "budget": "150"})
+    page = sees(analyst, f"{path}/rehearse")
+    assert "They say no, or give the lowest rating, whatever is true." in page
+    assert "People who believe otherwise" in page
+    assert "Andere Erwartungen" in sees(analyst, f"{path}/rehearse", GERMAN)
+    answer = analyst.post(f"{path}/rehearse", data={"denier": "10", "misbeliever": "5.5"})
+    report = analyst.get(answer.headers["location"]).text
+    assert "denier=0.1" in report
+    assert "misbeliever=0.055" in report
+
+
 @pytest.mark.parametrize("language", ["en", GERMAN])
 def test_results_of_yes_or_no_are_percentages_and_points(
     here: Served, analyst: TestClient, language: str
 ) -> None:
-    study = settled(here, WITH_FACTS, players=400)
+    study = settled(here, WITH_FEATURES, players=400)
     release = Her(here, study, "p-001").sees("/release.json")
     read = read_release(release.encode())
     assert isinstance(read, Release)
@@ -372,7 +389,7 @@ def test_results_of_yes_or_no_are_percentages_and_points(
     assert float(found[1].replace(",", ".")) == pytest.approx(100 * read.shares[0].value, abs=0.6)
     assert {"en": "in percentage points", GERMAN: "in Prozentpunkten"}[language] in page
     assert {"en": "Odds ratios", GERMAN: "Chancenverhältnisse"}[language] in page
-    assert "advice=a friend" in page
+    assert "region=south" in page
     drawn = here.client.get(f"/s/{study.survey_id}/forest.svg")
     assert drawn.headers["content-type"].startswith("image/svg")
     assert "percentage points" in sees(analyst, f"/studies/{study.survey_id}")
@@ -390,7 +407,7 @@ def test_results_without_facts_have_no_differences_and_no_odds(here: Served) -> 
 
 def test_odds_that_cannot_be_estimated_are_said_to_be_so(here: Served) -> None:
     """So much noise that no finite odds fit the published sums."""
-    study = settled(here, WITH_FACTS, epsilon=0.01)
+    study = settled(here, WITH_FEATURES, epsilon=0.01)
     read = read_release(Her(here, study).sees("/release.json").encode())
     assert isinstance(read, Release)
     assert read.odds_ratios is None
@@ -400,8 +417,8 @@ def test_odds_that_cannot_be_estimated_are_said_to_be_so(here: Served) -> None:
 def test_the_public_page_says_in_words_what_is_believed(here: Served) -> None:
     told = {
         "yes or no": "surely between 5% and 40% would truthfully say Yes.",
-        "yes or no, with facts": "Any one fact changes that by at most 10 percentage points.",
-        "yes or no, effects expected": "Changes that are expected: age: -5 percentage points, advice=a friend: 3 perc",
+        "yes or no, with features": "Any one fact changes that by at most 10 percentage points.",
+        "yes or no, effects expected": "Changes that are expected: age: -5 percentage points, region=south: 3 perc",
         "rating": "The mean rating of people like the average one is surely between 1.8 and 3.4.",
     }
     for kind, words in told.items():

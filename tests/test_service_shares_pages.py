@@ -1,4 +1,4 @@
-"""The pages of yes or no, and of ratings, in a real browser: accessible, and usable without scripts and on a phone."""
+"""The pages of yes or no, of ratings, and of both questions, in a real browser: accessible, usable without scripts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import both_studies
 import pytest
 from accessibility import PHONE, ZOOMED, violations, violations_anywhere
 from analyst_pages import NAME, sign_up
@@ -13,7 +14,7 @@ from browsers import opened
 from listening import listening
 from participant_pages import settled
 from serving import PASSWORD, Asked, asked, code_of, draft
-from share_studies import KINDS, RATING, WITH_FACTS, YES_NO
+from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.service.web import Service
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 #: What axe looks at: of participants, of the analyst, of everybody.
 HERS = ("invited", "question", "refused", "review", "paid")
-STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FACTS}
+STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FEATURES}
+ASKED = {"number, asked": both_studies.NUMBER, "yes or no, asked": both_studies.YES_NO}
 STEPS = ("question", "people", "beliefs")
 #: The least that a finger hits.
 TARGET = 48
@@ -55,7 +57,7 @@ class Site:
         if name in ("question", "refused", "review") and view.locator("form[action$=consent]").count():
             view.click("form[action$=consent] button")
         if name == "review":
-            view.locator(".options label").nth(1).click()
+            answer(view)
         if name == "refused":  # browsers ask for a choice; those that do not are told
             view.locator("form[action$=review]").evaluate("form => { form.noValidate = true }")
         if name in ("refused", "review"):
@@ -100,14 +102,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             browser,
             url,
             service,
-            {kind: asked(service, text, tolerance=0.04) for kind, text in STUDIES.items()},
-            {kind: settled(service, text, published=True) for kind, text in STUDIES.items()},
-            {kind: draft(service, text) for kind, text in STUDIES.items()},
+            {kind: asked(service, text, tolerance=0.04) for kind, text in STUDIES.items()}
+            | {kind: asked(service, text) for kind, text in ASKED.items()},
+            {kind: settled(service, text, published=True) for kind, text in (STUDIES | ASKED).items()},
+            {kind: draft(service, text) for kind, text in (STUDIES | ASKED).items()},
             view.context.storage_state(),
         )
 
 
-@pytest.mark.parametrize("kind", STUDIES)
+def answer(view: Page) -> None:
+    """Say something in every field of hers."""
+    if view.locator(".options").count():
+        view.locator(".options label").nth(1).click()
+    else:
+        view.fill("#answer", "12")
+    if view.locator("#prediction").count():
+        view.fill("#prediction", "37")
+
+
+@pytest.mark.parametrize("kind", STUDIES | ASKED)
 @pytest.mark.parametrize("name", HERS)
 def test_no_page_of_hers_breaks_a_rule(site: Site, name: str, kind: str) -> None:
     view = site.hers(name, kind)
@@ -167,7 +180,37 @@ def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> 
     context.close()
 
 
-@pytest.mark.parametrize("kind", [*STUDIES, "yes or no, sums kept back"])
+def test_both_questions_are_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
+    context = site.browser.new_context(java_script_enabled=False)
+    view = context.new_page()
+    study = asked(site.service, both_studies.YES_NO)
+    view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
+    view.get_by_role("button", name="I take part").focus()
+    view.keyboard.press("Enter")
+    view.get_by_role("radio", name="No").focus()
+    view.keyboard.press("Space")
+    view.keyboard.press("Tab")
+    view.keyboard.type("37")
+    view.keyboard.press("Enter")
+    view.get_by_text("You answer: No").wait_for()
+    assert view.get_by_text("37", exact=True).count() == 1
+    view.get_by_role("button", name="Send my answers").focus()
+    view.keyboard.press("Enter")
+    view.get_by_role("heading", name="Your answer counts.").wait_for()
+    context.close()
+
+
+def test_the_wizard_shows_what_goes_with_asking_or_with_declaring(site: Site) -> None:
+    view = site.others(f"/studies/{site.drafts['number, asked']}/edit/beliefs")
+    shown = {True: ("#sure", "#spread"), False: ("#signal",)}
+    for ticked in (True, False, True):
+        view.set_checked("[name=predictions]", ticked)
+        for which, fields in shown.items():
+            assert [view.is_visible(field) for field in fields] == [which == ticked] * len(fields)
+    view.close()
+
+
+@pytest.mark.parametrize("kind", [*STUDIES, *ASKED, "yes or no, sums kept back"])
 def test_her_browser_finds_the_same_payment(site: Site, kind: str) -> None:
     study = site.ended.get(kind) or settled(site.service, KINDS[kind])
     link = next(iter(study.links.values()))

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import DESIGNED, RELEASES, people, planned, saved_study
 
-from truthful.beliefs.beliefs import MANY_PLAYERS
+from truthful.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
 from truthful.geometry import Measuring
 from truthful.plan import Plan, design
 from truthful.release import Release, verify
 from truthful.settlement import checks, settle
-from truthful.settlement.ledger import read_ledger
+from truthful.settlement.atomic_release import read_ledger
 from truthful.study import Study
 
 FILES = {

@@ -178,7 +178,7 @@ def test_on_average_no_answer_pays_more_than_the_own(levels: int, y: int) -> Non
 )
 def test_what_is_wrong_with_beliefs_is_told(given: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        study_of(**given)  # type: ignore[arg-type]
+        study_of(**given)
 
 
 def test_a_number_of_few_values_is_refused_as_a_number() -> None:

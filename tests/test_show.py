@@ -16,6 +16,7 @@ from rich.text import Text
 from studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
 
 from truthful.demo import demonstrate
+from truthful.formatting import money, number, odds, percent, to_within
 from truthful.plan import Plan, design
 from truthful.progress import no_progress, rich_progress
 from truthful.promises import REHEARSAL, promises
@@ -37,7 +38,6 @@ from truthful.show import (
 from truthful.show_plan import compared_table, plan_view
 from truthful.study import Study
 from truthful.symbols import SYMBOLS
-from truthful.words import money, number, odds, percent, to_within
 
 FIVE = ["privacy", "truthfulness", "accuracy", "participation", "budget"]
 

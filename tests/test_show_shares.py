@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
-from shown_shares import RATING, TEXTS, YES_NO, plan_of, released, reports, settled
+from shares import TEXTS, TRUST, YES_NO, plan_of, released, reports, settled
 from studies import DESIGNED
 
 from truthful.errors import InputError
+from truthful.formatting import number, points, share
 from truthful.plan import design
 from truthful.planner.solution_worth import solution_worth
 from truthful.promises import compared, promises
@@ -25,7 +26,6 @@ from truthful.release import Receipt, Verdict, verify
 from truthful.show import settlement_view, share_tables, show, verdict_view
 from truthful.show_plan import plan_view
 from truthful.study import Study
-from truthful.words import number, points, share
 
 FIVE = ["privacy", "truthfulness", "accuracy", "participation", "budget"]
 
@@ -249,7 +249,9 @@ def test_what_was_promised_stands_beside_what_holds(name: str) -> None:
 # Verdicts
 
 
-@pytest.mark.parametrize(("name", "player"), [("yes-no", f"p-{k}") for k in range(6)] + [("features", "p-3")])
+@pytest.mark.parametrize(
+    ("name", "player"), [("yes-no", f"p-{k:04d}") for k in range(1, 7)] + [("features", "p-0003")]
+)
 def test_a_payment_can_be_done_by_hand(name: str, player: str) -> None:
     """flat + bonus × (1 ± φ)/2 with the numbers as they are shown."""
     _, settlement = settled(name, flat=0.1, bonus=1.0, epsilon=0.2)
@@ -267,7 +269,27 @@ def test_a_payment_can_be_done_by_hand(name: str, player: str) -> None:
     assert "the switch point, the share at which yes and no pay the same" in text
 
 
-@pytest.mark.parametrize("player", [f"p-{k}" for k in range(8)])
+@pytest.mark.usefixtures("study_file")
+def test_a_bonus_of_ones_own_has_a_margin_and_a_tolerance(run: Run) -> None:
+    own = (
+        "--players",
+        "2000",
+        "--epsilon",
+        "0.1",
+        "--bonus",
+        "0.25",
+        "--margin",
+        "0.02",
+        "--tolerance",
+        "0.03",
+    )
+    parameters = json.loads(run("plan", "study.toml", *own, "--json").out)["parameters"]
+    assert (parameters["margin"], parameters["tolerance"]) == (0.02, 0.03)
+    alone = run("plan", "study.toml", "--players", "2000", "--budget", "500", "--margin", "0.02")
+    assert "margin is 0.02. Give a bonus too, or leave it out." in alone.err
+
+
+@pytest.mark.parametrize("player", [f"p-{k:04d}" for k in range(1, 9)])
 def test_a_payment_for_a_rating_can_be_done_by_hand(player: str) -> None:
     _, settlement = settled("rating", share=0.45)
     receipt, release = settlement.receipt(player), settlement.release
@@ -280,7 +302,7 @@ def test_a_payment_for_a_rating_can_be_done_by_hand(player: str) -> None:
 
 def test_where_the_others_share_is_implausible_half_the_bonus_is_paid_and_said_to_be() -> None:
     _, settlement = settled("yes-no", share=0.9, bonus=1.0, epsilon=0.2, tolerance=0.05)
-    receipt, release = settlement.receipt("p-1"), settlement.release
+    receipt, release = settlement.receipt("p-0001"), settlement.release
     verdict = verify(release, receipt)
     text = printed(*verdict_view(verdict, release.payment))
     assert receipt.payment == 0.5
@@ -304,11 +326,11 @@ def test_a_study_of_yes_and_no_is_planned_settled_checked_and_reported(study_fil
     assert (told.code, told.err) == (0, "")
     assert "% say yes, between " in told.out
     assert "Paid " in told.out
-    told = run("verify", "out/release.json", "out/receipts.parquet", "--player", "p-7")
+    told = run("verify", "out/release.json", "out/receipts.parquet", "--player", "p-0007")
     assert told.code == 0
     assert "for yes" in told.out or "for no" in told.out
     record = json.loads(
-        run("verify", "out/release.json", "out/receipts.parquet", "--player", "p-7", "--json").out
+        run("verify", "out/release.json", "out/receipts.parquet", "--player", "p-0007", "--json").out
     )
     assert record["switch"] == pytest.approx(0.2410991637)
     assert abs(record["phi"]) <= 1
@@ -418,8 +440,8 @@ def test_few_values_are_warned_of_and_planned_all_the_same(
 
 def test_a_rating_is_planned_from_a_roster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("study.toml").write_text(RATING)
-    pyarrow.csv.write_csv(reports(Study.parse(RATING), 3000), "people.csv")
+    Path("study.toml").write_text(TRUST)
+    pyarrow.csv.write_csv(reports(Study.parse(TRUST), 3000), "people.csv")
     told = run("plan", "study.toml", "--roster", "people.csv", "--budget", "9000", "--lie", "3")
     assert (told.code, told.err) == (0, "")
     assert "3,000 people" in told.out

@@ -11,7 +11,7 @@ from laboratory import HALVES, RELEASES, plan_of, planned_like
 from studies import DESIGNED
 
 from truthful.agents import Game
-from truthful.beliefs.beliefs import Predictor
+from truthful.beliefs import Predictor
 from truthful.moments import grid_features, grid_responses
 from truthful.observations import best_reports
 from truthful.one_release import OneRelease

@@ -285,7 +285,7 @@ def test_payments_are_the_same_whether_predictions_are_integrated_or_tabulated(
 ) -> None:
     X, y = data(400)
     direct = of_answers().fit(X, y)
-    monkeypatch.setattr("truthful.beliefs.beliefs.MANY_PLAYERS", 0)
+    monkeypatch.setattr("truthful.beliefs.MANY_PLAYERS", 0)
     tabulated = of_answers().fit(X, y)
     # Predictions differ by 1e-9 at most, so that rounding down may differ by one step.
     assert tabulated.payments_ == pytest.approx(direct.payments_, abs=1.001e-6)

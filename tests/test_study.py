@@ -58,13 +58,51 @@ def test_options_in_the_templates_comments_are_valid() -> None:
         ('prior = "uniform"', 'prior = "normal"'),
         ("# prior_sd", "prior_sd"),
         ("# noise_sd", "noise_sd"),
-        ("# centre", "centre"),
+        ("# centre = {", "centre = {"),
     ]:
         assert old in text
         text = text.replace(old, new)
     opened = Study.parse(text)
     assert opened.beliefs.prior == NormalBall(radius=0.6, sd=0.2)
     assert dict(opened.raw_coefficients(np.zeros(4)))["age"] == pytest.approx(0.5)
+
+
+def test_what_the_template_says_of_people_who_are_sure_is_valid_too() -> None:
+    text = template().replace('prior = "uniform"', "").replace("# sure", "sure").replace("# unsure", "unsure")
+    before, after = text.split("# For numbers:")
+    opened = Study.parse(before + "# For numbers:" + after.replace("# tolerance", "tolerance"))
+    assert opened.tolerance == pytest.approx(0.05)
+    assert level_sd(opened) == pytest.approx(np.hypot(6, 3), rel=1e-4)
+
+
+def level_sd(opened: Study) -> float:
+    """The standard deviation of the average answer under the prior, in its units."""
+    coordinate = np.sqrt(opened.beliefs.prior.variance(opened.dimension))
+    row = np.zeros(opened.dimension)
+    row[0] = 1 / opened.declared.encoding.scale
+    return float(coordinate * opened.response_unit * np.linalg.norm(row))
+
+
+@pytest.mark.parametrize("centre", [None, 90, {"intercept": 80, "age": 0.1}])
+@pytest.mark.parametrize(("sure", "unsure"), [(5, None), (4, 3), (8, 0)])
+def test_the_average_answer_is_as_uncertain_as_people_and_analyst_together(
+    centre: Any, sure: float, unsure: float | None
+) -> None:
+    declared = {"signal": 0.6, "sure": sure, "unsure": unsure, "centre": centre}
+    opened = study(beliefs={name: value for name, value in declared.items() if value is not None})
+    assert isinstance(opened.beliefs.prior, NormalBall)
+    assert level_sd(opened) == pytest.approx(np.hypot(sure, unsure or 0), rel=1e-5)
+    again = Study.from_declaration(opened.declaration())
+    assert (again.sha256, again.beliefs) == (opened.sha256, opened.beliefs)
+    # In records the prior is spelt out, so that whoever verifies a payment need not solve for it.
+    assert again.declaration()["beliefs"]["prior_sd"] == opened.beliefs.prior.sd
+
+
+def test_a_centre_of_one_number_is_the_average_answer() -> None:
+    one, table = (study(beliefs={"signal": 0.6, "centre": centre}) for centre in (40, {"intercept": 40}))
+    assert one == table
+    columns = {"age": np.array([18.0, 90.0]), "region": np.array(["north", "south"])}
+    assert one.raw_response(np.zeros(2), one.normalise(columns)) == pytest.approx([40, 40])
 
 
 def test_laws_follow_the_beliefs() -> None:

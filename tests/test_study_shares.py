@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from generators_study import gambling
-from shown_shares import RATING, TEXTS, WITH_FEATURES, YES_NO
+from shares import TEXTS, TRUST, WITH_FEATURES, YES_NO
 
 from truthful.errors import InputError
 from truthful.study import Study, few_values, template
@@ -67,7 +67,7 @@ KIND = 'kind = "yes-no"'
             "beliefs.share is missing. For kind = 'yes-no'",
         ),
         (
-            RATING,
+            TRUST,
             "share = [0.3, 0.6]",
             "",
             "beliefs.share is missing. For kind = 'rating' say which share you think possible, of the way from the "
@@ -87,13 +87,13 @@ KIND = 'kind = "yes-no"'
         ),
         (WITH_FEATURES, SHARE, f"{SHARE}\nagreement = 0.3", "beliefs.agreement goes with kind = 'rating'."),
         (
-            RATING,
+            TRUST,
             "effect = 0.1",
             "effect = 0.1\nagreement = 3",
             "beliefs.agreement is 3; it must be 1 or below.",
         ),
         (
-            RATING,
+            TRUST,
             "effect = 0.1",
             "effect = 0.1\nagreement = -1",
             "beliefs.agreement is -1; it must be 0 or above.",
@@ -165,14 +165,14 @@ KIND = 'kind = "yes-no"'
             "intercept is false, but a study with kind = 'yes-no' needs one. Leave it out.",
         ),
         (
-            RATING,
+            TRUST,
             "levels = 5",
             "levels = 2",
             "response.levels is 2. A rating needs from 3 to 10 levels: with two",
         ),
-        (RATING, "levels = 5", "levels = 11", "response.levels is 11. A rating needs from 3 to 10 levels"),
-        (RATING, "levels = 5", "levels = '5'", "response.levels is '5'. A rating needs from 3 to 10 levels"),
-        (RATING, "levels = 5", "", "response.levels is missing. A rating needs from 3 to 10 levels"),
+        (TRUST, "levels = 5", "levels = 11", "response.levels is 11. A rating needs from 3 to 10 levels"),
+        (TRUST, "levels = 5", "levels = '5'", "response.levels is '5'. A rating needs from 3 to 10 levels"),
+        (TRUST, "levels = 5", "", "response.levels is missing. A rating needs from 3 to 10 levels"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(text: str, old: str, new: str, message: str) -> None:
@@ -261,7 +261,7 @@ def test_the_templates_other_kinds_are_studies(kind: str, keys: tuple[str, ...])
     text = re.sub(
         r"^# For numbers:\n\[beliefs\]\n.*?(?=^# What privacy)", "", text, flags=re.MULTILINE | re.DOTALL
     )
-    text = re.sub(r"^# \[beliefs\]", "[beliefs]", text, flags=re.MULTILINE)
+    text = re.sub(r"^# \[beliefs\]", "[beliefs]", text, count=1, flags=re.MULTILINE)
     study = Study.parse(_uncommented(text, "share", "effect", "expected", "implausible", *keys))
     assert study.kind == kind
     assert study.shares is not None
@@ -272,3 +272,28 @@ def test_the_template_shows_every_kind_of_answer() -> None:
     text = template()
     for kind in ("number", "yes-no", "rating"):
         assert re.search(rf"^#   {kind} ", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["number", "yes-no"])
+def test_the_template_shows_how_to_ask_people(kind: str) -> None:
+    """What it says of predictions in place of declared beliefs; of yes and no beside what is said of shares."""
+    text = re.sub(
+        r"^# For numbers:\n\[beliefs\]\n.*?(?=^# What privacy)",
+        "",
+        template(),
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    asked = text.partition("# Or ask people")[2].partition("\n# What privacy")[0]
+    section = re.sub(r"^# (\w+ = |\[)", r"\1", asked[asked.index("# [beliefs]") :], flags=re.MULTILINE)
+    effect = "effect = 5\n"
+    if kind == "yes-no":
+        text = text.replace('kind = "number"', 'kind = "yes-no"').replace("low = 0\nhigh = 200\n", "")
+        section = re.sub(r"^(spread|plausible) .*\n", "", section, flags=re.MULTILINE)
+        section = section.replace("sure = 10", "sure = 0.05")
+        effect = "share = [0.2, 0.5]\neffect = 0.02\n"
+    section = section.replace('centre = "predictions"\n', f'centre = "predictions"\n{effect}')
+    study = Study.parse(text.replace(asked, "\n" + section))
+    assert study.levels is not None
+    assert study.levels.strict == (kind == "yes-no")
+    assert study.prediction_bonus == 0.1
+    assert (study.declared.beliefs.plausible == (2, 60)) == (kind == "number")

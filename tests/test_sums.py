@@ -19,7 +19,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import LARGEST_ENTRY, Transform, instruments_on_grid
 from truthful.intake import Checked, Intake, report_columns
-from truthful.intake.cells import MOST_CELLS, Cells
+from truthful.intake.intake import MOST_CELLS, Cells
 from truthful.intake.stream import open_reports
 from truthful.intake.tiles import Tiles
 from truthful.moments import (
@@ -35,6 +35,7 @@ from truthful.moments import (
     stacked,
     sums,
 )
+from truthful.noise import NORMS
 from truthful.settlement.engines import Threads
 from truthful.settlement.passes import Statistics, gather, measure
 from truthful.study import Study
@@ -193,7 +194,7 @@ def reports(n: int, seed: int = 3) -> pa.Table:
 def statistics(source: Any, engine: Threads, on_bad: str = "error", study: Study = GAMBLING) -> Statistics:
     with open_reports(source, report_columns(study)) as opened:
         return gather(
-            opened, study, some_transform(study.dimension), KEY, on_bad, engine, lambda done, rows: None
+            opened, study, some_transform(study.dimension), "l2", KEY, on_bad, engine, lambda done, rows: None
         )
 
 
@@ -300,7 +301,8 @@ def test_kernels_read_whole_panels_and_what_is_left() -> None:
     for n in (1, kernels.PANEL - 1, kernels.PANEL, kernels.PANEL + 1, kernels.TILE, kernels.TILE + 1):
         kx, ky = rolled(n, 3, seed=n)
         transform = some_transform(3)
-        assert sums(kx, ky, transform) == added_up(kx, ky, instruments_on_grid(kx, transform))
+        for norm in NORMS:
+            assert sums(kx, ky, transform, norm) == added_up(kx, ky, instruments_on_grid(kx, transform, norm))
 
 
 def test_instruments_are_the_defined_ones_where_rounding_could_decide_and_where_not() -> None:
@@ -317,7 +319,9 @@ def test_instruments_are_the_defined_ones_where_rounding_could_decide_and_where_
         T = size * np.eye(d, dtype=int) if whole else rng.integers(-size, size, (d, d))
         transform = tuple(tuple(row) for row in T.tolist())
         k, rows = np.vstack([kx.T, np.zeros((d + 1, n))]), in_fours(transform)
-        kernels.put_all_instruments(k, rows)
+        kernels.put_all_instruments(k, rows, True)
+        np.testing.assert_array_equal(k[d : 2 * d].T, instruments_on_grid(kx, transform, "sup"))
+        kernels.put_all_instruments(k, rows, False)
         np.testing.assert_array_equal(k[d : 2 * d].T, instruments_on_grid(kx, transform))
         quick.add(bool(kernels._put_quickly(k, 0, min(n, kernels.PANEL), rows, np.empty((3, kernels.PANEL)))))
     assert quick == {True, False}

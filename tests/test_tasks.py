@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from truthful.groups import player_hashes
 from truthful.instruments import Transform
 from truthful.intake import Intake, report_columns
-from truthful.intake.cells import Cells
 from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats
-from truthful.intake.pieces import Held, Piece
+from truthful.intake.intake import Cells
+from truthful.intake.sources import Held, Piece
 from truthful.moments import SumsTally
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.one_release_payments import Paymaster, paymaster
@@ -54,7 +54,7 @@ def rule_by_rule(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> t
 
 
 def gathered(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
-    (found,) = Gather(study, transform_of(study), KEY, on_bad, repeats)(piece)
+    (found,) = Gather(study, transform_of(study), "l2", KEY, on_bad, repeats)(piece)
     return found.sums, found.cells, found.hashes.tolist(), vars(found.account)
 
 

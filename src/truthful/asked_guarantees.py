@@ -62,7 +62,7 @@ def asked_setting(
         ratio=mechanism.ratio,
         clip=np.array([mechanism.clip]),
         judged=math.isfinite(mechanism.plausible[1]),
-        tolerance=study.centre_tolerance,
+        tolerance=study.level_tolerance,
         privacy=study.declared.costs.privacy,
         assigned=study.assigned or not study.features,
     )

@@ -30,8 +30,7 @@ import numpy as np
 from truthful import check, kernels
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.query import Query
-from truthful.estimators.sensitivity import cross_sensitivity, sqrt_above
+from truthful.estimators.sensitivity import Query, cross_sensitivity, sqrt_above
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
 from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease
@@ -69,6 +68,8 @@ class AskedRelease(SumRelease):
         check.choice("rule", self.rule, (OWN_CENTRE, SERUM))
         if self.estimator != "instruments":
             raise InputError(f"Estimator {self.estimator!r} cannot release predictions; use 'instruments'.")
+        if self.norm != "l2":
+            raise InputError(f"norm is {self.norm!r}; predictions are released with noise of the norm 'l2'.")
         for name in ("base_payment", "score_weight", "prediction_weight"):
             check.nonnegative(name, getattr(self, name))
         check.positive("clip", self.clip)
@@ -165,15 +166,15 @@ class Level:
     offset: int
 
 
-def mean_features(sums: Sums, scale: float) -> Floats:
+def mean_features(sums: Sums) -> Floats:
     """c: the first column of x is the intercept's, the same for all, so that Σ x₀x is x₀ times the sum of x."""
-    products = (sums.features[0] / sums.features[0, 0]).astype(np.float64)
-    return np.asarray(products / scale)
+    intercept = math.isqrt(int(sums.features[0, 0]) // sums.count)
+    return np.asarray((sums.features[0] / (sums.count * intercept * GRID)).astype(np.float64))
 
 
 def level_of(beliefs: LevelBeliefs, sums: Sums, people: Callable[[], Iterable[Floats]]) -> Level:
     """That of those who answered; `people` brings their features on the grid, part by part."""
-    c, nothing = mean_features(sums, beliefs.scale), (0,) * beliefs.dimension
+    c, nothing = mean_features(sums), (0,) * beliefs.dimension
     if beliefs.strict:
         return Level(sums.count, c, 0, nothing, 0)
     if beliefs.dimension == 1:

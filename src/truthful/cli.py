@@ -133,6 +133,8 @@ def plan(
     base_payment: options.BasePayment = None,
     bonus: options.Bonus = None,
     flat: options.Flat = None,
+    margin: options.Margin = None,
+    tolerance: options.Tolerance = None,
     rule: options.Rule = "quadratic",
     payments: options.Payments = "never-negative",
     least_slope: options.LeastSlope = 0.8,
@@ -316,6 +318,45 @@ def settle(
     from truthful.show import settlement_view, show, terminal
 
     show(terminal(), *settlement_view(settlement, planned))
+
+
+@app.command(epilog="Example: truthful pilot pilot.json reports.csv --out pilot --save main.toml")
+def pilot(
+    plan: Annotated[Path, typer.Argument(help="The pilot's plan, of a study that asks for predictions.")],
+    reports: Annotated[str, typer.Argument(help="The pilot's reports, as of `truthful settle`.")],
+    out: Annotated[
+        Path, typer.Option(help="A directory that does not exist yet, for the pilot's settlement.")
+    ],
+    save: Annotated[Path, typer.Option(help="The main wave's study file to write; not there yet.")],
+    on_bad: OnBad = "error",
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Settle a pilot that asks both questions, and write the study of a main wave that asks one.
+
+    Plan it first, as any study: truthful plan STUDY --players 300 --budget 3000 --accuracy-of centre --save pilot.json
+    """
+    from truthful.files import write_atomically
+    from truthful.pilot import calibrate, require_pilot
+    from truthful.plan import Plan
+    from truthful.release import Release
+    from truthful.settlement import settle as settle_reports
+
+    planned = Plan.load(plan)
+    require_pilot(planned.study)
+    if save.exists():
+        raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
+    with _progress(not as_json) as progress:
+        settlement = settle_reports(planned, reports, out=out, on_bad=on_bad, seed=seed, progress=progress)
+    assert isinstance(settlement.release, Release)
+    found = calibrate(planned, settlement.release)
+    write_atomically(save, found.study)
+    if as_json:
+        _print_json({**asdict(found), "study": str(save)})
+        return
+    from truthful.show import pilot_view, show, terminal
+
+    show(terminal(), *pilot_view(settlement, found, planned, out, save))
 
 
 @app.command(epilog="Example: truthful report settlement/release.json plan.json --out settlement/report.html")

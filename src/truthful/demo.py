@@ -13,12 +13,12 @@ import pyarrow.parquet
 
 from truthful import check
 from truthful.errors import InputError, Refused
+from truthful.formatting import money
 from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.release import Verdict, verify
 from truthful.settlement import Progress, Settlement, settle
 from truthful.study import Study
-from truthful.words import money
 
 PLAYERS = 20_000
 LEAST_PLAYERS = 100  # of fewer there is nothing to see

@@ -181,7 +181,7 @@ def _answers(beliefs: Beliefs, lengths: tuple[float, ...]) -> _Answers:
 
 def _heard(beliefs: Beliefs, r: float, y: Floats) -> tuple[Floats, Floats]:
     """The weights of one person's answers, and their density up to a factor."""
-    v, chance, logs = _posteriors(beliefs, np.full(len(y), r), y)
+    v, chance, logs = posteriors(beliefs, np.full(len(y), r), y)
     return _spread(v, chance), np.exp(logs - logs.max())
 
 
@@ -196,7 +196,7 @@ def _grid(beliefs: Beliefs, r: float) -> Floats:
     return np.asarray(np.minimum(np.sort(np.concatenate([likely[:-1], late])), edge))
 
 
-def _posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+def posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     """Nodes u/R of the posterior for every r and y (a row), their probabilities, and the log of the density of y.
 
     On the angle t with u = R cos t, where the prior has no singularity, by Gauss's rule on panels of the part of the

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from truthful.check import Floats
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features
-from truthful.noise import L2Laplace
+from truthful.noise import L2Laplace, laplace
 
 #: People whose noise differs by less than this part of it are taken together, by the worst of each of their numbers.
 ALIKE = 0.02
@@ -176,6 +176,18 @@ class Geometry:
     """Of each effect, a row w of θ, ‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·B_j|, where answers are shares."""
     believed: Floats | None = None
     """What groups of these people believe, where answers are shares (truthful.bounds.shares)."""
+    norm: str = "l2"
+    """That in which instruments are at most 1 long, and by which noise falls off."""
+
+    @property
+    def noise_variance(self) -> float:
+        """That of the noise in b̃ in any direction, at scale 1."""
+        return laplace(self.norm, self.dimension, 1.0).marginal_variance
+
+    @property
+    def longest(self) -> float:
+        """The greatest length, in L2, of an instrument: |w_ij| ≤ τ_i times that."""
+        return longest_instrument(self.norm, self.dimension)
 
     @property
     def typical_length(self) -> float:
@@ -194,13 +206,15 @@ class _Parts:
     prediction_influence: Floats
 
 
-def geometry(X: Floats, transform: Transform | None, lengths: Lengths | None = None) -> Geometry:
+def geometry(
+    X: Floats, transform: Transform | None, lengths: Lengths | None = None, norm: str = "l2"
+) -> Geometry:
     """The geometry of people with these normalised features; lengths are those of X unless more may have to be paid."""
     kx = grid_features(X)
-    return measured(kx, instruments_on_grid(kx, transform), lengths)
+    return measured(kx, instruments_on_grid(kx, transform, norm), lengths, norm)
 
 
-def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None) -> Geometry:
+def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = "l2") -> Geometry:
     """The geometry of features and instruments on the grid."""
     n, d = kx.shape
     X, Z = kx / GRID, kz / GRID
@@ -223,6 +237,7 @@ def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None) -> Geometry
         typical_noise=math.sqrt(float(np.mean(parts.tau**2)) / float(np.mean(r**2))),
         lengths=Lengths(np.sort(r)) if lengths is None else lengths,
         people=(r[present], parts.tau[present]),
+        norm=norm,
     )
 
 
@@ -310,11 +325,11 @@ class _Tally:
         return Largest(np.array(ranks, dtype=np.float64), np.array(sums))
 
 
-def coarse(sums: Sums, least_length: float) -> Geometry:
+def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
     """Bounds of the same numbers from the sums alone, for very many people: ‖x‖ ≤ 1, and not below `least_length`.
 
     τ ≤ ‖M⁻¹‖/(1 − ‖M⁻¹‖), as h ≤ ‖M⁻¹‖; v ≤ ‖M⁻¹ZᵀZM⁻ᵀ‖/(1 − h)² and v/τ ≤ ‖ZᵀZ‖τ; r/τ ≤ ‖M‖. An influence is at
-    most ‖M⁻¹‖.
+    most ‖M⁻¹‖. In the sup norm instruments are √d long at most, and so many times are leverages and influences.
     """
     n, d = sums.count, sums.dimension
     M, G, ZZ = (_normalised(part) for part in (sums.matrix, sums.features / n, sums.instruments))
@@ -322,11 +337,12 @@ def coarse(sums: Sums, least_length: float) -> Geometry:
     root = _root(G)
     cov, _ = _covariances(inverse, ZZ, root)
     factors = np.linalg.svd(inverse, compute_uv=False)
-    kept = max(1 - float(factors[0]), 0.5)
+    longest = longest_instrument(norm, d)
+    kept = max(1 - longest * float(factors[0]), 0.5)
     tau = float(factors[0]) / kept
     v = float(np.linalg.norm(cov, 2)) / kept**2
     ratio = float(np.linalg.norm(ZZ, 2)) * tau
-    each = (float(factors[0]), float(np.linalg.norm(root @ inverse, 2)))  # as ‖ζ‖ ≤ 1
+    each = (longest * float(factors[0]), longest * float(np.linalg.norm(root @ inverse, 2)))
     influence, of_predictions = (
         Largest(np.array([0.0, 1.0, float(n)]), largest * np.array([0.0, 1.0, float(n)])) for largest in each
     )
@@ -337,14 +353,20 @@ def coarse(sums: Sums, least_length: float) -> Geometry:
         **_of_sums(inverse, ZZ, root),
         influence=(influence, of_predictions),
         worst=np.array([[tau, v, ratio, 1 / float(factors[-1]), 1.0]]),
-        leverage=float(factors[0]),
+        leverage=longest * float(factors[0]),
         typical_noise=math.sqrt(float(np.trace(inverse @ inverse.T @ G)) / square),
         lengths=SomeLengths(n, square, least_length),
         people=(
             np.array([math.sqrt(square)]),
             np.array([math.sqrt(float(np.trace(inverse @ inverse.T @ G)))]),
         ),
+        norm=norm,
     )
+
+
+def longest_instrument(norm: str, dimension: int) -> float:
+    """The greatest length, in L2, of what is at most 1 long in this norm."""
+    return math.sqrt(dimension) if norm == "sup" else 1.0
 
 
 def effects_of(kx: Floats, kz: Floats, rows: Floats) -> Floats:

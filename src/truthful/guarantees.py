@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from truthful import check
+from truthful.belief_gap import amplification, largest_belief_gap, tolerated_shift
 from truthful.bounds import Model, Setting, proved
 from truthful.bounds.accuracy import EVENTS
 from truthful.check import Floats
@@ -24,8 +25,16 @@ from truthful.geometry import Geometry
 from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease, SumRelease
 from truthful.payments import PAYMENT_STEPS
-from truthful.slope import Typical, central_slope, share_beyond, typical
+from truthful.slope import (
+    Typical,
+    central_slope,
+    least_noise,
+    likely_answers,
+    share_beyond,
+    typical,
+)
 from truthful.study import Study
+from truthful.tolerance import tolerated_gap
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
@@ -34,6 +43,8 @@ GIVEN_FEATURES = (
     "whether somebody takes part does not depend on how far her answer is from what the model predicts"
 )
 LEAST_FAILURE = 1e-12
+#: How much larger the lies may be that pay people whose centre is not the declared one.
+WIDER = 1.5
 COSTS = "privacy costs follow the declared law, whatever the coefficients are"
 
 
@@ -67,9 +78,16 @@ class Truthfulness:
     average person the lowest and the highest answer pay the same if the share is `switch`, and those who would give the
     highest answer expect the share expects_yes, the others expects_no. lie, slack and slope are those of numbers.
 
+    And if people believe otherwise: centre_tolerance is how far their idea of the average may be from the declared one,
+    in raw units, if no lie that moves the own prediction by more than centre_lie is to pay; none then gains more than
+    centre_slack. A centre that is wrong by 1 moves the best answer by centre_amplification. With the right centre the
+    slope may be wrong by slope_tolerance. For the typical person and answers up to those of 1 % and 99 %; where a
+    tolerance is declared, for everybody. Of yes and no, and of ratings, centre_tolerance is how far the share that
+    somebody expects, given her answer, may be off if the truth is to pay for centre_share of people.
+
     Where people are asked what the others will say, slope is how much an answer moves what is expected of them, and no
-    lie of `lie_in_answer` or more pays. `centre_tolerance` is how far what a person expects may be from what she takes
-    others to expect, in units of the answer.
+    lie of `lie_in_answer` or more pays. centre_tolerance is then how far what a person expects may be from what she
+    takes others to expect.
     """
 
     lie: float | None
@@ -88,6 +106,11 @@ class Truthfulness:
     expects_yes: float | None = None
     expects_no: float | None = None
     centre_tolerance: float | None = None
+    centre_lie: float | None = None
+    centre_slack: float | None = None
+    centre_amplification: float | None = None
+    slope_tolerance: float | None = None
+    centre_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +158,9 @@ class Budget:
 NAMES = ("privacy", "truthfulness", "accuracy", "participation", "budget")
 ADDED = (
     *("protects", "not_protected", "undeterred", "typical_length", "typical_noise"),
-    *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse", "centre_tolerance"),
+    *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse"),
+    *("centre_tolerance", "centre_lie", "centre_slack", "centre_amplification", "slope_tolerance"),
+    "centre_share",
 )
 
 
@@ -204,6 +229,7 @@ def guarantees(
             undeterred=_undeterred(study, mechanism, players, lie, person, geometry),
             typical_length=person.length if isinstance(mechanism, OneRelease) else None,
             typical_noise=person.scale if isinstance(mechanism, OneRelease) else None,
+            **({} if isinstance(mechanism, Mechanism) else _tolerated(study, s, person, lie)),
         ),
         Accuracy(
             _finite(error),
@@ -259,6 +285,49 @@ def _undeterred(
     return float(people.undeterred(lie, mechanism.clip if mechanism.clipped else None, scale))
 
 
+def _tolerated(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
+    """How wrong beliefs may be: as much as is declared, or else with lies half as large again let pay."""
+    if not math.isfinite(lie):
+        return {}
+    beliefs, answers = study.beliefs, likely_answers(study, person.length)
+    moved = amplification(beliefs, person.length, person.scale, person.curve)
+    if study.tolerance:
+        allowed, gap, shift = lie, float(np.asarray(s.belief_gap)), study.tolerance
+        slack = proved.truthfulness(s)
+    else:
+        allowed = WIDER * lie
+        gap = float(tolerated_gap(lie, allowed, float(proved.gap(s))))
+        slack = proved.truthfulness(s.at(belief_gap=gap))
+        shift = tolerated_shift(
+            beliefs, person.length, person.scale, person.curve, answers, gap, 2 * study.half_range
+        )
+    return {
+        "centre_tolerance": shift * study.response_unit,
+        "centre_lie": allowed,
+        "centre_slack": _finite(float(slack)),
+        "centre_amplification": moved,
+        # Her answer may be further from her own centre than from the declared one, by the shift.
+        "slope_tolerance": gap / (float(answers[-1]) + shift),
+    }
+
+
+def belief_gap(
+    study: Study, mechanism: Mechanism | OneRelease, players: int, geometry: Geometry | None
+) -> float:
+    """Γ: what a centre that is off by the declared tolerance does to anybody's expectation; never more than itself."""
+    shift = study.tolerance
+    if not shift or isinstance(mechanism, Mechanism) or not mechanism.clipped:
+        return shift
+    if geometry is None:
+        lengths, noise = least_noise(study)
+        noise = noise / max(1, players - 1)
+    else:
+        lengths, noise = geometry.people
+        noise = noise * (geometry.players / players)
+    scale = mechanism.scale(study.beliefs)
+    return largest_belief_gap(study.beliefs, lengths, noise, shift, mechanism.clip, scale)
+
+
 def setting(
     study: Study,
     mechanism: Mechanism | OneRelease,
@@ -287,6 +356,7 @@ def setting(
         peers=mechanism.peers if isinstance(mechanism, OneRelease) else "halves",
         clip=mechanism.clip if isinstance(mechanism, OneRelease) else None,
         geometry=geometry,
+        belief_gap=belief_gap(study, mechanism, players, geometry),
     )
     if isinstance(mechanism, OneRelease):
         return s

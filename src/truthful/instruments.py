@@ -1,11 +1,13 @@
 """Instruments: the public weights with which answers are summed, ζ = Tx/max(1, ‖Tx‖).
 
+In the sup norm every entry of Tx is cut to ±1 by itself.
 What is released is b̃ = Σ ζ_i y_i + N, and θ̂ = M⁻¹b̃ with M = Σ ζ_i x_iᵀ is unbiased for every public matrix T. As
 ‖ζ‖ ≤ 1, nobody moves b by more than 2Y, and the noise need not be larger for anybody's sake. θ̂ is weighted least
 squares with weights c_i = 1/max(1, ‖Tx_i‖); a small T shortens nobody and gives least squares itself.
 
 T counts units of 2⁻¹⁰, so that T k_x is exact in float64 for features k_x on the grid (|T k_x| ≤ 2⁴²√d by Cauchy and
-Schwarz, partial sums too), and ζ is put on the grid as features are: Σ k_ζ² ≤ 2⁴⁰ in every row.
+Schwarz, partial sums too), and ζ is put on the grid as features are: Σ k_ζ² ≤ 2⁴⁰ in every row. In the sup norm it is
+truncated and cut, so that max|k_ζ| ≤ 2²⁰: nobody moves an entry of b by more than 2Y.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ Transform = tuple[tuple[int, ...], ...]
 ROWS, STEPS, DAMPING = 8_000, 60, 0.3
 #: Of a transform's entries: two would lose 0.1 to 0.3 % of accuracy, and more would say more of the roster than M does.
 DIGITS = 3
+#: What is cut in the sup norm is made a little larger first: rounding T leaves no entry short of ±1.
+SUP_SPARE = 0.01
+LARGEST_CONDITION = 1e8
 
 
 def require_transform(transform: Any, dimension: int) -> Transform:
@@ -49,50 +54,76 @@ def transform_matrix(transform: Transform) -> Floats:
     return np.array(transform, dtype=np.float64) * float(UNIT)
 
 
-def instruments_on_grid(kx: Floats, transform: Transform | None) -> Floats:
+def instruments_on_grid(kx: Floats, transform: Transform | None, norm: str = "l2") -> Floats:
     """k_ζ of every row of k_x, both in steps of the grid."""
     if transform is None:
         return kx
     T = np.array(transform, dtype=np.float64)
     # Exact: a sum of whole numbers below 2⁵³, and a power of two.
+    if norm == "sup":
+        return np.clip(np.trunc((kx @ T.T) * float(UNIT)), -GRID, GRID)
     return grid_features((kx @ T.T) * (float(UNIT) / GRID))
 
 
-def best_transform(X: Floats, of: str = "coefficients") -> Floats:
+def best_transform(X: Floats, of: str = "coefficients", norm: str = "l2") -> Floats:
     """The T whose full-length instruments leave the least noise in coefficients, or in predictions of these people.
 
     With ‖ζ_i‖ = 1 the noise is ∝ tr(W M⁻¹M⁻ᵀ), W = I for coefficients and XᵀX/n for predictions; it is stationary at
-    ζ_i ∝ Tx_i with Tᵀ = M⁻¹M⁻ᵀWM⁻¹. Damped steps toward that, the best seen is kept. Its size is free.
+    ζ_i ∝ Tx_i with Tᵀ = M⁻¹M⁻ᵀWM⁻¹. Damped steps toward that, the best seen is kept. Its size is free. In the sup norm
+    ζ_i are the signs of Tx_i; steps start from I, the codes themselves, and from two that make features uncorrelated.
     """
     check.choice("accuracy_of", of, ("coefficients", "predictions"))
-    X = X[:: max(1, len(X) // ROWS)]
+    some = X[:: max(1, len(X) // ROWS)]
+    # Of a roster in some order, every second may be alike.
+    X = some if np.linalg.matrix_rank(some) == X.shape[1] else X
     n, d = X.shape
     G = X.T @ X / n
     W, power = (np.eye(d), -0.75) if of == "coefficients" else (G, -0.5)
-    T = _power(G, power)
-    best, least = T, np.inf
-    for _ in range(STEPS):
-        lengths = np.maximum(np.linalg.norm(X @ T.T, axis=1), 1e-12 * np.linalg.norm(T))
-        inverse = np.linalg.inv(T @ ((X / lengths[:, None]).T @ X) / n)
-        noise = float(np.sum((W @ inverse) * inverse))
-        if noise < least:
-            best, least = T, noise
-        step = (inverse @ inverse.T @ W @ inverse).T
-        T = T + DAMPING * (step * (np.linalg.norm(T) / np.linalg.norm(step)) - T)
+    first = _power(G, power)
+    best, least = first, np.inf
+    for T in (first,) if norm == "l2" else (np.eye(d), np.linalg.inv(np.linalg.cholesky(G)), first):
+        for _ in range(STEPS):
+            M = _full_length(X, T, norm) / n
+            if norm == "sup" and not np.linalg.cond(M) < LARGEST_CONDITION:
+                break  # the signs of two entries are the same for all
+            inverse = np.linalg.inv(M)
+            noise = float(np.sum((W @ inverse) * inverse))
+            if noise < least:
+                best, least = T, noise
+            step = (inverse @ inverse.T @ W @ inverse).T
+            T = T + DAMPING * (step * (np.linalg.norm(T) / np.linalg.norm(step)) - T)
     return best
 
 
-def shortened(X: Floats, T: Floats, share: float) -> Transform:
-    """T at the size that shortens this share of people: 0 is least squares, 1 equal influence. To three digits."""
-    lengths = np.linalg.norm(X @ T.T, axis=1)
-    largest = float(lengths.max())
-    at = largest if share <= 0 else float(np.quantile(lengths, 1 - share))
-    # Features of almost no length are not worth a transform that has no room for the others.
-    sized = T / max(at, largest / 64) * (1 + 1e-6)
+def _full_length(X: Floats, T: Floats, norm: str) -> Floats:
+    """M = Σ ζ_i x_iᵀ of instruments that are all as long as they may be."""
+    if norm == "sup":
+        return np.asarray(np.sign(X @ T.T).T @ X)
+    lengths = np.maximum(np.linalg.norm(X @ T.T, axis=1), 1e-12 * np.linalg.norm(T))
+    return np.asarray(T @ ((X / lengths[:, None]).T @ X))
+
+
+def shortened(X: Floats, T: Floats, share: float, norm: str = "l2") -> Transform:
+    """T at the size that shortens this share of people: 0 is least squares, 1 equal influence. To three digits.
+
+    In the sup norm each row of T at the size that cuts its entry for this share of people.
+    """
+    if norm == "sup":
+        sized = T / _cut_at(np.abs(X @ T.T), share)[:, None] * (1 + SUP_SPARE)
+    else:
+        sized = T / float(_cut_at(np.linalg.norm(X @ T.T, axis=1), share)) * (1 + 1e-6)
     sized *= min(1.0, (LARGEST_ENTRY - 1) * float(UNIT) / float(np.abs(sized).max()))
     places = DIGITS - 1 - np.floor(np.log10(np.where(sized == 0, 1.0, np.abs(sized))))
     rounded = np.round(sized * 10.0**places) / 10.0**places
     return tuple(tuple(round(float(entry) / float(UNIT)) for entry in row) for row in rounded)
+
+
+def _cut_at(lengths: Floats, share: float) -> Floats:
+    """The length that this share of people exceed, in each column."""
+    largest = lengths.max(axis=0)
+    at = largest if share <= 0 else np.quantile(lengths, 1 - share, axis=0)
+    # Features of almost no length are not worth a transform that has no room for the others.
+    return np.asarray(np.maximum(at, largest / 64))
 
 
 def _power(A: Floats, exponent: float) -> Floats:

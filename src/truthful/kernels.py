@@ -69,7 +69,8 @@ class Others(NamedTuple):
     """What loops know of one release: the estimate, and how anybody's own report is taken out of it again.
 
     Row a of `inverse` is column a of M⁻¹, row a of `transform` is row a of T in whole units (no rows: ζ = x); both have
-    zeros to make fours. `kept` is what M without one player keeps of M, 0 where that is 1 − h.
+    zeros to make fours. `kept` is what M without one player keeps of M, 0 where that is 1 − h. `sup`: instruments are
+    cut in the sup norm.
     """
 
     theta: Floats
@@ -78,6 +79,7 @@ class Others(NamedTuple):
     scale: float
     kept: float
     reach: float
+    sup: bool = False
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -333,11 +335,27 @@ def _put_as_defined(k: Columns, begin: int, end: int, transform: Floats, work: F
 
 
 @each
-def put_instruments(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
+def put_instruments(k: Columns, begin: int, end: int, transform: Floats, sup: bool, work: Floats) -> None:
     """k_ζ of these players into columns d to 2d of k, from k_x in the first d: to the bit what `grid_features` makes of
-    V = T x, which v = T k_x counts in units of 2⁻³⁰, exactly."""
-    if not _put_quickly(k, begin, end, transform, work):
+    V = T x, which v = T k_x counts in units of 2⁻³⁰, exactly; in the sup norm each entry is cut by itself."""
+    if sup:
+        _put_entries(k, begin, end, transform, work)
+    elif not _put_quickly(k, begin, end, transform, work):
         _put_as_defined(k, begin, end, transform, work)
+
+
+@each
+def _put_entries(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
+    """Every entry of V on the grid, truncated, and within ±1."""
+    d, rows = len(transform), end - begin
+    for a in range(0, d, 2):
+        after = min(a + 1, d - 1)
+        v, w = k[d + a, begin:end], k[d + after, begin:end] if after > a else work[2, :rows]
+        _weighted(transform[a], transform[after], k, d - 1, begin, end, v, w)
+    for a in range(d):
+        v = k[d + a, begin:end]
+        for i in range(rows):
+            v[i] = min(max(np.trunc(v[i] * TRANSFORM_UNIT), -GRID), GRID)
 
 
 @each
@@ -376,11 +394,11 @@ def _put_quickly(k: Columns, begin: int, end: int, transform: Floats, work: Floa
 
 
 @each
-def put_all_instruments(k: Columns, transform: Floats) -> None:
+def put_all_instruments(k: Columns, transform: Floats, sup: bool) -> None:
     """k_ζ of all players of k."""
     work = np.empty((3, PANEL))
     for begin in range(0, k.shape[1], PANEL):
-        put_instruments(k, begin, min(begin + PANEL, k.shape[1]), transform, work)
+        put_instruments(k, begin, min(begin + PANEL, k.shape[1]), transform, sup, work)
 
 
 @each
@@ -604,6 +622,7 @@ def add_tiles(
     addresses: Integers,
     codes: Codes,
     transform: Floats,
+    sup: bool,
     first: int,
     stop: int,
     panel: int,
@@ -622,7 +641,7 @@ def add_tiles(
         for begin in range(0, rows, panel):
             end = min(begin + panel, rows)
             if len(transform):
-                put_instruments(k, begin, end, transform, work)
+                put_instruments(k, begin, end, transform, sup, work)
             _add_panel(k, begin, end, sums)
     return True
 
@@ -668,7 +687,7 @@ def predict_columns(
     for begin in range(0, k.shape[1], PANEL):
         end = min(begin + PANEL, k.shape[1])
         if len(others.transform):
-            put_instruments(k, begin, end, others.transform, work)
+            put_instruments(k, begin, end, others.transform, others.sup, work)
         without_each(k, begin, end, others, work, r, y, h, p, noise, along)
 
 

@@ -1,4 +1,6 @@
-"""The exact sampler for releases: L2-Laplace noise on the integer lattice, in integer arithmetic only.
+"""The exact samplers for releases: Laplace noise on the integer lattice, in integer arithmetic only.
+
+By the L2 norm, `sample`:
 
     P(k) ∝ exp(−‖k‖_w / t),   ‖k‖_w = sqrt(Σ_j w_j k_j²),   t a positive fraction, w_j positive integers.
 
@@ -15,6 +17,9 @@ With c_A = sqrt(d_A/d), c_B = sqrt(d_B/d) the acceptance stays near 0.7 a level 
 ones. Those are discrete Laplace draws (Canonne, Kamath and Steinke, "The discrete Gaussian for differential
 privacy", 2020). Acceptance probabilities are irrational, and are met exactly: lazily drawn bits of a uniform
 number are compared with integer enclosures that are refined until the comparison is certain.
+
+By the sup norm, `sample_sup`: P(k) ∝ exp(−‖k‖_∞/t), which is as private for a sensitivity in that norm. It needs no
+roots: given a whole number r ≥ ‖k‖_∞ of the right law, k is uniform on the cube of that half-width.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import secrets
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from math import isqrt
+from math import isqrt, prod
 from typing import NamedTuple, Protocol
 
 from truthful import check
@@ -102,16 +107,36 @@ class SeededBits:
 def sample(dimension: int, scale: Fraction, bits: Bits, weights: Sequence[int] | None = None) -> list[int]:
     """One exact draw of P(k) ∝ exp(−sqrt(Σ w_j k_j²)/scale) on integer vectors; weights 1 unless given."""
     d = check.integer("dimension", dimension)
-    if type(scale) not in (Fraction, int):
-        raise InputError(f"scale is {scale!r}; it must be a Fraction, so that no rounding enters the noise.")
-    if not scale > 0:
-        raise InputError(f"scale is {scale}; it must be above 0.")
+    ratio = _ratio(scale)
     given = [1] * d if weights is None else weights
     if len(given) != d:
         raise InputError(f"weights has {len(given)} entries; {d} were expected, one per coordinate.")
     exact = [check.integer(f"weights[{j}]", weight) for j, weight in enumerate(given)]
-    k, _ = _vector(exact, scale.numerator, scale.denominator, bits)
+    k, _ = _vector(exact, *ratio, bits)
     return k
+
+
+def sample_sup(dimension: int, scale: Fraction, bits: Bits) -> list[int]:
+    """One exact draw of P(k) ∝ exp(−max|k_j|/scale) on integer vectors.
+
+    With q = e^(−1/scale), q^‖k‖ = (1−q)·Σ_{r ≥ ‖k‖} q^r: so r has the weight (2r+1)^d q^r, and k is uniform on
+    {−r, …, r}^d. The sum of d+1 geometrics has the weight C(r+d, d) q^r; it is accepted with the probability
+    (2r+1)^d/(2^d·d!·C(r+d, d)) = Π_{i=1…d} (2r+1)/(2(r+i)), which is at most 1.
+    """
+    d, n, m = check.integer("dimension", dimension), *_ratio(scale)
+    while True:
+        r = sum(_geometric(n, m, bits) for _ in range(d + 1))
+        if bits.below(prod(2 * (r + i) for i in range(1, d + 1))) < (2 * r + 1) ** d:
+            return [bits.below(2 * r + 1) - r for _ in range(d)]
+
+
+def _ratio(scale: Fraction) -> tuple[int, int]:
+    """Numerator and denominator of a scale."""
+    if type(scale) not in (Fraction, int):
+        raise InputError(f"scale is {scale!r}; it must be a Fraction, so that no rounding enters the noise.")
+    if not scale > 0:
+        raise InputError(f"scale is {scale}; it must be above 0.")
+    return scale.numerator, scale.denominator
 
 
 def _vector(weights: Sequence[int], n: int, m: int, bits: Bits) -> tuple[list[int], int]:
@@ -152,18 +177,24 @@ def _weighted_laplace(weight: int, n: int, m: int, bits: Bits) -> int:
 def discrete_laplace(n: int, m: int, bits: Bits) -> int:
     """P(k) ∝ exp(−|k|·m/n) on the integers (Canonne et al. 2020, Algorithm 2)."""
     while True:
-        # u + n·v is geometric with rate 1/n: u by rejection on 0..n−1, v one factor e^-1 at a time.
-        u = bits.below(n)
-        if not _bernoulli_exp_fraction(u, n, bits):
-            continue
-        v = 0
-        while _bernoulli_exp_fraction(1, 1, bits):
-            v += 1
-        size = (u + n * v) // m
+        size = _geometric(n, m, bits)
         negative = bits.bits(1)
         # Zero is kept with one sign only, else it would count twice.
         if not (negative and size == 0):
             return -size if negative else size
+
+
+def _geometric(n: int, m: int, bits: Bits) -> int:
+    """P(k) ∝ exp(−k·m/n) on 0, 1, …"""
+    while True:
+        # u + n·v is geometric with rate 1/n: u by rejection on 0..n−1, v one factor e^-1 at a time.
+        u = bits.below(n)
+        if _bernoulli_exp_fraction(u, n, bits):
+            break
+    v = 0
+    while _bernoulli_exp_fraction(1, 1, bits):
+        v += 1
+    return (u + n * v) // m
 
 
 def _bernoulli_exp_fraction(n: int, m: int, bits: Bits) -> bool:

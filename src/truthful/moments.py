@@ -255,13 +255,13 @@ class Tally:
         self._counts += (len(groups) - ones, ones)
 
 
-def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None) -> Sums:
-    """Exact sums over players on the grid, with the instruments of this transform; None: ζ = x."""
+def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None, norm: str = "l2") -> Sums:
+    """Exact sums over players on the grid, with the instruments of this transform, cut in this norm; None: ζ = x."""
     if len(ky) != len(kx):
         raise InputError(f"responses has {len(ky)} entries; {len(kx)} were expected, one per player.")
     if not kernels.whole(np.ascontiguousarray(kx.T), float(GRID)):
         raise InputError("The features are not on the grid; pass them through grid_features first.")
-    tally = SumsTally(kx.shape[1], transform)
+    tally = SumsTally(kx.shape[1], transform, norm)
     tally.add(kx, ky)
     return tally.sums
 
@@ -269,8 +269,8 @@ def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None) -> S
 class SumsTally:
     """Adds up the sums of products with instruments as players come; the transform None means ζ = x."""
 
-    def __init__(self, dimension: int, transform: Sequence[Sequence[int]] | None) -> None:
-        self.transform = in_fours(transform)
+    def __init__(self, dimension: int, transform: Sequence[Sequence[int]] | None, norm: str = "l2") -> None:
+        self.transform, self.sup = in_fours(transform), norm == "sup"
         self._columns = threes(dimension + len(self.transform) + 1)
         self._before = Sums.zero(dimension)
         self._sums, self._count = self.nothing, 0
@@ -295,7 +295,7 @@ class SumsTally:
         block = min(block, LONGEST_BLOCK)
         for start in range(0, len(ky), block):
             rows = slice(start, min(start + block, len(ky)))
-            k, more = stacked(kx[rows], ky[rows], self.transform), self.nothing
+            k, more = stacked(kx[rows], ky[rows], self.transform, self.sup), self.nothing
             kernels.add_columns(k, panel, more)
             self.add_sums(more, k.shape[1], block)
 
@@ -310,14 +310,14 @@ class SumsTally:
         self._count += count
 
 
-def stacked(kx: Floats, ky: Floats, transform: Floats) -> Floats:
+def stacked(kx: Floats, ky: Floats, transform: Floats, sup: bool = False) -> Floats:
     """k_x, k_ζ unless there is no transform, and k_y, as columns, one row for each entry; with zeros to make threes."""
     d = kx.shape[1]
     response = d + len(transform)
     k = np.zeros((threes(response + 1), len(ky)))
     k[:d], k[response] = kx.T, ky
     if len(transform):
-        kernels.put_all_instruments(k, transform)
+        kernels.put_all_instruments(k, transform, sup)
     return k
 
 

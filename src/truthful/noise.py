@@ -1,11 +1,15 @@
-"""The L2-Laplace law on R^d, density ∝ exp(−‖v‖₂/s): the privacy noise of every estimate, as mathematics.
+"""The Laplace laws on R^d that privacy noise has, as mathematics: density ∝ exp(−‖v‖/s), by the L2 or the sup norm.
 
+L2, of nearly every release: density ∝ exp(−‖v‖₂/s).
 Its direction is uniform and its norm is Gamma(d, s). It is a normal scale mixture: v = s·sqrt(τ)·Z with Z
 standard normal in R^d and τ ~ Gamma((d+1)/2, scale 2) independent (Andrews and Mallows, "Scale mixtures of
 normal distributions", 1974). Along any unit vector it is therefore s·sqrt(τ) times a standard normal, with
 characteristic function (1 + s²t²)^(−(d+1)/2): a difference of two independent Gamma((d+1)/2, s).
 
-The sampler here is fast and in floating point, for simulations; releases use the exact `truthful.lattice`.
+Sup, density ∝ exp(−max|v_j|/s): v = s·R·U, R ~ Gamma(d+1) and U uniform on the cube [−1, 1]^d. Coordinates are
+uncorrelated, but what v is along a line depends on its direction.
+
+The samplers here are fast and in floating point, for simulations; releases use the exact ones of `truthful.lattice`.
 """
 
 from __future__ import annotations
@@ -21,7 +25,10 @@ from scipy import special
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.piecewise import piecewise
+from truthful.polynomials import piecewise
+
+#: By which lengths are measured: of noise, and of how far one answer moves what is released.
+NORMS = ("l2", "sup")
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,62 @@ class L2Laplace:
 
     def _standard(self, x: npt.ArrayLike) -> Floats:
         return np.asarray(x, dtype=np.float64) / self.scale
+
+
+@dataclass(frozen=True)
+class SupLaplace:
+    """The law on R^dimension with density ∝ exp(−max|v_j|/scale)."""
+
+    dimension: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        check.integer("dimension", self.dimension)
+        check.positive("scale", self.scale)
+
+    @property
+    def marginal_variance(self) -> float:
+        """The variance of v·e for a unit vector e: E[R²]/3 = (d+1)(d+2)s²/3, whatever its direction."""
+        return (self.dimension + 1) * (self.dimension + 2) / 3 * self.scale**2
+
+    def characteristic(self, weights: Floats, t: Floats) -> Floats:
+        """E[cos(t·weights·v)], to about 1e-6: given R a product of sin(z)/z, z = stR·weight; over √R by midpoints."""
+        d, w = self.dimension, np.abs(weights) * self.scale
+        farthest = float(special.gammainccinv(d + 1, 1e-12))
+        fastest = float(np.max(t, initial=0.0) * w.sum())
+        count = math.ceil(max(12 * math.sqrt(farthest), 2 * farthest * fastest))
+        step = math.sqrt(farthest) / count
+        root = step * (np.arange(count) + 0.5)
+        R = root * root
+        chances = 2 * step * root * np.exp(d * np.log(R) - R - math.lgamma(d + 1))
+        product = np.ones((len(t), count))
+        for weight in w[w > 0]:
+            product *= np.sinc(np.multiply.outer(t * weight / np.pi, R))
+        return np.asarray(product @ chances)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """`size` draws, shape (size, d), as s·R·U. In floating point: never for a release."""
+        check.integer("size", size, least=0)
+        R = self.scale * rng.standard_gamma(self.dimension + 1, size=size)
+        return np.asarray(rng.uniform(-1.0, 1.0, (size, self.dimension)) * R[:, None])
+
+
+def laplace(norm: str, dimension: int, scale: float) -> L2Laplace | SupLaplace:
+    """The law by this norm."""
+    return (L2Laplace if check.choice("norm", norm, NORMS) == "l2" else SupLaplace)(dimension, scale)
+
+
+def log_moments(norm: str, dimension: int, parts: Floats) -> Floats:
+    """ln E[exp(λ a·v)] at scale 1 at most, for all a, λ being such a part of the most that it can be.
+
+    L2: λ < 1/‖a‖ and it is −(d+1)/2·ln(1 − part²). Sup: λ < 1/(√d‖a‖). Given R, ln Π sinh(z_j)/z_j, z_j = λRa_j, is
+    concave in the z_j², so that of all a of one length it is largest where all |a_j| are the same; and there
+    E[(1 − part·ΣU_j/d)^−(d+1)] = Π_{k=0…d} 1/(1 − part·(1 − 2k/d)).
+    """
+    d = dimension
+    if norm == "l2":
+        return np.asarray(-(d + 1) / 2 * np.log1p(-(parts**2)))
+    return np.asarray(-np.log1p(-np.multiply.outer(parts, 1 - 2 * np.arange(d + 1) / d)).sum(axis=-1))
 
 
 def _probability(p: npt.ArrayLike) -> Floats:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from truthful.formatting import money, number, percent, points
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
 from truthful.simulation.found import Found
 from truthful.simulation.responses import SURE, BestResponse
 from truthful.simulation.shares import LevelObserved, ShareObserved
 from truthful.simulation.simulation import BOUNDED, PEOPLES
 from truthful.study import Study
-from truthful.words import money, number, percent, points
 
 #: Not known, or not guaranteed.
 NOT_KNOWN = "–"

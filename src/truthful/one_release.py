@@ -32,10 +32,10 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.query import Query
-from truthful.estimators.sensitivity import GRAM_SENSITIVITY, cross_sensitivity
+from truthful.estimators.sensitivity import GRAM_SENSITIVITY, Query, cross_sensitivity
 from truthful.instruments import Transform, require_transform
 from truthful.moments import PRODUCT, PythonIntegers, Sums
+from truthful.noise import NORMS
 from truthful.scoring import RULES, Rule
 
 ESTIMATORS = ("instruments", "known-design", "noisy-statistics")
@@ -63,7 +63,8 @@ class SumRelease:
     """What is released, in normalised units, whatever people are paid for it.
 
     epsilon is the whole privacy level, of answers or of records as the estimator has it. transform is T of the
-    instruments, gram_share the share of ε that noisy second moments get, design is E[x xᵀ].
+    instruments, gram_share the share of ε that noisy second moments get, design is E[x xᵀ]. norm is that in which
+    instruments are at most 1 long, and by which noise falls off: L2, or "sup", of instruments alone.
     """
 
     epsilon: float
@@ -71,6 +72,7 @@ class SumRelease:
     gram_share: float = 0.5
     transform: Transform | None = None
     design: Floats | None = field(default=None, repr=False)
+    norm: str = "l2"
 
     peers = "leave-one-out"
 
@@ -78,6 +80,10 @@ class SumRelease:
         check.positive("epsilon", self.epsilon)
         check.choice("estimator", self.estimator, ESTIMATORS)
         check.share("gram_share", self.gram_share)
+        if check.choice("norm", self.norm, NORMS) == "sup" and self.estimator != "instruments":
+            raise InputError(
+                f"norm is 'sup', which goes with instruments. Leave it out with {self.estimator!r}."
+            )
         if self.estimator == "instruments":
             if self.transform is None:
                 raise InputError("Estimator 'instruments' needs the transform of its instruments.")
@@ -111,7 +117,10 @@ class SumRelease:
         return float(cross_sensitivity(beliefs.response_bound) * SUM_UNIT / self.vector_epsilon)
 
     def queries(self, sums: Sums, beliefs: Bounded) -> tuple[Query, ...]:
-        """The vectors to release. One answer, or record, moves b by at most ‖k_ζ‖·|k_y − k_y'| ≤ 2²⁰·2⌊2²⁰Y⌋."""
+        """The vectors to release. One answer, or record, moves b by at most ‖k_ζ‖·|k_y − k_y'| ≤ 2²⁰·2⌊2²⁰Y⌋.
+
+        In the sup norm as well, as max|k_ζ| ≤ 2²⁰ there.
+        """
         d = sums.dimension
         vector = Query(
             value=tuple(int(k) for k in sums.vector),
@@ -119,6 +128,7 @@ class SumRelease:
             sensitivity=cross_sensitivity(beliefs.response_bound),
             weights=(1,) * d,
             share=self.vector_epsilon / Fraction(self.epsilon),
+            norm=self.norm,
         )
         if self.estimator != "noisy-statistics":
             return (vector,)
@@ -158,6 +168,7 @@ class SumRelease:
             matrix=released,
             vector=tuple(int(k) for k in answers[-1]),
             matrix_scale=self.matrix_scale,
+            norm=self.norm,
         )
 
     @property
@@ -188,6 +199,10 @@ class OneRelease(SumRelease):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.norm != "l2":
+            raise InputError(
+                f"norm is {self.norm!r}, which goes with yes and no and with ratings. Leave it out."
+            )
         check.nonnegative("base_payment", self.base_payment)
         check.nonnegative("score_weight", self.score_weight)
         check.positive("clip", self.clip)
@@ -225,6 +240,7 @@ class OneRelease(SumRelease):
 class LeaveOneOut:
     """An estimate from which anybody's own report can be taken out: θ̂ = inverse @ b̃, noise of scale s in b̃.
 
+    norm is that of the noise and of the instruments.
     kept is what a matrix without one player keeps of the whole, (n−1)/n where it is declared; None: 1 − h_i.
     matrix and vector are what was released, in units of 2⁻⁴⁰; None where the matrix is declared.
     """
@@ -237,6 +253,7 @@ class LeaveOneOut:
     matrix: PythonIntegers | None
     vector: tuple[int, ...]
     matrix_scale: float | None = None
+    norm: str = "l2"
     predictions: int | None = None
     """What was released of people's predictions of the others, where they are asked: one coordinate more."""
 

@@ -19,8 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from truthful import kernels
-from truthful.beliefs import Beliefs
-from truthful.beliefs.beliefs import WIDEST_RANGE, Predictor
+from truthful.beliefs import WIDEST_RANGE, Beliefs, Predictor
 from truthful.check import Floats
 from truthful.moments import in_fours, stacked
 from truthful.one_release import LeaveOneOut, OneRelease

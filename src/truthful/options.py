@@ -39,7 +39,11 @@ Accuracy = Annotated[
     ),
 ]
 AccuracyOf = Annotated[
-    str, typer.Option(help="What the error is of: coefficients, or predictions of people like these.")
+    str,
+    typer.Option(
+        help="What the error is of: coefficients, predictions of people like these, or centre, what people expect, "
+        "which a pilot is to find."
+    ),
 ]
 Epsilon = Annotated[float | None, typer.Option(help="Privacy: the total ε. Smaller is more private.")]
 Lie = Annotated[
@@ -47,7 +51,8 @@ Lie = Annotated[
     typer.Option(
         help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
         "if predictions were not clipped below R. Default: half the largest prediction, R/2. Of ratings: from how many "
-        "steps on no lie may pay. Default: a quarter of the scale."
+        "steps on no lie may pay. Default: a quarter of the scale. Where people are asked for predictions of numbers: "
+        "from which size on, in units of the answer. Default: a fifth of the scale."
     ),
 ]
 ScoreWeight = Annotated[
@@ -78,6 +83,22 @@ Flat = Annotated[
     float | None,
     typer.Option(
         help="For yes and no, and ratings: what everybody is paid; only with --bonus. Default: nothing.",
+        rich_help_panel=PAYING,
+    ),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        help="For yes and no, and ratings: how far beyond those believed possible shares still count; only with "
+        "--bonus. Default: 0; without --bonus, solved for.",
+        rich_help_panel=PAYING,
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="For yes and no, and ratings: how far beyond those believed possible a share is implausible, so that all "
+        "get half the bonus; only with --bonus. Default: what chance hardly ever exceeds.",
         rich_help_panel=PAYING,
     ),
 ]

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from truthful import kernels
-from truthful.beliefs.beliefs import Beliefs, Predictor
+from truthful.beliefs import Beliefs, Predictor
 from truthful.check import Floats
 from truthful.estimators import Estimate
 from truthful.mechanism import Estimates, Mechanism, peer_curve

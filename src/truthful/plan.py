@@ -26,13 +26,14 @@ from truthful.instruments import UNIT
 from truthful.intake import read_features
 from truthful.mechanism import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
 from truthful.moments import GRID
+from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease, SumRelease
 from truthful.planner import Answer, Goals, answer
 from truthful.planner.asked import AskedSolution, rule_of, solve_asked
 from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.leave_one_out import LeaveOneOutTerms
 from truthful.planner.panel import Panel
-from truthful.planner.shares import ShareSolution, solve_shares, usual_tolerance
+from truthful.planner.shares import ShareSolution, solve_shares, usual_norm, usual_tolerance
 from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -68,7 +69,7 @@ RELEASE_PARAMETERS = (
     "base_payment",
     "score_weight",
 )
-SHARE_PARAMETERS = ("estimator", "epsilon", "flat", "bonus", "margin", "tolerance")
+SHARE_PARAMETERS = ("estimator", "epsilon", "flat", "bonus", "margin", "tolerance", "norm")
 ASKED_PARAMETERS = (
     "estimator",
     "epsilon",
@@ -358,8 +359,14 @@ def design(
         "accuracy_of": accuracy_of,
         "failure_probability": failure_probability,
     }
+    if accuracy_of == "centre" and (study.levels is None or study.features):
+        raise InputError(
+            "accuracy_of is 'centre': what people expect is found by a pilot, which asks them for predictions "
+            '(beliefs.centre = "predictions") and has no features. Choose coefficients or predictions.'
+        )
     if study.levels is not None:
-        panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)
+        of = "coefficients" if accuracy_of == "centre" else accuracy_of
+        panel = _people(study, "leave-one-out", roster, response_share, of)
         return _of_predictions(study, panel, asked, given, peers, score_weight)
     if study.shares is not None:
         panel = _people(study, "leave-one-out", roster, response_share, accuracy_of)
@@ -452,7 +459,7 @@ def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: 
         )
     if given.pop("score_weight") is not None:
         raise InputError("score_weight goes with answers that are numbers. Give a bonus, or leave both out.")
-    allowed = {"estimator", "absent_share", *(SHARE_PARAMETERS if "bonus" in given else ())}
+    allowed = {"estimator", "absent_share", "norm", *(SHARE_PARAMETERS if "bonus" in given else ())}
     if unfit := sorted(set(given) - allowed):
         known = SHARE_PARAMETERS if "bonus" not in given else ()
         told = (
@@ -469,16 +476,17 @@ def _of_shares(study: Study, panel: Panel | None, asked: dict[str, Any], given: 
         alpha = given.pop("absent_share", ABSENT_SHARE)
         chosen = {"flat": 0.0, **given, "epsilon": _needed_with_bonus("epsilon", asked["epsilon"])}
         players, beta = _needed_with_bonus("players", asked["players"]), asked["failure_probability"]
+        level = check.positive("epsilon", chosen["epsilon"])
+        if "norm" not in chosen:
+            chosen["norm"] = usual_norm(study, panel, players, alpha, beta, level)
         if "tolerance" not in chosen:
-            margin = check.nonnegative("margin", chosen.get("margin", 0.0))
-            chosen["tolerance"] = usual_tolerance(
-                study, panel, players, alpha, beta, margin, check.positive("epsilon", chosen["epsilon"])
-            )
+            margin, norm = check.nonnegative("margin", chosen.get("margin", 0.0)), chosen["norm"]
+            chosen["tolerance"] = usual_tolerance(study, panel, players, alpha, beta, margin, level, norm)
         return _share_plan(study, panel, players, alpha, beta, chosen)
     pins = {"absent_share": given["absent_share"]} if "absent_share" in given else {}
-    goals = Goals(**asked, pins=pins)
+    goals = Goals(**asked, pins=pins, norm=given.get("norm"))
     found = solve_shares(study, goals, panel)
-    chosen = {name: getattr(found, name) for name in ("epsilon", "flat", "bonus", "margin", "tolerance")}
+    chosen = {name: getattr(found, name) for name in SHARE_PARAMETERS[1:]}
     beta, alpha = goals.failure_probability, found.absent_share
     plan = _share_plan(study, panel, found.players, alpha, beta, chosen, found.shortening)
     return replace(plan, solution=found)
@@ -501,11 +509,15 @@ def _share_plan(
     chosen: dict[str, Any],
     shortening: float = 1.0,
 ) -> Plan:
+    norm = check.choice("norm", chosen["norm"], NORMS)
     numbers: dict[str, Any] = {
-        name: value if value == math.inf else check.finite(name, value) for name, value in chosen.items()
+        name: value if value == math.inf else check.finite(name, value)
+        for name, value in chosen.items()
+        if name != "norm"
     }
-    mechanism = ShareRelease(estimator="instruments", transform=panel.transform(shortening), **numbers)
-    geometry = panel.geometry(players, shortening)
+    transform = panel.transform(shortening, norm)
+    mechanism = ShareRelease(estimator="instruments", transform=transform, norm=norm, **numbers)
+    geometry = panel.geometry(players, shortening, norm)
     plan = Plan(study, players, mechanism, alpha, beta, None, panel.response_share, _roster(panel))
     return replace(plan, stated=plan.guarantees_for(plan.answering, geometry), panel=panel)
 

@@ -6,15 +6,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from truthful.guarantees import Guarantees, Truthfulness, inaccurate_because, model, untruthful_because
+from truthful.formatting import REHEARSAL as REHEARSAL
+from truthful.formatting import money, number, odds, percent, points
+from truthful.guarantees import (
+    Guarantees,
+    Truthfulness,
+    inaccurate_because,
+    model,
+    untruthful_because,
+)
 from truthful.mechanism import Mechanism
 from truthful.plan import Plan
 from truthful.planner.asked import SMALL_SLOPE
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.contradiction import WITHDRAWN
 from truthful.study import Study
-from truthful.words import REHEARSAL as REHEARSAL
-from truthful.words import money, number, odds, percent, points
 
 NOTHING = "nothing is promised"
 #: How far a careless prediction is taken to be off, of the scale of answers.
@@ -59,6 +65,71 @@ def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
             for name in ("truthfulness", "accuracy")
         )
     return privacy, truthfulness, accuracy, *others
+
+
+def otherwise(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
+    """What is said for people who believe otherwise than declared: how wrong they may be, and what that does."""
+    truth, study = (found or plan.guarantees).truthfulness, plan.study
+    if truth.centre_tolerance is None:
+        return ()
+    return _otherwise_of_shares(truth, plan) if study.shares is not None else _otherwise(truth, plan)
+
+
+def _otherwise(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
+    study, off = plan.study, truth.centre_tolerance or 0.0
+    unit, currency = study.response_unit, study.currency
+    of_whom = " of people like them" if study.features else ""
+    moved, gained = number((truth.centre_lie or 0.0) * unit), money(truth.centre_slack or 0.0, currency)
+    may_be = (
+        f"may be {number(off)} off"
+        if off < study.response.high - study.response.low
+        else "may be anything at all instead of"
+    )
+    if study.tolerance:
+        declared = (
+            f"People's idea of the average answer{of_whom} {may_be} what is declared (beliefs.tolerance): what is said "
+            "of lies allows for it."
+        )
+    else:
+        declared = (
+            f"People's idea of the average answer{of_whom} {may_be} what is declared, if they agree on the rest: then "
+            f"no lie that moves a prediction by more than {moved} pays, and none gains over {gained}."
+        )
+    return declared, *_amplified(truth)
+
+
+def _amplified(truth: Truthfulness) -> list[str]:
+    if truth.centre_amplification is None:
+        return ["Some answers move no prediction: there a wrong centre moves the best answer far."]
+    words = f"A centre that is wrong by 1 moves the best answer by {number(truth.centre_amplification)}."
+    if truth.slope_tolerance is None:
+        return [words]
+    return [
+        words,
+        f"Or, with the right centre, people may be wrong by {number(truth.slope_tolerance)} about how far one answer "
+        "moves the average that they expect; or half as wrong about both.",
+    ]
+
+
+def _otherwise_of_shares(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
+    study, off = plan.study, truth.centre_tolerance or 0.0
+    yes_no = study.kind == "yes-no"
+    what, far = (
+        ("share of yes", points(off)) if yes_no else ("mean rating", number(2 * study.response_unit * off))
+    )
+    declared = " (beliefs.tolerance)" if study.tolerance else ""
+    words = (
+        f"The {what} that people expect, knowing their own answer, may be {far} off what is declared{declared}: the "
+        f"truth still pays for {percent(truth.centre_share or 0.0)} of them."
+    )
+    if not yes_no or truth.expects_yes is None or truth.expects_no is None:
+        return (words,)
+    typical = " of average features" if study.features else ""
+    return (
+        words,
+        f"Declared is that those{typical} who would say yes expect {100 * truth.expects_yes:.1f}%, and those who would "
+        f"say no {100 * truth.expects_no:.1f}%.",
+    )
 
 
 def moved(plan: Plan) -> str:
@@ -111,8 +182,10 @@ def _personal(truth: Truthfulness, study: Study) -> str:
 def _careless(truth: Truthfulness, study: Study) -> str:
     """What careless predictions do to those who know of them: a share φ that is off by J moves what pays by φJ/k."""
     if study.kind == "yes-no":
-        off = f"{10 * (truth.centre_tolerance or 0.0) * 100:.2g} of 100"
-        harm = f"one in ten too high by {off} is enough to make no the better answer for whoever knows it"
+        too_high = f"{10 * (truth.centre_tolerance or 0.0) * 100:.2g} of 100"
+        harm = (
+            f"one in ten too high by {too_high} is enough to make no the better answer for whoever knows it"
+        )
     else:
         off = CARELESS * (study.response.high - study.response.low)
         harm = (

@@ -18,16 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.beliefs import IDENTITY, Beliefs
-from truthful.beliefs.beliefs import Predictor
+from truthful.beliefs import IDENTITY, Beliefs, Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
-from truthful.estimators.least_squares import least_squares, require_company
-from truthful.estimators.leave_one_out import products, solved
+from truthful.estimators.least_squares import least_squares, products, require_company, solved
 from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.noise import L2Laplace
+from truthful.noise import laplace
 from truthful.payments import payable, paymaster
 from truthful.scoring import RULES
 
@@ -163,7 +161,7 @@ def fast_answer(rng: np.random.Generator) -> Answer:
     """Noise from the floating-point sampler, rounded to the lattice: the right law, no protection."""
 
     def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
-        law = L2Laplace(len(query.value), float(query.sensitivity / epsilon))
+        law = laplace(query.norm, len(query.value), float(query.sensitivity / epsilon))
         noise = law.sample(rng, 1)[0] / np.sqrt(np.array(query.weights, dtype=np.float64))
         return [value + round(float(v)) for value, v in zip(query.value, noise, strict=True)]
 

@@ -26,6 +26,8 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.study.shares import ShareBeliefs
 
+#: Of so many people it is said how wrong they may be for the truth to pay still.
+NINE_IN_TEN = 0.9
 BELIEVED = {
     "yes-no": "people believe what is declared: that between {low} and {high} say yes, and more if they do themselves",
     "rating": "people believe what is declared: that the mean rating is between {low} and {high}, and higher if their "
@@ -58,6 +60,7 @@ def share_guarantees(
         tolerance=mechanism.tolerance,
         privacy=study.declared.costs.privacy,
         assigned=study.assigned or not study.features,
+        belief_gap=study.tolerance,
     )
     assumed = (TRUTHFUL_PEERS, _believed(study, beliefs), GIVEN_FEATURES, COSTS)
     accuracy = shares.accuracy_setting(s)
@@ -119,12 +122,13 @@ def _truthfulness(
             steps = j
             break
     expected = [float((average.switch + average.advantage * y)[0]) for y in (1.0, -1.0)]
+    share = float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if steps else 0.0
     return Truthfulness(
         lie=None,
         slack=None,
         slope=0.0,
         lie_in_answer=None,
-        share=float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if steps else 0.0,
+        share=share,
         gain=earned if steps else None,
         steps=steps,
         switch=float(average.switch[0]),
@@ -132,7 +136,22 @@ def _truthfulness(
         expects_no=expected[1],
         probability=probability,
         assumptions=assumed,
+        **_tolerated(study, mechanism, s, steps, share, worth),
     )
+
+
+def _tolerated(
+    study: Study, mechanism: ShareRelease, s: ShareSetting, steps: int | None, share: float, worth: float
+) -> dict[str, float]:
+    """How far the share that somebody expects may be off, given her answer: as declared, or for nine people in ten."""
+    if steps is None:
+        return {}
+    if study.tolerance:
+        return {"centre_tolerance": study.tolerance, "centre_share": share}
+    cost = float(study.costs.quantile(NINE_IN_TEN))
+    needed = (cost * worth + ROUNDING) / mechanism.bonus
+    found = float(shares.tolerated_gap(s, steps, needed)[0, 0])
+    return {"centre_tolerance": found, "centre_share": NINE_IN_TEN} if found > 0 else {}
 
 
 def effect_rmse(study: Study, s: ShareSetting) -> float | None:

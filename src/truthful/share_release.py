@@ -94,7 +94,10 @@ class SharePaymaster:
         """The scores and payments of players on the grid; predictions are shares."""
         found = tuple(np.empty(len(ky)) for _ in range(6))
         kernels.predict_columns(
-            stacked(kx, ky, self.others.transform), self.others, np.empty((6, kernels.PANEL)), *found
+            stacked(kx, ky, self.others.transform, self.others.sup),
+            self.others,
+            np.empty((6, kernels.PANEL)),
+            *found,
         )
         _, y, h, p, noise, _ = found
         share = (1.0 + p) / 2
@@ -112,4 +115,5 @@ class SharePaymaster:
             float(estimate.scale),
             float(estimate.kept or 0.0),
             math.inf,
+            estimate.norm == "sup",
         )

@@ -14,22 +14,28 @@ from rich.table import Table
 from rich.text import Text
 
 from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
+from truthful.formatting import REHEARSAL, money, number, to_within
 from truthful.symbols import SYMBOLS
-from truthful.words import REHEARSAL, money, to_within
 
 if TYPE_CHECKING:
     from truthful.check import Floats
     from truthful.demo import Demonstration
+    from truthful.pilot import Calibration
     from truthful.plan import Plan
     from truthful.promises import Promise
     from truthful.release import AnyRelease, Payment, Release, Verdict
     from truthful.release.halves import HalvesPayment
     from truthful.release.records import Predictions
-    from truthful.report.share_tables import Found
+    from truthful.report.findings import Found
     from truthful.settlement import Settlement
     from truthful.study import Study
 
 OWN_CENTRE = "own-centre"
+NOT_YET = (
+    "Pay the people of the pilot, and keep all else in {out} to yourself until the main wave has answered. Whoever "
+    "knows the average learns little from her own answer any more, and then the truth can become ten times as dear to "
+    "pay for."
+)
 FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
 
 
@@ -95,7 +101,7 @@ def coefficients_table(release: AnyRelease, truth: dict[str, float] | None = Non
 
 def share_tables(release: Release, study: Study) -> list[RenderableType]:
     """The published share or mean rating, differences between people, and odds ratios, with their intervals."""
-    from truthful.report.share_tables import NOT_ESTIMABLE, answer, tables, without_odds
+    from truthful.report.findings import NOT_ESTIMABLE, answer, tables, without_odds
 
     views: list[RenderableType] = [Text(f"{answer(release, study)}\n", "bold")]
     views += [_found_table(found, release.interval_level) for found in tables(release, study)]
@@ -281,6 +287,25 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
             views.append("Check a payment:")
             views.append(f"  truthful verify {directory}/release.json {directory}/{RECEIPTS} --player ID")
     return views
+
+
+def pilot_view(
+    settlement: Settlement, found: Calibration, plan: Plan, out: Path, save: Path
+) -> list[RenderableType]:
+    """What a pilot found of people's beliefs, and what to do with it."""
+    views: list[RenderableType] = [rehearsal_notice()] if settlement.release.rehearsal else []
+    views += [notice(warning) for warning in getattr(settlement.release, "warnings", ())]
+    unit = " of 100" if plan.study.kind == "yes-no" else ""
+    return [
+        *views,
+        Text(
+            f"People expect {number(found.centre)}{unit}, standard error {number(found.error, 2)}.\n", "bold"
+        ),
+        paid_line(settlement, plan.study.currency) + intake_line(settlement),
+        notice(NOT_YET.format(out=out)),
+        f"Wrote {save}, the study of the main wave: one question, asked of other people. See what it can promise:",
+        f"  truthful plan {save} --players 2000 --budget 2000 --save main.json",
+    ]
 
 
 def paid_line(settlement: Settlement, currency: str) -> str:

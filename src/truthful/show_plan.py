@@ -9,17 +9,17 @@ from rich.table import Table
 from rich.text import Text
 
 from truthful.comparison import STEEPER, beside_published, published_penalty, steeper
+from truthful.formatting import money, number, points
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
-from truthful.planner.asked import SMALL_SLOPE
+from truthful.planner.asked import SMALL_SLOPE, AskedSolution
 from truthful.planner.infeasible import prior_error
 from truthful.planner.shares import ShareSolution
 from truthful.planner.solution_worth import solution_worth
 from truthful.planner.solve import Solution, minimised, minimises_error
-from truthful.promises import caveats, moved, promises
+from truthful.promises import caveats, moved, otherwise, promises
 from truthful.share_release import ShareRelease
 from truthful.show import guarantees_table, table
-from truthful.words import money, number, points
 
 #: What the parameters of a plan for yes or no, for ratings, or one that asks for predictions mean.
 MEANINGS = {
@@ -28,6 +28,7 @@ MEANINGS = {
     "bonus": "the most that is paid beside it",
     "margin": "how far beyond those believed shares count",
     "tolerance": "beyond by more, all get half the bonus",
+    "norm": "by which noise falls off",
     "ratio": "predictions beside answers in the release",
     "clip": "surprises count up to here, half the scale = 1",
     "base_payment": "what an answer earns before its score",
@@ -62,6 +63,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     answer = plan.answer
     views: list[RenderableType] = [
         guarantees_table(promises(plan)),
+        *_otherwise(plan),
         beside_table(plan),
         _note(plan),
     ]
@@ -76,12 +78,22 @@ def plan_view(plan: Plan) -> list[RenderableType]:
 
 def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
     """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
-    views: list[RenderableType] = [guarantees_table(promises(plan)), meanings_table(plan)]
+    views: list[RenderableType] = [
+        guarantees_table(promises(plan)),
+        *_otherwise(plan),
+        meanings_table(plan),
+    ]
     found = plan.solution
     if isinstance(found, ShareSolution) and plan.panel is not None:
         told = (worth_line(solution_worth(plan.study, found, plan.panel), plan), advice(found, mechanism))
         views += [Text(line) for line in told if line]
     return views
+
+
+def _otherwise(plan: Plan) -> list[RenderableType]:
+    """What is said for people who believe otherwise than declared."""
+    told = otherwise(plan)
+    return [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")] if told else []
 
 
 def _asked_plan_view(plan: Plan) -> list[RenderableType]:
@@ -94,9 +106,18 @@ def _asked_plan_view(plan: Plan) -> list[RenderableType]:
     if plan.solution is not None and plan.panel is not None:
         more = worth_line(solution_worth(plan.study, plan.solution, plan.panel), plan)
         views += [Text(more)] if more else []
+    if isinstance(plan.solution, AskedSolution) and plan.solution.goals.accuracy_of == "centre":
+        views.append(Text(_centre_line(plan, plan.solution)))
     free = plan.asked_mechanism is not None and math.isinf(plan.asked_mechanism.plausible[1])
     *others, level = caveats(plan)
     return [*views, *(Text(f"{sentence}\n") for sentence in (*others, f"{level} {BOUND}" if free else level))]
+
+
+def _centre_line(plan: Plan, found: AskedSolution) -> str:
+    """How well a pilot will tell what people expect."""
+    told = points if plan.study.kind == "yes-no" else number
+    error = told(plan.study.response_unit * math.sqrt(found.error))
+    return f"A pilot: what people expect is found to within {error}, root mean square.\n"
 
 
 def meanings_table(plan: Plan) -> Table:

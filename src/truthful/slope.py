@@ -13,6 +13,7 @@ import numpy as np
 
 from truthful.beliefs import posterior
 from truthful.beliefs.curves import Curve
+from truthful.check import Floats
 from truthful.geometry import Geometry
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
@@ -20,6 +21,10 @@ from truthful.study import Study
 
 CENTRAL = 0.9
 DRAWS, POINTS, BETWEEN = 20_000, 41, 129
+#: Answers up to the one that this share is below are likely; so many of them are looked at.
+LIKELY, ANSWERS = 0.99, 5
+#: Of features without an intercept lengths from here on, and so many.
+SHORTEST, LENGTHS = 0.05, 9
 
 
 class Typical(NamedTuple):
@@ -78,6 +83,24 @@ def typical(
 def noise_proportion(study: Study, estimator: str, players: int) -> float:
     """The noise along a typical unit vector of x as a part of that in the released sum, everybody else being peers."""
     return stretch(study, estimator) / max(1, players - 1)
+
+
+def least_noise(study: Study) -> tuple[Floats, Floats]:
+    """Lengths that features of the design can have, and the least noise along them if that of the released mean is 1.
+
+    ‖Σ⁻¹x‖ ≥ ‖x‖/λ_max(Σ), and λ_max ≤ 1 as ‖x‖ ≤ 1.
+    """
+    encoding, Sigma = study.declared.encoding, study.second_moments
+    shortest = 1 / encoding.scale if encoding.intercept else SHORTEST
+    lengths = np.linspace(shortest, 1.0, LENGTHS)
+    largest = 1.0 if Sigma is None else float(np.linalg.eigvalsh(Sigma)[-1])
+    return lengths, lengths / largest
+
+
+def likely_answers(study: Study, r: float) -> Floats:
+    """Truthful answers, normalised, from the middle to that which 99 % are below, at features of this length."""
+    edge = np.quantile(np.abs(_reports(study, r)), 2 * LIKELY - 1)
+    return np.linspace(0.0, edge, ANSWERS)
 
 
 def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -167,7 +167,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
         mean=x.mean(axis=0),
-        **moved_by(mechanism.transform, x),
+        **moved_by(mechanism, x),
     )
 
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from truthful import check
 from truthful.agents.asked_game import AskedGame
-from truthful.agents.game import Game, Players, Swayed
-from truthful.agents.response import LOOKS, least
+from truthful.agents.game import LOOKS, Game, Players, Swayed, least
 from truthful.agents.share_game import ShareGame
 from truthful.asked_release import SCALE
 from truthful.beliefs.curves import Curve

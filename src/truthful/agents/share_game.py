@@ -14,7 +14,7 @@ from truthful.errors import InputError
 from truthful.geometry import Geometry, effects_of, measured
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.moments import GRID, grid_features, sums
-from truthful.one_release import Bounded, require_invertible
+from truthful.one_release import Bounded, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
@@ -33,6 +33,7 @@ class SumGame:
 
     beliefs: Bounded
     transform: Transform | None
+    norm: str = "l2"
     levels: int
     threshold: float
     gap: float
@@ -58,18 +59,19 @@ class SumGame:
 
     def influence(self, x: Floats) -> Floats:
         """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
-        z = instruments_on_grid(grid_features(x), self.transform) / GRID
+        z = instruments_on_grid(grid_features(x), self.transform, self.norm) / GRID
         return np.asarray(z @ self.spread.T)
 
 
-def moved_by(transform: Transform | None, x: Floats) -> dict[str, Any]:
+def moved_by(mechanism: SumRelease, x: Floats) -> dict[str, Any]:
     """How answers of these people move an estimate: spread, furthest and target of their game, and its transform."""
     kx = grid_features(x)
-    Z = instruments_on_grid(kx, transform) / GRID
+    Z = instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
     spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
     moved = spread @ (Z.T @ Z) @ spread.T
     return {
-        "transform": transform,
+        "transform": mechanism.transform,
+        "norm": mechanism.norm,
         "spread": spread,
         "furthest": np.asarray(np.linalg.eigh(moved)[1][:, -1]),
         "target": x[np.linalg.norm(x @ spread, axis=1).argmax()],
@@ -119,7 +121,7 @@ def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
         gap=float(pull(s).max()),
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
-        **moved_by(mechanism.transform, x),
+        **moved_by(mechanism, x),
     )
 
 
@@ -154,10 +156,10 @@ def share_geometry(plan: Plan, people: Floats) -> Geometry:
     """The geometry of these people, with what they believe and what single effects need."""
     mechanism, beliefs = share_mechanism(plan)
     kx = grid_features(people)
-    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform).matrix)
-    kz = instruments_on_grid(kx, mechanism.transform)
+    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
     return replace(
-        measured(kx, kz),
+        measured(kx, kz, norm=mechanism.norm),
         believed=grouped(believed_rows(beliefs, kx / GRID)),
         effects=effects_of(kx, kz, difference_rows(plan.study)),
     )

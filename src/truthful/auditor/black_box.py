@@ -4,15 +4,16 @@ If a release is ε-differentially private then ln(P(event | D)/P(event | D')) �
 neighbours apart is chosen on one sample and measured on another. Both probabilities are bounded by Clopper and
 Pearson's intervals, so that the bound exceeds a true claim with probability RISK at most.
 
-Two pairs of data sets: a single answer is turned from −Y into Y; and, where records are protected, a whole record is
-replaced in a crowd, features and answer. The releases are made with the plan's estimator, but at EPSILON: what is
-attacked is the making of releases, and with some thousand draws an epsilon much below 1 cannot be told from 0, nor one
-much above 1 from twice as much. What is seen is all that a release holds of its data and, in one dimension, what is
-predicted of others, from which their payments follow.
+Two pairs of data sets: a single answer is turned from −Y into Y, with its prediction if there is one; and, where
+records are protected, a whole record is replaced in a crowd, features and answer. The releases are made with the plan's
+estimator, but at EPSILON: what is attacked is the making of releases, and with some thousand draws an epsilon much
+below 1 cannot be told from 0, nor one much above 1 from twice as much. What is seen is all that a release holds of its
+data and, in one dimension, what is predicted of others, from which their payments follow.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,12 +23,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from truthful.asked_release import AskedRelease
 from truthful.auditor.product import Attacked, Believed, Product
 from truthful.auditor.record import Finding
 from truthful.check import Floats
 from truthful.instruments import UNIT
 from truthful.lattice import Bits
-from truthful.one_release import OneRelease
+from truthful.moments import PRODUCT
+from truthful.one_release import LeaveOneOut, OneRelease
+from truthful.study.levels import LevelBeliefs
 from truthful.study.shares import ShareBeliefs
 
 EPSILON = 1.0
@@ -36,6 +40,7 @@ CROWD = 500
 # Of the draws; a matrix without noise is seen at once.
 SHARE_FOR_RECORDS = 4
 RISK = 1e-6
+UNCLIPPED = 1e9
 THRESHOLDS = np.linspace(0.01, 0.99, 50)
 
 #: A number made of every release; releases have shape (draws, estimates, d).
@@ -203,16 +208,18 @@ def black_box_finding(
         def once() -> Floats:
             estimate = product.release(sums, tiny, people, product.answer(bits))
             rows = np.vstack([estimate.theta, estimate.inverse])
-            if d > 1:
-                return rows
-            others = product.scored(estimate, tiny, people, X[1:3], y[1:3]).peer_prediction
-            return np.vstack([rows, others[:, None]])
+            if d == 1:
+                others = product.scored(estimate, tiny, people, X, y).peer_prediction[1:3]
+                rows = np.vstack([rows, others[:, None]])
+            return rows if estimate.predictions is None else _with_predictions(rows, estimate)
 
         return once
 
     # Answers that cancel out, so that the estimate is 0, and the same with the first of them turned.
     X, y = np.repeat(axes, 3, axis=0), np.tile([Y, -Y, 0.0], d)
-    pairs = [(releases(X, y), releases(X, np.array([-Y, *y[1:]])), samples)]
+    if isinstance(tiny, AskedRelease):
+        y = np.stack([y, y], axis=1)
+    pairs = [(releases(X, y), releases(X, np.concatenate([-y[:1], y[1:]])), samples)]
     if mechanism.protects == "records":
         # In a crowd along every axis a record is turned onto another axis, or shortened if there is none.
         X, y = np.vstack([X, *[axes] * (CROWD // d)]), np.append(y, np.full(CROWD // d * d, Y / 2))
@@ -222,14 +229,22 @@ def black_box_finding(
     return black_box(f"black box, d = {d}", epsilon, pairs)
 
 
+def _with_predictions(rows: Floats, estimate: LeaveOneOut) -> Floats:
+    """With one number more in each row: first all that was released, as one vector, as its noise is."""
+    released = [k / PRODUCT for k in (*estimate.vector, estimate.predictions or 0)]
+    return np.vstack([released, np.hstack([rows, np.zeros((len(rows), 1))])])
+
+
 def unclipped(mechanism: Attacked) -> Attacked:
     """With predictions that are not clipped: payments say less. Those of shares never are."""
+    if isinstance(mechanism, AskedRelease):
+        return replace(mechanism, clip=UNCLIPPED, plausible=(-math.inf, math.inf))
     return replace(mechanism, payments="expected") if isinstance(mechanism, OneRelease) else mechanism
 
 
 def _in_dimension(beliefs: Believed, d: int) -> Believed:
     """The same beliefs of so many columns; of shares without effects."""
-    if isinstance(beliefs, ShareBeliefs):
+    if isinstance(beliefs, ShareBeliefs | LevelBeliefs):
         none = (0.0,) * d
         return replace(beliefs, expected=none, numbers=none, factors=(), scale=d**0.5)
     return replace(beliefs, dimension=d)

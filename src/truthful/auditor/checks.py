@@ -19,9 +19,7 @@ from truthful.auditor.settlements import checks_finding, drawn_findings, settled
 from truthful.auditor.wiring import randomness_finding, restart_finding
 from truthful.errors import TruthfulError
 from truthful.lattice import SeededBits
-from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.share_release import ShareRelease
 
 SAMPLES = 8_000
 FEWEST_SAMPLES = 1_000
@@ -39,7 +37,7 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     check.integer("seed", seed, least=0)
     attacked = Truthful() if product is None else product
     mechanism = plan.mechanism
-    if isinstance(mechanism, OneRelease | ShareRelease):
+    if isinstance(mechanism, Attacked):
         protects, findings = mechanism.protects, _findings(attacked, plan, mechanism, seed, samples)
     else:
         protects = "records"

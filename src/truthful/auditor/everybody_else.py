@@ -14,13 +14,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product as pairs
 from math import gcd, isqrt
 
 import numpy as np
 
+from truthful.asked_release import AskedRelease, AskedScored, largest_gain
 from truthful.auditor.black_box import unclipped
 from truthful.auditor.neighbours import exact_loss
-from truthful.auditor.product import Attacked, Believed, Listener, Product, overhear, seen
+from truthful.auditor.product import (
+    AnyScored,
+    Attacked,
+    Believed,
+    Listener,
+    Product,
+    answers_of,
+    level,
+    overhear,
+    seen,
+)
 from truthful.auditor.record import Finding
 from truthful.check import Floats
 from truthful.instruments import Transform, instruments_on_grid
@@ -30,6 +42,7 @@ from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features,
 from truthful.one_release import LeaveOneOut
 from truthful.settlement.draw import replay
 from truthful.share_release import ShareRelease
+from truthful.study.levels import LevelBeliefs
 from truthful.study.shares import ShareBeliefs
 
 #: Predictions in floats may differ from rational ones, and from each other, by so much.
@@ -41,6 +54,8 @@ RELEASES = 8
 SHARES = (-1e6, -0.5, *(k / 20 for k in range(21)), 1.5, 1e6)
 
 Integers = tuple[int, ...]
+#: What somebody says: an answer or, where she is asked for it, an answer and a prediction.
+Said = float | tuple[float, ...]
 
 
 def without_her(estimate: LeaveOneOut, kx: Integers, kz: Integers, ky: int) -> Fraction:
@@ -83,8 +98,8 @@ def on_grid(
 ) -> list[tuple[Integers, Integers, int]]:
     """k_x, k_ζ and k_y of every record."""
     kx = grid_features(X)
-    kz = instruments_on_grid(kx, mechanism.transform)
-    ky = grid_responses(y, beliefs.response_bound)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
+    ky = grid_responses(answers_of(y), beliefs.response_bound)
     return [
         (tuple(map(int, x)), tuple(map(int, z)), int(k))
         for x, z, k in zip(kx.tolist(), kz.tolist(), ky.tolist(), strict=True)
@@ -123,20 +138,26 @@ def leave_one_out_finding(
         loud = replace(open_ended, epsilon=epsilon)
         noise = _noise(product, product.statistics(X, y, loud, beliefs), loud, beliefs, product.answer(bits))
         for i in (0, len(y) - 1):
-            exact, floats, vectors = set(), [], set()
+            told, paid, vectors = [], list[tuple[float, ...]](), set()
             said = some_answers(beliefs, rng)
             for report in said:
                 reports = y.copy()
                 reports[i] = report
                 sums = product.statistics(X, reports, loud, beliefs)
                 estimate = product.release(sums, loud, beliefs, _added(noise))
-                exact.add(as_told(beliefs, without_her(estimate, *on_grid(X, reports, loud, beliefs)[i])))
-                floats.append(float(product.scored(estimate, loud, beliefs, X, reports).peer_prediction[i]))
-                vectors.add(estimate.vector)
+                scored = product.scored(estimate, loud, beliefs, X, reports)
+                told.append(_of_others(estimate, loud, beliefs, X, reports, i, scored))
+                if isinstance(scored, AskedScored):
+                    paid.append((float(scored.others_answer[i]), float(scored.surprise[i])))
+                vectors.add((estimate.vector, estimate.predictions))
                 tried += 1
-            size = max(1.0, *(abs(float(p)) for p in exact))
-            moved += len(exact) > 1 or max(floats) - min(floats) > ROUNDING * size
-            wrong += any(abs(Fraction(p) - q) > ROUNDING * size for p in floats for q in exact)
+            for several in zip(*told, strict=True):
+                exact, floats = {q for q, _ in several}, [p for _, p in several]
+                size = max(1.0, *(abs(float(q)) for q in exact))
+                moved += len(exact) > 1 or max(floats) - min(floats) > ROUNDING * size
+                wrong += any(abs(Fraction(p) - q) > ROUNDING * size for p in floats for q in exact)
+            for numbers in zip(*paid, strict=True):
+                moved += max(numbers) - min(numbers) > ROUNDING * max(1.0, *map(abs, numbers))
             stuck += len(vectors) < len(said)
     faults = [
         words
@@ -158,6 +179,32 @@ def leave_one_out_finding(
     )
 
 
+def _of_others(
+    estimate: LeaveOneOut,
+    mechanism: Attacked,
+    beliefs: Believed,
+    X: Floats,
+    y: Floats,
+    i: int,
+    scored: AnyScored,
+) -> list[tuple[Fraction, float]]:
+    """All that others say of a player, and that pays her: in rational numbers, and as it was computed."""
+    exact = as_told(beliefs, without_her(estimate, *on_grid(X, y, mechanism, beliefs)[i]))
+    found = [(exact, float(scored.peer_prediction[i]))]
+    if isinstance(mechanism, AskedRelease) and isinstance(scored, AskedScored):
+        km = int(grid_responses(y[[i], 1], beliefs.response_bound)[0])
+        predicted = others_prediction(estimate, mechanism, km, len(y) - 1)
+        found.append((predicted, float(scored.others_prediction[i])))
+    return found
+
+
+def others_prediction(estimate: LeaveOneOut, mechanism: AskedRelease, km: int, others: int) -> Fraction:
+    """The others' average prediction, in rational numbers: the released sum less her own, over how many they are."""
+    assert estimate.predictions is not None
+    weight = Fraction(mechanism.ratio) * GRID
+    return (Fraction(estimate.predictions) / weight - km) / (GRID * others)
+
+
 def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits: Bits, seed: int) -> Finding:
     """Whether what everybody else sees is a function of the release and of others' records, for two neighbours."""
     X, y = crowd(beliefs, seed)
@@ -165,7 +212,8 @@ def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits
     y[0], reports[0] = beliefs.response_bound, -beliefs.response_bound
     if mechanism.protects == "records":
         other[0] = X[1]
-    one, two = (product.statistics(F, r, mechanism, beliefs) for F, r in ((X, y), (other, reports)))
+    people = (X, y), (other, reports)
+    one, two = (product.statistics(F, r, mechanism, beliefs) for F, r in people)
     loss = exact_loss(*(overhear(product, sums, mechanism, beliefs) for sums in (one, two)))
     points = [_values(product, sums, mechanism, beliefs) for sums in (one, two)]
     for _ in range(RELEASES):
@@ -175,11 +223,10 @@ def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits
     differ = 0
     for point in points:
         views = []
-        for sums in (one, two):
+        for sums, (F, r) in zip((one, two), people, strict=True):
             estimate = product.release(sums, mechanism, beliefs, replay(point))
-            views.append(
-                (seen(estimate), product.scored(estimate, mechanism, beliefs, X[1:], y[1:]).payment.tobytes())
-            )
+            paid = product.scored(estimate, mechanism, beliefs, F, r).payment
+            views.append((seen(estimate), paid[1:].tobytes()))
         differ += views[0] != views[1]
     return Finding(
         name="joint privacy",
@@ -196,24 +243,26 @@ def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits
 def range_findings(
     product: Product, mechanism: Attacked, beliefs: Believed, seed: int
 ) -> tuple[Finding, ...]:
-    """Of shares, whether every payment lies between the flat fee and that and the bonus, whatever anybody does.
+    """Of shares and with predictions, whether every payment lies within its range, whatever anybody does.
 
     All answers, after releases of all kinds: shares that were thought possible, and shares that no study has.
     """
-    if not isinstance(mechanism, ShareRelease) or not isinstance(beliefs, ShareBeliefs):
+    if not isinstance(beliefs, ShareBeliefs | LevelBeliefs):
         return ()
     X, y = crowd(beliefs, seed)
     sums = product.statistics(X, y, mechanism, beliefs)
     M = (sums.matrix / PRODUCT).astype(np.float64)
-    low, high = mechanism.payment_range
+    low, high = _payment_range(mechanism, beliefs, X)
     paid: list[float] = []
-    for share in SHARES:
+    for share, predicted in _seen_shares(mechanism):
         theta = np.zeros(beliefs.dimension)
         theta[0] = (2 * share - 1) * beliefs.scale
-        released = tuple(round(k * PRODUCT) for k in (M @ theta).tolist())
-        estimate = product.release(sums, mechanism, beliefs, replay((released,)))
+        released = [round(k * PRODUCT) for k in (M @ theta).tolist()]
+        if isinstance(mechanism, AskedRelease):
+            released.append(round((2 * predicted - 1) * len(y) * mechanism.ratio * PRODUCT))
+        estimate = product.release(sums, mechanism, beliefs, replay((tuple(released),)))
         for answer in some_answers(beliefs, np.random.default_rng(seed)):
-            said = np.full(len(y), answer)
+            said = np.broadcast_to(answer, y.shape).copy()
             paid += product.scored(estimate, mechanism, beliefs, X, said).payment.tolist()
     outside = sum(not low <= payment <= high for payment in paid)
     return (
@@ -228,26 +277,52 @@ def range_findings(
     )
 
 
+def _payment_range(mechanism: Attacked, beliefs: Believed, X: Floats) -> tuple[float, float]:
+    """The least and the most that a plan promises to pay to anybody of these."""
+    if isinstance(mechanism, ShareRelease):
+        return mechanism.payment_range
+    assert isinstance(mechanism, AskedRelease)
+    assert isinstance(beliefs, LevelBeliefs)
+    s = beliefs.slopes(X, level(X, mechanism, beliefs).mean)
+    gain = mechanism.score_weight * float(largest_gain(mechanism.rule, s, mechanism.clip).max())
+    return 0.0, mechanism.base_payment + gain + mechanism.prediction_payment
+
+
+def _seen_shares(mechanism: Attacked) -> Iterable[tuple[float, float]]:
+    """Shares that others may seem to have, and such as they may seem to predict, where they are asked."""
+    predicted = SHARES[::6] if isinstance(mechanism, AskedRelease) else (0.0,)
+    return pairs(SHARES, predicted)
+
+
 def as_told(beliefs: Believed, p: Fraction) -> Fraction:
     """A prediction as receipts have it: of shares, the share."""
     return (1 + p) / 2 if isinstance(beliefs, ShareBeliefs) else p
 
 
-def some_answers(beliefs: Believed, rng: np.random.Generator) -> tuple[float, ...]:
-    """A few that differ: of shares, all there are."""
+def some_answers(beliefs: Believed, rng: np.random.Generator) -> tuple[Said, ...]:
+    """A few that differ: of shares, all there are; with predictions, pairs."""
+    Y = beliefs.response_bound
+    if isinstance(beliefs, LevelBeliefs):
+        answers = (-Y, Y) if beliefs.shares is not None else (-Y, 0.0, rng.uniform(-Y, Y), Y)
+        return *pairs(answers, (-Y, Y)), (answers[0], rng.uniform(-Y, Y))
     if isinstance(beliefs, ShareBeliefs):
         return tuple(np.linspace(-1.0, 1.0, beliefs.levels).tolist())
-    Y = beliefs.response_bound
     return -Y, 0.0, Y, rng.uniform(-Y, Y)
 
 
 def crowd(beliefs: Believed, seed: int) -> tuple[Floats, Floats]:
     """A few people with features in all directions, of all lengths, and any answers; of shares with an intercept."""
     d, rng = beliefs.dimension, np.random.default_rng(seed)
-    if isinstance(beliefs, ShareBeliefs):
+    if isinstance(beliefs, ShareBeliefs | LevelBeliefs):
         X = rng.uniform(-1, 1, (6 * d + 2, d)) / beliefs.scale
         X[:, 0] = 1 / beliefs.scale
-        return X, rng.choice(np.linspace(-1.0, 1.0, beliefs.levels), len(X))
+        shares = beliefs if isinstance(beliefs, ShareBeliefs) else beliefs.shares
+        answers = rng.uniform(-1, 1, len(X))
+        if shares is not None:
+            answers = rng.choice(np.linspace(-1.0, 1.0, shares.levels), len(X))
+        if isinstance(beliefs, ShareBeliefs):
+            return X, answers
+        return X, np.stack([answers, rng.uniform(-1, 1, len(X))], axis=1)
     X = np.concatenate([np.eye(d), *([-np.eye(d)] * 2), rng.normal(size=(3 * d + 2, d))])
     X *= rng.uniform(0.3, 1, len(X))[:, None] / np.linalg.norm(X, axis=1, keepdims=True)
     return X, rng.uniform(-1, 1, len(X)) * beliefs.response_bound
@@ -277,7 +352,10 @@ def _added(noise: Sequence[Sequence[int]]) -> Answer:
 
 
 def recovered(
-    matrix: PythonIntegers, others: Sequence[tuple[Integers, Integers]], transform: Transform
+    matrix: PythonIntegers,
+    others: Sequence[tuple[Integers, Integers]],
+    transform: Transform,
+    norm: str = "l2",
 ) -> Integers | None:
     """A player's features on the grid, but for their sign, from Σ k_ζ k_xᵀ and the (k_x, k_ζ) of all others."""
     left = matrix.copy()
@@ -296,22 +374,22 @@ def recovered(
     low, high = 1, largest
     while low < high:  # ‖k_ζ‖·‖k_x‖ grows with the factor
         middle = (low + high) // 2
-        if _square(along, middle, transform) < square:
+        if _square(along, middle, transform, norm) < square:
             low = middle + 1
         else:
             high = middle
     for factor in range(max(1, low - 8), min(largest, low + 8) + 1):
         kx = tuple(factor * k for k in along)
-        if np.array_equal(np.outer(_instrument(kx, transform), np.array(kx, dtype=object)), left):
+        if np.array_equal(np.outer(_instrument(kx, transform, norm), np.array(kx, dtype=object)), left):
             return kx
     return None
 
 
-def _square(along: list[int], factor: int, transform: Transform) -> int:
+def _square(along: list[int], factor: int, transform: Transform, norm: str) -> int:
     kx = tuple(factor * k for k in along)
-    return sum(int(k) ** 2 for k in _instrument(kx, transform)) * sum(k * k for k in kx)
+    return sum(int(k) ** 2 for k in _instrument(kx, transform, norm)) * sum(k * k for k in kx)
 
 
-def _instrument(kx: Integers, transform: Transform) -> PythonIntegers:
-    kz = instruments_on_grid(np.array([kx], dtype=np.float64), transform)[0]
+def _instrument(kx: Integers, transform: Transform, norm: str) -> PythonIntegers:
+    kz = instruments_on_grid(np.array([kx], dtype=np.float64), transform, norm)[0]
     return np.array([int(k) for k in kz], dtype=object)

@@ -100,6 +100,7 @@ def _worst(estimator: Estimator, beliefs: Beliefs, count: int, gamma: float, see
         public=lambda moments: moments.count,
         answers=False,
         count=count - 1,
+        dimension=beliefs.dimension,
     )
     return search(
         target, _starts(beliefs.dimension, beliefs.radius, beliefs.response_bound, gamma, count), seed

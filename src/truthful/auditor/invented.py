@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from truthful.asked_release import AskedRelease
 from truthful.auditor.product import Attacked, Product
 from truthful.check import Floats
 from truthful.errors import TruthfulError
@@ -32,11 +33,11 @@ from truthful.moments import PRODUCT, Sums
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
+from truthful.settlement.atomic_release import open_target
 from truthful.settlement.books import RECEIPTS
 from truthful.settlement.draw import Draw, read_draw
-from truthful.settlement.once import open_target
-from truthful.share_release import ShareRelease
 from truthful.study import Study
+from truthful.study.declaration import PREDICTION
 from truthful.study.designs import sample_uniform
 from truthful.study.features import Levels
 
@@ -69,7 +70,8 @@ def invented_reports(plan: Plan, seed: int) -> Any:
     answers = rng.uniform(low, high, n)
     if study.shares is not None:
         answers = rng.permutation(np.resize(np.linspace(low, high, study.shares.levels), n))
-    return pa.table({"player": names, **columns, study.response.name: answers})
+    asked = {} if study.levels is None else {PREDICTION: rng.uniform(*study.prediction_range, n)}
+    return pa.table({"player": names, **columns, study.response.name: answers, **asked})
 
 
 def players(study: Study) -> int:
@@ -95,23 +97,48 @@ def shouting(study: Study, reports: Any) -> Any:
     """The reports with numbers of 1e9 of the first player, and as much downward of the second."""
     shouted = {name: np.array(reports[name].to_pylist()) for name in reports.column_names}
     numbers = [feature.name for feature in study.features if feature.levels is None]
-    for name in (*numbers, study.response.name):
+    said = (study.response.name, *asked_for(study))
+    for name in (*numbers, *said):
         shouted[name][:2] = 0.0
-    for name in (*numbers[:1], study.response.name):
+    for name in (*numbers[:1], *said):
         shouted[name][:2] = ABSURD, -ABSURD
     return pa.table(shouted)
 
 
+def asked_for(study: Study) -> tuple[str, ...]:
+    """The column of predictions, where people are asked for them."""
+    return () if study.levels is None else (PREDICTION,)
+
+
 def with_answers(study: Study, reports: Any, answers: Floats) -> Any:
-    """The same people with other answers."""
-    place_of = reports.column_names.index(study.response.name)
-    return reports.set_column(place_of, study.response.name, pa.array(answers))
+    """The same people with other answers; and with predictions at the same places of their range."""
+    low, high = study.response.low, study.response.high
+    columns = {study.response.name: answers}
+    for name in asked_for(study):
+        least, most = study.prediction_range
+        columns[name] = least + (most - least) * (answers - low) / (high - low)
+    for name, column in columns.items():
+        reports = reports.set_column(reports.column_names.index(name), name, pa.array(column))
+    return reports
+
+
+def with_answer(study: Study, reports: Any, place_of: int, answer: float) -> Any:
+    """The same people, one of whom gives another answer, and predicts the like of it."""
+    answers = in_range(study, reports)[study.response.name]
+    answers[place_of] = answer
+    changed = with_answers(study, reports, answers)
+    for name in asked_for(study):
+        column = np.array(reports[name].to_pylist())
+        column[place_of] = changed[name][place_of].as_py()
+        changed = changed.set_column(changed.column_names.index(name), name, pa.array(column))
+    return changed
 
 
 def in_range(study: Study, reports: Any) -> dict[str, Any]:
     """Features and responses as a settlement is to use them: every number moved to the nearest end of its range."""
     ranges = {feature.name: (feature.low, feature.high) for feature in study.features}
     ranges[study.response.name] = study.response.low, study.response.high
+    ranges |= dict.fromkeys(asked_for(study), study.prediction_range)
     values = {name: np.array(reports[name].to_pylist()) for name in ranges}
     for name, (low, high) in ranges.items():
         if low is not None:
@@ -122,11 +149,13 @@ def in_range(study: Study, reports: Any) -> dict[str, Any]:
 
 
 def normalised(study: Study, reports: Any) -> tuple[Floats, Floats]:
-    """X and y of the reports as they are to be used."""
+    """X and y of the reports as they are to be used, y with predictions where people are asked for them."""
     values = in_range(study, reports)
     response = values.pop(study.response.name)
+    predictions = [study.normalise_predictions(values.pop(name)) for name in asked_for(study)]
     X = study.normalise(values, len(response))
-    return X, study.normalise_response(response, X)
+    y = study.normalise_response(response, X)
+    return X, np.stack([y, *predictions], axis=1) if predictions else y
 
 
 def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
@@ -136,7 +165,7 @@ def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
 
 def one_release(plan: Plan) -> Attacked:
     """The mechanism of a plan without halves."""
-    assert isinstance(plan.mechanism, OneRelease | ShareRelease)
+    assert isinstance(plan.mechanism, Attacked)
     return plan.mechanism
 
 
@@ -152,7 +181,7 @@ def planted(product: Product, plan: Plan, reports: Any, player: int | None = Non
         theta = np.full(d, mechanism.clip / 2 / np.sqrt(d))
     else:
         theta = np.zeros(d)
-        theta[0] = (sum(_shares(plan.study)) - 1) * plan.study.declared.encoding.scale
+        theta[0] = _middle(plan.study) * plan.study.declared.encoding.scale
     answers: list[tuple[int, ...]] = []
     match mechanism.estimator:
         case "instruments":
@@ -163,16 +192,26 @@ def planted(product: Product, plan: Plan, reports: Any, player: int | None = Non
             matrix = 4 * mechanism.floor(sums.count, d) * np.eye(d)
             answers.append(tuple(round(matrix[i, j] * PRODUCT) for i in range(d) for j in range(i, d)))
     vector = np.array([round(k * PRODUCT) for k in (matrix @ theta).tolist()], dtype=object)
+    released = [int(k) for k in vector]
+    if isinstance(mechanism, AskedRelease):
+        released.append(
+            round(theta[0] / plan.study.declared.encoding.scale * sums.count * PRODUCT * mechanism.ratio)
+        )
     if player is not None:
         X, y = normalised(plan.study, reports)
-        vector = vector + product.statistics(X[[player]], y[[player]], mechanism, beliefs).vector
-    return *answers, tuple(int(k) for k in vector)
+        own = product.statistics(X[[player]], y[[player]], mechanism, beliefs)
+        released = [
+            k + int(hers) for k, hers in zip(released, mechanism.queries(own, beliefs)[-1].value, strict=True)
+        ]
+    return *answers, tuple(released)
 
 
-def _shares(study: Study) -> tuple[float, float]:
-    """Between which shares that of everybody is thought to be."""
+def _middle(study: Study) -> float:
+    """The middle of the averages that are thought possible, from −1 to 1."""
+    if study.levels is not None:
+        return (study.levels.low + study.levels.high) / 2
     assert study.shares is not None
-    return study.shares.low, study.shares.high
+    return study.shares.low + study.shares.high - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +266,10 @@ def outcome(
     return found.files, found.said
 
 
-def predicted(product: Product, plan: Plan, reports: Any, answers: Answers, player: str) -> float:
-    """What others predict of a player, by her receipt in a settlement that ends when everybody is paid."""
+def predicted(
+    product: Product, plan: Plan, reports: Any, answers: Answers, player: str
+) -> tuple[float, float | None]:
+    """What others predict of a player, and their mean prediction, by her receipt when everybody is paid."""
     with place(plan) as (there, out):
         _leave(answers, product, there, reports, out)
 
@@ -241,7 +282,7 @@ def predicted(product: Product, plan: Plan, reports: Any, answers: Answers, play
         receipts = pa.parquet.read_table(open_target(out).unfinished / RECEIPTS)
     receipt = find_receipt(receipts, player)
     assert isinstance(receipt, Receipt)
-    return receipt.peer_prediction
+    return receipt.peer_prediction, receipt.others_prediction
 
 
 def interrupted(

@@ -3,8 +3,9 @@
 Everybody but one reports the same; of the last one the answer is replaced, or the whole record where records are
 protected. The search starts where the proofs say the worst cases are, and climbs from there. Every step goes through
 the real integers: clipping, grid, instruments, exact sums. Whether a query stays within its sensitivity is decided in
-integers: Σ w(k − k')² ≤ Δ². Then the exact privacy loss of the worst pair, in rational numbers. A release of the
-lattice point k for the query f has P(k) ∝ exp(−‖k − f‖·ε/Δ), with the same constant for every f. So
+integers: Σ w(k − k')² ≤ Δ², or max|k − k'| ≤ Δ by the sup norm. Then the exact privacy loss of the worst pair, in
+rational numbers. A release of the lattice point k for the query f has P(k) ∝ exp(−‖k − f‖·ε/Δ), with the same constant
+for every f. So
 
     log P(k | D) − log P(k | D') = (‖k − f(D')‖ − ‖k − f(D)‖)·ε/Δ ≤ ‖f(D) − f(D')‖·ε/Δ
 
@@ -23,6 +24,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from truthful.asked_release import AskedRelease
 from truthful.auditor.product import Asked, Attacked, Believed, Product, overhear, unprotected
 from truthful.auditor.record import Finding
 from truthful.check import Floats
@@ -83,14 +85,17 @@ class Worst(Generic[S]):
 
 
 def square_distance(one: Query, other: Query) -> int:
-    """Σ w(k − k')², exactly."""
+    """Σ w(k − k')², exactly; by the sup norm the largest (k − k')²."""
+    if one.norm == "sup":
+        return max((a - b) ** 2 for a, b in zip(one.value, other.value, strict=True))
     return sum(w * (a - b) ** 2 for w, a, b in zip(one.weights, one.value, other.value, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Target(Generic[S]):
     """What is searched: how a row (x, y) becomes statistics, and one a crowd, of which there are so many; what is asked
-    of them, and what is the same for all neighbours, who differ in answers only, or in records."""
+    of them, and what is the same for all neighbours, who differ in answers only, or in records. x has so many numbers;
+    y is the answer, and a prediction where people are asked for one."""
 
     statistics: Callable[[Floats], S]
     crowd: Callable[[Floats], S]
@@ -98,6 +103,7 @@ class Target(Generic[S]):
     public: Callable[[S], Hashable]
     answers: bool
     count: int
+    dimension: int
 
 
 class Search(Generic[S]):
@@ -113,7 +119,7 @@ class Search(Generic[S]):
         """The privacy loss of a pair, as a share of the estimate's epsilon."""
         if self._target.answers:
             rows = rows.copy()
-            rows[2, :-1] = rows[1, :-1]
+            rows[2, : self._target.dimension] = rows[1, : self._target.dimension]
         pair = Neighbours(self._target.crowd(rows[0]), *map(self._target.statistics, rows[1:]))
         old, new = (pair.with_crowd(record, self._target.count) for record in (pair.old, pair.new))
         loss = 0.0
@@ -155,8 +161,8 @@ def search(target: Target[S], starts: Iterable[Floats], seed: int) -> Worst[S]:
     for start in best:
         for first, of_features, of_answers in pairs((1, 2), (1.0, ABSURD), (1.0, ABSURD)):
             shouted = start.copy()
-            shouted[first:, :-1] *= of_features
-            shouted[first:, -1] *= of_answers
+            shouted[first:, : target.dimension] *= of_features
+            shouted[first:, target.dimension :] *= of_answers
             attack.loss(shouted)
     return attack.worst()
 
@@ -165,15 +171,21 @@ def worst_neighbours(
     product: Product, mechanism: Attacked, beliefs: Believed, players: int, seed: int
 ) -> Worst[Sums]:
     """The worst pair for one release, among about so many players: a crowd of one along every axis, so many times."""
-    axes, answers = np.eye(beliefs.dimension), np.full(beliefs.dimension, beliefs.response_bound)
-    everywhere = product.statistics(axes, answers, mechanism, beliefs)
+    d, asked = beliefs.dimension, isinstance(mechanism, AskedRelease)
+    said = np.full((d, 2) if asked else d, beliefs.response_bound)
+    everywhere = product.statistics(np.eye(d), said, mechanism, beliefs)
+
+    def statistics(row: Floats) -> Sums:
+        return product.statistics(row[None, :d], row[None, d:] if asked else row[d:], mechanism, beliefs)
+
     target = Target(
-        statistics=lambda row: product.statistics(row[None, :-1], row[-1:], mechanism, beliefs),
+        statistics=statistics,
         crowd=lambda row: everywhere,
         queries=lambda sums: mechanism.queries(sums, beliefs),
         public=lambda sums: unprotected(sums, mechanism),
         answers=mechanism.protects == "answers",
-        count=max(1, players // beliefs.dimension),
+        count=max(1, players // d),
+        dimension=d,
     )
     return search(target, _starts(mechanism, beliefs), seed)
 
@@ -253,15 +265,22 @@ def release_findings(
     before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)
     spent = sum((one.epsilon for one in before), Fraction(0))
     return (
-        sensitivity_finding("", mechanism.protects.removesuffix("s"), worst),
+        sensitivity_finding("", replaced(mechanism), worst),
         unmoved_finding(mechanism, worst),
         loss_finding(mechanism.epsilon, [exact_loss(before, after)]),
         composition_finding(mechanism.epsilon, spent, len(before)),
     )
 
 
+def replaced(mechanism: Attacked) -> str:
+    """What of one person is replaced between neighbours."""
+    if isinstance(mechanism, AskedRelease):
+        return "answer and prediction"
+    return mechanism.protects.removesuffix("s")
+
+
 def _declared(query: Query) -> tuple[object, ...]:
-    return query.unit, query.sensitivity, query.weights, query.share
+    return query.unit, query.sensitivity, query.weights, query.share, query.norm
 
 
 def _starts(mechanism: Attacked, beliefs: Believed) -> Iterator[Floats]:
@@ -273,9 +292,10 @@ def _starts(mechanism: Attacked, beliefs: Believed) -> Iterator[Floats]:
     longest = (
         first if mechanism.transform is None else np.linalg.svd(transform_matrix(mechanism.transform))[2][0]
     )
-    crowd = np.zeros(d + 1)  # the same for all
+    said = np.full(2 if isinstance(mechanism, AskedRelease) else 1, Y)
+    crowd = np.zeros(d + len(said))  # the same for all
     for x in (longest, first, second, np.full(d, d**-0.5)):
-        yield np.array([crowd, [*x, Y], [*x, -Y]])
-        yield np.array([crowd, [*x, Y], [*-x, Y]])
-        yield np.array([crowd, [*(0 * x), 0.0], [*x, -Y]])
-    yield np.array([crowd, [*first, Y], [*second, -Y]])
+        yield np.array([crowd, [*x, *said], [*x, *-said]])
+        yield np.array([crowd, [*x, *said], [*-x, *said]])
+        yield np.array([crowd, [*(0 * x), *(0 * said)], [*x, *-said]])
+    yield np.array([crowd, [*first, *said], [*second, *-said]])

@@ -1,9 +1,11 @@
 """The third attack: is the noise that is drawn the noise that was promised, and is every draw a fresh one?
 
 In units of its scale, noise on so fine a lattice follows the L2-Laplace law: its norm is Gamma(d), its direction is
-uniform and independent of it, and its lowest bits are fair. Every test has a p-value; all tests of a finding together
-raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it). The test of the scale is
-exact; the others take the limit laws of their statistics, which are sums of bounded numbers, ranks or counts.
+uniform and independent of it, and its lowest bits are fair. By the sup norm its direction is uniform on the surface of
+a cube: every face is as likely, and on a face all other coordinates are uniform. Every test has a p-value; all tests of
+a finding together raise a false alarm with probability FALSE_ALARM at most (each gets an equal part of it). The test of
+the scale is exact; the others take the limit laws of their statistics, which are sums of bounded numbers, ranks or
+counts.
 """
 
 from __future__ import annotations
@@ -36,10 +38,17 @@ class Noise:
     lengths: Floats
     directions: Floats
     low_bits: Floats
+    norm: str = "l2"
 
     @property
     def dimension(self) -> int:
         return int(self.directions.shape[1])
+
+    @property
+    def precision(self) -> float:
+        """One over the variance of a coordinate of a direction: on a cube it is ±1 once in d, else uniform."""
+        d = self.dimension
+        return d if self.norm == "l2" else 3 * d / (d + 2)
 
 
 def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: int) -> list[Noise]:
@@ -72,9 +81,10 @@ def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> Noise:
     )
     scales = np.array([float(one.query.sensitivity / one.epsilon) for one in asked])
     v = k.astype(np.float64) * np.sqrt(asked[0].query.weights) / scales[:, None]
-    lengths = np.linalg.norm(v, axis=1)
+    norm = asked[0].query.norm
+    lengths = np.linalg.norm(v, axis=1, ord=np.inf if norm == "sup" else 2)
     directions = v / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return Noise(lengths, directions, (k % LOW_BITS).astype(np.float64))
+    return Noise(lengths, directions, (k % LOW_BITS).astype(np.float64), norm)
 
 
 def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[Noise]) -> Finding:
@@ -103,7 +113,8 @@ def law_finding(noises: Sequence[Noise]) -> Finding:
         return finding
     ratio = max(float(noise.lengths.mean()) / noise.dimension for noise in noises)
     least = min(float(noise.lengths.mean()) / noise.dimension for noise in noises)
-    caught = _caught_error(min(noise.lengths.size * noise.dimension for noise in noises), 5 * len(noises))
+    tests = 6 if any(noise.norm == "sup" for noise in noises) else 5
+    caught = _caught_error(min(noise.lengths.size * noise.dimension for noise in noises), tests * len(noises))
     return Finding(
         finding.name,
         finding.claim,
@@ -143,8 +154,15 @@ def _law(noise: Noise) -> Iterator[PValue]:
     total = float(noise.lengths.sum())
     yield "scale", float(2 * min(special.gammainc(N * d, total), special.gammaincc(N * d, total)))
     yield "lengths", float(stats.kstest(noise.lengths, stats.gamma(d).cdf).pvalue)
-    yield "mean direction", _chi2(N * d * np.sum(noise.directions.mean(axis=0) ** 2), d)
-    if d > 1:
+    mean = noise.directions.mean(axis=0)
+    yield "mean direction", _chi2(N * noise.precision * np.sum(mean**2), d)
+    if d > 1 and noise.norm == "sup":
+        at = np.argmax(np.abs(noise.directions), axis=1)
+        faces = 2 * at + (noise.directions[np.arange(N), at] > 0)
+        yield "directions", float(stats.chisquare(np.bincount(faces, minlength=2 * d)).pvalue)
+        others = np.delete(noise.directions.ravel(), np.arange(N) * d + at)
+        yield "on faces", float(stats.kstest(others, stats.uniform(-1, 2).cdf).pvalue)
+    elif d > 1:
         # Bingham's test: second moments of uniform directions are I/d.
         excess = noise.directions.T @ noise.directions / N - np.eye(d) / d
         yield "directions", _chi2(N * d * (d + 2) / 2 * np.sum(excess**2), (d - 1) * (d + 2) // 2)
@@ -153,10 +171,10 @@ def _law(noise: Noise) -> Iterator[PValue]:
 
 
 def _together(one: Noise, other: Noise) -> Iterator[PValue]:
-    """Uniform directions u, u' that are independent have E[uu'ᵀ] = 0, every entry of variance 1/(dd')."""
+    """Directions u, u' that are independent have E[uu'ᵀ] = 0, every entry with the product of both variances."""
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N
-    yield "directions together", _chi2(N * d * e * np.sum(mean**2), d * e)
+    yield "directions together", _chi2(N * one.precision * other.precision * np.sum(mean**2), d * e)
     stuck = (
         min(np.ptp(one.lengths), np.ptp(other.lengths)) == 0
     )  # then ranks say nothing, and no noise is drawn at all
@@ -164,7 +182,7 @@ def _together(one: Noise, other: Noise) -> Iterator[PValue]:
 
 
 def _part(noise: Noise, rows: slice) -> Noise:
-    return Noise(noise.lengths[rows], noise.directions[rows], noise.low_bits[rows])
+    return Noise(noise.lengths[rows], noise.directions[rows], noise.low_bits[rows], noise.norm)
 
 
 def _chi2(statistic: float, freedom: int) -> float:

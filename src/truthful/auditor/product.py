@@ -7,11 +7,14 @@ that does not catch it is worth nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from truthful.asked_release import AskedPaymaster, AskedRelease, AskedScored, Level, level_of
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -26,15 +29,20 @@ from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
 from truthful.settlement.settled import Progress
 from truthful.share_release import SharePaymaster, ShareRelease
+from truthful.study.levels import LevelBeliefs
 from truthful.study.shares import ShareBeliefs
 
-#: Mechanisms with one release, of numbers or of shares, and what is believed of either.
-Attacked = OneRelease | ShareRelease
-Believed = Beliefs | ShareBeliefs
+#: Mechanisms with one release, of numbers, of shares, or with predictions, and what is believed of each.
+Attacked = OneRelease | ShareRelease | AskedRelease
+Believed = Beliefs | ShareBeliefs | LevelBeliefs
+AnyScored = Scored | AskedScored
 
 
 class Product(Protocol):
-    """A way of making releases and of paying for them."""
+    """A way of making releases and of paying for them.
+
+    y is what people say: their answers or, where they are also asked what the others will say, rows of both.
+    """
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         """Exact statistics of whatever is reported, in normalised units."""
@@ -50,8 +58,8 @@ class Product(Protocol):
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
-        """What everybody else predicts of players with these records, and what they are paid."""
+    ) -> AnyScored:
+        """What everybody else predicts of everybody, given all records, and what they are paid."""
         ...
 
     def settle(
@@ -73,7 +81,11 @@ class Truthful:
     """Ours: the very functions that a settlement calls."""
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
-        return sums(grid_features(X), grid_responses(y, beliefs.response_bound), mechanism.transform)
+        Y = beliefs.response_bound
+        found = sums(grid_features(X), grid_responses(answers_of(y), Y), mechanism.transform, mechanism.norm)
+        if not isinstance(mechanism, AskedRelease):
+            return found
+        return replace(found, predictions=int(grid_responses(y[:, 1], Y).sum()))
 
     def answer(self, bits: Bits) -> Answer:
         return Drawing(bits)
@@ -85,12 +97,17 @@ class Truthful:
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> Scored:
-        kx, ky = grid_features(X), grid_responses(y, beliefs.response_bound)
+    ) -> AnyScored:
+        kx, ky = grid_features(X), grid_responses(answers_of(y), beliefs.response_bound)
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
             return paymaster(mechanism, beliefs, estimate, len(y)).scored(kx, ky)
         if isinstance(mechanism, ShareRelease) and isinstance(beliefs, ShareBeliefs):
             return SharePaymaster(mechanism, beliefs, estimate).scored(kx, ky)
+        if isinstance(mechanism, AskedRelease) and isinstance(beliefs, LevelBeliefs):
+            km = grid_responses(y[:, 1], beliefs.response_bound)
+            return AskedPaymaster(mechanism, beliefs, estimate, level(X, mechanism, beliefs)).scored(
+                kx, ky, km
+            )
         raise InputError("The mechanism is for numbers and the beliefs for shares, or the other way round.")
 
     def settle(
@@ -107,6 +124,17 @@ class Truthful:
         return settle(
             plan, reports, out=out, on_bad=on_bad, seed=seed, accept_less=accept_less, progress=progress
         )
+
+
+def answers_of(said: Floats) -> Floats:
+    """The answers of what people say."""
+    return said if said.ndim == 1 else np.ascontiguousarray(said[:, 0])
+
+
+def level(X: Floats, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
+    """What everybody's features say of the level."""
+    kx = grid_features(X)
+    return level_of(beliefs, sums(kx, np.zeros(len(kx)), mechanism.transform), lambda: [kx])
 
 
 @dataclass(frozen=True)
@@ -159,7 +187,8 @@ def seen(estimate: LeaveOneOut) -> tuple[object, ...]:
         estimate.theta.tobytes(),
         estimate.inverse.tobytes(),
         (estimate.scale, estimate.matrix_scale, estimate.kept),
-        estimate.transform,
+        (estimate.transform, estimate.norm),
         matrix,
         estimate.vector,
+        estimate.predictions,
     )

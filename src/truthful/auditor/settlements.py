@@ -16,10 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from truthful.auditor.everybody_else import ROUNDING, as_told, on_grid, recovered, without_her
+from truthful.asked_release import AskedRelease
+from truthful.auditor.everybody_else import (
+    ROUNDING,
+    as_told,
+    on_grid,
+    others_prediction,
+    recovered,
+    without_her,
+)
 from truthful.auditor.invented import (
     ABSURD,
     Settled,
+    asked_for,
     exact_sums,
     in_range,
     interrupted,
@@ -34,14 +43,16 @@ from truthful.auditor.invented import (
     settled,
     shouting,
     with_absurd_ones,
+    with_answer,
     with_answers,
 )
+from truthful.auditor.neighbours import replaced as replaced_part
 from truthful.auditor.noise_law import few_draws_finding, noises_of
 from truthful.auditor.product import Asked, Attacked, Product, promised, seen
 from truthful.auditor.record import Finding
 from truthful.errors import TruthfulError
 from truthful.files import sha256
-from truthful.moments import GRID
+from truthful.moments import GRID, grid_responses
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import verify
@@ -155,7 +166,8 @@ def _payments_finding(plan: Plan, reports: Any, found: Settled) -> Finding:
     values, faulty = in_range(plan.study, reports), 0
     for place_of, player in enumerate(reports["player"].to_pylist()):
         receipt = found.receipts[player]
-        used = {**receipt.features, plan.study.response.name: receipt.report}
+        used: dict[str, object] = {**receipt.features, plan.study.response.name: receipt.report}
+        used |= dict.fromkeys(asked_for(plan.study), receipt.prediction)
         hers = {name: column[place_of] for name, column in values.items()}
         faulty += used != hers or not verify(found.release, receipt).verified
     return Finding(
@@ -173,22 +185,23 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     mechanism, beliefs, study = one_release(plan), plan.study.believed, plan.study
     sums, faults, watched = exact_sums(product, plan, reports), set(), range(2, 2 + WATCHED)
     for player in watched:
-        name, predictions, vectors = reports["player"][player].as_py(), [], []
+        name, told, vectors = reports["player"][player].as_py(), [], []
         for answer in (study.response.low, study.response.high):
-            answers = np.array(reports[study.response.name].to_pylist())
-            answers[player] = answer
-            changed = with_answers(study, reports, answers)
+            changed = with_answer(study, reports, player, answer)
             drawn = planted(product, plan, changed, player)
             estimate = mechanism.estimate(drawn, sums.count, beliefs, sums.matrix)
-            kx, kz, ky = on_grid(*normalised(study, changed), mechanism, beliefs)[player]
-            exact = as_told(beliefs, without_her(estimate, kx, kz, ky))
-            paid = predicted(product, plan, changed, drawn, name)
-            within = _clipped(mechanism, exact, kx)
-            if abs(Fraction(paid) - within) > ROUNDING:
+            X, y = normalised(study, changed)
+            kx, kz, ky = on_grid(X, y, mechanism, beliefs)[player]
+            within = [_clipped(mechanism, as_told(beliefs, without_her(estimate, kx, kz, ky)), kx)]
+            if isinstance(mechanism, AskedRelease):
+                km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
+                within.append(others_prediction(estimate, mechanism, km, sums.count - 1))
+            paid = [p for p in predicted(product, plan, changed, drawn, name) if p is not None]
+            if any(abs(Fraction(p) - q) > ROUNDING for p, q in zip(paid, within, strict=True)):
                 faults.add("predictions that are not those of the sums without her")
-            predictions.append(paid)
+            told.append(paid)
             vectors.append(drawn[-1])
-        if abs(predictions[0] - predictions[1]) > ROUNDING:
+        if any(abs(p - q) > ROUNDING for p, q in zip(*told, strict=True)):
             faults.add("her own report moves what others predict of her")
         if vectors[0] == vectors[1] and any(kz):
             faults.add("her report moves nothing that is released")
@@ -225,12 +238,13 @@ def _others_finding(product: Product, plan: Plan, reports: Any, found: Settled) 
             faults.add("what is published changes")
         if {**after.receipts, player: None} != {**found.receipts, player: None}:
             faults.add("others' payments change")
-    what = one_release(plan).protects.removesuffix("s")
+    what = replaced_part(one_release(plan))
+    several = f"{what}s".replace("answer and", "answers and")
     return Finding(
         name="settlements: others",
         claim=f"given the draw, a player's {what} decides nothing that others see: no bit, no payment but hers",
-        found=", ".join(sorted(faults)) or f"no change when {len(replaced)} {what}s are replaced",
-        confidence=f"certain, for these {what}s",
+        found=", ".join(sorted(faults)) or f"no change when {len(replaced)} {several} are replaced",
+        confidence=f"certain, for these {several}",
         passed=not faults,
         figures={"replaced": len(replaced)},
     )
@@ -245,10 +259,8 @@ def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
             column[place_of] = column[0]
             at = reports.column_names.index(name)
             reports = reports.set_column(at, name, [column.tolist()])
-    answers[place_of] = (
-        response.high if 2 * answers[place_of] < response.low + response.high else response.low
-    )
-    return with_answers(plan.study, reports, answers)
+    end = response.high if 2 * answers[place_of] < response.low + response.high else response.low
+    return with_answer(plan.study, reports, place_of, end)
 
 
 def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
@@ -295,7 +307,8 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
 def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Finding, ...]:
     """Who knows the features of all but one works hers out from the published matrix: not protected, and shown."""
     mechanism, study = one_release(plan), plan.study
-    if mechanism.transform is None or (study.shares is not None and not study.features):
+    known = study.shares is not None or study.levels is not None
+    if mechanism.transform is None or (known and not study.features):
         return ()
     estimate, victims, exposed = found.release.estimate(), range(2, 2 + WATCHED), 0
     people = on_grid(*normalised(study, reports), mechanism, study.believed)
@@ -304,7 +317,8 @@ def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Findin
     else:
         for victim in victims:
             others = [(kx, kz) for i, (kx, kz, _) in enumerate(people) if i != victim]
-            hers, got = people[victim][0], recovered(estimate.matrix, others, mechanism.transform)
+            got = recovered(estimate.matrix, others, mechanism.transform, mechanism.norm)
+            hers = people[victim][0]
             exposed += got in (hers, tuple(-k for k in hers))
         told = f"those of {exposed} of {len(victims)} players, to the last digit: the matrix less all others'"
     if study.assigned:

@@ -21,9 +21,8 @@ from truthful.errors import Refused
 from truthful.lattice import SeededBits
 from truthful.plan import Plan
 from truthful.release import Release
+from truthful.settlement.atomic_release import LEDGER, read_ledger
 from truthful.settlement.draw import Draw
-from truthful.settlement.ledger import read_ledger
-from truthful.settlement.once import LEDGER
 
 NOISE_BITS = 30
 
@@ -35,7 +34,8 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
         drawn = [interrupted(product, there, reports, out) for _ in range(2)]
         release = product.settle(there, reports, out=out, on_bad="error").release
         assert isinstance(release, Release)
-        if drawn[1] != drawn[0] or tuple(map(int, release.statistics.vector)) != drawn[0].answers[-1]:
+        more = () if release.predictions is None else (int(release.predictions.total),)
+        if drawn[1] != drawn[0] or (*map(int, release.statistics.vector), *more) != drawn[0].answers[-1]:
             faults.append("another draw after an interruption")
         try:
             product.settle(there, reports, out=out.with_name("again"), on_bad="error")

@@ -27,12 +27,12 @@ import numpy.typing as npt
 from scipy import special
 
 from truthful.beliefs import posterior
-from truthful.beliefs.curves import Clipped, Curve, antiderivative
+from truthful.beliefs.curves import Clipped, Curve, antiderivative, over_normals
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
-from truthful.beliefs.polynomials import chebyshev_coefficients, chebyshev_nodes
 from truthful.beliefs.posterior import Laws
 from truthful.check import Floats
 from truthful.compiled import compiled
+from truthful.polynomials import chebyshev_coefficients, chebyshev_nodes
 
 _FINE, _COARSE = 24, 16
 _TOLERANCE, _MASS_TOLERANCE = 1e-12, 1e-10
@@ -169,7 +169,7 @@ def _bump_rule(dimension: int, ends: Floats) -> tuple[Floats, Floats]:
     x, w = np.polynomial.legendre.leggauss(40)
     halves, middles = np.diff(ends) / 2, (ends[1:] + ends[:-1]) / 2
     z = (middles[:, None] + halves[:, None] * x).ravel()
-    weights = (halves[:, None] * w).ravel() * _tail(z, dimension)
+    weights = (halves[:, None] * w).ravel() * over_normals(z, dimension, _normal_tail)
     alphas: list[float] = []
     betas = [float(weights.sum())]
     before, here = np.zeros_like(z), np.ones_like(z)
@@ -185,20 +185,10 @@ def _bump_rule(dimension: int, ends: Floats) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(values), np.ascontiguousarray(betas[0] * vectors[0] ** 2)
 
 
-def _tail(z: Floats, dimension: int) -> Floats:
-    """H(z) = E[(e − z)₊] for z ≥ 0 without cancellation, from e = √τ Z with Z normal and τ/2 ~ Gamma((d+1)/2).
-
-    For the normal law it is φ(z) − zP(Z > z) = φ(z)(1 − z√(π/2) erfcx(z/√2)).
-    """
-    a = (dimension + 1) / 2
-    end = math.log(2 * (a + 50 + 10 * math.sqrt(a)))
-    tau = np.exp(np.arange(math.log(2 * a) - 42 / a - 9 / math.sqrt(a), end, min(0.2, 0.5 / math.sqrt(a))))
-    log_weight = a * np.log(tau) - tau / 2
-    weight = np.exp(log_weight - log_weight.max())
-    x = z[:, None] / np.sqrt(tau)
-    normal = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    left = normal * np.maximum(1 - x * math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2)), 0.0)
-    return np.asarray(left @ (np.sqrt(tau) * weight / weight.sum()))
+def _normal_tail(x: Floats) -> Floats:
+    """H(x) = E[(Z − x)₊] of the normal law for x ≥ 0, without cancellation: φ(x)(1 − x√(π/2) erfcx(x/√2))."""
+    density = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    return density * np.maximum(1 - x * math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2)), 0.0)
 
 
 @_fused

@@ -7,6 +7,7 @@ Write u = θ·x/‖x‖. A player is scored against her peers' prediction x·pee
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -15,10 +16,9 @@ import numpy as np
 from scipy import special
 
 from truthful import check
-from truthful.beliefs.polynomials import chebyshev_nodes, monomials
 from truthful.check import Floats
 from truthful.compiled import compiled
-from truthful.piecewise import piecewise
+from truthful.polynomials import chebyshev_nodes, monomials, piecewise
 
 
 class Curve(Protocol):
@@ -110,7 +110,7 @@ def antiderivative(dimension: int) -> tuple[Floats, Floats]:
     centres = np.outer(octaves, [1.25, 1.75]).ravel()
     widths = np.repeat(octaves / 4, 2)
     z = centres[:, None] + widths[:, None] * chebyshev_nodes(_ORDER)
-    coefficients = monomials(_mixture(z.ravel(), dimension).reshape(z.shape) / z**2)
+    coefficients = monomials(over_normals(z.ravel(), dimension, _normal_k).reshape(z.shape) / z**2)
     # Density at 0 and E|e| of the marginal law.
     ratio = math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
     spread = (
@@ -119,20 +119,22 @@ def antiderivative(dimension: int) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(coefficients), np.array([ratio / 4, spread / 2])
 
 
-def _mixture(z: Floats, dimension: int) -> Floats:
-    """K(z), from e = √τ Z with Z normal and τ/2 ~ Gamma((d+1)/2).
+def over_normals(z: Floats, dimension: int, function: Callable[[Floats], Floats]) -> Floats:
+    """E[√τ f(z/√τ)] with e = √τ Z, Z normal and τ/2 ~ Gamma((d+1)/2): what f of a normal law is of e's.
 
-    For the normal law K is κ(x) = x erf(x/√2)/2 + (exp(-x²/2) - 1)/√(2π), and K(z) = E[√τ κ(z/√τ)]. The trapezoidal
-    rule in log τ converges geometrically: the integrand is analytic in the strip |Im log τ| < π/2.
+    The trapezoidal rule in log τ converges geometrically: the integrand is analytic in the strip |Im log τ| < π/2.
     """
     a = (dimension + 1) / 2
     end = math.log(2 * (a + 50 + 10 * math.sqrt(a)))
     tau = np.exp(np.arange(math.log(2 * a) - 42 / a - 9 / math.sqrt(a), end, min(0.2, 0.5 / math.sqrt(a))))
     log_weight = a * np.log(tau) - tau / 2
     weight = np.exp(log_weight - log_weight.max())
-    x = z[:, None] / np.sqrt(tau)
-    kappa = x * special.erf(x / math.sqrt(2)) / 2 + np.expm1(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return np.asarray(kappa @ (np.sqrt(tau) * weight / weight.sum()))
+    return np.asarray(function(z[:, None] / np.sqrt(tau)) @ (np.sqrt(tau) * weight / weight.sum()))
+
+
+def _normal_k(x: Floats) -> Floats:
+    """K of the normal law: x erf(x/√2)/2 + (exp(-x²/2) - 1)/√(2π)."""
+    return x * special.erf(x / math.sqrt(2)) / 2 + np.expm1(-(x**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _clipped_in_numpy(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:

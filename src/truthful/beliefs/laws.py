@@ -29,9 +29,6 @@ class Prior(Protocol):
     def log_weight(self, t: Floats, dimension: int) -> Floats:
         """log of f(u) sin t at u = R cos t, up to a constant: the density of the angle t in [0, π]."""
 
-    def projected_density(self, u: Floats, dimension: int) -> Floats:
-        """f(u), up to a constant, on [-R, R]; zero outside."""
-
     def variance(self, dimension: int) -> float:
         """Variance of one coordinate of θ, which is also that of u."""
 
@@ -77,10 +74,6 @@ class UniformBall:
     def log_weight(self, t: Floats, dimension: int) -> Floats:
         return dimension * np.log(np.sin(t))
 
-    def projected_density(self, u: Floats, dimension: int) -> Floats:
-        inside = np.maximum(1 - np.square(np.asarray(u) / self.radius), 0.0)
-        return np.where(np.abs(u) <= self.radius, inside ** ((dimension - 1) / 2), 0.0)
-
     def variance(self, dimension: int) -> float:
         return self.radius**2 / (dimension + 2)
 
@@ -107,12 +100,6 @@ class NormalBall:
         sine, cosine, k = np.sin(t), np.cos(t), self.radius / self.sd
         rest = log_chi2_cdf(np.square(k * sine), dimension - 1)
         return np.log(sine) + rest - np.square(k * cosine) / 2
-
-    def projected_density(self, u: Floats, dimension: int) -> Floats:
-        u = np.asarray(u, dtype=np.float64)
-        rest = np.maximum(self.radius**2 - u**2, 0.0) / self.sd**2
-        value = np.exp(log_chi2_cdf(rest, dimension - 1) - np.square(u / self.sd) / 2)
-        return np.where(np.abs(u) <= self.radius, value, 0.0)
 
     def variance(self, dimension: int) -> float:
         # E[θ_1² | ‖θ‖ ≤ R] = s² P(χ²_{d+2} ≤ R²/s²) / P(χ²_d ≤ R²/s²)

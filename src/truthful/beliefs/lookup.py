@@ -4,7 +4,8 @@ First loops over a block of players without branches or calls, so that they vect
 for each of region, cell and piece of the scale axis. They round as written, so that a vectorised loop and its last few
 turns give the same bits, and nobody's result depends on who stands beside her. Then the polynomials.
 
-All of it is one file: compiled code is kept on disk until its own file changes, and does not see changes in others.
+The layout of a table is told here too: compiled code is kept on disk until its own file changes, and does not see
+changes in others.
 """
 
 from __future__ import annotations
@@ -17,16 +18,30 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from truthful.beliefs.cells import OPEN, ORDER, ROOTS, Integers
-from truthful.beliefs.packed import HALF, PLANE, WEDGE
-from truthful.beliefs.regions import MIDDLE, SHORT, UPPER, WHOLE
 from truthful.check import Floats
+
+#: The regions of truthful.beliefs.cells.
+WHOLE, UPPER, SHORT, MIDDLE = range(4)
+#: Each is cut into so many roots squared; a polynomial has so many powers of each coordinate, and of the scale.
+ROOTS, ORDER, SCALE_ORDER = 4, 8, 8
+#: The number of no cell: players there are left to direct quadrature.
+OPEN = -1
+
+# Chebyshev coefficients of analytic functions fall off with the sum of their degrees. So of the 512 products
+# x^a s^k y^b with powers up to 7 only half are kept: those with a + k ≤ 8 if b < 4, and a + k ≤ 5 or k = 0 if not.
+HALF = ORDER // 2
+_DEGREES = np.add.outer(np.arange(ORDER), np.arange(SCALE_ORDER))
+LOW, HIGH = _DEGREES <= 8, (_DEGREES <= 5) | (np.arange(SCALE_ORDER) == 0)
+KEPT = np.stack([LOW] * HALF + [HIGH] * HALF, axis=-1)
+#: Coefficients of a cell for one scale, and for a piece of the scale axis.
+PLANE, WEDGE = ORDER**2, int(KEPT.sum())
 
 # One scale: what a block needs stays in the nearest caches. Many: a block has several players for most rows.
 _BLOCK, _LARGE_BLOCK = 1024, 16384
 _EXPONENT, _MANTISSA, _ONE = 52, (1 << 52) - 1, 1023 << 52
 _SQUARES = ROOTS**2
 
+Integers = npt.NDArray[np.int64]
 Limits = tuple[float, float, float, float, float, float]
 Rows = npt.NDArray[np.int32]
 

@@ -1,9 +1,9 @@
 """Own predictions for millions of players: E[ψ(u) | r, y] by table, with a bound on the table's error.
 
-What is proved and what is verified. The regions of beliefs.regions are where the tabulated function is analytic, so
+What is proved and what is verified. The regions of beliefs.cells are where the tabulated function is analytic, so
 polynomials on cells converge geometrically. In the scale of the peer noise the table interpolates ψ itself: an
 expectation of ψ is off by no more than ψ is, whatever the posterior, and the interpolant multiplies errors at its
-nodes by at most its Lebesgue constant; both are proved, and so is the bound on what beliefs.packed leaves out. The
+nodes by at most its Lebesgue constant; both are proved, and so is the bound on what is not kept of the polynomials. The
 errors that enter there are verified: the distance of each cell from direct quadrature, on a grid between the nodes
 where an interpolation error is largest, and that of ψ from its interpolant, on such a grid too. `error` doubles what
 was measured, for what lies between the points of the grid. Reports in cells that could not be verified are answered by
@@ -12,29 +12,65 @@ direct quadrature.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
+from truthful import check
 from truthful.beliefs import posterior
-from truthful.beliefs.cells import OPEN, Cells, Integers, fit, left_open
+from truthful.beliefs.cells import Cells, Region, fit, left_open, regions
 from truthful.beliefs.curves import Curve
-from truthful.beliefs.lookup import Limits, evaluate
-from truthful.beliefs.packed import packed
+from truthful.beliefs.lookup import (
+    HALF,
+    HIGH,
+    KEPT,
+    LOW,
+    OPEN,
+    ORDER,
+    PLANE,
+    SCALE_ORDER,
+    Integers,
+    Limits,
+    evaluate,
+)
 from truthful.beliefs.posterior import Laws
-from truthful.beliefs.regions import Region, regions
-from truthful.beliefs.sampled import SampledCurve
-from truthful.beliefs.scales import ScaleAxis, scale_axis, two_scales
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.polynomials import (
+    chebyshev_coefficients,
+    chebyshev_extrema,
+    chebyshev_nodes,
+    from_chebyshev,
+    monomials,
+    times,
+)
 
 _SAFETY = 2.0
 # One scale is exact to 1e-10 at no cost in time.
 _ONE_SCALE_TOLERANCE, _CELL_TOLERANCE = 4e-11, 1e-10
 _QUADRATURE = 1e-11
 _DROPPED = 2e-10
+
+# Pieces of the scale axis, of SCALE_ORDER nodes. Narrow ranges are one piece that needs fewer.
+_PIECES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+_FEWER = (3, 4, 6)
+_SCALE_TOLERANCE = 1.5e-10
+
+# Scales this close, relatively, to a fixed one count as equal to it: |dψ/d log s| ≤ E[|e| 1{|m + e| ≤ R}] ≤ 2R.
+_CLOSE = 1e-12
+
+# ψ at a list of scales: the degree of its polynomials and one more, their error, and that of a straight line.
+_CURVE_ORDER = 12
+_CURVE_TOLERANCE = 1e-13
+_STRAIGHT = 2e-13
+_MOST_CURVE_CELLS = 8192
+
+# A cell in which the scale matters by no more is steady.
+_STEADY = 1e-10
 
 
 @dataclass(frozen=True)
@@ -65,13 +101,13 @@ class PredictionTable:
             lengths, reports, scales = (np.ascontiguousarray(array) for array in arrays)
         if out is None:
             out = np.empty(len(lengths))
-        if evaluate(lengths, reports, scales, out, *self.arguments):
+        if evaluate(lengths, reports, scales, out, *self._arguments):
             self._fill(lengths, reports, np.broadcast_to(scales, lengths.shape), out)
         return out
 
     @cached_property
-    def arguments(self) -> tuple[Limits, int, Integers, Floats, Floats, Integers]:
-        """What `evaluate` is told of the table: for loops that call it themselves."""
+    def _arguments(self) -> tuple[Limits, int, Integers, Floats, Floats, Integers]:
+        """What `evaluate` is told of the table."""
         R, M, axis = self.laws.prior.radius, self.laws.noise.bound, self.axis
         limits = (R, M, axis.lowest, axis.highest, axis.origin, axis.step)
         return limits, axis.pieces, self.roots, self.coefficients, self.planes, self.steady
@@ -113,19 +149,19 @@ def _table(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, 
     """The table on one scale axis, and the part of its error that more pieces would make smaller."""
     R = laws.prior.radius
     sampled = SampledCurve(curve, R, axis.nodes) if curve.needs_scale else None
-    found = [_fit(laws, sampled or curve, axis, region) for region in regions(laws)]
+    found = [_fit_region(laws, sampled or curve, axis, region) for region in regions(laws)]
     starts = np.cumsum([0, *(len(cells.coefficients) for cells in found)])
     roots = np.concatenate(
         [_shifted(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
     )
-    polynomials = packed(np.concatenate([cells.coefficients for cells in found]), axis)
+    polynomials = pack(np.concatenate([cells.coefficients for cells in found]), axis)
     dropped = polynomials.dropped
     at_nodes = max(cells.error for cells in found) + (sampled.error if sampled else 0.0)
     error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * R
     return PredictionTable(laws, curve, axis, roots, *polynomials[:3], error), dropped
 
 
-def _fit(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Cells:
+def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Cells:
     def function(X: Floats, Y: Floats) -> Floats:
         return posterior.mean_on(laws, region.support(X, Y), curve, axis.nodes[None, :])
 
@@ -137,3 +173,205 @@ def _shifted(cells: Cells, start: int) -> Integers:
     roots = cells.roots.copy()
     roots[roots[:, 0] != OPEN, 0] += start
     return roots
+
+
+# The scale of the peer noise as a coordinate: pieces of log s, interpolated at Chebyshev nodes.
+
+
+@dataclass(frozen=True)
+class ScaleAxis:
+    """`pieces` equal pieces of [log low, log high], each with `order` Chebyshev nodes.
+
+    Scales in [lowest, highest] are answered; piece and place of s are those of (log s - origin) · step. `error` is the
+    largest interpolation error of ψ over u and s that was measured. With order 1 and two pieces there are two scales
+    and nothing between them: those up to `origin` are the first, those from `step` on the second.
+    """
+
+    order: int
+    pieces: int
+    nodes: Floats
+    lowest: float
+    highest: float
+    origin: float
+    step: float
+    error: float
+
+    @property
+    def lebesgue(self) -> float:
+        """What errors at the nodes of a piece are multiplied by, at most (Rivlin, Chebyshev polynomials, 1.3)."""
+        return 1 + 2 / math.pi * math.log(self.order)
+
+
+def scale_axis(curve: Curve, radius: float, low: float, high: float, least_pieces: int = 1) -> ScaleAxis:
+    """The cheapest axis that interpolates ψ to 1.5e-10 over all |u| ≤ R and scales in [low, high]."""
+    check.nonnegative("scale_low", low)
+    check.nonnegative("scale_high", high)
+    if not low <= high:
+        raise InputError(f"scale_low is {low}, above scale_high, which is {high}.")
+    if not curve.needs_scale:
+        return ScaleAxis(1, 1, np.zeros(1), -math.inf, math.inf, 0.0, 0.0, 0.0)
+    if high <= low * (1 + _CLOSE):
+        ends = (low * (1 - _CLOSE), high * (1 + _CLOSE))
+        return ScaleAxis(1, 1, np.array([low]), *ends, 0.0, 0.0, 4 * radius * _CLOSE)
+    check.positive("scale_low", low)
+    fewer, pieces = [(1, order) for order in _FEWER], [(number, SCALE_ORDER) for number in _PIECES]
+    for number, order in [*fewer, *pieces] if least_pieces == 1 else pieces:
+        axis = _axis(curve, radius, low, high, number, order)
+        if axis.error <= _SCALE_TOLERANCE and number >= least_pieces:
+            return axis
+    raise InputError(
+        f"Peer noise scales from {low} to {high} span too wide a range for one table; the table would not be exact "
+        f"to 1e-9. Narrow the range."
+    )
+
+
+def two_scales(curve: Curve, radius: float, low: float, high: float) -> ScaleAxis:
+    """Just these two scales; one if they are the same, or if the curve does not ask."""
+    if not curve.needs_scale or high <= low * (1 + 4 * _CLOSE):
+        return scale_axis(curve, radius, low, low)
+    check.positive("scale_low", low)
+    ends = (low * (1 - _CLOSE), high * (1 + _CLOSE), low * (1 + _CLOSE), high * (1 - _CLOSE))
+    return ScaleAxis(1, 2, np.array([low, high]), *ends, 4 * radius * _CLOSE)
+
+
+def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int, order: int) -> ScaleAxis:
+    step = pieces / math.log(high / low)
+    middles = np.arange(pieces)[:, None] + 0.5
+
+    def scales(x: Floats) -> Floats:
+        return low * np.exp((middles + x / 2) / step)
+
+    nodes = scales(chebyshev_nodes(order))
+    # Clipping sets in near u = R, in a layer as thin as the noise: points crowd there quadratically.
+    u = radius * np.sin(np.linspace(0, math.pi / 2, 257))[:, None, None]
+    x = chebyshev_extrema(2 * order)
+    fitted = monomials(curve(u, nodes)) @ np.vander(x, order, increasing=True).T
+    error = float(np.abs(fitted - curve(u, scales(x))).max())
+    return ScaleAxis(
+        order, pieces, nodes.ravel(), low * (1 - 1e-9), high * (1 + 1e-9), math.log(low), step, error
+    )
+
+
+class SampledCurve:
+    """ψ(u) for |u| ≤ R at every scale of a list: the last axis of u, of length 1, becomes the scales'.
+
+    ψ is odd, so only u ≥ 0 is kept, as polynomials of degree 11 on equal cells in h = √(1 - u/R): the square root
+    resolves the layer of width s√d at u = R where clipping sets in. The number of cells doubles until the error,
+    measured where the interpolation error is largest, is below 1e-13 R or no longer falls; `error` holds it. Below the
+    layer ψ is a straight line through 0, to 2e-13 R, and is read off as one; `error` counts that too.
+    """
+
+    needs_scale = True
+
+    def __init__(self, curve: Curve, radius: float, scales: Floats) -> None:
+        self.radius = radius
+        self.scales = scales
+        cells, self.error = 16, np.inf
+        while cells <= _MOST_CURVE_CELLS and not self.error <= _CURVE_TOLERANCE * radius:
+            self._coefficients, self.error = _fit_curve(curve, radius, scales, cells)
+            cells *= 2
+        self._slopes, self._straight = _straight_line(curve, radius, scales, len(self._coefficients))
+        self.error += _STRAIGHT * radius
+
+    def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
+        flat = np.ascontiguousarray(u).ravel()
+        out = _evaluate_curve(flat, self.radius, self._coefficients, self._slopes, self._straight)
+        return np.asarray(out).reshape((*u.shape[:-1], len(self.scales)))
+
+
+def _fit_curve(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Floats, float]:
+    """Coefficients (cell, degree, scale), and the largest error between the nodes."""
+    middles = (np.arange(cells) + 0.5)[:, None]
+
+    def values(x: Floats) -> Floats:
+        h = (middles + x / 2) / cells
+        return curve(radius * (1 - h**2)[:, :, None], scales)
+
+    coefficients = monomials(values(chebyshev_nodes(_CURVE_ORDER)), axis=1)
+    x = chebyshev_extrema(_CURVE_ORDER)
+    fitted = np.einsum("xk,cks->cxs", np.vander(x, _CURVE_ORDER, increasing=True), coefficients)
+    return np.ascontiguousarray(coefficients), float(np.abs(fitted - values(x)).max())
+
+
+def _straight_line(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Floats, int]:
+    """The slope of ψ at every scale, and the first cell from which on ψ is that line, off by 2e-13 R at most."""
+    middle = radius / 2
+    slopes = np.ravel(curve(np.full((1, 1), middle), scales)) / middle
+    nearest = np.arange(cells) / cells  # the end of each cell that is nearest the layer
+    u = radius * (1 - nearest**2)[:, None]
+    off = np.abs(curve(u, scales) - slopes * u).max(axis=1) > _STRAIGHT * radius
+    return slopes, int(np.flatnonzero(off).max(initial=-1)) + 1
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _evaluate_curve(u: Floats, radius: float, coefficients: Floats, slopes: Floats, straight: int) -> Floats:
+    cells, _, scales = coefficients.shape
+    out = np.empty((len(u), scales))
+    for i in range(len(u)):
+        h = cells * np.sqrt(max(0.0, 1 - abs(u[i]) / radius))
+        cell = min(int(h), cells - 1)
+        if cell >= straight:
+            for s in range(scales):
+                out[i, s] = slopes[s] * u[i]
+            continue
+        x = 2 * (h - cell) - 1
+        sign = -1.0 if u[i] < 0 else 1.0
+        w = coefficients[cell]
+        # Horner's rule, written out: a loop over the degrees would keep its sums in memory.
+        for s in range(scales):
+            high = ((w[11, s] * x + w[10, s]) * x + w[9, s]) * x + w[8, s]
+            middle = (((high * x + w[7, s]) * x + w[6, s]) * x + w[5, s]) * x + w[4, s]
+            out[i, s] = sign * ((((middle * x + w[3, s]) * x + w[2, s]) * x + w[1, s]) * x + w[0, s])
+    return out
+
+
+class Packed(NamedTuple):
+    """One row of `coefficients` for each piece of the scale axis and cell; row steady[cell] of `planes` instead if the
+    cell is steady, OPEN if not; and what was dropped, at most."""
+
+    coefficients: Floats
+    planes: Floats
+    steady: Integers
+    dropped: float
+
+
+def pack(planes: Floats, axis: ScaleAxis) -> Packed:
+    """What a table has of its cells' polynomials: with more than one scale, the products that lookup keeps.
+
+    What is not kept costs at most the sum of its Chebyshev coefficients, which falls as the pieces of the scale axis
+    get shorter. Where clipping hardly ever sets in, the scale hardly matters: a steady cell has a polynomial in (x, y)
+    alone as well, the mean over the pieces.
+
+    With one scale a row has the powers of x, for each those of y. With more it has the powers of x, for each those of s
+    that are kept, for each the first four of y; and then the same for the last four of y.
+    """
+    if axis.order == 1:
+        each = np.ascontiguousarray(np.moveaxis(planes, -1, 0)).reshape((-1, PLANE))
+        return Packed(each, np.empty((0, PLANE)), np.full(len(planes), OPEN), 0.0)
+    powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
+    values = times(powers, times(powers, planes, 1), 2)
+    values = values.reshape((*values.shape[:3], axis.pieces, axis.order))
+    # From (cell, x, y, piece, s) to (piece, cell, x, s, y).
+    coefficients = np.transpose(values, (3, 0, 1, 4, 2))
+    for direction in (2, 3, 4):
+        coefficients = chebyshev_coefficients(coefficients, direction)
+    more = SCALE_ORDER - axis.order
+    coefficients = np.pad(coefficients, ((0, 0), (0, 0), (0, 0), (0, more), (0, 0)))
+    dropped = np.abs(coefficients[:, :, ~KEPT]).sum(axis=-1).max(axis=0)
+    means = coefficients[:, :, :, :1].mean(axis=0)
+    off = np.concatenate([coefficients[:, :, :, :1] - means, coefficients[:, :, :, 1:]], axis=3)
+    unsteady = np.abs(off).sum(axis=(2, 3, 4)).max(axis=0)
+    is_steady = unsteady <= _STEADY
+    steady = np.where(is_steady, np.cumsum(is_steady) - 1, OPEN)
+    flat = from_chebyshev(from_chebyshev(means[is_steady, :, 0], 1), 2)
+    coefficients = coefficients * KEPT
+    for direction in (2, 3, 4):
+        coefficients = from_chebyshev(coefficients, direction)
+    rows = axis.pieces * len(planes)
+    low, high = coefficients[:, :, LOW, :HALF], coefficients[:, :, HIGH, HALF:]
+    return Packed(
+        np.hstack([low.reshape((rows, LOW.sum() * HALF)), high.reshape((rows, HIGH.sum() * HALF))]),
+        flat.reshape((-1, PLANE)),
+        steady,
+        float(np.where(is_steady, unsteady, dropped).max(initial=0.0)),
+    )

@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 
-from truthful.bounds.gram_noise import drop_quantile, mean_square_along
-from truthful.bounds.liars import pull
-from truthful.bounds.scales import gram_floor, gram_scale, public_scale
+from truthful.bounds.peers import least_spectrum, pull
+from truthful.bounds.privacy_noise import (
+    drop_quantile,
+    gram_floor,
+    gram_scale,
+    mean_square_along,
+    public_scale,
+)
 from truthful.bounds.setting import Setting
-from truthful.bounds.spectrum import least_spectrum
 from truthful.check import Floats
 
 

@@ -2,7 +2,7 @@
 
 Setting: s.geometry is that of a roster (truthful.geometry); if s.n is another number of people, they are taken to be
 spread as those are, so that h, τ, v and influences are as 1/n. Noise N in b̃ has the scale s = 2Y/ε and, in each
-direction, the variance (d+1)s². Derivations: docs/theory.md.
+direction, the variance (d+1)s², or (d+1)(d+2)s²/3 by the sup norm. Derivations: docs/theory.md.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def cap(s: Setting) -> Floats:
 
 
 def expected(s: Setting) -> Floats:
-    """On average: the bases, and n·b·(Q + 2g√Q + α·(largest score)) as in `bounds.bill.expected`; never above the cap.
+    """On average: the bases, and n·b·(Q + 2g√Q + α·(largest score)) as in `budgets.expected`; never above the cap.
 
     Q bounds E[q²] on average over these people: E[(θ·x)²] under the prior and, as |q| ≤ c‖x‖, c² times their mean ‖x‖².
     """
@@ -109,7 +109,7 @@ def noise_scale(s: Setting) -> Floats:
 def _error(s: Setting, of: int) -> Floats:
     geometry, f = _scaled(s)
     sampling = np.sqrt(s.model.noise_variance * geometry.sampling[of] * f)
-    noise = (geometry.dimension + 1) * noise_scale(s) ** 2 * geometry.noise[of] * f**2
+    noise = geometry.noise_variance * noise_scale(s) ** 2 * geometry.noise[of] * f**2
     return np.asarray((_lies(s, of) + sampling) ** 2 + noise)
 
 

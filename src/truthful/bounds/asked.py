@@ -262,8 +262,23 @@ def least_bonus(s: AskedSetting) -> Floats:
         return np.asarray(np.where(found > 0, s.saved / np.maximum(found, 1e-300), np.inf))
 
 
+def centre_error(s: AskedSetting) -> Floats:
+    """The mean squared error of the centre (m̄ − kp)/(1 − k), without features. α × ε.
+
+    People's centres are taken to scatter by v₀ at most. Noise in m̄ and p is uncorrelated.
+    """
+    k, n, (tau, _) = s.most, s.n, s.worst
+    of_answers, of_predictions = s.lies
+    of_people = (of_predictions + k * of_answers) / (1 - k) + s.beliefs.sure / math.sqrt(n)
+    weight = (1 / (s.ratio * n)) ** 2 + (k * tau) ** 2
+    of_noise = (s.beliefs.dimension + 2) * s.scale**2 * weight / (1 - k) ** 2
+    return np.asarray(of_people[:, None] ** 2 + of_noise[None, :])
+
+
 def error(s: AskedSetting, of: str = "coefficients") -> Floats:
     """The mean squared error that a plan is judged by, normalised, as without predictions at a smaller ε. α × ε."""
+    if of == "centre":
+        return centre_error(s)
     if s.beliefs.shares is not None:
         return shares.error(share_setting(s), of)
     return (prediction_error if of == "predictions" else coefficient_error)(accuracy_setting(s))

@@ -25,13 +25,10 @@ import math
 
 import numpy as np
 
-from truthful.bounds.gram_noise import mean_square_along, operator_quantile
-from truthful.bounds.liars import expected_pull
-from truthful.bounds.scales import FLOOR_POWER, gram_floor, gram_scale, peer_scale
-from truthful.bounds.setting import Numbers, Setting
-from truthful.bounds.spectrum import (
+from truthful.bounds.peers import (
     HALF_MISS,
     excess_chance,
+    expected_pull,
     fewest_peers,
     least_half,
     least_spectrum,
@@ -39,6 +36,15 @@ from truthful.bounds.spectrum import (
     most_peers,
     shortfall_chance,
 )
+from truthful.bounds.privacy_noise import (
+    FLOOR_POWER,
+    gram_floor,
+    gram_scale,
+    mean_square_along,
+    operator_quantile,
+    peer_scale,
+)
+from truthful.bounds.setting import Numbers, Setting
 from truthful.check import Floats
 from truthful.estimators.shrinkage import RELATIVE_ERROR
 from truthful.noise import L2Laplace

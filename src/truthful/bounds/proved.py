@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.bounds import bill, scales
+from truthful.bounds import budgets, privacy_noise
 from truthful.bounds.accuracy import ERRORS, least_released, least_squares_error, prediction_error
-from truthful.bounds.bill import times
+from truthful.bounds.budgets import times
 from truthful.bounds.gap import GAPS
-from truthful.bounds.liars import pull
+from truthful.bounds.peers import least_spectrum, pull, shortfall_chance
 from truthful.bounds.setting import Model, Numbers, Setting
-from truthful.bounds.spectrum import least_spectrum, shortfall_chance
 from truthful.check import Floats
 from truthful.costs import Costs
 from truthful.errors import InputError
@@ -58,12 +57,12 @@ __all__ = [
 
 def sensitivity(s: Setting) -> Floats:
     """How far one record can move the published estimate's released vector: proved in `truthful.estimators`."""
-    return scales.sensitivity(s.estimator, s.model, s.n, s.gamma)
+    return privacy_noise.sensitivity(s.estimator, s.model, s.n, s.gamma)
 
 
 def noise_scale(s: Setting) -> Floats:
     """The scale of its noise, sensitivity/ε_public (and for `noisy-statistics` its share of that ε)."""
-    return scales.public_scale(s)
+    return privacy_noise.public_scale(s)
 
 
 def noise_moments(d: int, scale: Numbers) -> tuple[Numbers, Numbers]:
@@ -117,12 +116,15 @@ def liars(s: Setting) -> Floats:
 
 
 def gap(s: Setting) -> Floats:
-    """g: the largest distance between a truthful player's own prediction and what she expects of her peers."""
+    """g + Γ: the largest distance between a truthful player's own prediction and what she expects of her peers.
+
+    g as declared beliefs have it, and Γ more if hers may be others.
+    """
     if s.peer_estimator not in GAPS:
         raise InputError(
             f"No gap is known for the peer estimator {s.peer_estimator!r}; choose {', '.join(GAPS)}."
         )
-    return GAPS[s.peer_estimator](s)
+    return np.asarray(GAPS[s.peer_estimator](s) + s.belief_gap)
 
 
 def truthfulness(s: Setting) -> Floats:
@@ -153,7 +155,7 @@ def payable(s: Setting) -> Floats:
     """
     if s.leave_one_out:
         return np.zeros(np.broadcast_shapes(np.shape(s.b), np.shape(s.reach)))
-    return np.asarray(s.b * bill.loss(s))
+    return np.asarray(s.b * budgets.loss(s))
 
 
 def joining_threshold(s: Setting) -> Floats:
@@ -163,18 +165,18 @@ def joining_threshold(s: Setting) -> Floats:
 
 
 def budget(s: Setting) -> Floats:
-    """The expected total of all payments, under the declared beliefs: `bounds.bill.expected`."""
-    return bill.expected(s)
+    """The expected total of all payments, under the declared beliefs: `bounds.budgets.expected`."""
+    return budgets.expected(s)
 
 
 def likely_budget(s: Setting) -> Floats:
-    """A total that is exceeded with probability at most β: `bounds.bill.likely`."""
-    return bill.likely(s)
+    """A total that is exceeded with probability at most β: `bounds.budgets.likely`."""
+    return budgets.likely(s)
 
 
 def budget_cap(s: Setting) -> Floats:
-    """A total that no draw and no report can exceed, if payments are never negative: `bounds.bill.cap`."""
-    return bill.cap(s)
+    """A total that no draw and no report can exceed, if payments are never negative: `bounds.budgets.cap`."""
+    return budgets.cap(s)
 
 
 # Accuracy

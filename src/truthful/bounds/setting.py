@@ -113,7 +113,8 @@ class Setting:
     peers is one of PEERS. With "leave-one-out" there is one estimate, of everybody, at the whole ε: peer_estimator is
     then estimator, public_share and the penalties mean nothing, and base payments go by length, max(a, b·loss(c‖x‖)).
     clip is c, at most R and by default R: never-negative payments keep predictions in ±c‖x‖. geometry is that of a
-    roster, for the estimator "instruments" alone.
+    roster, for the estimator "instruments" alone. belief_gap is Γ: how far what a player expects may be from her own
+    prediction because she believes otherwise than declared.
     """
 
     model: Model
@@ -138,6 +139,7 @@ class Setting:
     peers: str = "halves"
     clip: Numbers | None = None
     geometry: Geometry | None = None
+    belief_gap: Numbers = 0.0
 
     def __post_init__(self) -> None:
         for name in ("n", "epsilon"):

@@ -2,13 +2,14 @@
 
 Shares are in probability units. Somebody with features x expects the others' prediction p to be m(x) on average, if
 they are truthful. p − m(x) is a weighted sum of their answers' deviations, of weights w_ij with Σw² = v_i and
-|w_ij| ≤ τ_i, and noise of scale τ_i/ε (truthful.geometry). A liar moves p by |w_ij| at most. Derivations:
-docs/theory.md.
+|w_ij| ≤ ρ_i, and noise of scale τ_i/ε (truthful.geometry). ρ_i = τ_i, or √d·τ_i where instruments are at most 1 long in
+the sup norm. A liar moves p by |w_ij| at most. Derivations: docs/theory.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
+from truthful.noise import log_moments as noise_moments
 from truthful.study.shares import ShareBeliefs, expected_shares
 
 #: Groups of people who believe about the same: each by the worst of its numbers.
@@ -69,7 +71,10 @@ def believed(geometry: Geometry) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareSetting:
-    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
+    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε.
+
+    belief_gap is how far the share that somebody expects, given her answer, may be from what is declared.
+    """
 
     beliefs: ShareBeliefs
     geometry: Geometry
@@ -82,6 +87,7 @@ class ShareSetting:
     tolerance: float = np.inf
     privacy: str = "quadratic"
     assigned: bool = False
+    belief_gap: float = 0.0
 
     @cached_property
     def saved(self) -> Floats:
@@ -103,18 +109,18 @@ class ShareSetting:
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats]:
-        """(τ, v) of groups of people who are alike, among n."""
+        """(ρ, v) of groups of people who are alike, among n."""
         f = self.geometry.players / self.n
-        return self.geometry.worst[:, 0] * f, self.geometry.worst[:, 1] * f
+        return self.geometry.worst[:, 0] * self.geometry.longest * f, self.geometry.worst[:, 1] * f
 
 
 def pull(s: ShareSetting) -> Floats:
-    """g of each α and row: how far liars move what somebody expects, E|Σ_A w_ij| ≤ min(κτ, √(κv)) by Jensen.
+    """g of each α and row: how far liars move what somebody expects, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen.
 
     Where features are assigned they say nothing of costs, so that everybody is as likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
     """
-    (tau, v), liars = s.rows, s.liars_expected[:, None]
-    anybody = np.minimum(liars * tau, np.sqrt(liars * v))
+    (rho, v), liars = s.rows, s.liars_expected[:, None]
+    anybody = np.minimum(liars * rho, np.sqrt(liars * v))
     return np.minimum(anybody, liars * np.sqrt(v / s.n)) if s.assigned else anybody
 
 
@@ -122,18 +128,18 @@ def log_moments(s: ShareSetting) -> tuple[Floats, Floats]:
     """λ and ln E[exp(±λ(p − m)) | everything but chance] at most, for rows × ε × some λ.
 
     Sampling by Bennett's inequality: deviations have a variance of V at most and are at most A, so that a sum with
-    weights |w| ≤ τ, Σw² = v has at most (v/τ²)(V/A²)(e^u − 1 − u) at u = λτA. The noise is one coordinate of an
-    L2-Laplace vector: −(d+1)/2·ln(1 − (λτ/ε)²).
+    weights |w| ≤ ρ, Σw² = v has at most (v/ρ²)(V/A²)(e^u − 1 − u) at u = λρA. The noise is that of a Laplace vector
+    along a line (truthful.noise.log_moments), λ being a part of ε/ρ.
     """
-    tau, v = (part[:, None, None] for part in s.rows)
+    rho, v = (part[:, None, None] for part in s.rows)
     epsilon = np.asarray(s.epsilon, dtype=np.float64)[None, :, None]
-    rate = _PARTS * epsilon / tau
+    rate = _PARTS * epsilon / rho
     low, high = s.beliefs.ends
     A = max(high, 1 - low)
-    u = rate * tau * A
+    u = rate * rho * A
     with np.errstate(over="ignore"):
-        sampling = v / tau**2 * (s.beliefs.variance / A**2) * (np.expm1(u) - u)
-    noise = -(s.beliefs.dimension + 1) / 2 * np.log1p(-(_PARTS**2))
+        sampling = v / rho**2 * (s.beliefs.variance / A**2) * (np.expm1(u) - u)
+    noise = noise_moments(s.geometry.norm, s.beliefs.dimension, _PARTS)
     return rate, np.minimum(sampling + noise, _LARGEST_LOG)
 
 
@@ -162,23 +168,43 @@ def implausible(s: ShareSetting) -> Floats:
 def gain(s: ShareSetting, steps: int = 1) -> Floats:
     """What the truth earns over a lie of so many steps, at least, as a part of the bonus: the least of all people.
 
-    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of
-    ratings the gap between q and what is really expected counts as g does. Where shares are implausible nothing is
-    lost by lying: that has the chance ι, and takes away j/(K − 1)·(1 + δ/w) at most.
     One row for each α, one column for each ε.
+    """
+    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
+    for earned, _ in _earned(s, steps):
+        least = np.minimum(least, earned.min(axis=1))
+    return least
+
+
+def tolerated_gap(s: ShareSetting, steps: int, needed: float) -> Floats:
+    """How far somebody's expected share may be off, given her answer, if the truth must earn so much of the bonus.
+
+    More than what is declared of it; below 0 where the truth does not earn that. A row for each α, a column for each ε.
+    """
+    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
+    for earned, price in _earned(s, steps):
+        least = np.minimum(least, (earned.min(axis=1) - needed) / price)
+    return least + s.belief_gap
+
+
+def _earned(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
+    """For each group of people what the truth earns over such a lie, and what it earns less if they expect 1 otherwise.
+
+    With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of
+    ratings the gap between q and what is really expected counts as g does, and so does what people expect otherwise
+    than declared. Where shares are implausible nothing is lost by lying: that has the chance ι, and takes away
+    j/(K − 1)·(1 + δ/w) at most. One row for each α, then rows of the geometry, one column for each ε.
     """
     anyhow, dense = clipping(s)
     liars, chance, levels = pull(s)[:, :, None], implausible(s), s.beliefs.levels
-    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
     for delta, reach, likelier, gap in believed(s.geometry):
         width = reach + s.margin
         moved = steps * 2 * delta / (levels - 1)
-        off = liars + np.minimum(anyhow, likelier * dense) + gap
+        off = liars + np.minimum(anyhow, likelier * dense) + gap + s.belief_gap
         earned = (moved**2 - 2 * moved * off) / (4 * delta * width)
         bent = 1 + (delta / width if levels > 2 else 0.0)
         earned = earned - steps / (levels - 1) * bent * np.minimum(1.0, likelier * chance)
-        least = np.minimum(least, earned.min(axis=1))
-    return least
+        yield earned, moved / (2 * delta * width)
 
 
 def error(s: ShareSetting, of: str = "coefficients") -> Floats:
@@ -203,7 +229,7 @@ def effect_error(s: ShareSetting, k: int) -> Floats:
     noise, squares, largest = geometry.effects[k]
     liars = np.asarray(s.alpha)[:, None] * s.n
     lies = 2 * np.minimum(np.ceil(np.round(liars, 9)) * largest * f, np.sqrt(liars * squares * f))
-    drawn = (geometry.dimension + 1) * (2 / np.asarray(s.epsilon)) ** 2 * noise * f**2
+    drawn = geometry.noise_variance * (2 / np.asarray(s.epsilon)) ** 2 * noise * f**2
     return np.asarray((lies + math.sqrt(4 * s.beliefs.variance * squares * f)) ** 2 + drawn)
 
 

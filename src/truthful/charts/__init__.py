@@ -5,19 +5,12 @@ from typing import TYPE_CHECKING
 from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
-    from truthful.charts.answers import Answers, Paid
     from truthful.charts.averages import Averages
-    from truthful.charts.best_reports import BestReports
     from truthful.charts.chart import Chart, draw_chart, inline
-    from truthful.charts.earnings import Earned, Earnings
-    from truthful.charts.errors import Errors
-    from truthful.charts.forest import Effect, Forest
+    from truthful.charts.estimates import Effect, Forest, Odds, Share
     from truthful.charts.frontier import draw_frontier, draw_plan
-    from truthful.charts.lies import Lie, Lies
-    from truthful.charts.odds import Odds
-    from truthful.charts.payments import Payments
-    from truthful.charts.rates import Rates
-    from truthful.charts.share import Share
+    from truthful.charts.laboratory import BestReports, Earned, Earnings, Errors, Rates
+    from truthful.charts.payments import Answers, Lie, Lies, Paid, Payments
     from truthful.charts.surprises import Surprises
 
 __all__ = [
@@ -47,19 +40,12 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "answers": ("Answers", "Paid"),
         "averages": ("Averages",),
-        "best_reports": ("BestReports",),
         "chart": ("Chart", "draw_chart", "inline"),
-        "earnings": ("Earned", "Earnings"),
-        "errors": ("Errors",),
-        "forest": ("Effect", "Forest"),
+        "estimates": ("Effect", "Forest", "Odds", "Share"),
         "frontier": ("draw_frontier", "draw_plan"),
-        "lies": ("Lie", "Lies"),
-        "odds": ("Odds",),
-        "payments": ("Payments",),
-        "rates": ("Rates",),
-        "share": ("Share",),
+        "laboratory": ("BestReports", "Earned", "Earnings", "Errors", "Rates"),
+        "payments": ("Answers", "Lie", "Lies", "Paid", "Payments"),
         "surprises": ("Surprises",),
     },
 )

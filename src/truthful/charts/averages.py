@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from truthful.charts import house
-from truthful.charts.forest import Effect
-from truthful.words import number, to_within
+from truthful.charts import style
+from truthful.charts.estimates import Effect
+from truthful.formatting import number, to_within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ class Averages:
 
     @property
     def title(self) -> str:
-        return house.fitted(
+        return style.fitted(
             f"Answers and predictions, “{self.response}”, with {self.level:.0%} intervals", 84
         )
 
@@ -68,21 +68,21 @@ class Averages:
         axes = figure.add_axes((LABELS, 0.5 / height, 0.95 - LABELS, ROW * len(labels) / height))
         axes.set_xlim(*self.scale)
         axes.set_ylim(len(labels) - 0.5, -0.5)
-        axes.set_yticks(range(len(labels)), labels, fontsize=house.TEXT)
+        axes.set_yticks(range(len(labels)), labels, fontsize=style.TEXT)
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}".replace("-", "−"))
         axes.tick_params(length=0, pad=5)
         if self.plausible is not None:
-            axes.axvspan(*self.plausible, color=house.FAINT, linewidth=0, alpha=0.6)
+            axes.axvspan(*self.plausible, color=style.FAINT, linewidth=0, alpha=0.6)
         for place, row in enumerate(self.rows):
-            axes.plot([row.low, row.high], [place] * 2, color=house.BLUE, linewidth=3.2)
-            self._dot(axes, row.value, place, row.high, to_within(row.value, row.high - row.low), house.BLUE)
+            axes.plot([row.low, row.high], [place] * 2, color=style.BLUE, linewidth=3.2)
+            self._dot(axes, row.value, place, row.high, to_within(row.value, row.high - row.low), style.BLUE)
         if self.centre is not None:
-            self._dot(axes, self.centre, len(self.rows), self.centre, number(self.centre), house.ORANGE)
+            self._dot(axes, self.centre, len(self.rows), self.centre, number(self.centre), style.ORANGE)
         shaded = "" if self.plausible is None else "; shaded: thought possible beforehand"
-        axes.set_xlabel(f"{house.fitted(self.response, 30)}{shaded}", labelpad=5)
+        axes.set_xlabel(f"{style.fitted(self.response, 30)}{shaded}", labelpad=5)
 
     def _dot(self, axes: Axes, value: float, place: int, end: float, told: str, colour: str) -> None:
         axes.plot(value, place, "o", color=colour, markersize=7.5)

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from truthful.charts import house
+from truthful.charts import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 NARROW = 5.0
 #: The colours of the house, by the names of the page's own, which has them once for light and once for dark.
 COLOURS = {
-    house.INK: "ink",
-    house.GREY: "grey",
-    house.FAINT: "faint",
-    house.BLUE: "blue",
-    house.ORANGE: "orange",
+    style.INK: "ink",
+    style.GREY: "grey",
+    style.FAINT: "faint",
+    style.BLUE: "blue",
+    style.ORANGE: "orange",
     "#ffffff": "paper",
 }
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -43,17 +43,17 @@ class Chart(Protocol):
 def draw_chart(chart: Chart, path: str | Path) -> None:
     """Write a chart to an SVG or PNG file."""
     path = Path(path)
-    house.check_suffix(path)
-    with house.canvas(NARROW, chart.height) as figure:
+    style.check_suffix(path)
+    with style.canvas(NARROW, chart.height) as figure:
         chart.paint(figure)
-        house.write(figure, path, chart.title, chart.describe())
+        style.write(figure, path, chart.title, chart.describe())
 
 
 def inline(chart: Chart, name: str) -> str:
     """A chart as an element of an HTML page: names of its own, the page's colours, no metadata and no style sheet."""
-    with house.canvas(NARROW, chart.height) as figure:
+    with style.canvas(NARROW, chart.height) as figure:
         chart.paint(figure)
-        drawn = house.svg(figure, chart.title, chart.describe())
+        drawn = style.svg(figure, chart.title, chart.describe())
     root = ElementTree.fromstring(_FORBIDDEN.sub("\ufffd", drawn))
     for parent in root.iter():
         for child in list(parent):

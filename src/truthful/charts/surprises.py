@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truthful.asked_release import SERUM, AskedRelease, score
-from truthful.charts import house
-from truthful.charts.labels import Labels
+from truthful.charts import style
+from truthful.charts.style import Labels
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.formatting import money, number
 from truthful.plan import Plan
 from truthful.study import Study
 from truthful.study.levels import LevelBeliefs
-from truthful.words import money, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,9 +25,9 @@ POINTS = 201
 #: The surprises that are drawn, of the largest that counts.
 DRAWN = (-0.5, 0.0, 0.5)
 #: How lines look, from the first to the last; grey ones lie between.
-FIRST: dict[str, Any] = {"color": house.ORANGE, "linestyle": (0, (5, 2)), "linewidth": 2.4}
-BETWEEN: dict[str, Any] = {"color": house.GREY, "linestyle": "-", "linewidth": 1.6}
-LAST: dict[str, Any] = {"color": house.BLUE, "linestyle": "-", "linewidth": 2.4}
+FIRST: dict[str, Any] = {"color": style.ORANGE, "linestyle": (0, (5, 2)), "linewidth": 2.4}
+BETWEEN: dict[str, Any] = {"color": style.GREY, "linestyle": "-", "linewidth": 1.6}
+LAST: dict[str, Any] = {"color": style.BLUE, "linestyle": "-", "linewidth": 2.4}
 #: The room above all lines, as a part of what payments differ by.
 ABOVE = 0.16
 
@@ -84,14 +84,14 @@ class Surprises:
         axes = figure.add_axes((0.145, 0.15, 0.8, 0.76))
         self._scales(axes)
         labels, styles = Labels(axes), self._styles()
-        for line, style in zip(self.lines, styles, strict=True):
-            axes.plot(self.along, line.payments, **style)
+        for line, looks in zip(self.lines, styles, strict=True):
+            axes.plot(self.along, line.payments, **looks)
             labels.avoid(self.along.tolist(), line.payments.tolist())
-        axes.plot([self.mark] * 2, axes.get_ylim(), color=house.GREY, linewidth=1.2, linestyle=(0, (1, 2)))
+        axes.plot([self.mark] * 2, axes.get_ylim(), color=style.GREY, linewidth=1.2, linestyle=(0, (1, 2)))
         labels.avoid([self.mark] * 2, axes.get_ylim())
         self._names_mark(axes, labels)
-        for line, style in zip(self.lines, styles, strict=True):
-            self._name(labels, line, style["color"])
+        for line, looks in zip(self.lines, styles, strict=True):
+            self._name(labels, line, looks["color"])
 
     def _styles(self) -> list[dict[str, Any]]:
         return [FIRST, *([BETWEEN] * (len(self.lines) - 2)), LAST]
@@ -104,10 +104,10 @@ class Surprises:
         axes.set_ylim(least - 0.06 * spread, most + ABOVE * spread)
         axes.locator_params(nbins=6, axis="x")
         axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}".replace("-", "−"))
-        house.label(axes.yaxis, spread)
+        style.label(axes.yaxis, spread)
         axes.tick_params(length=0, pad=5)
         axes.set_xlabel(self.axis)
-        axes.set_title(f"Payment, {self.currency}", loc="left", fontsize=house.TEXT, pad=8)
+        axes.set_title(f"Payment, {self.currency}", loc="left", fontsize=style.TEXT, pad=8)
 
     def _names_mark(self, axes: Axes, labels: Labels) -> None:
         """Above all lines, at the side where there is more room."""
@@ -183,7 +183,7 @@ def _of_surprises(study: Study, mechanism: AskedRelease, beliefs: LevelBeliefs, 
         low + unit * (y + 1),
         average,
         f"the others' average, {number(average)}",
-        f"Answer, “{house.fitted(study.response.name, 30)}”",
+        f"Answer, “{style.fitted(study.response.name, 30)}”",
         study.currency,
         strict=False,
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         RidgeBall,
         RidgeFree,
     )
-    from truthful.estimators.query import Query
+    from truthful.estimators.sensitivity import Query
 
 __all__ = [
     "Estimate",
@@ -39,6 +39,6 @@ __getattr__ = lazy_names(
             "RidgeBall",
             "RidgeFree",
         ),
-        "query": ("Query",),
+        "sensitivity": ("Query",),
     },
 )

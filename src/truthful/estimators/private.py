@@ -21,14 +21,21 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.query import Query as Query
+from truthful.estimators.certified_ridge import (
+    RADIUS_RANGE,
+    TOLERANCE,
+    UNIT,
+    ball_ridge,
+    free_ridge,
+    require_solvable,
+)
 from truthful.estimators.sensitivity import (
     GRAM_SENSITIVITY,
     cross_sensitivity,
     minimiser_distance,
     sqrt_above,
 )
-from truthful.estimators.solve import RADIUS_RANGE, TOLERANCE, UNIT, ball_ridge, free_ridge, require_solvable
+from truthful.estimators.sensitivity import Query as Query
 from truthful.moments import PRODUCT, Moments, PythonIntegers, response_limit
 
 LATTICE = 2**40  # the sensitivity of a released minimiser spans about this many lattice steps

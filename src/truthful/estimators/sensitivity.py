@@ -1,4 +1,4 @@
-"""How far one player can move a released vector: proven, for the worst of all data, in rational arithmetic.
+"""What is about to be released, and how far one player can move it: proven for the worst data, in exact fractions.
 
 Two data sets are neighbours if they have as many players and differ in one player's whole record, ‖x‖ ≤ 1 and
 |y| ≤ Y in both. Every bound is an upper bound as computed, not only on paper: square roots are rounded up.
@@ -6,6 +6,7 @@ Two data sets are neighbours if they have as many players and differ in one play
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
@@ -14,6 +15,23 @@ from truthful.moments import GRID, PRODUCT, response_limit
 
 # Of Σ k_x k_xᵀ in Frobenius norm: ‖xxᵀ − x'x'ᵀ‖² = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2. The least integer above √2·2^40.
 GRAM_SENSITIVITY = isqrt(2 * PRODUCT**2) + 1
+
+
+@dataclass(frozen=True)
+class Query:
+    """One vector about to be released, on an integer lattice.
+
+    The sensitivity bounds sqrt(Σ w_j (k_j − k'_j)²) over all neighbouring data sets, in lattice units;
+    rounding and the solver's error are in it. It is never a function of the data. By the norm "sup" it bounds
+    max|k_j − k'_j| instead, and all weights are 1.
+    """
+
+    value: tuple[int, ...]
+    unit: Fraction  # one lattice unit, in normalised units
+    sensitivity: Fraction
+    weights: tuple[int, ...]
+    share: Fraction  # of the estimate's epsilon
+    norm: str = "l2"
 
 
 def cross_sensitivity(response_bound: float) -> Fraction:
@@ -45,14 +63,6 @@ def minimiser_distance(radius: float | Fraction, response_bound: float, gamma: f
     t_above, t_below = 2 * R / (Y + _sqrt_below(discriminant)), 2 * R / (Y + sqrt_above(discriminant))
     C = 2 * sqrt_above(1 - t_below**2) * (Y + R * t_above)
     return min(C / Fraction(gamma), 2 * R)
-
-
-def published_sensitivity(radius: float, noise_bound: float, gamma: float) -> float:
-    """(4B+2M)/γ with B = R², the paper's lemma. False: for comparison only, no estimator uses it.
-
-    It takes |θ·x| ≤ B for ≤ √B, and a Lipschitz constant that squared loss does not have for unconstrained θ.
-    """
-    return (4 * radius**2 + 2 * noise_bound) / gamma
 
 
 def _sqrt_below(x: Fraction) -> Fraction:

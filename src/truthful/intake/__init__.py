@@ -1,7 +1,6 @@
 """Collect: reports from any source, checked record by record, on the grid."""
 
-from truthful.intake.features import read_features
-from truthful.intake.intake import Checked, Counts, Intake, report_columns
+from truthful.intake.intake import Checked, Counts, Intake, read_features, report_columns
 from truthful.intake.stream import Reports, open_reports
 
 __all__ = ["Checked", "Counts", "Intake", "Reports", "open_reports", "read_features", "report_columns"]

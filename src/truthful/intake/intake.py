@@ -14,25 +14,85 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from truthful import check
+from truthful import check, kernels
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.intake.columns import missing_text, player_ids
+from truthful.intake.columns import arrow_numbers, missing_text, player_ids
 from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
-from truthful.intake.pieces import Piece
 from truthful.intake.records import Bad, BadRecords, Fault, Mask
 from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
-from truthful.intake.sources import listed
-from truthful.intake.stream import Reports
-from truthful.moments import grid_features, grid_responses
+from truthful.intake.sources import Piece, listed
+from truthful.intake.stream import Reports, open_reports
+from truthful.moments import GRID, grid_features, grid_responses
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
+from truthful.study.features import Levels
+
+Integers = npt.NDArray[np.int64]
+Pair = tuple[str, str]
+
+#: Pairs of features with more cells than this are not counted.
+MOST_CELLS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Counts of people by level, in the order of the levels, and by two levels at once. Those of two groups add.
+
+    `levels` has one array for each feature with levels, `pairs` one matrix for each two of them.
+    """
+
+    levels: dict[str, Integers]
+    pairs: dict[Pair, Integers]
+
+    @classmethod
+    def zero(cls, study: Study) -> Cells:
+        """The cells of nobody."""
+        features = [f for f in study.declared.encoding.features if isinstance(f, Levels)]
+        sizes = {feature.name: len(feature.levels) for feature in features}
+        return cls(
+            {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()},
+            {
+                (one, other): np.zeros((sizes[one], sizes[other]), dtype=np.int64)
+                for one, other in combinations(sizes, 2)
+                if sizes[one] * sizes[other] <= MOST_CELLS
+            },
+        )
+
+    def add(self, values: dict[str, Any]) -> None:
+        """Count in people whose levels are at these places, all of them valid."""
+        for name, counts in self.levels.items():
+            places = np.ascontiguousarray(values[name], dtype=np.int64)
+            kernels.count_levels(places, counts)
+        for (one, other), table in self.pairs.items():
+            places, others = (np.ascontiguousarray(values[name], dtype=np.int64) for name in (one, other))
+            kernels.count_pairs(places, others, table)
+
+    def __add__(self, other: Cells) -> Cells:
+        return Cells(
+            {name: counts + other.levels[name] for name, counts in self.levels.items()},
+            {pair: counts + other.pairs[pair] for pair, counts in self.pairs.items()},
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cells) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(repr(self._content()))
+
+    def _content(self) -> list[Any]:
+        return [
+            sorted((name, counts.tolist()) for name, counts in part.items())
+            for part in (self.levels, self.pairs)
+        ]
+
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
@@ -213,3 +273,32 @@ class Intake:
         for ball in self._ball_rules:
             values = ball.clip(values)
         return {rule.name: rule.clip(values[rule.name]) for rule in self._rules}
+
+
+def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
+    """The normalised features of every good row, on the grid, from any source of reports. Other columns are ignored.
+
+    Each row goes through intake as a report does. In the place of a player it has its own number, and in the place of
+    an answer the middle of the range, so that only features can be at fault.
+    """
+    names = [feature.name for feature in study.features]
+    if not names:
+        raise InputError("The study has no features, so none can be brought. Leave them out.")
+    rows, parts, answer = 0, [], _any_answer(study)
+    with open_reports(source, names) as features:
+        intake = Intake(study, on_bad, where=features.where)
+        for batch in features.batches():
+            numbers = arrow_numbers(np.arange(rows + 1, rows + 1 + batch.num_rows))
+            said = [arrow_numbers(np.full(batch.num_rows, value)) for value in answer]
+            report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=report_columns(study))
+            parts.append(intake.check(report, rows + 1).kx)
+            rows += batch.num_rows
+        intake.finish()
+    return np.concatenate(parts) / GRID
+
+
+def _any_answer(study: Study) -> tuple[float, ...]:
+    """One that nothing is wrong with, and where it is asked for a prediction of the others."""
+    response = study.response
+    answer = response.low if study.shares is not None else (response.low + response.high) / 2
+    return (answer,) if study.levels is None else (answer, study.prediction_range[0])

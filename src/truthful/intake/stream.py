@@ -13,11 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from truthful.errors import InputError
-from truthful.intake.disk import CsvFile, ParquetFiles
-from truthful.intake.frames import Spool, Tables, is_table
-from truthful.intake.pieces import Content, Held, Piece
-from truthful.intake.places import Local, is_url, open_url
-from truthful.intake.sources import Source, column_kind
+from truthful.intake.readers import CsvFile, ParquetFiles, Spool, Tables, is_table
+from truthful.intake.sources import Content, Held, Local, Piece, Source, column_kind, is_url, open_url
 
 PIECE_ROWS = 1 << 18
 ACCEPTED = (

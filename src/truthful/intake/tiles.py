@@ -40,7 +40,9 @@ class Tiles:
         addresses, parts = _addresses(columns), []
         for first in range(0, count, block):
             stop, sums = min(first + block, count), tally.nothing
-            if not kernels.add_tiles(addresses, self._codes, tally.transform, first, stop, panel, sums):
+            if not kernels.add_tiles(
+                addresses, self._codes, tally.transform, tally.sup, first, stop, panel, sums
+            ):
                 return False
             parts.append((sums, stop - first))
         for sums, rows in parts:

@@ -20,16 +20,18 @@ from truthful.asked_release import OWN_CENTRE, RATIO_UNIT, SCALE, SERUM, largest
 from truthful.bounds.asked import AskedSetting, beyond, error, least_bonus, least_weight, surprise_noise
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
+from truthful.formatting import money, number
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.infeasible import Infeasible, Remedy
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.planner.shares import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.levels import LevelBeliefs
-from truthful.words import money, number
 
 #: Ratios of the second question that are tried, in units of 1/1024.
 RATIOS = (64, 102, 154, 205, 307, 461, 717, 1024)
+#: The same for a pilot, whose predictions matter more than its answers.
+CENTRE_RATIOS = (512, 717, 1024, 1434, 2048, 3072)
 #: Clip levels: so many standard deviations of the surprise and its errors. With fewer a plan costs a hundredth less,
 #: and the best answers of people far from the average move toward it by some points more.
 CLIPS = (3.0, 3.5, 4.0, 5.0, 7.0)
@@ -43,6 +45,8 @@ USUAL_LIE = 0.2
 LEAST_SLOPE, SMALL_SLOPE = 0.02, 0.1
 #: No more than this may an answer decide what somebody predicts: then the centre could not be told.
 MOST_SLOPE = 0.9
+#: Spared for people who lie further apart than those a plan is made for.
+SPARE = 1.02
 #: Met from below, so that rounding breaks no promise.
 MARGIN = 1e-9
 
@@ -141,7 +145,7 @@ class Numbers:
             ratio=self.ratio,
             clip=np.ones(len(epsilon)) if clip is None else clip,
             judged=judged(self.study),
-            tolerance=self.study.centre_tolerance,
+            tolerance=self.study.level_tolerance,
             privacy=self.study.declared.costs.privacy,
             assigned=self.study.assigned or not self.study.features,
         )
@@ -167,7 +171,10 @@ class Numbers:
     def extremes(self, clip: Floats) -> tuple[Floats, Floats]:
         """The most that a score adds and takes away, for a unit of b, at each clip level."""
         s = self.believed[:, :2].reshape(-1, 1)
-        return largest_gain(self.rule, s, clip).max(axis=0), largest_loss(self.rule, s, clip).max(axis=0)
+        # Who answers moves the mean of features, and with it how far apart people are from it.
+        spare = 1.0 if self.beliefs.strict or not self.study.features else SPARE
+        loss = largest_loss(self.rule, s, clip).max(axis=0) * spare
+        return largest_gain(self.rule, s, clip).max(axis=0) * spare, loss
 
     @cached_property
     def believed(self) -> Floats:
@@ -279,7 +286,7 @@ def _solve(
     """The best for so many players, of all instruments and ratios."""
     found: list[tuple[float, Numbers, tuple[float, float, float]]] = []
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
-        for ratio in RATIOS:
+        for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:
             numbers = Numbers(study, beliefs, goals, panel, players, shortening, ratio / RATIO_UNIT)
             one = _most_accurate(numbers, numbers.grid) if goals.accuracy is None else _cheapest(numbers)
             if one is not None:

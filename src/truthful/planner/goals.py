@@ -9,6 +9,7 @@ from truthful import check
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.mechanism import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
+from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
@@ -16,7 +17,7 @@ from truthful.study import Study
 if TYPE_CHECKING:
     from truthful.planner.panel import Panel
 
-ACCURACIES = ("coefficients", "predictions")
+ACCURACIES = ("coefficients", "predictions", "centre")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
 PINS = ("absent_share", "clip", "public_share", "gram_share", "regularization", "peer_regularization")
 #: Whom a player is scored against: everybody else, or the other of two random halves, as in the paper.
@@ -32,10 +33,11 @@ class Goals:
     """What must hold. None: free, to be solved for.
 
     budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
-    largest error allowed, in raw response units, of the coefficients or of predictions (`accuracy_of`). lie: the
+    largest error allowed, in raw response units, of coefficients, of predictions, or of the centre of people's beliefs,
+    where a pilot asks for it (`accuracy_of`). lie: the
     largest lie that may pay, in units of the own prediction; R/2 if not given. least_slope: how steeply a clipped
-    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. panel: who
-    is expected to answer, where answers are protected.
+    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. norm: that
+    of the noise, where answers are shares. panel: who is expected to answer, where answers are protected.
     """
 
     players: int | None = None
@@ -52,6 +54,7 @@ class Goals:
     least_slope: float = LEAST_SLOPE
     pins: dict[str, float] = field(default_factory=dict)
     peers: str = "leave-one-out"
+    norm: str | None = None
     panel: Panel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +66,8 @@ class Goals:
                 check.positive(name, getattr(self, name))
         self._require_usual_epsilon()
         check.choice("accuracy_of", self.accuracy_of, ACCURACIES)
+        if self.norm is not None:
+            check.choice("norm", self.norm, NORMS)
         check.choice("rule", self.rule, tuple(RULES))
         check.choice("payments", self.payments, PAYMENTS)
         require_failure_probability(self.failure_probability)

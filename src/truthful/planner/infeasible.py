@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import partial
 from typing import Any
 
 from truthful.errors import Refused
+from truthful.formatting import money, number
 from truthful.planner.candidates import candidates
 from truthful.planner.goals import Goals
 from truthful.planner.players import UNLIMITED, excess, nearest_players
 from truthful.planner.search import Point, crossing
 from truthful.planner.solve import solve
 from truthful.study import Study
-from truthful.words import money, number
 
 #: How close the lie size that would do is found, and how much of an accuracy is spared.
 LIE_CLOSE, SPARE = 5e-3, 5e-4
+#: Parts of a declared tolerance that are tried where the whole is too much.
+TOLERANCES = (0.75, 0.5, 0.25, 0.1)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def _reason(study: Study, goals: Goals, players: int, error: float) -> str:
             f"prior mean, without asking anybody, is off by {number(unit * math.sqrt(prior))}."
         )
     fixed = f" if absent_share is {goals.pins['absent_share']:g}" if "absent_share" in goals.pins else ""
-    return f"{who} no payments make lies{_beyond(study, goals)} unprofitable{fixed}."
+    return f"{who} no payments make lies{_beyond(study, goals)} unprofitable{fixed}{believing(study)}."
 
 
 def _beyond(study: Study, goals: Goals) -> str:
@@ -93,7 +96,23 @@ def _beyond(study: Study, goals: Goals) -> str:
 
 
 def _and_lie(study: Study, goals: Goals) -> str:
-    return f", with lies{_beyond(study, goals)} unprofitable"
+    return f", with lies{_beyond(study, goals)} unprofitable{believing(study)}"
+
+
+def believing(study: Study) -> str:
+    """What people may believe, where a tolerance is declared."""
+    tolerance = study.declared.beliefs.tolerance
+    return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
+
+
+def less_tolerance(study: Study, feasible: Callable[[Study], bool]) -> Remedy | None:
+    """The largest of some parts of the declared tolerance with which a plan is feasible."""
+    declared = study.declared.beliefs.tolerance
+    for part in TOLERANCES if declared is not None else ():
+        if feasible(study.tolerating(part)):
+            value = part * (declared or 0.0)
+            return Remedy("tolerance", value, f"a beliefs.tolerance of {value:g}")
+    return None
 
 
 def _remedies(study: Study, goals: Goals, players: int) -> tuple[Remedy, ...]:
@@ -110,6 +129,7 @@ def _remedies(study: Study, goals: Goals, players: int) -> tuple[Remedy, ...]:
             (_players(study, aim, players), float(players)),
             (_lie(study, aim, players), goals.lie_size(study)),
             (_accuracy(study, goals, players), goals.accuracy),
+            (_tolerance(study, aim, players), study.declared.beliefs.tolerance),
         )
         if remedy is not None and before is not None
     ]
@@ -165,6 +185,13 @@ def _accuracy(study: Study, goals: Goals, players: int) -> Remedy | None:
     # With a little to spare: what a budget just buys, a search for the least cost just misses.
     accuracy = rounded_up(study.response_unit * math.sqrt(error) * (1 + SPARE))
     return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed")
+
+
+def _tolerance(study: Study, goals: Goals, players: int) -> Remedy | None:
+    def feasible(other: Study) -> bool:
+        return any(excess(other, goals, players, pair)[0] <= 0 for pair in candidates(other, goals))
+
+    return less_tolerance(study, feasible)
 
 
 def rounded_up(value: float) -> float:

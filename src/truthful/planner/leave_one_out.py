@@ -21,10 +21,10 @@ from truthful.geometry import Geometry
 from truthful.guarantees import model
 from truthful.mechanism import EPSILON_RANGE
 from truthful.payments import PAYMENT_STEPS
-from truthful.planner.matched import MatchedLies
+from truthful.planner.matched import BeliefGaps, MatchedLies
 from truthful.planner.terms import MARGIN, Choice, Terms
 from truthful.scoring import RULES
-from truthful.slope import noise_proportion, stretch
+from truthful.slope import least_noise, noise_proportion, stretch
 from truthful.study import Study
 
 
@@ -70,9 +70,18 @@ class LeaveOneOutTerms(Terms):
         if not s.clipped:
             shape = np.broadcast_shapes(np.shape(s.epsilon), np.shape(s.alpha))
             return np.full(shape, self.goals.lie_size(self.study))
+        return self._matched(s.reach, self._noise(s))
+
+    def belief_gap(self, s: Setting) -> Numbers:
+        """Γ, what the declared tolerance of people's centre does to what they expect, at this clip level and noise."""
+        if self.study.tolerance == 0 or not s.clipped:
+            return self.study.tolerance
+        return self._belief_gaps(s.reach, self._noise(s))
+
+    def _noise(self, s: Setting) -> Floats:
+        """The scale of the noise in the released sum, for each of those who are left."""
         kept = 1 - np.asarray(s.gram_share) if self.estimator == "noisy-statistics" else 1.0
-        scale = 2 * s.model.response_bound / (np.asarray(s.epsilon) * kept)
-        return self._matched(s.reach, scale / self._peers)
+        return np.asarray(2 * s.model.response_bound / (np.asarray(s.epsilon) * kept) / self._peers)
 
     @property
     def _peers(self) -> int:
@@ -86,6 +95,13 @@ class LeaveOneOutTerms(Terms):
             return _matched_of_design(self.study, self.estimator, lie, pinned)
         return panel.matched(self.shortening, lie, pinned)
 
+    @cached_property
+    def _belief_gaps(self) -> BeliefGaps:
+        pinned, panel = self.goals.pins.get("clip"), self.goals.panel
+        if self.geometry is None or panel is None:
+            return _belief_gaps_of_design(self.study, pinned)
+        return panel.belief_gaps(self.shortening, self.study.tolerance, pinned)
+
     def rough_error(self, choice: Choice, epsilon: Numbers) -> Floats:
         """As `error`, if those who answer were spread just as all are of whom they are drawn: quicker to know."""
         panel = self.goals.panel
@@ -95,7 +111,8 @@ class LeaveOneOutTerms(Terms):
         return proved.prediction_error(s) if of_predictions else proved.accuracy(s)
 
     def _unpaid(self, choice: Choice, epsilon: Numbers) -> Setting:
-        return self._setting(choice, epsilon, self.geometry)
+        s = self._setting(choice, epsilon, self.geometry)
+        return s.at(belief_gap=self.belief_gap(s)) if self.study.tolerance else s
 
     def _setting(self, choice: Choice, epsilon: Numbers, geometry: Geometry | None) -> Setting:
         R = self.study.beliefs.radius
@@ -137,4 +154,14 @@ class LeaveOneOutTerms(Terms):
 def _matched_of_design(study: Study, estimator: str, lie: float, pinned: float | None) -> MatchedLies:
     """Of one person, whose features are typical of the design."""
     r = np.array([math.sqrt(study.mean_square_norm)])
-    return MatchedLies(study.beliefs, r, r * stretch(study, estimator), lie, pinned)
+    noise = r * stretch(study, estimator)
+    return MatchedLies(beliefs=study.beliefs, lengths=r, proportions=noise, pinned=pinned, lie=lie)
+
+
+@lru_cache(maxsize=32)
+def _belief_gaps_of_design(study: Study, pinned: float | None) -> BeliefGaps:
+    """Of anybody whose features are of the design."""
+    r, noise = least_noise(study)
+    return BeliefGaps(
+        beliefs=study.beliefs, lengths=r, proportions=noise, pinned=pinned, shift=study.tolerance
+    )

@@ -1,4 +1,4 @@
-"""The size of lies that may pay at each clip level and noise, tabulated: what a search asks for thousands of times.
+"""What a search asks for thousands of times, tabulated by clip level and noise: the size of lies, and belief gaps.
 
 At c < R peers' predictions are clipped closer, which makes payments cheaper and q flatter, so that a lie of the same
 size would let more answers go undeterred. D(c) is the size that lets as many go as the one asked for does at c = R.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
+from truthful.belief_gap import largest_belief_gap
 from truthful.beliefs import Beliefs
 from truthful.bounds.setting import Numbers
 from truthful.check import Floats
@@ -26,17 +27,16 @@ CLIPS, FINE = 11, 161
 NOISES = (0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.7, 1.5, 10.0)
 
 
-@dataclass(frozen=True, eq=False)
-class MatchedLies:
-    """D at every clip level and scale of the noise, for people of these lengths and this noise in proportion to it.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClipTable:
+    """A number at every clip level and scale of the noise, for people of these lengths and this noise in proportion.
 
-    lie is D at c = R; pinned is the one clip level that is wanted, None for all.
+    pinned is the one clip level that is wanted, None for all.
     """
 
     beliefs: Beliefs
     lengths: Floats
     proportions: Floats
-    lie: float
     pinned: float | None = None
 
     def __call__(self, clip: Numbers, scale: Numbers) -> Floats:
@@ -55,12 +55,37 @@ class MatchedLies:
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
-        """Levels, and D at each of them (a row) and each noise."""
+        """Levels, and the number at each of them (a row) and each noise."""
         R, pinned = self.beliefs.radius, self.pinned
         clips = np.linspace(LEAST_CLIP * R, R, CLIPS) if pinned is None else np.array([pinned, R])
-        people = Deterrence(self.beliefs, *representative(self.lengths, self.proportions))
-        table = people.matched_lies(self.lie, clips, R / self._typical * np.array(NOISES))
+        table = self._values(clips, R / self._typical * np.array(NOISES))
         return (clips, table) if pinned is not None else (np.linspace(clips[0], R, FINE), _refined(table))
+
+    def _values(self, clips: Floats, scales: Floats) -> Floats:
+        """The number at every level (a row) and scale (a column)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MatchedLies(ClipTable):
+    """D; lie is D at c = R."""
+
+    lie: float
+
+    def _values(self, clips: Floats, scales: Floats) -> Floats:
+        people = Deterrence(self.beliefs, *representative(self.lengths, self.proportions))
+        return people.matched_lies(self.lie, clips, scales)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BeliefGaps(ClipTable):
+    """Γ: what a centre that is wrong by `shift`, normalised, does to anybody's expectation at most."""
+
+    shift: float
+
+    def _values(self, clips: Floats, scales: Floats) -> Floats:
+        gap = partial(largest_belief_gap, self.beliefs, self.lengths, self.proportions, self.shift)
+        return np.array([[gap(float(clip), float(scale)) for scale in scales] for clip in clips])
 
 
 def _place(x: Floats, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from truthful.instruments import Transform, best_transform, instruments_on_grid,
 from truthful.moments import GRID, grid_features
 from truthful.one_release import WORST_CONDITION
 from truthful.one_release_payments import LARGEST_LEVERAGE
-from truthful.planner.matched import MatchedLies
+from truthful.planner.matched import BeliefGaps, MatchedLies
 from truthful.study import Study
 
 #: Draws of those who answer, of which the worst counts; and the most people of one.
@@ -56,9 +57,11 @@ class Panel:
     roster: Floats | None = None
     response_share: float = 1.0
     accuracy_of: str = "coefficients"
-    _kept: dict[tuple[int, float], Geometry] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[int, float, str], Geometry] = field(default_factory=dict, repr=False)
+    _directions: dict[str, Floats] = field(default_factory=dict, repr=False)
     _believed: dict[int, Floats] = field(default_factory=dict, repr=False)
     _matched: dict[tuple[float, float, float | None], MatchedLies] = field(default_factory=dict, repr=False)
+    _gaps: dict[tuple[float, float, float | None], BeliefGaps] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < check.finite("response_share", self.response_share) <= 1:
@@ -85,24 +88,25 @@ class Panel:
         """How many of so many will answer."""
         return max(2, round(self.response_share * players))
 
-    def transform(self, shortening: float) -> Transform:
+    def transform(self, shortening: float, norm: str = "l2") -> Transform:
         """T of the instruments, at the size that shortens this share of people."""
-        return shortened(self._pool, self._direction, shortening)
+        return shortened(self._pool, self._direction(norm), shortening, norm)
 
-    def geometry(self, players: int, shortening: float) -> Geometry:
+    def geometry(self, players: int, shortening: float, norm: str = "l2") -> Geometry:
         """That of those who answer, if so many are invited."""
         n = self._drawn(self.answering(players))
-        if (n, shortening) not in self._kept:
-            self._kept[n, shortening] = self._geometry(n, shortening)
-        found = self._kept[n, shortening]
+        if (n, shortening, norm) not in self._kept:
+            self._kept[n, shortening, norm] = self._geometry(n, shortening, norm)
+        found = self._kept[n, shortening, norm]
         return replace(found, lengths=self._lengths(players, n), believed=self.believed_by(players))
 
-    def everybody(self, shortening: float) -> Geometry:
+    def everybody(self, shortening: float, norm: str = "l2") -> Geometry:
         """That of all of whom those who answer are drawn."""
         n = len(self._pool)
-        if (n, shortening) not in self._kept:
-            self._kept[n, shortening] = geometry(self._pool, self.transform(shortening))
-        return self._kept[n, shortening]
+        if (n, shortening, norm) not in self._kept:
+            transform = self.transform(shortening, norm)
+            self._kept[n, shortening, norm] = geometry(self._pool, transform, norm=norm)
+        return self._kept[n, shortening, norm]
 
     @cached_property
     def believed(self) -> Floats | None:
@@ -130,10 +134,21 @@ class Panel:
         """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
         key = (shortening, lie, pinned)
         if key not in self._matched:
-            found = self.everybody(shortening)
-            lengths, tau = found.people
-            self._matched[key] = MatchedLies(self.study.beliefs, lengths, tau * found.players, lie, pinned)
+            self._matched[key] = MatchedLies(**self._noisy(shortening), pinned=pinned, lie=lie)
         return self._matched[key]
+
+    def belief_gaps(self, shortening: float, shift: float, pinned: float | None) -> BeliefGaps:
+        """What a centre that is so wrong does to expectations at each clip level, of the same people."""
+        key = (shortening, shift, pinned)
+        if key not in self._gaps:
+            self._gaps[key] = BeliefGaps(**self._noisy(shortening), pinned=pinned, shift=shift)
+        return self._gaps[key]
+
+    def _noisy(self, shortening: float) -> dict[str, Any]:
+        """Who is tabulated."""
+        found = self.everybody(shortening)
+        lengths, tau = found.people
+        return {"beliefs": self.study.beliefs, "lengths": lengths, "proportions": tau * found.players}
 
     @cached_property
     def _pool(self) -> Floats:
@@ -146,9 +161,10 @@ class Panel:
         columns = self.study.sample_features(rng, POOL * MOST_DRAWN)
         return grid_features(self.study.normalise(columns, POOL * MOST_DRAWN)) / GRID
 
-    @cached_property
-    def _direction(self) -> Floats:
-        return best_transform(self._pool, self.accuracy_of)
+    def _direction(self, norm: str) -> Floats:
+        if norm not in self._directions:
+            self._directions[norm] = best_transform(self._pool, self.accuracy_of, norm)
+        return self._directions[norm]
 
     def _drawn(self, answering: int) -> int:
         """The number of people of the geometry that so many are scaled from."""
@@ -159,13 +175,14 @@ class Panel:
         steps = math.floor(math.log(min(answering, MOST_DRAWN) / EXACT * (1 + 1e-9)) / math.log(RATIO))
         return max(self._fewest, math.floor(EXACT * RATIO**steps))
 
-    def _geometry(self, n: int, shortening: float) -> Geometry:
-        X, transform, everybody = self._pool, self.transform(shortening), self.everybody(shortening)
+    def _geometry(self, n: int, shortening: float, norm: str) -> Geometry:
+        X, transform = self._pool, self.transform(shortening, norm)
+        everybody = self.everybody(shortening, norm)
         if n == len(X):
             return self._with_effects(everybody, X, transform)
         if not self.study.features:
-            return self._with_effects(geometry(X[:n], transform), X[:n], transform)
-        Z = instruments_on_grid(grid_features(X), transform) / GRID
+            return self._with_effects(geometry(X[:n], transform, norm=norm), X[:n], transform)
+        Z = instruments_on_grid(grid_features(X), transform, norm) / GRID
         draws, worst, most, untold = np.random.default_rng(n), None, np.zeros((3, 2)), False
         for _ in range(DRAWS):
             people = draws.choice(len(X), n, replace=False, shuffle=False)
@@ -177,7 +194,7 @@ class Panel:
             most = np.maximum(most, found)
         one = everybody
         if worst is not None:
-            one = self._with_effects(geometry(X[worst], transform), X[worst], transform)
+            one = self._with_effects(geometry(X[worst], transform, norm=norm), X[worst], transform)
         lengths, tau = everybody.people
         # People who might not be settled promise nothing.
         (noise, noise_p), (sampling, sampling_p) = (np.where(untold, np.inf, most[:2]) * SPARE).tolist()
@@ -203,7 +220,8 @@ class Panel:
             return found
         kx = grid_features(X)
         rows = difference_rows(self.study)
-        return replace(found, effects=effects_of(kx, instruments_on_grid(kx, transform), rows))
+        kz = instruments_on_grid(kx, transform, found.norm)
+        return replace(found, effects=effects_of(kx, kz, rows))
 
     def _lengths(self, players: int, n: int) -> Lengths:
         """Of the longest that a roster has so many of, or of as many like them; of people who are drawn a little more.

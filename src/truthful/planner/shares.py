@@ -16,13 +16,14 @@ import numpy as np
 from truthful.bounds.shares import ShareSetting, error, gain
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.formatting import money, number
 from truthful.mechanism import EPSILON_RANGE
+from truthful.noise import NORMS
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.infeasible import Infeasible, Remedy
+from truthful.planner.infeasible import Infeasible, Remedy, believing, less_tolerance
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.study import Study
 from truthful.study.shares import ShareBeliefs
-from truthful.words import money, number
 
 #: Margins that are tried, and values of ε before the best is closed in on.
 MARGINS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.25)
@@ -51,6 +52,7 @@ class ShareSolution:
     goals: Goals
     players: int
     shortening: float
+    norm: str
     epsilon: float
     absent_share: float
     margin: float
@@ -81,6 +83,7 @@ class _Numbers:
     panel: Panel
     players: int
     shortening: float
+    norm: str
     spared: float = SPARED[0]
 
     @property
@@ -92,7 +95,7 @@ class _Numbers:
     ) -> ShareSetting:
         return ShareSetting(
             beliefs=self.beliefs,
-            geometry=self.panel.geometry(self.players, self.shortening),
+            geometry=self.panel.geometry(self.players, self.shortening, self.norm),
             costs=self.study.costs,
             n=self.answering,
             alpha=alpha,
@@ -102,6 +105,7 @@ class _Numbers:
             tolerance=tolerance,
             privacy=self.study.declared.costs.privacy,
             assigned=self.study.assigned or not self.study.features,
+            belief_gap=self.study.tolerance,
         )
 
     @property
@@ -162,17 +166,20 @@ class _Numbers:
         return math.inf if budget is None else budget / self.players * (1 - MARGIN)
 
 
-def lie_steps(beliefs: ShareBeliefs, goals: Goals, believed: Floats | None = None) -> int:
+def lie_steps(
+    beliefs: ShareBeliefs, goals: Goals, believed: Floats | None = None, belief_gap: float = 0.0
+) -> int:
     """From how many steps on no lie may pay: as asked for, else one for yes and no.
 
     For ratings about a quarter of all steps, and as many as move her prediction four times as far as it is from what
-    her answer really expects (`believed` has that gap): then half of what a lie would lose is left.
+    her answer really expects (`believed` has that gap, to which a belief_gap is added that is to be tolerated): then
+    half of what a lie would lose is left.
     """
     if goals.lie is None:
         usual = max(1, round((beliefs.levels - 1) / 4))
         if believed is None:
             return usual
-        moved, gaps = 2 * believed[:, 0] / (beliefs.levels - 1), believed[:, 3]
+        moved, gaps = 2 * believed[:, 0] / (beliefs.levels - 1), believed[:, 3] + belief_gap
         return min(beliefs.levels - 1, max(usual, math.ceil(float((ROOM * gaps / moved).max()) - 1e-9)))
     if goals.lie != int(goals.lie) or not 1 <= goals.lie < beliefs.levels:
         raise InputError(
@@ -187,7 +194,7 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
     beliefs = study.shares
     if beliefs is None:
         raise InputError("The study asks for numbers.")
-    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed, study.tolerance)))
     if goals.players is not None:
         found = _solve(study, beliefs, goals, panel, goals.players)
         if found is None:
@@ -197,15 +204,42 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
 
 
 def usual_tolerance(
-    study: Study, panel: Panel, players: int, alpha: float, beta: float, margin: float, epsilon: float
+    study: Study,
+    panel: Panel,
+    players: int,
+    alpha: float,
+    beta: float,
+    margin: float,
+    epsilon: float,
+    norm: str,
 ) -> float:
     """The tolerance of a plan that is not solved for: infinite if implausible shares are paid as others are."""
     beliefs = study.shares
     if beliefs is None:
         raise InputError("The study asks for numbers.")
     goals = Goals(players=players, epsilon=epsilon, failure_probability=beta)
-    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed)))
-    return _Numbers(study, beliefs, goals, panel, players, 1.0).tolerance(alpha, margin, epsilon)
+    goals = replace(goals, lie=float(lie_steps(beliefs, goals, panel.believed, study.tolerance)))
+    return _Numbers(study, beliefs, goals, panel, players, 1.0, norm).tolerance(alpha, margin, epsilon)
+
+
+def usual_norm(study: Study, panel: Panel, players: int, alpha: float, beta: float, epsilon: float) -> str:
+    """The norm of a plan that is not solved for: that with which the guaranteed error is smaller."""
+    beliefs, goals = study.shares, Goals(players=players, epsilon=epsilon, failure_probability=beta)
+    if beliefs is None:
+        raise InputError("The study asks for numbers.")
+
+    def error_with(norm: str) -> float:
+        numbers = _Numbers(study, beliefs, goals, panel, players, 1.0, norm)
+        return float(numbers.errors(np.array([alpha]), np.array([epsilon]))[0, 0])
+
+    return min(_norms(study, goals), key=error_with)
+
+
+def _norms(study: Study, goals: Goals) -> tuple[str, ...]:
+    """The norms that a plan chooses from: without features there is one coordinate, and both are the same."""
+    if goals.norm is not None:
+        return (goals.norm,)
+    return NORMS if study.features else NORMS[:1]
 
 
 def _solve(
@@ -225,20 +259,29 @@ def _solve(
 
 
 def _solve_sparing(
-    study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int, spared: float
+    study: Study,
+    beliefs: ShareBeliefs,
+    goals: Goals,
+    panel: Panel,
+    players: int,
+    spared: float,
+    shortenings: tuple[float, ...] = SHORTENINGS,
 ) -> ShareSolution | None:
-    """The best for so many players; other instruments are tried where they are more accurate."""
-    found: list[ShareSolution] = []
-    for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
-        numbers = _Numbers(study, beliefs, goals, panel, players, shortening, spared)
-        one = _most_accurate(numbers) if goals.accuracy is None else _cheapest(numbers)
-        if one is not None:
-            found.append(one)
-        if not found:
-            break
+    """The best for so many players: by the better norm, and with other instruments where they are more accurate."""
+
+    def solved(norm: str, shortening: float) -> ShareSolution | None:
+        numbers = _Numbers(study, beliefs, goals, panel, players, shortening, norm, spared)
+        return _most_accurate(numbers) if goals.accuracy is None else _cheapest(numbers)
+
+    def rank(one: ShareSolution) -> float:
+        return one.error if goals.accuracy is None else one.bonus
+
+    found = [one for norm in _norms(study, goals) if (one := solved(norm, shortenings[0])) is not None]
     if not found:
         return None
-    best = min(found, key=lambda one: one.error if goals.accuracy is None else one.bonus)
+    best = min(found, key=rank)
+    for shortening in shortenings[1:] if study.features else ():
+        best = min((best, solved(best.norm, shortening) or best), key=rank)
     return best if best.error < goals.prior_error(study) else None
 
 
@@ -274,7 +317,7 @@ def _cheapest(numbers: _Numbers) -> ShareSolution | None:
     grid = numbers.grid
     if numbers.goals.epsilon is None:
         # From the least ε that is accurate enough at some share of liars on.
-        grid = np.unique(np.concatenate([grid, [_first(numbers, alpha, target) for alpha in liars]]))
+        grid = np.unique(np.concatenate([grid, _first(numbers, liars, target)]))
     enough = numbers.errors(liars, grid) <= target * (1 + 1e-12)
     found = []
     for margin in MARGINS:
@@ -285,13 +328,13 @@ def _cheapest(numbers: _Numbers) -> ShareSolution | None:
     return _solution(numbers, *chosen) if least <= numbers.head and math.isfinite(least) else None
 
 
-def _first(numbers: _Numbers, alpha: float, target: float) -> float:
-    """The least ε that is accurate enough; the largest there is if none is."""
-    low, high = EPSILON_RANGE
+def _first(numbers: _Numbers, alpha: Floats, target: float) -> Floats:
+    """The least ε that is accurate enough, for each share of liars; the largest there is if none is."""
+    low, high = (np.full(len(alpha), end) for end in EPSILON_RANGE)
     for _ in range(50):
-        middle = math.sqrt(low * high)
-        enough = float(numbers.errors(np.array([alpha]), np.array([middle]))[0, 0]) <= target
-        low, high = (low, middle) if enough else (middle, high)
+        middle = np.sqrt(low * high)
+        enough = np.diagonal(numbers.errors(alpha, middle)) <= target
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high
 
 
@@ -305,6 +348,7 @@ def _solution(numbers: _Numbers, alpha: float, margin: float, epsilon: float) ->
         goals=goals,
         players=numbers.players,
         shortening=numbers.shortening,
+        norm=numbers.norm,
         epsilon=epsilon,
         absent_share=alpha,
         margin=margin,
@@ -374,8 +418,12 @@ def _infeasible(study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel,
         if looser is not None:
             reached = unit * math.sqrt(looser.error) * (1 + 1e-3)
             remedies.append(Remedy("accuracy", reached, f"an error of {number(reached)}"))
+    aimed = replace(goals, accuracy=aim.accuracy)
+    smaller = less_tolerance(study, lambda other: _solve(other, beliefs, aimed, panel, players) is not None)
+    remedies += [] if smaller is None else [smaller]
     return Infeasible(
-        f"with {players:,} players{spent} no plan guarantees {asked}, with {_paying(beliefs, goals)}.",
+        f"with {players:,} players{spent} no plan guarantees {asked}, with {_paying(beliefs, goals)}"
+        f"{believing(study)}.",
         tuple(remedies),
     )
 
@@ -390,8 +438,8 @@ def _more_players(
     study: Study, beliefs: ShareBeliefs, goals: Goals, panel: Panel, players: int, head: float | None
 ) -> int | None:
     def solved(n: int) -> bool:
-        budget = None if head is None else head * n
-        return _solve(study, beliefs, replace(goals, players=n, budget=budget), panel, n) is not None
+        at = replace(goals, players=n, budget=None if head is None else head * n)
+        return _solve_sparing(study, beliefs, at, panel, n, SPARED[0], SHORTENINGS[:1]) is not None
 
     high = players
     while not solved(high):

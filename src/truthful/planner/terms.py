@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from truthful.bounds import Setting, proved, scales
+from truthful.bounds import Setting, privacy_noise, proved
 from truthful.bounds.setting import Numbers
 from truthful.check import Floats
 from truthful.guarantees import model
@@ -101,6 +101,7 @@ class Terms:
             payments=self.goals.payments,
             privacy=self.study.declared.costs.privacy,
             rounding=1 / PAYMENT_STEPS,
+            belief_gap=self.study.tolerance,
         )
 
     def _shrinkage(self, s: Setting) -> Numbers:
@@ -127,7 +128,9 @@ class Terms:
     def least_peer_epsilon(self, choice: Choice) -> Floats:
         """The ε of a half at which its noise along a typical x is as large as the slope allows."""
         half = max(1, self.players // 2)
-        sensitivity = scales.sensitivity(self.peer_estimator, model(self.study), half, choice.peer_gamma)
+        sensitivity = privacy_noise.sensitivity(
+            self.peer_estimator, model(self.study), half, choice.peer_gamma
+        )
         kept = 1 - choice.gram_share if self.peer_estimator == "noisy-statistics" else 1.0
         along = sensitivity * self._stretch / kept
         return np.asarray(along / self._largest_scale)

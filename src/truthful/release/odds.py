@@ -16,6 +16,7 @@ from scipy import special
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.noise import laplace
 from truthful.one_release import WORST_CONDITION
 
 #: Log odds of anybody beyond this (a share below 0.005 % or above 99.995 %) are not estimable.
@@ -35,10 +36,12 @@ class LogOdds:
     covariance: Floats
 
 
-def log_odds(X: npt.ArrayLike, Z: npt.ArrayLike, vector: npt.ArrayLike, scale: float) -> LogOdds | None:
+def log_odds(
+    X: npt.ArrayLike, Z: npt.ArrayLike, vector: npt.ArrayLike, scale: float, norm: str = "l2"
+) -> LogOdds | None:
     """ϑ̂ from everybody's features and instruments, and the released vector with noise of this scale (0: none).
 
-    By the delta method the covariance is J⁻¹(Σ ζζᵀ4p(1 − p) + (d+1)s²I)J⁻ᵀ, J = Σ ζxᵀ2p(1 − p) at ϑ̂. None: not
+    By the delta method the covariance is J⁻¹(Σ ζζᵀ4p(1 − p) + vI)J⁻ᵀ, J = Σ ζxᵀ2p(1 − p) at ϑ̂, v the noise's. None: not
     estimable, as no log odds of at most 10 give that sum, or features follow from each other.
     """
     X = check.matrix("X", X)
@@ -47,7 +50,7 @@ def log_odds(X: npt.ArrayLike, Z: npt.ArrayLike, vector: npt.ArrayLike, scale: f
     if len(Z) != n:
         raise InputError(f"Z has {len(Z)} rows; {n} were expected.")
     vector = check.vector("vector", vector, d)
-    variance = (d + 1) * check.nonnegative("scale", scale) ** 2
+    variance = laplace(norm, d, 1.0).marginal_variance * check.nonnegative("scale", scale) ** 2
 
     theta = _solution(X, Z, vector)
     if theta is None or not np.abs(X @ theta).max() <= LARGEST_LOG_ODDS:
@@ -78,7 +81,8 @@ def _solution(X: Floats, Z: Floats, vector: Floats) -> Floats | None:
 
     D is the most that a step would move anybody's log odds. With ζ ∝ Tx the equations are T times those of the least of
     a convex function, whose curvature changes at most e-fold as log odds move by 1: what is taken of a step lowers it,
-    whatever T (Sun and Tran-Dinh, "Generalized self-concordant functions", 2019). Without a solution ϑ only grows.
+    whatever T (Sun and Tran-Dinh, "Generalized self-concordant functions", 2019). Without a solution ϑ only grows. Cut
+    in the sup norm ζ is not ∝ Tx where entries are cut in part: the same steps are taken there, without that proof.
     """
     if not _invertible(_jacobian(X, Z, np.ones(len(X)))):
         return None

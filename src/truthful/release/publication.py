@@ -114,7 +114,11 @@ def publish(
         instruments=None if transform is None else Instruments(transform=transform, unit=float(UNIT)),
         statistics=_statistics(estimate, shown, salt),
         inverse=tuple(map(tuple, estimate.inverse.tolist())) if shown else None,
-        noise=Noise(scale=estimate.scale, matrix_scale=estimate.matrix_scale),
+        noise=Noise(
+            scale=estimate.scale,
+            matrix_scale=estimate.matrix_scale,
+            norm=mechanism.norm if isinstance(mechanism, ShareRelease) else None,
+        ),
         theta=tuple(estimate.theta.tolist()),
         coefficients=coefficients,
         interval_level=INTERVAL_LEVEL,

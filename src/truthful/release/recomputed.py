@@ -172,7 +172,7 @@ def _recomputed_asked(release: Release, receipt: Receipt, study: Study, mechanis
 
 def taken_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
     """A player's leverage, the scale of the noise in what others predict of her, and what they keep of the matrix."""
-    kz = instruments_on_grid(x[None] * GRID, estimate.transform)
+    kz = instruments_on_grid(x[None] * GRID, estimate.transform, estimate.norm)
     w = estimate.inverse.T @ x
     h = float(w @ (kz[0] / GRID))
     kept = 1.0 - h if estimate.kept is None else estimate.kept

@@ -50,7 +50,7 @@ class Epsilon(Record):
 
 
 class Instruments(Record):
-    """T of the instruments ζ = Tx/max(1, ‖Tx‖), in whole units."""
+    """T of the instruments ζ = Tx/max(1, ‖Tx‖), in whole units; by the sup norm each entry of Tx is cut to ±1."""
 
     transform: tuple[tuple[int, ...], ...]
     unit: float
@@ -70,10 +70,14 @@ class Statistics(Record):
 
 
 class Noise(Record):
-    """The scale of the L2-Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums."""
+    """The scale of the Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums.
+
+    norm is that by which the vector's falls off, where answers are shares; else it is left out, and L2.
+    """
 
     scale: float
     matrix_scale: float | None
+    norm: str | None = None
 
 
 class Coefficient(Record):
@@ -178,7 +182,11 @@ class Release(Record):
     def record(self) -> dict[str, Any]:
         """As it is written."""
         record = self.model_dump(mode="json")
-        for part, names in ((record, (*OF_SHARES, *OF_PREDICTIONS)), (record["payment"], OF_RULES)):
+        for part, names in (
+            (record, (*OF_SHARES, *OF_PREDICTIONS)),
+            (record["payment"], OF_RULES),
+            (record["noise"], ("norm",)),
+        ):
             for name in names:
                 if part[name] is None:
                     del part[name]
@@ -222,6 +230,7 @@ class Release(Record):
                 epsilon=self.total_epsilon,
                 estimator=self.estimator,
                 transform=transform,
+                norm=self.noise.norm or "l2",
                 flat=self.payment.a,
                 bonus=self.payment.b,
                 margin=self.payment.margin or 0.0,
@@ -257,6 +266,7 @@ class Release(Record):
             vector=tuple(int(k) for k in self.statistics.vector),
             matrix_scale=self.noise.matrix_scale,
             predictions=None if self.predictions is None else int(self.predictions.total),
+            norm=self.noise.norm or "l2",
         )
 
     def level(self) -> Level | None:

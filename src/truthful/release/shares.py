@@ -13,8 +13,9 @@ import numpy as np
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, Sums
+from truthful.noise import SupLaplace, laplace
 from truthful.one_release import LeaveOneOut, SumRelease
-from truthful.release.intervals import ErrorLaw, Laplace
+from truthful.release.intervals import ErrorLaw, Laplace, SupErrorLaw
 from truthful.release.odds import log_odds, odds_ratios
 from truthful.release.records import Coefficient
 from truthful.release.share_interval import share_interval
@@ -68,15 +69,18 @@ class _Laws:
         d, n = study.dimension, sums.count
         self._spread = (sums.instruments / PRODUCT).astype(np.float64)
         G = (sums.features / PRODUCT).astype(np.float64) / n
-        noise = (estimate.noise_dimension + 1) * estimate.scale**2 * np.eye(d)
+        self._noise = laplace(estimate.norm, estimate.noise_dimension, estimate.scale)
+        noise = self._noise.marginal_variance * np.eye(d)
         error = estimate.inverse @ (self._spread + noise) @ estimate.inverse.T
         seen = float(estimate.theta @ G @ estimate.theta - np.sum(G * error))
         largest = 1.0 if study.shares is None else 4 * study.shares.variance
         self.variance = min(max(1.0 - max(seen, 0.0), 0.0), largest)
 
-    def law(self, row: Floats) -> ErrorLaw:
+    def law(self, row: Floats) -> ErrorLaw | SupErrorLaw:
         w = self._estimate.inverse.T @ row
         variance = self.variance * float(w @ self._spread @ w)
+        if isinstance(self._noise, SupLaplace):
+            return SupErrorLaw(variance, self._noise, w)
         return ErrorLaw(
             variance,
             (Laplace(self._estimate.noise_dimension, self._estimate.scale * float(np.linalg.norm(w))),),
@@ -118,9 +122,9 @@ def _odds(
     if study.kind != "yes-no" or not study.features or features is None:
         return None
     X = features / GRID
-    Z = instruments_on_grid(features, estimate.transform) / GRID
+    Z = instruments_on_grid(features, estimate.transform, estimate.norm) / GRID
     vector = np.array([float(k) / PRODUCT for k in estimate.vector])
-    found = log_odds(X, Z, vector, estimate.scale)
+    found = log_odds(X, Z, vector, estimate.scale, estimate.norm)
     if found is None:
         return None
     # A difference of shares is a row of θ times the answer's unit; of log odds it is the row alone.

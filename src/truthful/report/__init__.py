@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
-    from truthful.report.notice import report_or_notice
-    from truthful.report.page import report
+    from truthful.report.settlement_page import report, report_or_notice
     from truthful.report.simulation_page import simulation_report
 
 __all__ = ["report", "report_or_notice", "simulation_report"]
@@ -14,8 +13,7 @@ __all__ = ["report", "report_or_notice", "simulation_report"]
 __getattr__ = lazy_names(
     __name__,
     {
-        "notice": ("report_or_notice",),
-        "page": ("report",),
+        "settlement_page": ("report", "report_or_notice"),
         "simulation_page": ("simulation_report",),
     },
 )

@@ -6,13 +6,13 @@ from truthful.asked_release import SERUM, AskedRelease
 from truthful.charts import Averages, Effect, Surprises
 from truthful.charts.surprises import surprises
 from truthful.errors import InputError
+from truthful.formatting import money, number
 from truthful.plan import Plan
 from truthful.promises import caveats, moved
 from truthful.release import Release
 from truthful.release.records import Predictions
 from truthful.report.averages import averages, title
 from truthful.report.markup import figure, paragraph, section, table
-from truthful.words import money, number
 
 SURPRISED = (
     "Everybody said what she thought the others would say on average, and then all answers were compared with all "

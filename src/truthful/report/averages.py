@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from truthful.formatting import to_within
 from truthful.release.records import Coefficient, Predictions
-from truthful.report.share_tables import Found, Row
+from truthful.report.findings import Found, Row
 from truthful.study import Study
-from truthful.words import to_within
 
 
 def answer(found: Predictions) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from importlib import resources
+from string import Template
 
 from truthful.charts import Chart, inline
 
@@ -68,3 +70,10 @@ def command(line: str) -> str:
 
 def section(heading: str, *parts: str) -> str:
     return "\n".join([f"<section>\n<h2>{text(heading)}</h2>", *parts, "</section>"])
+
+
+def page(title: str, *parts: str) -> str:
+    """A whole page of these parts, its style inside."""
+    files = resources.files("truthful.report")
+    template, style = (files.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css"))
+    return Template(template).substitute(title=text(title), style=style.strip(), body="\n".join(parts))

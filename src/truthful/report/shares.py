@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from truthful.charts import Answers, Forest, Share
-from truthful.charts.answers import answers
+from truthful.charts.payments import answers
 from truthful.errors import InputError
+from truthful.formatting import money
 from truthful.plan import Plan
 from truthful.release import Release
-from truthful.report.markup import figure, paragraph, section, table
-from truthful.report.share_tables import (
+from truthful.report.findings import (
     NOT_ESTIMABLE,
     differences,
     everybody,
@@ -20,8 +20,8 @@ from truthful.report.share_tables import (
     tables,
     without_odds,
 )
+from truthful.report.markup import figure, paragraph, section, table
 from truthful.share_release import ShareRelease
-from truthful.words import money
 
 
 def found(release: Release, plan: Plan, predicted: Sequence[str] = ()) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from truthful.agents import KINDS
+from truthful.agents import agent
 from truthful.charts import Chart, draw_chart, draw_frontier
 from truthful.check import Floats
 from truthful.errors import Refused
@@ -122,7 +122,7 @@ def drawn(chart: Chart) -> bytes:
 
 def studies(plan: Plan, shares: Shares = ()) -> int:
     """How many studies a simulation of this plan is made of: fewer where people look at many predictions first."""
-    each = 1 + LOOK * sum(share * KINDS[name].looks for name, share in shares)
+    each = 1 + LOOK * sum(share * agent(name).looks for name, share in shares)
     runs = min(MOST_STUDIES, int(MOST_PEOPLE / (plan.players * each)))
     if runs < LEAST_STUDIES:
         raise Refused(

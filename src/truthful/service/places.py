@@ -24,9 +24,8 @@ from pathlib import Path
 from truthful.errors import Refused
 from truthful.files import exclusive, pretty_json, sync_directory, write_atomically
 from truthful.plan import Plan
+from truthful.settlement.atomic_release import open_target, read_ledger
 from truthful.settlement.draw import FILE as DRAW
-from truthful.settlement.ledger import read_ledger
-from truthful.settlement.once import open_target
 from truthful.study import Study
 
 STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (

@@ -19,10 +19,11 @@ from truthful.bounds import asked
 from truthful.bounds.shares import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
+from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measured
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
-from truthful.intake.cells import Cells
+from truthful.intake.intake import Cells
 from truthful.moments import GRID, PRODUCT, Sums
 from truthful.one_release import OneRelease, SumRelease, require_invertible
 from truthful.one_release_payments import LARGEST_LEVERAGE
@@ -30,7 +31,6 @@ from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.words import money, number
 
 #: A level that fewer people have is not published: with two or three, sums all but give their features away.
 FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
@@ -116,12 +116,12 @@ def people_measured(
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
     parts = []
     for rows, ids, kx in people():
-        kz = instruments_on_grid(kx, mechanism.transform)
+        kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
         _require_company(leverages(kx / GRID, kz / GRID, inverse), rows, ids)
         parts.append(kx)
     kx = np.concatenate(parts)
-    kz = instruments_on_grid(kx, mechanism.transform)
-    return _with_beliefs(plan, measured(kx, kz), kx, kz, sums), kx
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
+    return _with_beliefs(plan, measured(kx, kz, norm=mechanism.norm), kx, kz, sums), kx
 
 
 def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sums) -> Geometry:
@@ -136,7 +136,7 @@ def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sum
 
 def _believed(study: Study, kx: Floats, sums: Sums) -> Floats | None:
     if study.levels is not None:
-        rows = asked.level_rows(study.levels, kx / GRID, mean_features(sums, study.levels.scale))
+        rows = asked.level_rows(study.levels, kx / GRID, mean_features(sums))
         return asked.grouped(rows)
     return None if study.shares is None else grouped(believed_rows(study.shares, kx / GRID))
 
@@ -157,7 +157,7 @@ def _many_measured(
     plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
 ) -> Geometry:
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
-    found = coarse(sums, _least_length(plan.study))
+    found = coarse(sums, _least_length(plan.study), mechanism.norm)
     if not isinstance(mechanism, OneRelease):
         return _many_with_beliefs(plan, found, sums, people)
     if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
@@ -185,7 +185,9 @@ def _many_with_beliefs(
     M, ZZ = ((part / PRODUCT).astype(np.float64) for part in (sums.matrix, sums.instruments))
     W = np.linalg.solve(M.T, difference_rows(study).T)
     lengths = np.sum(W**2, axis=0)
-    effects = np.stack([lengths, np.einsum("ik,ij,jk->k", W, ZZ, W), np.sqrt(lengths)], axis=1)
+    effects = np.stack(
+        [lengths, np.einsum("ik,ij,jk->k", W, ZZ, W), found.longest * np.sqrt(lengths)], axis=1
+    )
     return replace(found, believed=believed, effects=effects)
 
 

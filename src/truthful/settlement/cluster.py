@@ -10,24 +10,205 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from multiprocessing import resource_tracker
 from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from truthful import check
 from truthful.errors import InputError, TruthfulError
-from truthful.intake.pieces import Piece
+from truthful.files import sync, written_whole
+from truthful.groups import Hashes
+from truthful.intake.duplicates import IN_MEMORY, NOTHING, repeated_in
+from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
+from truthful.settlement.books import KEPT, PAYMENTS, RECEIPTS, parquet_writer, payments_schema
 from truthful.settlement.engines import Engine, P, T, Task, Threads
-from truthful.settlement.hash_files import FiledDuplicates
-from truthful.settlement.part_books import PartBooks
+from truthful.settlement.tasks import Gathered, Paid
 from truthful.version import __version__
+
+Gathering = Callable[[Piece], Iterator[Gathered]]
+Range = tuple[int, int]  # the least and the largest value
+
+
+@dataclass(frozen=True)
+class HashFile:
+    """The sorted hashes of one piece."""
+
+    path: str
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class FileHashes:
+    """A first pass that leaves its hashes in a file, and gives only its name."""
+
+    gather: Gathering
+    directory: Path
+
+    def __call__(self, piece: Piece) -> Iterator[Gathered]:
+        path = self.directory / f"{piece.number:05d}.npy"
+        for part in self.gather(piece):
+            with written_whole(path) as temporary, open(temporary, "wb") as file:
+                np.save(file, np.sort(part.hashes))
+            yield replace(part, hashes=HashFile(str(path), len(part.hashes)))
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedWithin:
+    """The hashes of a range that come more than once in all files together."""
+
+    paths: tuple[str, ...]
+
+    def __call__(self, within: Range) -> Iterator[Hashes]:
+        found = np.concatenate([NOTHING, *(_within(path, *map(np.uint64, within)) for path in self.paths)])
+        yield repeated_in(found)
+
+
+class FiledDuplicates:
+    """Does what Duplicates does, with hashes that lie in a directory shared by all workers.
+
+    `run` has a task done for each of some ranges, by whichever worker.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        run: Callable[[RepeatedWithin, Iterable[Range]], Iterator[Hashes]],
+        in_memory: int = IN_MEMORY,
+    ) -> None:
+        self._directory, self._run, self._in_memory = directory, run, in_memory
+        self._files: list[HashFile] = []
+
+    def task(self, gather: Gathering) -> Gathering:
+        return FileHashes(gather, self._directory)
+
+    def add(self, hashes: HashFile) -> None:
+        if not os.path.exists(hashes.path):
+            raise InputError(
+                f"A worker wrote to {str(self._directory.parent)!r}, but what it wrote is not there on this machine. "
+                "Let the settlement go to a directory that the workers and this machine share."
+            )
+        self._files.append(hashes)
+
+    def repeated(self) -> Hashes:
+        """The hashes that came more than once, each once, ascending."""
+        count = sum(file.count for file in self._files)
+        task = RepeatedWithin(tuple(file.path for file in self._files if file.count))
+        return np.concatenate([NOTHING, *self._run(task, ranges(-(-count // self._in_memory)))])
+
+    def __enter__(self) -> FiledDuplicates:
+        self._directory.mkdir(mode=0o700)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def ranges(number: int) -> Iterator[Range]:
+    """So many ranges of nearly equal length that make up all 64-bit values: keyed hashes fill them evenly."""
+    edges = [k * 2**64 // number for k in range(number + 1)] if number else []
+    for low, end in pairwise(edges):
+        yield low, end - 1
+
+
+def _within(path: str, low: np.uint64, high: np.uint64) -> Hashes:
+    hashes: Hashes = np.load(path, mmap_mode="r")  # only what is looked at is read
+    part = hashes[np.searchsorted(hashes, low, "left") : np.searchsorted(hashes, high, "right")]
+    return np.array(part)
+
+
+Paying = Callable[[Piece], Iterator[tuple[Any, Paid]]]
+
+
+@dataclass(frozen=True, eq=False)
+class WriteParts:
+    """A second pass that leaves its books in files, and gives only their name and what was paid.
+
+    Parts depend on their piece alone: done again, after a worker was lost, they are the same to the byte.
+    """
+
+    pay: Paying
+    books: tuple[Path, ...]
+
+    def __call__(self, piece: Piece) -> Iterator[tuple[str | None, Paid]]:
+        name, paid = f"part-{piece.number:05d}.parquet", Paid()
+        writers: list[Any] = []
+        with ExitStack() as files:
+            for receipts, more in self.pay(piece):
+                if not writers:
+                    schemas = {PAYMENTS: payments_schema(receipts.schema), RECEIPTS: receipts.schema}
+                    parts = (_part(book / name, schemas[book.name]) for book in self.books)
+                    writers = [files.enter_context(part) for part in parts]
+                for writer in writers:
+                    writer.write(receipts.select(writer.schema.names))
+                paid += more
+        yield name if writers else None, paid
+
+
+class PartBooks:
+    """Books in a directory that all workers share.
+
+    They are built under a name that is used once, and then moved in one step. So a worker that was given up, but still
+    works, meets nobody's books but its own, and none that are finished.
+    """
+
+    def __init__(self, directory: Path, kept: str = "all") -> None:
+        names = (PAYMENTS, RECEIPTS) if check.choice("books", kept, KEPT) == "all" else (PAYMENTS,)
+        self._directory, self._building = directory, directory / f".books-{secrets.token_hex(8)}"
+        self._books = tuple(self._building / name for name in names)
+
+    def task(self, pay: Paying) -> Paying:
+        return WriteParts(pay, self._books)
+
+    def write(self, name: str | None) -> None:
+        """Take note of a part that a worker has written."""
+        for book in self._books:
+            if name is not None and not (book / name).exists():
+                raise InputError(
+                    f"A worker wrote {name} to {str(book)!r}, but it is not there on this machine. Let the settlement "
+                    "go to a directory that the workers and this machine share."
+                )
+
+    def __enter__(self) -> PartBooks:
+        for book in self._books:
+            book.mkdir(parents=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            for book in self._books:
+                _remove_debris(book.rename(self._directory / book.name))
+
+
+def _remove_debris(book: Path) -> None:
+    """Remove what killed workers left half written."""
+    for debris in book.glob(".*"):
+        debris.unlink()
+
+
+@contextmanager
+def _part(path: Path, schema: Any) -> Iterator[Any]:
+    with written_whole(path) as temporary:
+        with parquet_writer(temporary, schema) as writer:
+            yield writer
+        sync(temporary)
+
 
 ENGINES = ("threads", "dask")
 LEAST_ROWS, MOST_ROWS = 1 << 18, 1 << 22  # of a piece

@@ -16,7 +16,7 @@ from pathlib import Path
 from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.files import pretty_json, write_atomically
-from truthful.lattice import Bits, sample
+from truthful.lattice import Bits, sample, sample_sup
 from truthful.mechanism import Answer
 
 FILE = "draw.json"
@@ -68,10 +68,16 @@ class Drawing:
         self.answers: list[tuple[int, ...]] = []
 
     def __call__(self, query: Query, epsilon: Fraction) -> Sequence[int]:
-        noise = sample(len(query.value), query.sensitivity / epsilon, self._bits, query.weights)
+        noise = _noise(query, query.sensitivity / epsilon, self._bits)
         answer = tuple(value + k for value, k in zip(query.value, noise, strict=True))
         self.answers.append(answer)
         return answer
+
+
+def _noise(query: Query, scale: Fraction, bits: Bits) -> list[int]:
+    if query.norm == "sup":
+        return sample_sup(len(query.value), scale, bits)
+    return sample(len(query.value), scale, bits, query.weights)
 
 
 def replay(answers: Sequence[tuple[int, ...]]) -> Answer:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from truthful.intake.duplicates import IN_MEMORY, Duplicates
-from truthful.intake.pieces import Piece
+from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
 from truthful.settlement.books import Books, FileBooks
 

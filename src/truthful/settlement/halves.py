@@ -30,9 +30,9 @@ from truthful.moments import Moments, group_moments
 from truthful.payments import paymaster
 from truthful.plan import Plan
 from truthful.release.of_halves import publish_halves
+from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.books import Books, FileBooks, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing, replay
-from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.settled import Progress, RowsDone, Settlement, finished, stage
 from truthful.settlement.tasks import Paid, paid_in, receipts_of
 from truthful.study import Study

@@ -15,8 +15,8 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import Transform
 from truthful.intake import Counts, Intake
-from truthful.intake.cells import Cells
 from truthful.intake.duplicates import NO_REPEATS, Repeats, later_records
+from truthful.intake.intake import Cells
 from truthful.intake.stream import Reports
 from truthful.moments import Sums
 from truthful.one_release_payments import Paymaster
@@ -55,6 +55,7 @@ def gather(
     reports: Reports,
     study: Study,
     transform: Transform | None,
+    norm: str,
     key: bytes,
     on_bad: str,
     engine: Engine,
@@ -66,7 +67,7 @@ def gather(
     with two records are found by the same pass; only if there are any is the source read again without them. `key` is
     a fresh one for that search, so that nobody can choose ids that share a hash; nothing else depends on it.
     """
-    task = Gather(study, transform, key, on_bad, NO_REPEATS)
+    task = Gather(study, transform, norm, key, on_bad, NO_REPEATS)
     with engine.duplicates(reports) as duplicates:
         first = _gather(reports, task, engine, rows_done, duplicates)
         repeated = duplicates.repeated()

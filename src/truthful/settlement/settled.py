@@ -14,9 +14,9 @@ from truthful.errors import InputError
 from truthful.files import pretty_json, write_atomically
 from truthful.release import AnyReceipt, AnyRelease, find_receipt
 from truthful.report import report_or_notice
+from truthful.settlement.atomic_release import Account, Target
 from truthful.settlement.books import PAYMENTS, RECEIPTS, MemoryBooks
 from truthful.settlement.draw import Draw
-from truthful.settlement.once import Account, Target
 
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
@@ -74,7 +74,7 @@ def stage(progress: Progress | None, name: str) -> RowsDone:
 def finished(
     target: Target, account: Account, draw: Draw, release: AnyRelease, summary: dict[str, Any]
 ) -> Settlement:
-    """The last writes, in the order that truthful.settlement.once argues for: files, ledger, one rename."""
+    """The last writes, in the order that truthful.settlement.atomic_release argues for: files, ledger, one rename."""
     release.save(target.unfinished / "release.json")
     write_atomically(target.unfinished / "report.html", report_or_notice(release, account.plan))
     write_atomically(target.unfinished / "settlement.json", pretty_json(summary))

@@ -29,10 +29,10 @@ from truthful.one_release_payments import Paymaster, paymaster
 from truthful.plan import Plan
 from truthful.release import publish
 from truthful.settlement import checks
+from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.books import KEPT, MemoryBooks
 from truthful.settlement.cluster import open_engine, require_engine
 from truthful.settlement.draw import Draw, Drawing
-from truthful.settlement.once import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.passes import Statistics, gather, measure, pay
 from truthful.settlement.settled import Progress, Settlement, finished, stage
 from truthful.settlement.tasks import Paid
@@ -92,6 +92,7 @@ def settle(
                 source,
                 plan.study,
                 mechanism.transform,
+                mechanism.norm,
                 secrets.token_bytes(16),
                 on_bad,
                 workers,

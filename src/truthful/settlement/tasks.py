@@ -20,11 +20,11 @@ from truthful.check import Floats
 from truthful.groups import Hashes, player_hashes
 from truthful.instruments import Transform
 from truthful.intake import Checked, Intake
-from truthful.intake.cells import Cells
 from truthful.intake.columns import arrow_numbers
 from truthful.intake.duplicates import NOTHING, Repeats, suspects
-from truthful.intake.pieces import Piece
+from truthful.intake.intake import Cells
 from truthful.intake.records import BadRecords
+from truthful.intake.sources import Piece
 from truthful.intake.tiles import Tiles
 from truthful.moments import Sums, SumsTally
 from truthful.one_release_payments import Paymaster, Scored
@@ -56,13 +56,15 @@ class Gather:
 
     study: Study
     transform: Transform | None
+    norm: str
     key: bytes
     on_bad: str
     repeats: Repeats
 
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
         intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
-        tally, cells = SumsTally(self.study.dimension, self.transform), Cells.zero(self.study)
+        tally = SumsTally(self.study.dimension, self.transform, self.norm)
+        cells = Cells.zero(self.study)
         hashes, predictions = [NOTHING], 0
         for batch, added in _used(intake, piece, lambda batch: tiles.add(batch.values, batch.count, tally)):
             if not added:

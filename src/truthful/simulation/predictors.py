@@ -19,16 +19,15 @@ import numba
 import numpy as np
 
 from truthful.agents.game import foreseen, foreseen_people
-from truthful.beliefs import IDENTITY, posterior
-from truthful.beliefs.beliefs import Beliefs, Predictor
+from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
 from truthful.beliefs.curves import Curve, Shrunk
-from truthful.beliefs.polynomials import chebyshev_nodes, monomials
 from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
 from truthful.mechanism import peer_curve
 from truthful.one_release import OneRelease
 from truthful.payments import lengths, noise_along, noise_range
 from truthful.plan import Plan
+from truthful.polynomials import chebyshev_nodes, monomials
 
 #: So many own predictions are sooner computed one by one than a table is built.
 FEW = 40_000

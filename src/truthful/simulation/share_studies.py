@@ -193,11 +193,11 @@ def settled_shares(stage: ShareStage, x: Floats, reports: Floats, rng: np.random
         )
     kx, ky = grid_features(x), grid_responses(reports, beliefs.response_bound)
     tally, (panel, block) = (
-        SumsTally(d, mechanism.transform),
+        SumsTally(d, mechanism.transform, mechanism.norm),
         exact_sums(response_limit(beliefs.response_bound)),
     )
     products = tally.nothing
-    kernels.add_columns(stacked(kx, ky, tally.transform), panel, products)
+    kernels.add_columns(stacked(kx, ky, tally.transform, tally.sup), panel, products)
     tally.add_sums(products, n, block)
     sums = tally.sums
     require_invertible(sums.matrix)

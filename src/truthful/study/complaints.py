@@ -25,6 +25,7 @@ SECTIONS: Mapping[tuple[str, ...], type[d.Section]] = {
     ("costs", "pareto"): d.Pareto,
     ("costs", "lognormal"): d.Lognormal,
     ("costs", "empirical"): d.Empirical,
+    ("payments",): d.Payments,
 }
 """Where each section stands in an error's location, tags of kinds included."""
 
@@ -69,7 +70,9 @@ def complaints(error: ValidationError, data: Any) -> list[str]:
 
 
 def _follows(detail: ErrorDetails, wrong: set[tuple[int | str, ...]]) -> bool:
-    """Whether a number's end is missing only because the kind is none that there is."""
+    """Whether a number's end is missing only because the kind is none that there is, or a centre is another thing."""
+    if detail["loc"][:2] == ("beliefs", "centre") and detail["type"] == "literal_error":
+        return any(loc[:2] == ("beliefs", "centre") and loc != detail["loc"] for loc in wrong)
     return (
         detail["type"] == "missing" and detail["loc"][:1] == ("response",) and ("response", "kind") in wrong
     )
@@ -101,7 +104,7 @@ def few_values(response: d.Response) -> str | None:
 
 def _complaint(detail: ErrorDetails, data: Any) -> str:
     kind, loc, context = detail["type"], detail["loc"], detail.get("ctx", {})
-    if own := _of_shares(kind, loc, data):
+    if own := _of_shares(kind, loc, data) or _of_centre(loc, data):
         return own
     where = place(loc, data)
     if kind == "value_error":
@@ -134,6 +137,20 @@ def _of_shares(kind: str, loc: tuple[int | str, ...], data: Any) -> str:
     if loc == ("beliefs",) and kind == "value_error" and _share_is_missing(data):
         return d.share_missing(str(data["response"]["kind"]))
     return ""
+
+
+def _of_centre(loc: tuple[int | str, ...], data: Any) -> str:
+    """A centre is a number or a table, or people are asked for it."""
+    if loc[:2] != ("beliefs", "centre"):
+        return ""
+    value = _inside(_inside(data, "beliefs"), "centre")
+    if not isinstance(value, Mapping):
+        return (
+            f'beliefs.centre is {value!r}; it must be a number, a table of names and numbers, or "predictions" to ask '
+            "people."
+        )
+    name = str(loc[-1])
+    return f"beliefs.centre.{name} is {value[name]!r}; it must be a number." if name in value else ""
 
 
 def _share_is_missing(data: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from truthful.beliefs import NormalBall, UniformBall
 from truthful.check import Floats
 from truthful.costs import EmpiricalCosts
 from truthful.errors import InputError
@@ -46,6 +48,8 @@ Word = Annotated[Text, AfterValidator(_without_nul)]
 
 # Ends of a declared range at most this large and its width at least its inverse: squares of either stay numbers.
 LARGEST = 1e50
+# How wide a normal prior may be declared to be, as a part of one that is uniform.
+WIDEST = 0.995
 # Standard deviations from this share of their bound on: own predictions then keep nine digits wherever a report lies.
 NARROWEST = 1e-3
 
@@ -227,8 +231,10 @@ class Privacy(Section):
 class DeclaredBeliefs(Section):
     """What players are taken to believe, in normalised units: ‖θ‖ ≤ R, |z| ≤ M.
 
-    With centre = "predictions" people are asked what the others will say, and only differences are declared, in units
-    of the answer: sure is how far people may be off about the average, spread how far answers scatter about it.
+    In units of the answer: centre; sure, how sure people are of the average, one standard deviation, and unsure, how
+    sure the analyst is of what they take it to be, which decide the width of the prior together; tolerance, how far
+    people's idea of the average may be from the declared one (of shares, as a share). With centre = "predictions"
+    people are asked what the others will say, and only differences are declared: spread is how far answers scatter.
     """
 
     signal: Positive | None = Field(default=None, lt=1)
@@ -238,6 +244,8 @@ class DeclaredBeliefs(Section):
     prior_sd: Positive | None = None
     centre: Literal["predictions"] | dict[str, Number] | None = None
     sure: Positive | None = None
+    unsure: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)] | None = None
+    tolerance: Positive | None = None
     spread: Positive | None = None
     plausible: tuple[Number, Number] | None = None
     noise: Literal["normal", "uniform"] = "normal"
@@ -247,6 +255,13 @@ class DeclaredBeliefs(Section):
     expected: dict[str, Number] | None = None
     agreement: Number | None = Field(default=None, ge=0, le=1)
     implausible: Literal["flat", "paid"] | None = None
+
+    @field_validator("centre", mode="before")
+    @classmethod
+    def _average(cls, centre: Any) -> Any:
+        """One number is the average answer."""
+        alone = isinstance(centre, int | float) and not isinstance(centre, bool)
+        return {INTERCEPT: centre} if alone else centre
 
     @model_validator(mode="after")
     def _consistent(self) -> DeclaredBeliefs:
@@ -270,8 +285,7 @@ class DeclaredBeliefs(Section):
             raise ValueError("signal is missing. Give it, or both radius and noise_bound.")
         if self.signal is not None and any(researchers):
             raise ValueError("signal is given together with radius or noise_bound. Give one or the other.")
-        if (self.prior == "normal") != (self.prior_sd is not None):
-            raise ValueError("prior_sd goes with prior = 'normal', and that prior needs it.")
+        self._check_prior()
         if self.noise == "uniform" and self.noise_sd is not None:
             raise ValueError("noise_sd goes with noise = 'normal'. Leave it out.")
         R, M = self.bounds
@@ -279,13 +293,26 @@ class DeclaredBeliefs(Section):
         _check_width("noise_sd", self.noise_sd, "M", M)
         return self
 
+    def _check_prior(self) -> None:
+        """Its width is declared by prior_sd, or by sure and unsure; then prior_sd follows from them."""
+        if self.sure is None and self.unsure is not None:
+            raise ValueError(
+                "unsure goes with sure: say how sure people are of the average, too, or leave it out."
+            )
+        if self.sure is not None and "prior" in self.model_fields_set and self.prior == "uniform":
+            raise ValueError(
+                "prior is 'uniform', but sure makes it a normal. Leave prior out, or leave sure out."
+            )
+        if self.sure is None and (self.prior == "normal") != (self.prior_sd is not None):
+            raise ValueError("prior_sd goes with prior = 'normal', and that prior needs it.")
+
     @property
     def asked(self) -> bool:
         """Whether people are asked what the others will say."""
         return self.centre == "predictions"
 
     def _check_asked(self) -> None:
-        declared = ("signal", "radius", "noise_bound", "prior_sd", "noise_sd", "agreement")
+        declared = ("signal", "radius", "noise_bound", "prior_sd", "noise_sd", "unsure", "agreement")
         if wrong := [name for name in declared if getattr(self, name) is not None]:
             raise ValueError(
                 f'{wrong[0]} declares what centre = "predictions" asks people for. Leave it out, and give sure and '
@@ -306,7 +333,7 @@ class DeclaredBeliefs(Section):
             )
 
     def _check_shares(self, share: tuple[float, float]) -> None:
-        names = ["signal", "radius", "noise_bound", "prior_sd", "noise_sd", "spread", "plausible"]
+        names = ["signal", "radius", "noise_bound", "prior_sd", "noise_sd", "spread", "plausible", "unsure"]
         names += [] if self.asked else ["centre", "sure"]
         if self.asked and self.sure is None:
             raise ValueError(
@@ -424,10 +451,12 @@ class Declaration(Section):
         self._check_privacy()
         self._check_kind()
         self._check_predictions()
+        self._check_tolerance()
         if self.beliefs.share is not None:
             self._check_shares()
         elif not self.beliefs.asked:
             self._check_centre()
+            self._set_width()
         return self
 
     @cached_property
@@ -555,6 +584,56 @@ class Declaration(Section):
                 f"beliefs.centre predicts up to {furthest:.3g} of half the response's range away from its middle; it "
                 "must be below 1, so that predictions stay in the range. Widen the range or shrink the centre."
             )
+
+    def _check_tolerance(self) -> None:
+        tolerance, width = self.beliefs.tolerance, self.response.high - self.response.low
+        unit, most = ("units of the answer", width) if self.beliefs.share is None else ("shares", 1.0)
+        if tolerance is not None and not tolerance < most:
+            raise ValueError(
+                f"beliefs.tolerance is {tolerance:g}; it is in {unit}, which range over {most:g}. Give less than that."
+            )
+
+    def _set_width(self) -> None:
+        """The prior of people who are so sure of the average, less so by what the analyst is unsure of.
+
+        With prior_sd in the record it stands as it is there, if it is that.
+        """
+        beliefs = self.beliefs
+        if beliefs.sure is None:
+            return
+        sd = self._width(math.hypot(beliefs.sure, beliefs.unsure or 0.0))
+        if beliefs.prior_sd is None:
+            known = beliefs.model_copy(update={"prior": "normal", "prior_sd": sd})
+            object.__setattr__(self, "beliefs", known)
+        elif not math.isclose(beliefs.prior_sd, sd, rel_tol=1e-4):
+            raise ValueError(
+                f"beliefs.prior_sd is {beliefs.prior_sd:g}, but with sure it follows: {sd:g}. Leave prior_sd out."
+            )
+
+    def _width(self, spread: float) -> float:
+        """The sd of the normal cut off at R with which the average answer has this one, to six digits."""
+        if not self.intercept:
+            raise ValueError(
+                "beliefs.sure is about the average answer, but intercept is false. Declare prior_sd instead."
+            )
+        (R, M), d = self.beliefs.bounds, self.encoding.dimension
+        half = (R + M) / (1 - self.centre_reach)
+        unit = (self.response.high - self.response.low) / (2 * half) / self.encoding.scale
+        least, most = NARROWEST * R * unit, WIDEST * UniformBall(R).variance(d) ** 0.5 * unit
+        if not least <= spread <= most:
+            end, limit, advice = (
+                ("most", most, "Raise signal, or lower") if spread > most else ("least", least, "Raise")
+            )
+            raise ValueError(
+                f"beliefs.sure and unsure come to a standard deviation of {spread:.4g} of the average answer; with "
+                f"these bounds and {d} coefficient{'s' if d > 1 else ''} it can be {limit:.4g} at {end}. {advice} them."
+            )
+        low, high = math.log(spread / unit), math.log(spread / unit * 1e3)
+        for _ in range(60):
+            middle = (low + high) / 2
+            wide = NormalBall(R, math.exp(middle)).variance(d) > (spread / unit) ** 2
+            low, high = (low, middle) if wide else (middle, high)
+        return float(f"{math.exp(low):.6g}")
 
     @cached_property
     def centre_reach(self) -> float:

@@ -183,11 +183,6 @@ class Study:
         return (self.declared.payments or Payments()).prediction_bonus
 
     @property
-    def centre_tolerance(self) -> float:
-        """How far centres may differ that is paid for, half the scale of answers being 1."""
-        return (getattr(self.declared.beliefs, "tolerance", None) or 0.0) / self.response_unit
-
-    @property
     def prediction_range(self) -> tuple[float, float]:
         """Between what people predict: of 100 others how many say yes, or the average answer."""
         return (0.0, 100.0) if self.kind == "yes-no" else (self.response.low, self.response.high)
@@ -223,6 +218,23 @@ class Study:
             if section.noise == "uniform"
             else TruncatedNormal(bound=M, sd=section.noise_sd or M / 2),
         )
+
+    @property
+    def tolerance(self) -> float:
+        """How far people's idea of the average may be from what is declared, normalised; of shares, as a share."""
+        declared = self.declared.beliefs.tolerance or 0.0
+        return declared if self.shares is not None or not declared else declared / self.response_unit
+
+    @property
+    def level_tolerance(self) -> float:
+        """The same where people are asked what the others will say, half the scale of answers being 1."""
+        return (self.declared.beliefs.tolerance or 0.0) / self.response_unit
+
+    def tolerating(self, part: float) -> Study:
+        """The same study with so much of its tolerance."""
+        beliefs = self.declared.beliefs
+        less = beliefs.model_copy(update={"tolerance": part * (beliefs.tolerance or 0.0) or None})
+        return replace(self, declared=self.declared.model_copy(update={"beliefs": less}))
 
     @property
     def protects(self) -> str:

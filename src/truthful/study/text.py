@@ -6,8 +6,10 @@ memory there is.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from truthful.errors import InputError
@@ -29,6 +31,45 @@ def parsed(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{source} is not valid TOML: {problem}.") from None
+
+
+def document(record: Mapping[str, Any]) -> str:
+    """A record as the text of a study file: what is declared once, then a section for every part."""
+    parts = {name: value for name, value in record.items() if isinstance(value, Mapping)}
+    lists = {name: value for name, value in record.items() if _tables(value)}
+    plain = {name: value for name, value in record.items() if name not in (*parts, *lists) and value != []}
+    found = ["".join(map(_line, plain.items()))]
+    found += [f"[{name}]\n" + "".join(map(_line, part.items())) for name, part in parts.items()]
+    found += [
+        f"[[{name}]]\n" + "".join(map(_line, part.items()))
+        for name, several in lists.items()
+        for part in several
+    ]
+    return "\n".join(found)
+
+
+def _tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _line(item: tuple[str, Any]) -> str:
+    return f"{_key(item[0])} = {_value(item[1])}\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(float(value)).removesuffix(".0") if isinstance(value, float) else str(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _require_usual(text: str, source: str) -> None:

@@ -18,7 +18,7 @@ from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
-from truthful.promises import Promise, promises
+from truthful.promises import Promise, otherwise, promises
 from truthful.service.analyst.shared import Sent, declaration, draft, find, listed
 from truthful.service.analyst.wizard import shown
 from truthful.service.bill import most_paid, pay_range
@@ -101,6 +101,7 @@ class Outcome:
     infeasible: Infeasible | None = None
     problem: str | None = None
     promises: tuple[Promise, ...] = ()
+    otherwise: tuple[str, ...] = ()
     pay: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
     most: Decimal = Decimal(0)
 
@@ -161,7 +162,7 @@ def _outcome(survey: Survey, wishes: Wishes, people: Listed | None) -> Outcome:
 
 def _of(plan: Plan) -> Outcome:
     most = most_paid(plan, plan.players, plan.guarantees)
-    return Outcome(plan, promises=promises(plan), pay=pay_range(plan), most=most)
+    return Outcome(plan, promises=promises(plan), otherwise=otherwise(plan), pay=pay_range(plan), most=most)
 
 
 def _people(service: Service, survey: Survey) -> Listed | None:
@@ -220,6 +221,7 @@ def _page(
         shares=study.protects == "answers",
         kind=study.kind,
         facts=bool(study.features),
+        asks=study.levels is not None,
         currency=study.currency,
         response=study.response.name,
     )
@@ -265,6 +267,10 @@ def frontier(
     if not sent and survey.plan is not None:
         sent = QueryParams(_asked_before(survey.plan, texts.locale, _in_points(survey)))
     _, outcome = _asked(service, survey, sent, texts.locale)
-    if outcome.plan is None or outcome.plan.share_mechanism is not None:
+    if (
+        outcome.plan is None
+        or outcome.plan.study.kind != "number"
+        or outcome.plan.asked_mechanism is not None
+    ):
         raise surveys.Unknown("There is no plan to draw.")
     return styled(frontier_chart(outcome.plan), SVG)

@@ -10,7 +10,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from truthful.agents import KINDS
+from truthful.agents import KINDS, SHARES
 from truthful.errors import InputError, Refused
 from truthful.service.analyst.shared import Sent, find, listed
 from truthful.service.computing import Shares, kept, simulated, studies
@@ -23,15 +23,14 @@ from truthful.store.tables import Account, Survey
 
 router = APIRouter()
 HONEST = "honest"
-#: Who can be mixed in; who is left is honest.
-OTHERS = tuple(name for name in KINDS if name != HONEST)
 LARGEST_SEED = 2**31
 
 
 @router.get("/studies/{survey_id}/rehearse")
 def rehearse_page(request: Request, service: Running, account: Analyst, survey_id: str) -> Response:
     survey = find(service, survey_id)
-    return _page(request, account, survey, {"exaggerator": "5"})
+    usual = "exaggerator" if kept(_plan(survey)).study.shares is None else "denier"
+    return _page(request, account, survey, {usual: "5"})
 
 
 def _page(
@@ -48,7 +47,7 @@ def _page(
         status=200 if problem is None or not runs else 400,
         account=account,
         survey=survey,
-        others=OTHERS,
+        others=_others(survey),
         runs=runs,
         players=plan.players,
         invented=bool(plan.study.features)
@@ -66,10 +65,10 @@ def rehearse(
     """Run it, and show its page, whose address says all that makes it again."""
     survey = find(service, survey_id)
     try:
-        shares, seed = read_mix(sent, texts.locale)
+        shares, seed = read_mix(sent, texts.locale, _others(survey))
         simulated(_plan(survey), shares, seed, listed(service, survey))
     except (InputError, Refused) as problem:
-        typed = {name: str(sent.get(name, ""))[:20] for name in (*OTHERS, "seed")}
+        typed = {name: str(sent.get(name, ""))[:20] for name in (*_others(survey), "seed")}
         return _page(request, account, survey, typed, str(problem))
     query = {**{name: f"{100 * share:.10g}" for name, share in shares}, "seed": seed}
     return go(f"/studies/{survey_id}/rehearse/report?{urlencode(query)}")
@@ -77,15 +76,21 @@ def rehearse(
 
 @router.get("/studies/{survey_id}/rehearse/report")
 def rehearsed(request: Request, service: Running, account: Analyst, survey_id: str) -> Response:
-    shares, seed = read_mix(request.query_params, Locale("en"))
     survey = find(service, survey_id)
+    shares, seed = read_mix(request.query_params, Locale("en"), _others(survey))
     return styled(simulated(_plan(survey), shares, seed, listed(service, survey)), HTML)
 
 
-def read_mix(sent: FormData | QueryParams, locale: Locale) -> tuple[Shares, int]:
+def _others(survey: Survey) -> tuple[str, ...]:
+    """Who can be mixed in; who is left is honest."""
+    of_shares = kept(_plan(survey)).study.shares is not None
+    return tuple(name for name in (*KINDS, *(SHARES if of_shares else ())) if name != HONEST)
+
+
+def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:
     """The share of each kind of people, typed in percent, and the seed."""
     shares = []
-    for name in OTHERS:
+    for name in others:
         typed = str(sent.get(name, "")).strip()
         percent = read_number(typed, locale) if typed else 0.0
         if percent is None or not 0 <= percent <= 100:

@@ -1,0 +1,320 @@
+"""What simulations show: errors of whole studies, people's earnings, best reports, and rates as studies grow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from truthful.charts import style
+from truthful.charts.style import CLEAR, bars
+from truthful.check import Floats
+from truthful.formatting import number
+from truthful.simulation.found import Found
+from truthful.simulation.rates import Curve, Point
+from truthful.simulation.responses import Reports
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: The shares of studies of which the table tells how far off they are at most.
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """The error of every study, in raw units, and the guaranteed root of its mean square; None if there is none."""
+
+    errors: Floats
+    guaranteed: float | None
+    response: str
+    what: str = "coefficients"
+
+    @property
+    def title(self) -> str:
+        return "How far studies were off"
+
+    @property
+    def height(self) -> float:
+        return 3.2
+
+    @property
+    def quantiles(self) -> Sequence[tuple[float, float]]:
+        """(share of studies, how far off they are at most)."""
+        return list(zip(SHARES, np.quantile(self.errors, SHARES).tolist(), strict=True))
+
+    @property
+    def observed(self) -> float:
+        """Root mean square."""
+        return float(np.sqrt(np.mean(self.errors**2)))
+
+    def describe(self) -> str:
+        """The chart in words."""
+        said = ", ".join(f"{share:.0%} are off by {number(error)} or less" for share, error in self.quantiles)
+        promised = (
+            "" if self.guaranteed is None else f", and guaranteed to be at most {number(self.guaranteed)}"
+        )
+        mean = number(self.observed)
+        return f"A histogram of the studies' errors: {said}. Their root mean square is {mean}{promised}."
+
+    def paint(self, figure: Figure) -> None:
+        """Bars of the share of studies, and their root mean square, as it is and as it is guaranteed."""
+        axes = figure.add_axes((0.15, 0.155, 0.82, 0.67))
+        bars(axes, self.errors, also=self.guaranteed)
+        seen = f"root mean square: {number(self.observed)}"
+        axes.axvline(self.observed, color=style.INK, linewidth=2, linestyle=(0, (1, 1.5)), label=seen)
+        if self.guaranteed is not None:
+            promised = f"guaranteed to be at most {number(self.guaranteed)}"
+            axes.axvline(self.guaranteed, color=style.ORANGE, linewidth=2, label=promised)
+        style.legend(axes)
+        axes.set_xlabel(f"Error of the {self.what}, in units of “{style.fitted(self.response, 30)}”")
+        axes.set_ylabel("Share of studies")
+
+
+#: Standard errors on either side of a mean that hold it 95 times in 100.
+SURELY = 1.96
+ROW, MARGIN = 0.5, 1.0
+LONGEST_LABEL = 30
+
+
+@dataclass(frozen=True)
+class Earned:
+    """A kind of people: what each was paid on average, and what that is over the truth's payment."""
+
+    agent: str
+    payment: Found
+    gain: Found
+
+
+@dataclass(frozen=True)
+class Earnings:
+    """All kinds of people who took part, each with means and their standard errors."""
+
+    kinds: Sequence[Earned]
+    currency: str
+
+    @property
+    def shown(self) -> list[Earned]:
+        """The kinds of whom anybody took part."""
+        return [one for one in self.kinds if math.isfinite(one.payment.value)]
+
+    @property
+    def title(self) -> str:
+        return "What honest people and liars earned"
+
+    @property
+    def height(self) -> float:
+        return MARGIN + ROW * len(self.shown)
+
+    def describe(self) -> str:
+        """The chart in words."""
+        said = "; ".join(
+            f"{one.agent}: paid {_told(one.payment)} each, {_told(one.gain)} over the truth"
+            for one in self.shown
+        )
+        return f"Means in {self.currency} with 95% intervals. {said}."
+
+    def paint(self, figure: Figure) -> None:
+        """Two panels, a row for each kind: its name above its intervals."""
+        wide, height = 0.43, self.height
+        for left, name, words in ((0.04, "payment", "Paid each"), (0.54, "gain", "Lying earned")):
+            place = (left, 0.5 / height, wide, ROW * len(self.shown) / height)
+            axes = figure.add_axes(place)
+            axes.set_title(f"{words}, {self.currency}", loc="left", fontsize=style.TEXT, pad=8)
+            self._panel(axes, [getattr(one, name) for one in self.shown])
+            if name == "gain":
+                axes.axvline(0, color=style.GREY, linewidth=1.2)
+                axes.set_xlabel("more than the truth would", labelpad=4)
+
+    def _panel(self, axes: Axes, means: Sequence[Found]) -> None:
+        spreads = [SURELY * one.error if math.isfinite(one.error) else 0.0 for one in means]
+        ends = [one.value + sign * off for one, off in zip(means, spreads, strict=True) for sign in (-1, 1)]
+        # Where all are the same, a thousandth of a payment is still a difference to look at.
+        least = 1e-3 * max(abs(one.payment.value) for one in self.shown)
+        room = max(0.08 * (max(ends) - min(ends)), least, 1e-9)
+        axes.set_xlim(min(ends) - room, max(ends) + room)
+        axes.set_ylim(len(means), 0)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.locator_params(axis="x", nbins=3)
+        style.label(axes.xaxis, max(ends) - min(ends) + 2 * room)
+        axes.tick_params(axis="x", length=0, pad=5)
+        for row, (kind, one, off) in enumerate(zip(self.shown, means, spreads, strict=True)):
+            words = style.fitted(kind.agent, LONGEST_LABEL)
+            axes.annotate(words, (0, row + 0.3), xycoords=("axes fraction", "data"), va="center", bbox=CLEAR)
+            axes.plot([one.value - off, one.value + off], [row + 0.72] * 2, color=style.BLUE, linewidth=2.4)
+            axes.plot(one.value, row + 0.72, "o", color=style.BLUE, markersize=6.5)
+
+
+def _told(found: Found) -> str:
+    # A spread of rounding errors is none.
+    off = f" ± {number(SURELY * found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
+    return f"{number(found.value)}{off}"
+
+
+OURS, PAPERS, TRUTH = "pays most here", "pays most under the paper's rule", "the truth"
+BAND = "guaranteed here: no lie outside it pays (D)"
+
+
+@dataclass(frozen=True)
+class BestReports:
+    """The best reports of one person, for all answers to a question that she can have."""
+
+    reports: Reports
+    response: str
+
+    @property
+    def title(self) -> str:
+        return "The report that pays most"
+
+    @property
+    def height(self) -> float:
+        return 5.0
+
+    @property
+    def furthest(self) -> tuple[float, float]:
+        """How far from the truth the best report can be: here, and under the paper's rule."""
+        found = self.reports
+        ours, papers = (float(np.abs(best - found.truth).max()) for best in (found.ours, found.papers))
+        return ours, papers
+
+    def describe(self) -> str:
+        """The chart in words."""
+        ours, papers = self.furthest
+        low, high = (number(float(end)) for end in self.reports.truth[[0, -1]])
+        here = "is the truth" if ours == 0 else f"is at most {number(ours)} from the truth"
+        return (
+            f"The report that pays a typical person most, for every true answer from {low} to {high}. Here it {here}: "
+            f"the line lies on the diagonal. Under the paper's rule it is up to {number(papers)} away from the truth."
+        )
+
+    def paint(self, figure: Figure) -> None:
+        """Both lines, and the diagonal on which ours should lie. Their names stand above, in the order of the lines."""
+        found, height = self.reports, self.height
+        axes = figure.add_axes((0.15, 0.5 / height, 0.82, (height - 1.5) / height))
+        if found.within is not None:
+            axes.fill_between(
+                found.truth, *found.within, color=style.BLUE, alpha=0.14, linewidth=0, label=BAND
+            )
+        axes.plot(found.truth, found.ours, color=style.BLUE, linewidth=5, label=OURS, solid_capstyle="butt")
+        axes.plot(
+            found.truth, found.papers, color=style.ORANGE, linewidth=2.4, linestyle=(0, (5, 2)), label=PAPERS
+        )
+        ends = found.truth[[0, -1]]
+        axes.plot(ends, ends, color=style.INK, linewidth=1.2, linestyle=(0, (1, 2)), label=TRUTH)
+        room = 0.02 * float(ends[1] - ends[0])
+        for set_limits in (axes.set_xlim, axes.set_ylim):
+            set_limits(float(ends[0]) - room, float(ends[1]) + room)
+        axes.locator_params(nbins=6)
+        for axis in (axes.xaxis, axes.yaxis):
+            style.label(axis, float(ends[1] - ends[0]))
+        axes.tick_params(length=0, pad=5)
+        name = style.fitted(self.response, 30)
+        axes.set_xlabel(f"True answer, “{name}”")
+        axes.set_ylabel("Report")
+        style.legend(axes, reverse=True)
+
+
+NAMES = {"published": "the paper's", "proved": "ours"}
+#: Told apart by marker and dashes as well as by colour.
+LOOKS: dict[str, Any] = {
+    "published": {"color": style.ORANGE, "marker": "s", "linestyle": (0, (5, 2)), "markerfacecolor": "white"},
+    "proved": {"color": style.BLUE, "marker": "o", "linestyle": "-"},
+}
+#: What is shown of every point, its name, and whether its power of n is a theorem's or that of a limit.
+PANELS = (
+    ("error", "Mean squared error of the coefficients, simulated", "theorem"),
+    ("lie", "Largest lie that can pay, D, computed", "in the limit"),
+    ("budget", "Cost of all payments, simulated", "theorem"),
+)
+#: In inches: of a panel, the words above it, and all the rest.
+PANEL, WORDS, FOOT = 1.4, 0.82, 0.5
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Schedules of parameters, each with what was seen at every number of players."""
+
+    curves: Sequence[Curve]
+
+    @property
+    def title(self) -> str:
+        return "As a study grows: error, lies that can pay, and cost"
+
+    @property
+    def height(self) -> float:
+        return len(PANELS) * (PANEL + WORDS) + FOOT
+
+    def describe(self) -> str:
+        """The chart in words."""
+        first, last = (self.curves[0].points[place].players for place in (0, -1))
+        said = [f"Three panels, from {first:,} to {last:,} players, all on logarithmic scales."]
+        for name, words, _ in PANELS:
+            parts = []
+            for curve in self.curves:
+                start, end = (_seen(curve.points[place], name).value for place in (0, -1))
+                parts.append(f"{powers(curve, name)}, from {number(start)} to {number(end)}")
+            said.append(f"{words}: {'; '.join(parts)}.")
+        return " ".join(said)
+
+    def paint(self, figure: Figure) -> None:
+        """A panel each, one above the other, so that the players' scale is the same."""
+        for row, (name, words, _) in enumerate(PANELS):
+            top = self.height - row * (PANEL + WORDS) - WORDS
+            axes = figure.add_axes((0.13, (top - PANEL) / self.height, 0.82, PANEL / self.height))
+            self._panel(axes, name, words)
+            axes.tick_params(axis="x", labelbottom=row == len(PANELS) - 1)
+        axes.set_xlabel("Players", labelpad=4)
+
+    def _panel(self, axes: Axes, name: str, words: str) -> None:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        for curve in self.curves:
+            found = [_seen(point, name) for point in curve.points]
+            axes.errorbar(
+                [point.players for point in curve.points],
+                [one.value for one in found],
+                yerr=[SURELY * one.error for one in found],
+                label=powers(curve, name),
+                linewidth=1.8,
+                markersize=5,
+                capsize=3,
+                **LOOKS[curve.schedule],
+            )
+        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            places = style.ticks(low, high)
+            axis.set_ticks(places, [style.plain(place) for place in places])
+            axis.set_ticks([], minor=True)
+        axes.tick_params(length=0, pad=5)
+        style.legend(axes)
+        axes.annotate(
+            words,
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(0, 38),
+            textcoords="offset points",
+            fontweight="bold",
+        )
+
+
+def powers(curve: Curve, name: str) -> str:
+    """A schedule with the power of n that fits what was seen, next to its theorem's."""
+    fitted, stated = (power(getattr(of, name)) for of in (curve.fitted, curve.theorem))
+    kind = next(kind for panel, _, kind in PANELS if panel == name)
+    return f"{NAMES[curve.schedule]}: fitted {fitted}, {kind} {stated}"
+
+
+def power(exponent: float) -> str:
+    """A power of n, to two decimals, with its sign."""
+    # The addend rounds halves up in size: 0.125 is written 0.13.
+    return f"n^{exponent + math.copysign(1e-9, exponent):+.2f}".replace("-", "−")
+
+
+def _seen(point: Point, name: str) -> Found:
+    """A mean and its error; what is computed has none."""
+    value = getattr(point, name)
+    return value if isinstance(value, Found) else Found(value, 0.0)

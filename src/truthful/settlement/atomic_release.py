@@ -1,0 +1,256 @@
+"""Once and only once: a release is built unseen, entered in the ledger, then made visible whole.
+
+The order of the writes is the whole argument. (1) The draw is durable in an unfinished directory. (2) Everything
+else is written there. (3) The ledger's entry is durable. (4) One rename shows the release. A kill before (3)
+leaves nothing anybody has seen; after it, the same draw is found again and finished.
+
+The ledger stands beside a study: every release ever drawn from it, and the privacy they spent together. A second
+release of the same data lets an observer average the noise away, so its epsilon adds to the first. A crash can leave an
+entry without a release, never a release without its entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from truthful.errors import InputError, Refused
+from truthful.files import exclusive, pretty_json, publish_directory, write_atomically
+from truthful.plan import Plan
+from truthful.settlement.draw import FILE as DRAW_FILE
+from truthful.settlement.draw import Draw, read_draw
+
+FORMAT = "truthful/ledger/1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release: of which study by which plan, how much privacy, where it went, and when."""
+
+    draw: str
+    study: str
+    study_sha256: str
+    plan_sha256: str
+    epsilon: float
+    rehearsal: bool
+    directory: str
+    time: str
+    protects: str = "records"
+    """What epsilon is the level of: whole records before there was a choice."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All releases made from the studies of one directory, in order."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def spent(self, study: str, study_sha256: str) -> float:
+        """Privacy a study has spent: the sum over its real releases, rehearsals being none of people's data.
+
+        A study is the same if its name or its declaration is: editing the file does not refill the budget.
+        """
+        return sum(
+            entry.epsilon
+            for entry in self.entries
+            if not entry.rehearsal and (entry.study == study or entry.study_sha256 == study_sha256)
+        )
+
+    def holds(self, draw: str) -> bool:
+        """Whether this very draw of noise is entered already, so that finishing it spends nothing new."""
+        return any(entry.draw == draw for entry in self.entries)
+
+    def with_entry(self, entry: Entry) -> Ledger:
+        """The ledger after one more release."""
+        return Ledger((*self.entries, entry))
+
+    def save(self, path: Path) -> None:
+        """Write the ledger, whole or not at all."""
+        record = {"format": FORMAT, "releases": [asdict(entry) for entry in self.entries]}
+        write_atomically(path, pretty_json(record))
+
+
+def read_ledger(path: Path) -> Ledger:
+    """The ledger at this path, empty if there is none yet. One that cannot be read stops everything."""
+    if not path.exists():
+        return Ledger()
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if record["format"] != FORMAT:
+            raise InputError(f"{path} has format {record['format']!r}; this version reads {FORMAT!r}.")
+        entries = tuple(Entry(**entry) for entry in record["releases"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not a readable ledger ({error}). It says how much privacy was spent, so nothing is "
+            "released without it: restore it from a backup."
+        ) from None
+    return Ledger(entries)
+
+
+LEDGER, LOCK = "ledger.json", ".ledger.lock"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a settlement goes: built under one name, visible under the other."""
+
+    final: Path
+    unfinished: Path
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep everybody else out while a settlement is built here; leave nothing if nothing was drawn."""
+        self.unfinished.mkdir(mode=0o700, exist_ok=True)
+        os.chmod(self.unfinished, 0o700)
+        with exclusive(self.unfinished) as free:
+            if not free:
+                raise Refused(
+                    f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
+                )
+            require_new(self.final)
+            self._clear()
+            try:
+                yield
+            finally:
+                if not (self.unfinished / DRAW_FILE).exists():
+                    self.discard()
+
+    def tidy(self) -> None:
+        """Remove what is no part of a release: what a killed write left."""
+        _remove(self.unfinished.glob(".*"))
+
+    def _clear(self) -> None:
+        """Of a killed settlement only the draw counts; its books may have been kept in another way."""
+        _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
+
+    def publish(self) -> None:
+        """Show the finished directory; the draw is of no more use then."""
+        publish_directory(self.unfinished, self.final)
+        (self.final / DRAW_FILE).unlink()
+
+    def discard(self) -> None:
+        """Give up an unfinished settlement that nobody has seen."""
+        with suppress(OSError):
+            _remove(self.unfinished.iterdir())
+            self.unfinished.rmdir()
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    """Under another name first: whoever still writes to a directory on another machine finds it gone."""
+    for path in list(paths):
+        if path.is_dir():
+            path = path.rename(path.with_name(f".gone-{secrets.token_hex(8)}"))
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@dataclass(frozen=True)
+class Account:
+    """A study's ledger while it is locked for one settlement; without a path for a study that has no file."""
+
+    plan: Plan
+    rehearsal: bool
+    ledger: Ledger
+    path: Path | None
+
+    def require_unspent(self, pending: Draw | None, spend_again: bool) -> None:
+        """Refuse a second real release, unless it is wanted, or is the first one, entered and to be finished."""
+        study, epsilon = self.plan.study, self.plan.mechanism.epsilon
+        spent = self.ledger.spent(study.name, study.sha256)
+        entered = pending is not None and self.ledger.holds(pending.name)
+        if spent > 0 and not (self.rehearsal or entered or spend_again):
+            raise Refused(
+                f"This study has already released its data, at epsilon {spent:g} (see ledger.json beside it). Another "
+                f"release would bring the total to {spent + epsilon:g}. If that is what you want, add --spend-again."
+            )
+
+    def enter(self, draw: Draw, directory: str) -> None:
+        """Make this release's entry durable; a draw that is finished after a crash is entered already."""
+        if self.path is None or self.ledger.holds(draw.name):
+            return
+        study = self.plan.study
+        entry = Entry(
+            draw=draw.name,
+            study=study.name,
+            study_sha256=study.sha256,
+            plan_sha256=self.plan.sha256,
+            epsilon=self.plan.mechanism.epsilon,
+            rehearsal=self.rehearsal,
+            directory=directory,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+            protects=getattr(self.plan.mechanism, "protects", "records"),
+        )
+        self.ledger.with_entry(entry).save(self.path)
+
+
+@contextmanager
+def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
+    """The study's ledger, locked while a settlement runs."""
+    if plan.study.path is None:
+        if not rehearsal:
+            raise Refused(
+                "This study is not in a file, so its ledger has no place, and a second draw could spend more privacy "
+                "unnoticed. Save the study to a file and load it from there, or give a seed to rehearse."
+            )
+        yield Account(plan, rehearsal, Ledger(), None)
+        return
+    path = plan.study.path.parent / LEDGER
+    with exclusive(path.with_name(LOCK)) as free:
+        if not free:
+            raise Refused(
+                f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
+            )
+        yield Account(plan, rehearsal, read_ledger(path), path)
+
+
+def open_target(out: Path) -> Target:
+    """A place for a release: the directory must not exist yet, its parent must."""
+    require_new(out)
+    if out.name in (LEDGER, LOCK):
+        raise InputError(
+            f"A release cannot be called {out.name!r}; that is the ledger's. Name another directory."
+        )
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"The directory {str(out.absolute().parent)!r} does not exist. Create it first.")
+    return Target(out, out.with_name(f".{out.name}.unfinished"))
+
+
+def require_new(out: Path) -> None:
+    """Refuse a name that is taken, be it by a link that leads nowhere."""
+    if os.path.lexists(out):
+        raise Refused(
+            f"{str(out)!r} exists already. A release is never overwritten, and a second draw of noise on the same "
+            "data would spend more privacy. Name a directory that does not exist."
+        )
+
+
+def pending_draw(account: Account, target: Target, seed: int | None) -> Draw | None:
+    """The draw that a killed settlement of this plan left behind, to be finished."""
+    draw = read_draw(target.unfinished)
+    if draw is None or (draw.plan_sha256 == account.plan.sha256 and draw.seed == seed):
+        return draw
+    if account.ledger.holds(draw.name):
+        raise Refused(
+            f"{target.unfinished.name} holds an unfinished settlement of another plan, and the ledger has it as "
+            "released. Finish it with its own plan, or name another directory."
+        )
+    (target.unfinished / DRAW_FILE).unlink()
+    return None
+
+
+def require_same_reports(account: Account, draw: Draw, digest: str) -> None:
+    """A draw may be finished only for the reports it was made for: anything else would be a second release."""
+    if draw.statistics != digest:
+        raise Refused(
+            "An unfinished settlement into this directory was made from other reports. Settle those reports to finish "
+            f"it, or name another directory{' and add --spend-again' if account.ledger.holds(draw.name) else ''}."
+        )

@@ -1,0 +1,278 @@
+"""The audit of plans that ask what the others will say: ours withstands it, and products with a fault do not.
+
+All attacks run from fixed seeds. A sound product fails a statistical check with a probability below 8e-6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from shown_asked import plan_of
+from test_audit import CHECKS
+from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, SeesHer, failed, findings
+
+from truthful.asked_release import AskedRelease, AskedScored
+from truthful.auditor import Truthful, audit
+from truthful.auditor.black_box import black_box_finding
+from truthful.auditor.everybody_else import crowd, others_prediction
+from truthful.auditor.invented import invented_reports, normalised, one_release, with_answer
+from truthful.auditor.product import AnyScored, Attacked, Believed
+from truthful.auditor.settlements import checks_finding, settled_findings
+from truthful.check import Floats
+from truthful.estimators import Query
+from truthful.lattice import Bits, SeededBits
+from truthful.mechanism import Answer
+from truthful.moments import GRID, Sums, grid_responses
+from truthful.one_release import LeaveOneOut
+from truthful.plan import Plan
+from truthful.settlement.draw import Drawing, replay
+from truthful.study.levels import LevelBeliefs
+
+NAMES = ("number", "features", "yes-no", "rating")
+
+
+@pytest.fixture(params=NAMES)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return plan_of(request.param)
+
+
+def asked(plan: Plan) -> tuple[AskedRelease, LevelBeliefs]:
+    mechanism, beliefs = plan.asked_mechanism, plan.study.levels
+    assert mechanism is not None
+    assert beliefs is not None
+    return mechanism, beliefs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_our_product_withstands_every_attack(name: str) -> None:
+    """All attacks on numbers, and one on the range of payments; neighbours differ in both, and by all of ε."""
+    plan = plan_of(name)
+    found = audit(plan, seed=1, samples=1_000)
+    assert [finding.name for finding in found.findings if not finding.passed] == []
+    names = [finding.name for finding in found.findings]
+    wanted = [check for check in CHECKS if check != "features" or plan.study.features]
+    assert [check for check in names if check != "payments"] == wanted
+    assert names.count("payments") == 1
+    figures = {finding.name: finding.figures for finding in found.findings}
+    assert 0.999 < figures["sensitivity"]["share_of_sensitivity"] <= 1
+    for check in ("privacy loss", "joint privacy"):
+        assert 0.999 * found.epsilon < figures[check]["loss"] <= found.epsilon
+
+
+def test_ours_passes_without_settlements(plan: Plan) -> None:
+    assert failed(Truthful(), plan) == set()
+
+
+def test_the_worst_neighbours_differ_in_the_answer_and_the_prediction() -> None:
+    """Of the answer alone less than all of the sensitivity is used: by √(1 + ρ²) less."""
+    plan = plan_of("number")
+    mechanism, beliefs = asked(plan)
+    found = {finding.name: finding for finding in findings(Truthful(), plan)}
+    assert found["sensitivity"].claim.startswith("one answer and prediction, whatever is in it")
+    moved = [
+        Truthful().statistics(np.ones((1, 1)), np.array([said]), mechanism, beliefs)
+        for said in ((1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0))
+    ]
+    first, answer, both = (mechanism.queries(sums, beliefs)[0] for sums in moved)
+    assert abs(first.value[0] - answer.value[0]) < 0.97 * first.sensitivity
+    length = math.dist(first.value, both.value)
+    assert 0.999999 * float(first.sensitivity) < length <= float(first.sensitivity)
+
+
+# What is her own
+
+
+def test_her_own_answer_and_prediction_move_the_release_and_nothing_of_what_others_say() -> None:
+    """In rational numbers to the bit, and equal to what is left when her row is left out."""
+    mechanism, beliefs = asked(plan_of("features"))
+    X, y = crowd(beliefs, 3)
+    ratio = Fraction(mechanism.ratio)
+    for i in range(len(y)):
+        found = set()
+        for said in ((-1.0, 1.0), (0.25, -1.0), (1.0, 0.5)):
+            reports = y.copy()
+            reports[i] = said
+            sums = Truthful().statistics(X, reports, mechanism, beliefs)
+            point = tuple(int(k) for k in mechanism.queries(sums, beliefs)[0].value)
+            estimate = Truthful().release(sums, mechanism, beliefs, replay((point,)))
+            km = int(grid_responses(reports[[i], 1], 1.0)[0])
+            found.add(others_prediction(estimate, mechanism, km, len(y) - 1))
+        others = np.delete(y, i, axis=0)
+        total = int(grid_responses(others[:, 1], 1.0).sum())
+        assert found == {Fraction(total, GRID * len(others))}
+    assert (ratio * GRID).denominator == 1
+
+
+class OwnPredictionKept(Truthful):
+    """Everybody is scored against all predictions, her own included."""
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
+    ) -> AnyScored:
+        found = super().scored(estimate, mechanism, beliefs, X, y)
+        assert isinstance(found, AskedScored)
+        n = len(y)
+        return replace(found, others_prediction=(found.others_prediction * (n - 1) + y[:, 1]) / n)
+
+
+class OwnPredictionPaid(Truthful):
+    """The surprise that is paid for has her own prediction in it."""
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
+    ) -> AnyScored:
+        found = super().scored(estimate, mechanism, beliefs, X, y)
+        assert isinstance(found, AskedScored)
+        return replace(found, surprise=found.surprise - y[:, 1] / len(y))
+
+
+class OwnAnswerKept(Truthful):
+    """Everybody is scored against all answers, her own included."""
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
+    ) -> AnyScored:
+        found = super().scored(estimate, mechanism, beliefs, X, y)
+        h = found.leverage
+        return replace(found, peer_prediction=found.peer_prediction * (1 - h) + h * y[:, 0])
+
+
+@pytest.mark.parametrize("product", [OwnPredictionKept(), OwnPredictionPaid(), OwnAnswerKept()])
+def test_what_is_her_own_and_left_in_is_caught(product: Truthful, plan: Plan) -> None:
+    assert failed(product, plan) == {"leave-one-out"}
+
+
+def test_payments_that_follow_from_exact_sums_are_caught(plan: Plan) -> None:
+    assert "joint privacy" in failed(SeesHer(), plan)
+
+
+# Noise and sensitivity
+
+
+class BarePredictions(Truthful):
+    """Answers have their noise, and the sum of predictions has none."""
+
+    def answer(self, bits: Bits) -> Answer:
+        def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
+            return [*Drawing(bits)(query, epsilon)[:-1], query.value[-1]]
+
+        return answer
+
+
+class BareAnswers(Truthful):
+    """Predictions have their noise, and the first sum of answers has none."""
+
+    def answer(self, bits: Bits) -> Answer:
+        def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
+            return [query.value[0], *Drawing(bits)(query, epsilon)[1:]]
+
+        return answer
+
+
+class SensitivityOfAnswers(Truthful):
+    """Noise as if people gave an answer alone: without the factor √(1 + ρ²)."""
+
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+        assert isinstance(mechanism, AskedRelease)
+        both = Fraction(mechanism.spread)
+
+        def less(query: Query, epsilon: Fraction) -> Sequence[int]:
+            return answer(replace(query, sensitivity=Fraction(int(query.sensitivity / both))), epsilon)
+
+        return super().release(sums, mechanism, beliefs, less)
+
+
+class BoundlessPredictions(Truthful):
+    """Predictions that are beyond the scale are added up as they are."""
+
+    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
+        found = super().statistics(X, y, mechanism, beliefs)
+        return replace(found, predictions=int(np.trunc(y[:, 1] * GRID).sum()))
+
+
+@pytest.mark.parametrize(
+    ("product", "check"),
+    [
+        (LessNoise(Fraction(1, 2)), "noise"),
+        (EvenNoise(), "noise"),
+        (NoiseUsedTwice(), "independence"),
+        (BarePredictions(), "noise"),
+        (BareAnswers(), "noise"),
+        (SensitivityOfAnswers(), "privacy loss"),
+        (BoundlessPredictions(), "sensitivity"),
+    ],
+)
+def test_faults_of_noise_and_sensitivity_are_caught(product: Truthful, check: str, plan: Plan) -> None:
+    assert check in failed(product, plan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("product", "sound"), [(BarePredictions(), False), (LessNoise(Fraction(1, 2)), False), (Truthful(), True)]
+)
+def test_faults_of_noise_are_seen_from_outside(product: Truthful, sound: bool) -> None:
+    """At the whole of ε = 1, over (answer, prediction): half the noise spends 2, and an exact sum all there is."""
+    mechanism, beliefs = asked(plan_of("number"))
+    found = black_box_finding(product, mechanism, beliefs, 1, SeededBits(1), 4_000)
+    assert found.passed == sound
+    assert found.figures["epsilon_shown"] > 0.3
+
+
+# Payments
+
+
+class Unbounded(Truthful):
+    """Payments that go on with the surprise, as far as that goes."""
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
+    ) -> AnyScored:
+        found = super().scored(estimate, mechanism, beliefs, X, y)
+        assert isinstance(found, AskedScored)
+        return replace(found, payment=found.payment + found.peer_prediction * y[:, 0])
+
+
+class Mean(Truthful):
+    """A little less than what was promised, for everybody."""
+
+    def scored(
+        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
+    ) -> AnyScored:
+        found = super().scored(estimate, mechanism, beliefs, X, y)
+        assert isinstance(mechanism, AskedRelease)
+        return replace(found, payment=found.payment - mechanism.base_payment)
+
+
+@pytest.mark.parametrize("product", [Unbounded(), Mean()])
+def test_payments_out_of_their_range_are_caught(product: Truthful, plan: Plan) -> None:
+    assert failed(product, plan) == {"payments"}
+
+
+# Settlements
+
+
+def test_invented_reports_have_predictions_in_their_range(plan: Plan) -> None:
+    reports = invented_reports(plan, 1)
+    low, high = plan.study.prediction_range
+    predictions = np.array(reports["prediction"].to_pylist())
+    assert low <= predictions.min() < predictions.max() <= high
+    X, y = normalised(plan.study, reports)
+    assert y.shape == (len(X), 2)
+    assert np.abs(y).max() <= 1
+    changed = with_answer(plan.study, reports, 3, plan.study.response.high)
+    moved = np.flatnonzero((normalised(plan.study, changed)[1] != y).any(axis=1))
+    assert set(moved.tolist()) <= {3}
+    assert normalised(plan.study, changed)[1][3].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.slow
+def test_ours_settles_as_it_should(plan: Plan) -> None:
+    found = (checks_finding(Truthful(), plan, seed=1), *settled_findings(Truthful(), plan, 1))
+    assert [finding.name for finding in found if not finding.passed] == []
+    assert one_release(plan) is plan.mechanism
