@@ -13,7 +13,7 @@ import pytest
 from both_studies import KINDS, NUMBER, RATING, YES_NO
 from databases import database_url
 from participants import GERMAN, Her, quiet
-from serving import WHO, Asked, Served, answer, answer_all, asked, close
+from serving import WHO, Asked, Served, answer, answer_all, asked, close, draft
 from starlette.testclient import TestClient
 
 from truthful.asked_release import AskedRelease
@@ -443,6 +443,28 @@ def test_a_study_that_asks_is_planned_frozen_and_its_pages_say_what_is_asked(
     with here.service.database.reading() as session:
         plan = Plan.parse(surveys.find(session, path.rsplit("/", 1)[-1]).plan or "")
     assert plan.asked_mechanism is not None
+
+
+@pytest.mark.parametrize("text", SECOND, ids=["number", "yes or no", "rating"])
+def test_a_study_that_asks_is_rehearsed_with_careless_and_colluding_people(
+    here: Served, analyst: TestClient, text: str
+) -> None:
+    path = f"/studies/{draft(here.service, text)}/rehearse"
+    page = sees(analyst, path)
+    for words in ("Careless predictors", "Colluders", "People who believe otherwise", "Deniers"):
+        assert words in page
+    mix = {
+        "careless": "5",
+        "colluder": "5",
+        "misbeliever": "10",
+        "denier": "5",
+        "best-responder": "5",
+        "seed": "1",
+    }
+    sent = analyst.post(path, data=mix)
+    assert sent.status_code == 303, unescape(sent.text)
+    report = sees(analyst, str(sent.headers["location"]))
+    assert "colluder" in report
 
 
 @pytest.mark.parametrize("language", ["en", GERMAN])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.asked_release import SCALE, SERUM, AskedRelease, largest_gain, largest_loss
+from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
 from truthful.release.steps import Steps
@@ -54,7 +54,7 @@ def stakes_of(plan: Plan, features: Mapping[str, Any]) -> Stakes | None:
     answers = ENDS if beliefs.strict else tuple(SCALE * part for part in APART)
     surprise = _round(mechanism.clip * unit / 2)
     rows = [
-        (told, tuple(_paid(mechanism, _score(mechanism, y, told / unit, slope)) for y in answers))
+        (told, tuple(_paid(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers))
         for told in (-surprise, 0.0, surprise)
     ]
     apart, far = unit / 2, unit
@@ -102,8 +102,7 @@ def earned(mechanism: AskedRelease, study: Study, found: Steps) -> Earned:
     answer, prediction = found.others_answer or 0.0, found.others_prediction or 0.0
     peer, average = (min(max(value, -1.0), 1.0) for value in (found.peer_prediction, answer))
     counts = bool(found.plausible)
-    apart = found.y if mechanism.rule == SERUM else found.y - peer
-    score = _score(mechanism, apart, found.score, found.slope or 0.0) if counts else 0.0
+    scored = _score(mechanism, found.slope or 0.0, found.y, peer, found.score) if counts else 0.0
     return Earned(
         others_answer=low + unit * (answer + 1),
         others_prediction=low + unit * (prediction + 1),
@@ -112,8 +111,8 @@ def earned(mechanism: AskedRelease, study: Study, found: Steps) -> Earned:
         limit=mechanism.clip,
         peer=peer,
         average=average,
-        score=score,
-        for_answer=_paid(mechanism, score),
+        score=scored,
+        for_answer=_paid(mechanism, scored),
         for_prediction=_predicted(mechanism, (found.prediction or 0.0) - average),
         weight=mechanism.prediction_weight,
         plausible=counts,
@@ -139,17 +138,14 @@ def _unit(study: Study) -> float:
     return (high - low) / 2
 
 
-def _score(mechanism: AskedRelease, apart: float, surprise: float, slope: float) -> float:
-    """Of an answer so far from the others' average, or for yes and no of 1 and −1."""
-    counted = min(max(surprise, -mechanism.clip), mechanism.clip)
-    if mechanism.rule == SERUM:
-        return apart * counted / mechanism.clip
-    moved = slope * apart
-    return 2 * (1 - slope) * moved * counted - moved * moved
+def _score(mechanism: AskedRelease, slope: float, y: float, p: float, surprise: float) -> float:
+    """Of one answer."""
+    s, answer, peer, counted = (np.array(value) for value in (slope, y, p, surprise))
+    return float(score(mechanism.rule, s, answer, peer, counted, mechanism.clip))
 
 
-def _paid(mechanism: AskedRelease, score: float) -> float:
-    return max(0.0, mechanism.base_payment + mechanism.score_weight * score)
+def _paid(mechanism: AskedRelease, scored: float) -> float:
+    return max(0.0, mechanism.base_payment + mechanism.score_weight * scored)
 
 
 def _predicted(mechanism: AskedRelease, off: float) -> float:
