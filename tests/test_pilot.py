@@ -121,12 +121,13 @@ def test_the_main_wave_asks_one_question_and_declares_what_the_pilot_found() -> 
     assert study.levels is None
     assert study.response.name == "units"
     assert study.response.question == plan.study.response.question
-    assert dict(study.declared.beliefs.centre or {})["intercept"] == pytest.approx(found.centre, rel=1e-3)  # type: ignore[arg-type]
-    unit = study.response_unit
-    assert unit * (study.declared.beliefs.prior_sd or 0.0) == pytest.approx(
+    beliefs, unit = study.declared.beliefs, study.response_unit
+    assert beliefs.centre == {"intercept": pytest.approx(found.centre, rel=1e-3)}
+    assert (beliefs.sure, beliefs.unsure) == (10, pytest.approx(found.error, rel=1e-3))
+    assert unit * math.sqrt(study.beliefs.prior.variance(1)) == pytest.approx(
         math.hypot(10, found.error), rel=2e-3
     )
-    assert unit * (study.declared.beliefs.noise_sd or 0.0) == pytest.approx(15, rel=2e-3)
+    assert unit * (beliefs.noise_sd or 0.0) == pytest.approx(15, rel=2e-3)
     assert release.sha256[:12] in found.study
     assert "do not publish it before these have answered" in found.study
 

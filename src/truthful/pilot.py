@@ -149,7 +149,7 @@ def _shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, obj
 def _numbers(
     study: Study, record: dict[str, dict[str, object]], centre: float, error: float
 ) -> dict[str, object]:
-    """A normal prior about the centre, as wide as people and the pilot are unsure, and noise as wide as answers are.
+    """Beliefs about the centre, of which people are so sure and the pilot so unsure, and noise as wide as answers are.
 
     Beliefs reach equally far to both sides, by two standard deviations at least: where the declared range ends before,
     it is widened.
@@ -165,10 +165,10 @@ def _numbers(
     room = min(middle - low, high - middle)
     return {
         "signal": _rounded(wide / (wide + spread)),
-        "centre": {"intercept": middle},
-        "prior": "normal",
-        "prior_sd": _rounded(wide / room),
         "noise_sd": _rounded(spread / room),
+        "centre": middle,
+        "sure": beliefs.sure,
+        "unsure": _rounded(half * error),
     }
 
 
