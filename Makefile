@@ -33,7 +33,7 @@ docs: $(READY)
 $(PACKAGE): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truthful needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --editable .
 	touch $@
 
 $(READY): $(PACKAGE)

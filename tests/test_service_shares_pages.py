@@ -10,7 +10,7 @@ import both_studies
 import pytest
 from accessibility import PHONE, ZOOMED, violations, violations_anywhere
 from analyst_pages import NAME, sign_up
-from browsers import opened
+from browsers import Windows, opened
 from listening import listening
 from participant_pages import settled
 from serving import PASSWORD, Asked, asked, code_of, draft
@@ -19,7 +19,7 @@ from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from truthful.service.web import Service
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 #: What axe looks at: of participants, of the analyst, of everybody.
@@ -35,7 +35,7 @@ TARGET = 48
 class Site:
     """A browser, and a service with studies that are open, planned and published."""
 
-    browser: Browser
+    windows: Windows
     url: str
     service: Service
     open: dict[str, Asked]
@@ -47,12 +47,11 @@ class Site:
         """A participant's page, reached as she reaches it, with all unfolded."""
         study = (self.ended if name == "paid" else self.open)[kind]
         link = next(iter(study.links.values()))
-        context = self.browser.new_context(**settings)
+        view = self.windows.window(**settings)
         code = code_of(self.service, link)
         path = f"/a/{link}"
         if code and name != "invited":
-            context.add_cookies([{"name": "code", "value": code, "domain": "127.0.0.1", "path": path}])
-        view = context.new_page()
+            view.context.add_cookies([{"name": "code", "value": code, "domain": "127.0.0.1", "path": path}])
         view.goto(self.url + path)
         if name in ("question", "refused", "review") and view.locator("form[action$=consent]").count():
             view.click("form[action$=consent] button")
@@ -68,7 +67,7 @@ class Site:
 
     def others(self, path: str, **settings: Any) -> Page:
         """A page of the analyst's or of everybody's."""
-        view = self.browser.new_page(storage_state=self.signed_in, **settings)
+        view = self.windows.window(storage_state=self.signed_in, **settings)
         view.goto(self.url + path)
         for hidden in view.query_selector_all("summary"):
             hidden.evaluate("summary => summary.parentElement.open = true")
@@ -99,7 +98,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         view.fill("#password", PASSWORD)
         view.click("main button")
         yield Site(
-            browser,
+            Windows(browser),
             url,
             service,
             {kind: asked(service, text, tolerance=0.04) for kind, text in STUDIES.items()}
@@ -125,22 +124,17 @@ def answer(view: Page) -> None:
 def test_no_page_of_hers_breaks_a_rule(site: Site, name: str, kind: str) -> None:
     view = site.hers(name, kind)
     assert violations_anywhere(view) == {}
-    view.context.close()
     german = site.hers(name, kind, viewport={"width": ZOOMED, "height": 256}, locale="de-DE")
     assert german.get_attribute("html", "lang") == "de"
     assert violations(german) == []
-    german.context.close()
 
 
 def test_no_other_page_breaks_a_rule(site: Site) -> None:
     broken = {}
     for name, path in site.paths.items():
-        view = site.others(path)
-        broken[name] = violations_anywhere(view)
-        view.close()
+        broken[name] = violations_anywhere(site.others(path))
         german = site.others(path, viewport={"width": ZOOMED, "height": 256}, locale="de")
         broken[f"{name}, German"] = {"400 %": rules} if (rules := violations(german)) else {}
-        german.close()
     assert {name: found for name, found in broken.items() if found} == {}
 
 
@@ -150,19 +144,17 @@ def test_every_choice_is_large_enough_for_a_finger_and_nothing_is_chosen(
 ) -> None:
     text = YES_NO if levels is None else RATING.replace("levels = 5", f"levels = {levels}")
     link = next(iter(asked(site.service, text).links.values()))
-    view = site.browser.new_page(viewport={"width": PHONE, "height": 800})
+    view = site.windows.window(viewport={"width": PHONE, "height": 800})
     view.goto(f"{site.url}/a/{link}")
     view.click("form[action$=consent] button")
     boxes = [label.bounding_box() for label in view.locator(".options label").all()]
     assert len(boxes) == (levels or 2)
     assert all(box and box["width"] >= TARGET and box["height"] >= TARGET for box in boxes)
     assert view.locator(".options input:checked").count() == 0
-    view.close()
 
 
 def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
-    context = site.browser.new_context(java_script_enabled=False)
-    view = context.new_page()
+    view = site.windows.window(java_script_enabled=False)
     study = asked(site.service, YES_NO)
     view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
 
@@ -177,7 +169,6 @@ def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> 
     view.get_by_text("You answer: Yes").wait_for()
     press("Send my answer")
     view.get_by_role("heading", name="Your answer counts.").wait_for()
-    context.close()
 
 
 def test_both_questions_are_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
@@ -214,15 +205,14 @@ def test_the_wizard_shows_what_goes_with_asking_or_with_declaring(site: Site) ->
 def test_her_browser_finds_the_same_payment(site: Site, kind: str) -> None:
     study = site.ended.get(kind) or settled(site.service, KINDS[kind])
     link = next(iter(study.links.values()))
-    context = site.browser.new_context()
+    view = site.windows.window()
     cookie = {
         "name": "code",
         "value": code_of(site.service, link),
         "domain": "127.0.0.1",
         "path": f"/a/{link}",
     }
-    context.add_cookies([cookie])  # type: ignore[list-item]
-    view = context.new_page()
+    view.context.add_cookies([cookie])  # type: ignore[list-item]
     said: list[str] = []
     view.on("console", lambda message: said.append(message.text))
     view.goto(f"{site.url}/a/{link}")
@@ -233,4 +223,3 @@ def test_her_browser_finds_the_same_payment(site: Site, kind: str) -> None:
         service, here = (cell.inner_text() for cell in row.locator("td").all())
         assert "receipt" in here or float(here) == pytest.approx(float(service), abs=2e-9)
     assert said == []
-    context.close()
