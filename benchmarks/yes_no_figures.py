@@ -104,8 +104,8 @@ def roster(players: int, d: int) -> dict[str, Any]:
 
 def planned(players: int, d: int, from_roster: bool = False) -> Plan:
     """The most accurate plan that the money buys."""
-    people = {"roster": roster(players, d)} if from_roster else {}
-    return design(study(d), players=players, budget=EACH * players, **people)
+    people = roster(players, d) if from_roster else None
+    return design(study(d), players=players, budget=EACH * players, roster=people)
 
 
 def points(plan: Plan) -> float:

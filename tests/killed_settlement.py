@@ -62,7 +62,7 @@ def forked(directory: Path, k: int, when: str) -> int:
 
 def load() -> None:
     """Compiled code is loaded here, once, and not in every life. Nothing is drawn: that took half of each."""
-    markup.inline = lambda chart, name: ""
+    vars(markup)["inline"] = lambda chart, name: ""
     study = Study.parse(DESIGNED)
     plan = planned(study, 60)
     report(settle(plan, people(study, 60).reports, seed=0).release, plan)
