@@ -172,8 +172,7 @@ def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> 
 
 
 def test_both_questions_are_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
-    context = site.browser.new_context(java_script_enabled=False)
-    view = context.new_page()
+    view = site.windows.window(java_script_enabled=False)
     study = asked(site.service, both_studies.YES_NO)
     view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
     view.get_by_role("button", name="I take part").focus()
@@ -188,7 +187,6 @@ def test_both_questions_are_answered_with_the_keyboard_alone_and_without_scripts
     view.get_by_role("button", name="Send my answers").focus()
     view.keyboard.press("Enter")
     view.get_by_role("heading", name="Your answer counts.").wait_for()
-    context.close()
 
 
 def test_the_wizard_shows_what_goes_with_asking_or_with_declaring(site: Site) -> None:
@@ -198,7 +196,6 @@ def test_the_wizard_shows_what_goes_with_asking_or_with_declaring(site: Site) ->
         view.set_checked("[name=predictions]", ticked)
         for which, fields in shown.items():
             assert [view.is_visible(field) for field in fields] == [which == ticked] * len(fields)
-    view.close()
 
 
 @pytest.mark.parametrize("kind", [*STUDIES, *ASKED, "yes or no, sums kept back"])
