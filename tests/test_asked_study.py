@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from truthful.one_release import SumRelease
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.release import Receipt, read_release
+from truthful.settlement.checks import require_promised
 
 PREDICTIONS = 'centre = "predictions"'
 
@@ -40,6 +42,7 @@ PREDICTIONS = 'centre = "predictions"'
         (('protects = "answers"', 'protects = "records"'), 'it needs privacy.protects = "answers"'),
         (("[design]", "intercept = false\n[design]"), "intercept"),
         (('name = "units"', 'name = "prediction"'), "The name 'prediction' is taken"),
+        (('name = "units"', 'name = "surprise"'), "The name 'surprise' is taken"),
         (("[design]", FEATURES), "effect is missing. Say how much one feature"),
         (("[costs]", "[payments]\nprediction_bonus = 0.7\n[costs]"), "it must be 0.5 or below"),
     ],
@@ -219,6 +222,18 @@ def test_whether_it_is_refused_does_not_depend_on_what_anybody_said(column: str)
             settle(plan("number", True), one, seed=1)
         said.append(str(error.value))
     assert said[0] == said[1]
+
+
+def test_larger_lies_than_promised_are_less_than_promised() -> None:
+    made = plan()
+    promised = made.guarantees
+    lie = promised.truthfulness.lie_in_answer
+    assert lie is not None
+    found = replace(promised, truthfulness=replace(promised.truthfulness, lie_in_answer=1.2 * lie))
+    require_promised(made, promised, accept_less=False)
+    with pytest.raises(WorseThanPromised, match=r"lies pay up to 24\.0 instead of 20\.0"):
+        require_promised(made, found, accept_less=False)
+    require_promised(made, found, accept_less=True)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from truthful.service.answering import Said, Wrong, read_said, sent_said
 from truthful.service.bill import her_pay_range, pay_range
 from truthful.service.catalogue import languages
 from truthful.service.once import cancel_survey, settle_survey
+from truthful.service.rosters import read_roster
 from truthful.service.stakes import stakes_of
 from truthful.settlement import settle
 from truthful.store import surveys
@@ -443,6 +444,13 @@ def test_a_study_that_asks_is_planned_frozen_and_its_pages_say_what_is_asked(
     with here.service.database.reading() as session:
         plan = Plan.parse(surveys.find(session, path.rsplit("/", 1)[-1]).plan or "")
     assert plan.asked_mechanism is not None
+
+
+def test_people_are_brought_without_anything_they_say(tmp_path: Path) -> None:
+    study, path = Study.parse(FACTS), tmp_path / "people.csv"
+    path.write_text("player,age,advice\na,30,nobody\nb,44.5,a friend\n", encoding="utf-8")
+    people = {"a": {"age": 30.0, "advice": "nobody"}, "b": {"age": 44.5, "advice": "a friend"}}
+    assert read_roster(study, path) == people
 
 
 @pytest.mark.parametrize("text", SECOND, ids=["number", "yes or no", "rating"])

@@ -245,8 +245,17 @@ def _covered(plan: Plan, found: Guarantees) -> bool:
 def _less(plan: Plan, found: Guarantees) -> list[str]:
     """In what the guarantees for those who answered fall short of the promised ones."""
     promised, unit = plan.guarantees, plan.study.response_unit
+    # Where people are asked for predictions, lies about numbers are told in answers alone.
+    of_answers = plan.study.levels is not None and plan.study.shares is None
     compared: tuple[tuple[str, float | None, float | None, float, float], ...] = (
         ("lies pay up to", found.truthfulness.lie, promised.truthfulness.lie, SPARE_LIE, unit),
+        (
+            "lies pay up to",
+            found.truthfulness.lie_in_answer,
+            promised.truthfulness.lie_in_answer if of_answers else None,
+            SPARE_LIE,
+            1.0,
+        ),
         (
             "steps from which no lie pays are",
             found.truthfulness.steps,

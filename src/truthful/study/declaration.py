@@ -68,6 +68,8 @@ RESERVED = (
     "own_prediction",
     "payment",
 )
+# And where people are asked what the others will say.
+RESERVED_ASKED = (PREDICTION, "others_answer", "others_prediction", "surprise")
 
 
 #: Levels that a rating may have; numbers of fewer values than this are refused.
@@ -546,10 +548,12 @@ class Declaration(Section):
                 'beliefs.centre = "predictions" takes the mean of features from those who answer, and everybody must '
                 'be able to check it: it needs privacy.protects = "answers" and publish_matrix = true.'
             )
-        if PREDICTION in (self.response.name, *(feature.name for feature in self.features)):
-            raise ValueError(
-                f"The name {PREDICTION!r} is taken: it is the column of people's predictions. Rename the other."
-            )
+        for name in (self.response.name, *(feature.name for feature in self.features)):
+            if name in RESERVED_ASKED:
+                raise ValueError(
+                    f"The name {name!r} is taken: where people are asked for predictions, {', '.join(RESERVED_ASKED)} "
+                    "are columns of reports and receipts. Rename it."
+                )
         try:
             level_beliefs(self)
         except InputError as problem:
