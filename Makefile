@@ -6,12 +6,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# The package alone, which is all that the demo needs, and with what checks need.
+PACKAGE := .venv/.package
 READY := .venv/.ready
 PEERS := .venv-peers/.ready
 
 .PHONY: demo test fast check docs bench clean
 
-demo: $(READY)
+demo: $(PACKAGE)
 	$(BIN)/truthful demo
 
 test: check
@@ -26,14 +28,17 @@ check: $(READY)
 	$(BIN)/mypy
 
 docs: $(READY)
-	$(BIN)/python -m pip install --quiet --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 
-$(READY): pyproject.toml
+$(PACKAGE): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "truthful needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --no-compile --editable .
+	touch $@
+
+$(READY): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
 bench: $(READY) $(PEERS)

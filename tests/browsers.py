@@ -8,17 +8,20 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from PIL import Image, PngImagePlugin
+from windows import PATIENCE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: The key under which a picture holds the hash of the page that it shows.
 OF = "Of"
+#: Of a window, unless it is set.
+SIZE = {"width": 1280, "height": 720}
 
 
 def program() -> str | None:
@@ -37,6 +40,30 @@ def opened() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=found)
         yield browser
         browser.close()
+
+
+class Windows:
+    """Windows of a browser, one for each way to set them: to open one takes as long as five pages in it."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._open: dict[str, Page] = {}
+
+    def window(self, **settings: Any) -> Page:
+        """A window with these settings, as if it were new: no cookies but its own, its size, its colours."""
+        key = repr(settings)
+        if key not in self._open:
+            self._open[key] = self._browser.new_page(**settings)
+            self._open[key].set_default_timeout(PATIENCE)
+            return self._open[key]
+        view = self._open[key]
+        view.goto("about:blank")
+        view.unroute_all()
+        view.context.clear_cookies()
+        view.context.add_cookies(settings.get("storage_state", {}).get("cookies", []))
+        view.emulate_media(color_scheme=settings.get("color_scheme", "light"))
+        view.set_viewport_size(settings.get("viewport", SIZE))
+        return view
 
 
 def photograph(page: Path, path: Path, width: int, height: int) -> None:

@@ -1,8 +1,20 @@
-// node check_receipts.mjs CHECK.JS: reads [release, receipt, shrinkage] triples as a JSON array on standard input and
-// writes what check.js makes of each. The module is read as a data URL, so that no package.json must say what it is.
+// node check_receipts.mjs CHECK.JS: reads [release, receipt, shrinkage] triples as a JSON array, one on each line, and
+// answers it with a line of what check.js makes of each, or with the error that it throws. The module is read as a data
+// URL, so that no package.json must say what it is.
 import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 
 const source = readFileSync(process.argv[2], "utf8");
 const { check } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
-const cases = JSON.parse(readFileSync(0, "utf8"));
-console.log(JSON.stringify(cases.map(([release, receipt, shrinkage]) => check(release, receipt, shrinkage))));
+
+function checked(cases) {
+  try {
+    return cases.map(([release, receipt, shrinkage]) => check(release, receipt, shrinkage));
+  } catch (error) {
+    return { thrown: String(error) };
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(checked(JSON.parse(line))));
+}

@@ -200,7 +200,7 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
     with service.database.reading() as session:
         survey = surveys.find(session, study.survey_id)
         assert survey.state == State.PUBLISHED
-        stored = {player: value for player, _, value in answers.reports(session, study.survey_id)}
+        stored = {player: value for player, _, value, _ in answers.reports(session, study.survey_id)}
         rows = list(due.payments(session, study.survey_id))
         assert seen == {survey.release}
     for player, person in cast.items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from asked_studies import mechanism_of
 from scipy import stats
 
@@ -23,6 +24,7 @@ from truthful.noise import L2Laplace
 from truthful.plan import Plan
 
 Rng = np.random.Generator
+Indices = npt.NDArray[np.int64]
 NODES = 8
 
 
@@ -110,11 +112,11 @@ class Asked:
         assert levels is not None
         if levels.shares is None:
             return np.asarray(self.v / (self.v + (levels.spread or 0.0) ** 2))
-        middle, parts = (levels.low + levels.high) / 2, levels.shares.levels - 1
+        middle, parts = (levels.low + levels.high) / 2, levels.shares.levels - 1.0
         parts /= 1 + (parts - 1) * levels.shares.agreement
         return np.asarray(parts / (parts + (1 - middle**2) / self.v - 1))
 
-    def _lies(self, i: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _lies(self, i: int) -> Indices:
         """Those whose lies move most what is said of i, and which way."""
         keep = np.arange(len(self.x)) != i
         w = np.linalg.solve((self.z[keep].T @ self.x[keep]).T, self.x[i]) @ self.z.T
@@ -162,10 +164,10 @@ class Asked:
         return np.hstack([self.centre + grid[:, :1], grid[:, 1:]]), chance
 
     @cached_property
-    def cells(self) -> tuple[Floats, Floats]:
+    def cells(self) -> tuple[Indices, Indices]:
         """The first person of each kind, and everybody's kind."""
         _, first, kind = np.unique(self.x, axis=0, return_index=True, return_inverse=True)
-        return first, kind.ravel()
+        return first.astype(np.int64), kind.ravel().astype(np.int64)
 
     @cached_property
     def chances(self) -> Floats:

@@ -22,7 +22,7 @@ from truthful.slope import stretch
 from truthful.study import Study
 
 MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}
-DRAWS, KEPT, ROUNDS, SHRINK = 6_000, 6, 14, 0.6
+DRAWS, KEPT, ROUNDS, SHRINK = 3_000, 6, 14, 0.6
 WORDS = ("alpha", "epsilon", "public_share", "gamma", "peer_gamma", "gram_share")
 
 

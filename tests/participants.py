@@ -48,8 +48,16 @@ class Her:
         assert response.status_code == status
         return unescape(response.text)
 
-    def does(self, move: str, status: int = 303, answer: str | None = None, language: str = "en") -> str:
-        data = {} if answer is None else {"answer": answer}
+    def does(
+        self,
+        move: str,
+        status: int = 303,
+        answer: str | None = None,
+        language: str = "en",
+        prediction: str | None = None,
+    ) -> str:
+        said = {"answer": answer, "prediction": prediction}
+        data = {name: value for name, value in said.items() if value is not None}
         response = self.client.post(f"{self.link}/{move}", data=data, headers={"Accept-Language": language})
         assert response.status_code == status
         if status == 303:

@@ -18,6 +18,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import both_studies
 from browsers import keep, opened, program, shown_in
 from listening import listening
 from participant_pages import ASKING
@@ -25,7 +26,7 @@ from PIL import Image
 from serving import PLAYERS, WHO, answer_all, bring, close, settle_with_less
 from studies import people
 
-from truthful.plan import design
+from truthful.plan import Plan, design
 from truthful.service.freezing import freeze
 from truthful.service.web import Service
 from truthful.store import surveys
@@ -34,12 +35,16 @@ from truthful.study import Study
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-PICTURES = ("participant-asked.png", "participant-answered.png", "participant-paid.png")
+PICTURES = (
+    *("participant-asked.png", "participant-answered.png", "participant-paid.png"),
+    "participant-both.png",
+)
 NAMED = (
     ASKING.replace("Designed", "Weekly groceries")
     .replace('kind = "uniform"', 'kind = "observed"')
     .replace("[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]')
 )
+BOTH = both_studies.NUMBER.replace("scale = 0.0005", "scale = 0.05")
 WIDTH, HEIGHT, GAP = 390, 780, 24
 BETWEEN = (200, 204, 208)
 MADE_OF = ("static/style.css", "templates/base.html", "templates/participant", "texts/en/participant.toml")
@@ -75,8 +80,16 @@ def take(directory: Path) -> None:
 
 
 def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
-    """The invitation, and what it says of privacy; an answer, and its receipt; the payment, and its check."""
-    study = bring(service, _frozen(service), PLAYERS)
+    """The invitation, and what it says of privacy; an answer, and its receipt; the payment, and its check.
+
+    And where she is also asked what the others will say, both questions, and the steps of what she is paid.
+    """
+    listed = Study.parse(NAMED)
+    study = bring(
+        service,
+        _frozen(service, NAMED, design(listed, roster=people(listed, 1_000).reports, budget=8_000)),
+        PLAYERS,
+    )
     player, link = next(iter(study.links.items()))
     view.goto(f"{url}/a/{link}")
     yield [view.screenshot(), _from(view, "h2:has-text('What others can learn')")]
@@ -98,15 +111,36 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
     view.click("#check-run")
     view.wait_for_selector("[data-said=agrees]:not([hidden])")
     yield [paid, _from(view, "#check")]
+    yield _both(view, url, service)
 
 
-def _frozen(service: Service) -> str:
+def _both(view: Page, url: str, service: Service) -> list[bytes]:
+    plan = design(Study.parse(BOTH), players=2_000, budget=2_000)
+    study = bring(service, _frozen(service, BOTH, plan), 2_000)
+    player, link = next(iter(study.links.items()))
+    view.goto(f"{url}/a/{link}")
+    view.click("button:has-text('I take part')")
+    view.fill("#answer", f"{study.answers[player]:.0f}")
+    view.fill("#prediction", f"{study.predictions[player]:.0f}")
+    asked = view.screenshot()
+    view.click("button:has-text('Go on')")
+    view.click("button:has-text('Send my answers')")
+    view.wait_for_selector("h1:has-text('Your answer counts')")
+    answer_all(
+        service, replace(study, links={who: other for who, other in study.links.items() if who != player})
+    )
+    close(service, study.survey_id)
+    settle_with_less(service, study.survey_id)
+    view.goto(f"{url}/a/{link}")
+    view.click("summary:has-text('Show every step')")
+    return [asked, _from(view, "h2:has-text('How it was worked out')")]
+
+
+def _frozen(service: Service, text: str, plan: Plan) -> str:
     """A study of some thousand people, as its analyst planned it."""
-    study = Study.parse(NAMED)
-    plan = design(study, roster=people(study, 1_000).reports, budget=8_000)
     with service.database.writing() as session:
-        survey = surveys.create(session, WHO, tomllib.loads(NAMED))
-        survey.name, survey.declaration, survey.plan = plan.study.name, NAMED, json.dumps(plan.record())
+        survey = surveys.create(session, WHO, tomllib.loads(text))
+        survey.name, survey.declaration, survey.plan = plan.study.name, text, json.dumps(plan.record())
         survey_id = survey.id
     freeze(service.database, service.places, survey_id, WHO, rehearsal=False)
     return survey_id

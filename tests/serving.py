@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import both_studies
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
 from shares import reports
@@ -27,6 +28,7 @@ from truthful.service.web import Service
 from truthful.store import accounts, answers, roster, surveys
 from truthful.store.tables import Role, State
 from truthful.study import Study
+from truthful.study.declaration import PREDICTION
 
 URL = "http://testserver"
 PASSWORD = "correct horse battery staple"
@@ -79,13 +81,14 @@ class Served:
 
 @dataclass(frozen=True)
 class Asked:
-    """An open study: its plan, everybody's link and what everybody will answer."""
+    """An open study: its plan, everybody's link and what everybody will answer, and predict if she is asked to."""
 
     survey_id: str
     plan: Plan
     links: dict[str, str]
     features: dict[str, dict[str, Any]]
     answers: dict[str, float]
+    predictions: dict[str, float]
 
 
 @contextmanager
@@ -101,6 +104,8 @@ def planned(study: Study, players: int = PLAYERS, **parameters: Any) -> Plan:
     """A plan with everyday parameters; from a roster where it must be."""
     if needs_roster(study) and parameters.get("peers") != "halves":
         parameters["roster"] = _reports(study, players)
+    if study.levels is not None:
+        return design(study, players=players, **{"epsilon": 2.0, "absent_share": 0.002, **parameters})
     paid = {"score_weight": 0.5} if study.shares is None else {"flat": 0.1, "bonus": 0.4}
     chosen: dict[str, Any] = {"epsilon": 2.0, **paid, "absent_share": 0.002, **parameters}
     return design(study, players=players, **chosen)
@@ -132,21 +137,26 @@ def asked(
 def bring(service: Service, survey_id: str, players: int) -> Asked:
     """Bring people to an open study, and make them links."""
     plan = service.places.plan(survey_id)
-    features, spoken = invented(plan, players)
+    features, spoken, predicted = invented(plan, players)
     with service.database.writing() as session:
         roster.add(session, survey_id, WHO, features, plan.players)
         links = dict(roster.invite(session, survey_id, WHO))
-    return Asked(survey_id, plan, links, features, spoken)
+    return Asked(survey_id, plan, links, features, spoken, predicted)
 
 
-def invented(plan: Plan, players: int) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
-    """People's features, and their answers."""
+def invented(
+    plan: Plan, players: int
+) -> tuple[dict[str, dict[str, Any]], dict[str, float], dict[str, float]]:
+    """People's features, their answers, and their predictions of the others' if they are asked."""
     rows = _reports(plan.study, players).to_pylist()
     features = {row.pop("player"): row for row in rows}
-    return features, {player: float(row.pop(plan.study.response.name)) for player, row in features.items()}
+    said = {player: float(row.pop(plan.study.response.name)) for player, row in features.items()}
+    return features, said, {p: row.pop(PREDICTION) for p, row in features.items() if PREDICTION in row}
 
 
 def _reports(study: Study, players: int) -> Any:
+    if study.levels is not None:
+        return both_studies.reports(study, players)
     return people(study, players).reports if study.shares is None else reports(study, players)
 
 
@@ -161,7 +171,8 @@ def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
         for player in players:
             link = study.links[player]
             code = answers.consent(session, link, roster.player_of(session, link).code or "")
-            answers.submit(session, study.links[player], study.answers[player], code)
+            prediction = study.predictions.get(player)
+            answers.submit(session, link, study.answers[player], code, prediction=prediction)
 
 
 def code_of(service: Service, link: str) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from accessibility import PHONE, ZOOMED, violations, violations_anywhere
 from analyst_pages import NAME, pages, sign_up
-from browsers import opened
+from browsers import Windows, opened
 from listening import listening
 from serving import PASSWORD
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
@@ -23,18 +23,21 @@ pytestmark = pytest.mark.slow
 class Site:
     """A browser in which an analyst is signed in, and the path of every page."""
 
-    browser: Browser
+    windows: Windows
     url: str
     paths: dict[str, str]
     signed_in: Any
 
     def opens(self, path: str, **settings: Any) -> Page:
-        """A page with all that is folded in it unfolded, and what went wrong with it."""
-        view = self.browser.new_page(storage_state=self.signed_in, **settings)
+        """A page with all that is folded in it unfolded."""
+        view = self.window(**settings)
         view.goto(self.url + path)
         for hidden in view.query_selector_all("summary"):
             hidden.evaluate("summary => summary.parentElement.open = true")
         return view
+
+    def window(self, **settings: Any) -> Page:
+        return self.windows.window(storage_state=self.signed_in, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         view.fill("#name", NAME)
         view.fill("#password", PASSWORD)
         view.click("main button")
-        yield Site(browser, url, pages(service), view.context.storage_state())
+        yield Site(Windows(browser), url, pages(service), view.context.storage_state())
 
 
 def heard(view: Page) -> list[str]:
@@ -64,18 +67,14 @@ def heard(view: Page) -> list[str]:
 def test_no_page_breaks_a_rule(site: Site) -> None:
     broken = {}
     for name, path in site.paths.items():
-        view = site.opens(path)
-        broken[name] = violations_anywhere(view)
-        view.close()
+        broken[name] = violations_anywhere(site.opens(path))
     assert {name: found for name, found in broken.items() if found} == {}
 
 
 def test_no_page_is_too_wide_at_400_percent_in_german(site: Site) -> None:
     broken = {}
     for name, path in site.paths.items():
-        view = site.opens(path, viewport={"width": ZOOMED, "height": 256}, locale="de")
-        broken[name] = violations(view)
-        view.close()
+        broken[name] = violations(site.opens(path, viewport={"width": ZOOMED, "height": 256}, locale="de"))
     assert {name: found for name, found in broken.items() if found} == {}
 
 
@@ -136,22 +135,19 @@ def test_a_plan_is_made_without_a_script(site: Site) -> None:
 
 def test_reports_and_charts_are_shown_with_their_style_and_without_complaint(site: Site) -> None:
     for path in (f"{site.paths['results']}/report", f"{site.paths['settled']}/report"):
-        view = site.browser.new_page(storage_state=site.signed_in)
+        view = site.window()
         complaints = heard(view)
         view.goto(site.url + path)
         assert view.evaluate("getComputedStyle(document.body).maxWidth") != "none"
         assert complaints == []
         view.goto(f"{site.url}{path.replace('report', 'forest.svg')}")
         assert complaints == []
-        view.close()
 
 
 def test_no_page_makes_the_browser_complain(site: Site) -> None:
     complaints = {}
     for name, path in site.paths.items():
-        view = site.browser.new_page(storage_state=site.signed_in)
-        told = heard(view)
+        view = site.window()
+        complaints[name] = heard(view)
         view.goto(site.url + path)
-        complaints[name] = told
-        view.close()
     assert {name: told for name, told in complaints.items() if told} == {}

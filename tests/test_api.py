@@ -19,7 +19,7 @@ from truthful.service.security import HEADERS
 from truthful.store.tables import Role
 
 #: Examples of each address, for each kind of visitor and database.
-EXAMPLES = 6
+EXAMPLES = 4
 #: Where only the analyst and only the payer get to.
 ANALYSTS, PAYERS = ("/studies", "/people", "/log"), ("/payments",)
 #: What a page's form sends along.

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from statistics import fmean
 
+import both_studies
 import pytest
 from commands import Run
 from serving import PASSWORD
@@ -69,8 +70,32 @@ def test_bots_say_yes_or_no_or_a_rating_and_liars_the_opposite(kind: str) -> Non
     assert (Manner.DISPUTES in {bot.manner for bot in bots}) == bool(plan.study.features)
 
 
+@pytest.mark.parametrize("kind", both_studies.KINDS)
+def test_bots_say_what_the_others_will_say_if_they_are_asked(kind: str) -> None:
+    plan = both_studies.planned(both_studies.KINDS[kind], 400)
+    bots = invented(plan, cast({"exaggerator": 0.1}, 300), seed=1).values()
+    (low, high), response = plan.study.prediction_range, plan.study.response
+    said = [bot.prediction for bot in bots if bot.prediction is not None]
+    assert len(said) == len(bots)
+    assert low <= min(said) < max(said) <= high
+    mean = (fmean(bot.answer or 0 for bot in bots) - response.low) / (response.high - response.low)
+    # Errors of at most a tenth of the scale each: six standard errors of 300 are 0.035.
+    assert (fmean(said) - low) / (high - low) == pytest.approx(mean, abs=0.04)
+    assert all(response.low <= (bot.first or response.low) <= response.high for bot in bots)
+    declared = invented(planned(YES_NO, 400), cast({}, 60), seed=1).values()
+    assert {bot.prediction for bot in declared} == {None}
+
+
+REHEARSED = {
+    "yes or no": YES_NO,
+    "rating": RATING,
+    "number, asked": both_studies.NUMBER,
+    "yes or no, asked": both_studies.YES_NO,
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [YES_NO, RATING], ids=["yes or no", "rating"])
+@pytest.mark.parametrize("text", REHEARSED.values(), ids=REHEARSED)
 def test_bots_rehearse_yes_or_no_without_features_and_all_payments_are_verified(
     run: Run, tmp_path: Path, text: str
 ) -> None:

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import both_studies
 import pytest
 import shares
 from browsers import opened
@@ -155,16 +156,35 @@ def _shrinkage(release: ReleaseOfHalves, study: Study, group: int) -> float:
     return curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0
 
 
-def in_node(given: list[Case]) -> list[dict[str, Any]]:
-    """What check.js makes of these."""
+class Thrown(Exception):
+    """What check.js throws."""
+
+
+@cache
+def _node() -> Any:
+    """A process of Node that runs check.js for all tests."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("no Node here, so check.js was not run in it: apt-get install nodejs")
-    ran = subprocess.run(
-        [node, RUNNER, CHECK], input=json.dumps(given), capture_output=True, text=True, check=True
-    )
-    found: list[dict[str, Any]] = json.loads(ran.stdout)
-    return found
+    return subprocess.Popen([node, RUNNER, CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node_ends() -> Iterator[None]:
+    yield
+    if _node.cache_info().currsize:
+        _node().communicate()
+        _node.cache_clear()
+
+
+def in_node(given: list[Case]) -> list[dict[str, Any]]:
+    """What check.js makes of these."""
+    node = _node()
+    print(json.dumps(given), file=node.stdin, flush=True)
+    found = json.loads(node.stdout.readline())
+    if "thrown" in found:
+        raise Thrown(found["thrown"])
+    return list(found)
 
 
 def require_agreement(computed: list[dict[str, Any]], verdicts: list[Verdict]) -> None:
@@ -274,7 +294,7 @@ def test_where_sums_are_kept_back_leverage_and_noise_are_the_receipts() -> None:
     (other,) = in_node([(release, {**receipt, "leverage": 0.4}, 1.0)])
     assert not other["verified"]
     for wrong in ({"leverage": 1.5}, {"leverage": -1.0}, {"noise_scale": -0.1}, {"leverage": None}):
-        with pytest.raises(subprocess.CalledProcessError):
+        with pytest.raises(Thrown):
             in_node([(release, {**receipt, **wrong}, 1.0)])
 
 
@@ -420,6 +440,84 @@ def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
     assert (computed["sound"], computed["verified"]) == (False, False)
 
 
+# Asked what the others will say
+
+
+def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, Verdict]]:
+    """Everybody's receipt, as it was paid and as `verify` finds it."""
+    plan = both_studies.planned(both_studies.KINDS[kind], players, **parameters)
+    people = both_studies.reports(plan.study, players)
+    settled = settle(plan, people, seed=4, accept_less=True)
+    release, found = settled.release.record(), []
+    for player in people.column("player").to_pylist():
+        receipt = settled.receipt(player)
+        verdict = verify(settled.release, receipt)
+        assert verdict.verified
+        found.append(((release, receipt.record(), 1.0), verdict))
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if "facts" in kind else ()) for kind in both_studies.KINDS],
+)
+def test_it_finds_everybodys_payment_for_answers_and_predictions(kind: str) -> None:
+    """Over all kinds 1,380 receipts."""
+    found = asked_cases(kind, 400 if "facts" in kind else 60)
+    computed = check_in_node(found)
+    assert len({here["payment"] for here in computed}) > 4
+    for here, ((_, receipt, _), verdict) in zip(computed, found, strict=True):
+        assert here["sound"]
+        assert not here["taken"]
+        assert here["m"] == verdict.prediction
+        assert here["average"] == pytest.approx(receipt["others_answer"], abs=1e-13)
+        assert here["predictions"] == pytest.approx(receipt["others_prediction"], abs=1e-14)
+        assert here["surprise"] == pytest.approx(receipt["surprise"], abs=1e-12)
+        assert here["leverage"] == pytest.approx(receipt["leverage"], abs=1e-14)
+        assert here["noise"] == pytest.approx(receipt["noise_scale"], abs=1e-14)
+        assert here["forAnswer"] + here["forPrediction"] - here["payment"] < 1.1e-6
+
+
+def test_where_an_average_was_thought_impossible_all_answers_are_paid_alike() -> None:
+    far = both_studies.NUMBER.replace(
+        "spread = 15", 'spread = 15\nplausible = [80, 95]\nimplausible = "flat"'
+    )
+    plan = both_studies.planned(far, 60)
+    settled = settle(plan, both_studies.reports(plan.study, 60), seed=4, accept_less=True)
+    receipts = [settled.receipt(f"p-{i:02d}") for i in range(1, 21)]
+    given = [(settled.release.record(), receipt.model_dump(mode="json"), 1.0) for receipt in receipts]
+    found = [(case, verify(settled.release, receipt)) for case, receipt in zip(given, receipts, strict=True)]
+    computed = check_in_node(found)
+    assert {here["plausible"] for here in computed} == {False}
+    assert {here["forAnswer"] for here in computed} == {settled.release.payment.a}
+
+
+@pytest.mark.parametrize("change", ["payment", "report", "prediction"])
+def test_another_answer_prediction_or_payment_is_not_verified(change: str) -> None:
+    (release, receipt, factor), _ = asked_cases("number", 60)[0]
+    wrong = {**receipt, change: receipt[change] + (2e-6 if change == "payment" else 3)}
+    (computed,) = in_node([(release, wrong, factor)])
+    assert (computed["sound"], computed["verified"]) == (True, False)
+    with pytest.raises(subprocess.CalledProcessError):
+        in_node([(release, {**receipt, "prediction": None}, factor)])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(("theta", 0), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")),
+        *(("predictions", "total"), ("predictions", "weight"), ("predictions", "weighted", 0)),
+        *(("predictions", "mean", 0), ("predictions", "answer", "value"), ("payment", "ratio")),
+    ],
+)
+def test_a_release_of_predictions_whose_numbers_do_not_fit_together_is_not_sound(
+    path: tuple[str | int, ...],
+) -> None:
+    (release, receipt, _), _ = asked_cases("number", 60)[0]
+    (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
+    assert (computed["sound"], computed["verified"]) == (False, False)
+
+
 # Version 0.1
 
 
@@ -462,7 +560,7 @@ def test_shrinkage_of_very_few_is_taken_from_the_service_if_it_can_be_right() ->
     require_agreement([computed], [verdict])
     assert computed["taken"]
     for wrong in (1.02 * case[2], 1.5, 0.0):
-        with pytest.raises(subprocess.CalledProcessError):
+        with pytest.raises(Thrown):
             in_node([(case[0], case[1], wrong)])
 
 

@@ -31,7 +31,7 @@ from truthful.settlement.cluster import Cluster, ClusterLost, _run
 from truthful.settlement.engines import Threads
 from truthful.study import Study
 
-PLAYERS, PIECE = 12_000, 400
+PLAYERS, PIECE, PIECES = 12_000, 1_000, 12
 FILES = {"release.json", "report.html", "payments.parquet", "receipts.parquet", "settlement.json"}
 
 pytestmark = pytest.mark.slow
@@ -81,8 +81,21 @@ def plan(study: Study, from_roster: Plan) -> Plan:
 
 @pytest.fixture
 def reports(everybody: Any, tmp_path: Path) -> Path:
-    """Three parts of ten row groups each."""
+    """Three parts of four row groups each."""
     return parts(tmp_path / "reports", everybody)
+
+
+@pytest.fixture(scope="module")
+def calm(
+    cluster: Any, everybody: Any, from_roster: Plan, tmp_path_factory: pytest.TempPathFactory
+) -> Settlement:
+    """What workers settle if nobody is killed."""
+    directory = tmp_path_factory.mktemp("calm")
+    plan = replace(from_roster, study=saved_study(directory))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("truthful.settlement.cluster.LEAST_ROWS", PIECE)
+        source = parts(directory / "reports", everybody)
+        return settle(plan, source, out=directory / "out", seed=3, engine="dask", scheduler=cluster)
 
 
 def parts(directory: Path, table: Any) -> Path:
@@ -100,8 +113,9 @@ def with_value(table: Any, column: str, row: int, value: float | str) -> Any:
     return table.set_column(table.column_names.index(column), column, pa.array(values))
 
 
-def content(directory: Path) -> dict[str, bytes]:
+def content(directory: Path | None) -> dict[str, bytes]:
     """Every file, but the summary, which tells the time."""
+    assert directory is not None
     files = (path for path in directory.rglob("*") if path.is_file() and path.name != "settlement.json")
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
@@ -123,29 +137,26 @@ def killer(cluster: Any, stage: str, dead: list[int]) -> Callable[[str, int, int
 
 
 def test_workers_and_threads_give_the_same_release_and_the_same_books(
-    cluster: Any, plan: Plan, reports: Path, tmp_path: Path
+    calm: Settlement, plan: Plan, reports: Path, tmp_path: Path
 ) -> None:
-    threads = settle(plan, reports, out=tmp_path / "threads", seed=3)
-    workers = settle(plan, reports, out=tmp_path / "workers", seed=3, engine="dask", scheduler=cluster)
-    assert {path.name for path in (tmp_path / "workers").iterdir()} == FILES
-    assert (tmp_path / "workers/release.json").read_bytes() == (
-        tmp_path / "threads/release.json"
-    ).read_bytes()
-    assert workers.payments.equals(threads.payments)
-    assert workers.receipts.equals(threads.receipts)
-    written = sorted(path.name for path in (tmp_path / "workers" / "payments.parquet").iterdir())
-    assert written == [f"part-{k:05d}.parquet" for k in range(30)]
-    assert written == sorted(path.name for path in (tmp_path / "workers" / "receipts.parquet").iterdir())
+    threads, workers = settle(plan, reports, out=tmp_path / "threads", seed=3), calm.directory
+    assert workers is not None
+    assert {path.name for path in workers.iterdir()} == FILES
+    assert (workers / "release.json").read_bytes() == (tmp_path / "threads/release.json").read_bytes()
+    assert calm.payments.equals(threads.payments)
+    assert calm.receipts.equals(threads.receipts)
+    written = sorted(path.name for path in (workers / "payments.parquet").iterdir())
+    assert written == [f"part-{k:05d}.parquet" for k in range(PIECES)]
+    assert written == sorted(path.name for path in (workers / "receipts.parquet").iterdir())
     same = {"players", "records", "total_paid", "least_payment", "largest_payment", "warnings"}
-    assert {key: workers.summary[key] for key in same} == {key: threads.summary[key] for key in same}
-    assert verify(workers.release, workers.receipt("p-00007")).verified
+    assert {key: calm.summary[key] for key in same} == {key: threads.summary[key] for key in same}
+    assert verify(calm.release, calm.receipt("p-00007")).verified
 
 
 @pytest.mark.parametrize("stage", ["statistics", "payments"])
 def test_a_worker_killed_in_either_pass_changes_no_byte_and_leaves_no_file(
-    cluster: Any, plan: Plan, reports: Path, tmp_path: Path, stage: str
+    cluster: Any, calm: Settlement, plan: Plan, reports: Path, tmp_path: Path, stage: str
 ) -> None:
-    settle(plan, reports, out=tmp_path / "calm", seed=3, engine="dask", scheduler=cluster)
     dead: list[int] = []
     progress = killer(cluster, stage, dead)
     settle(
@@ -153,11 +164,11 @@ def test_a_worker_killed_in_either_pass_changes_no_byte_and_leaves_no_file(
     )
     assert dead
     assert dead[0] not in pids(cluster).values()
-    calm, killed = content(tmp_path / "calm"), content(tmp_path / "killed")
-    assert len(calm) == 2 + 2 * 30
-    assert killed == calm
+    undisturbed = content(calm.directory)
+    assert len(undisturbed) == 2 + 2 * PIECES
+    assert content(tmp_path / "killed") == undisturbed
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"study.toml", ".ledger.lock", "ledger.json", "reports", "calm", "killed"}
+    assert left == {"study.toml", ".ledger.lock", "ledger.json", "reports", "killed"}
 
 
 def test_what_a_killed_worker_left_half_written_is_removed(
@@ -318,7 +329,7 @@ def dies(piece: int) -> Iterator[int]:
 def test_a_piece_that_kills_every_worker_is_told(tmp_path: Path) -> None:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        local_cluster() as cluster,
+        local_cluster(1) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
         pytest.raises(ClusterLost, match="lost with 2 workers"),
     ):

@@ -23,7 +23,7 @@ from truthful.release.records import Coefficient
 from truthful.settlement import settle
 from truthful.study import Study
 
-RUNS, PLAYERS = 400, 3000
+RUNS, PLAYERS = 400, 1000
 
 Published = tuple[Coefficient, ...]
 

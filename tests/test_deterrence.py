@@ -30,11 +30,17 @@ BELIEFS = {
 }
 
 
+@cache
+def rule() -> tuple[Floats, Floats]:
+    """Gauss's rule of 100 points."""
+    return np.polynomial.legendre.leggauss(100)
+
+
 def peer_curve(d: int, c: float, scale: float, u: Floats) -> Floats:
     """E[clip(u + e, ±c)] with e = s√τ Z, Z normal and τ/2 ~ Gamma((d+1)/2), integrated over w = √(τ/2)."""
     if scale == 0:
         return np.clip(u, -c, c)
-    x, weight = np.polynomial.legendre.leggauss(200)
+    x, weight = rule()
     top = 6 + math.sqrt(d)
     w = top * (1 + x) / 2
     weight = weight * w**d * np.exp(-(w**2))
@@ -69,7 +75,7 @@ def own_predictions(name: str, r: float, c: float | None, scale: float) -> tuple
     beliefs = BELIEFS[name]
     R, M = beliefs.radius, beliefs.noise_bound
     y = np.linspace(0, R * r + M, 401) * (1 - 1e-9)
-    dense = np.linspace(-R, R, 20_001)
+    dense = np.linspace(-R, R, 4_001)
     curve = dense if c is None else peer_curve(beliefs.dimension, c, scale / r, dense)
     # Pieces between the ends of the support and the corners of ψ, where it is smooth; some are empty.
     low, high = np.maximum(-R, (y - M) / r), np.minimum(R, (y + M) / r)

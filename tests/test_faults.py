@@ -64,8 +64,8 @@ def require_recovered(directory: Path) -> None:
         (survey,) = surveys.everything(session)
         release = survey.release or ""
     plan = settings.places.plan(survey.id)
-    features, answers = invented(plan, PLAYERS)
+    features, answers, _ = invented(plan, PLAYERS)
     cast = {player: Person("", possible={answer}) for player, answer in answers.items()}
     seen = {text for text in ((directory / "seen").read_text(), release) if text}
-    require_whole(service, Asked(survey.id, plan, {}, features, answers), cast, seen)
+    require_whole(service, Asked(survey.id, plan, {}, features, answers, {}), cast, seen)
     database.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from accessibility import ZOOMED, violations, violations_anywhere
-from browsers import opened
+from browsers import Windows, opened
 from listening import listening
 from participant_pages import pages
 from serving import code_of
@@ -19,7 +19,7 @@ from truthful.store.roster import player_of
 from truthful.store.tables import Due
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 #: Pages, and what is done on them before they are looked at.
 SEEN = (
@@ -50,13 +50,13 @@ pytestmark = pytest.mark.slow
 class Site:
     """A browser and a service, with a link to every page."""
 
-    browser: Browser
+    windows: Windows
     url: str
     service: Service
     links: dict[str, str]
 
     def opens(self, name: str, **settings: Any) -> Page:
-        """A page of this name, in a browser window of its own."""
+        """A page of this name."""
         view = self.window(**settings)
         begin = {"refused": "question", "review": "question"}.get(name, name)
         view.goto(self.url + self.links[begin])
@@ -71,17 +71,17 @@ class Site:
 
     def window(self, **settings: Any) -> Page:
         """A window of a browser that has everybody's code."""
-        context = self.browser.new_context(**settings)
+        view = self.windows.window(**settings)
         paths = {path.removesuffix("/withdraw") for path in self.links.values()}
         codes = {path: code_of(self.service, path.removeprefix("/a/")) for path in paths}
-        context.add_cookies(
+        view.context.add_cookies(
             [
                 {"name": "code", "value": code, "domain": "127.0.0.1", "path": path}
                 for path, code in codes.items()
                 if code
             ]
         )
-        return context.new_page()
+        return view
 
 
 def compute(view: Page) -> str:
@@ -95,14 +95,13 @@ def compute(view: Page) -> str:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with opened() as browser, listening(tmp_path_factory.mktemp("site")) as (url, service):
         service.settler.stop()  # what is closed stays closed, to be looked at
-        yield Site(browser, url, service, pages(service))
+        yield Site(Windows(browser), url, service, pages(service))
 
 
 @pytest.mark.parametrize("name", SEEN)
 def test_no_page_breaks_a_rule(site: Site, name: str) -> None:
     view = site.opens(name)
     assert violations_anywhere(view) == {}
-    view.close()
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -110,7 +109,6 @@ def test_german_pages_break_none_at_four_hundred_percent(site: Site, name: str) 
     view = site.opens(name, viewport={"width": ZOOMED, "height": 256}, locale="de-DE")
     assert view.get_attribute("html", "lang") == "de"
     assert violations(view) == []
-    view.close()
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -123,13 +121,11 @@ def test_no_page_makes_the_browser_complain(site: Site, name: str) -> None:
     view.goto(site.url + site.links.get(name, site.links["question"]))
     if name.startswith("paid"):
         compute(view)
-    view.close()
     assert said == []
 
 
 def test_a_study_is_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
-    context = site.browser.new_context(java_script_enabled=False)
-    view = context.new_page()
+    view = site.windows.window(java_script_enabled=False)
     view.goto(site.url + site.links["rehearsal"])
 
     def press(button: str) -> None:
@@ -147,7 +143,6 @@ def test_a_study_is_answered_with_the_keyboard_alone_and_without_scripts(site: S
     view.keyboard.press("Enter")
     press("Yes, I withdraw")
     view.get_by_text("You no longer take part").wait_for()
-    context.close()
 
 
 def test_her_browser_finds_her_payment_and_every_number_on_the_way(site: Site) -> None:
@@ -157,7 +152,6 @@ def test_her_browser_finds_her_payment_and_every_number_on_the_way(site: Site) -
     numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
     assert len(numbers) == 4 + 8
     assert all(service == browser for service, browser in numbers)
-    view.close()
 
 
 def test_where_sums_are_kept_back_two_numbers_are_her_receipts_and_the_rest_is_computed(site: Site) -> None:
@@ -166,7 +160,6 @@ def test_where_sums_are_kept_back_two_numbers_are_her_receipts_and_the_rest_is_c
     rows = view.locator("#check-numbers tbody tr")
     numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
     assert [browser for service, browser in numbers if service != browser] == ["taken from your receipt"] * 2
-    view.close()
 
 
 def test_a_payment_of_random_halves_is_found_too(site: Site) -> None:
@@ -176,7 +169,6 @@ def test_a_payment_of_random_halves_is_found_too(site: Site) -> None:
     numbers = [rows.nth(i).locator("td").all_inner_texts() for i in range(rows.count())]
     assert len(numbers) == 4 + 7
     assert all(service == browser for service, browser in numbers)
-    view.close()
 
 
 def test_a_release_that_does_not_fit_together_is_said_to_be_none(site: Site) -> None:
@@ -190,7 +182,6 @@ def test_a_release_that_does_not_fit_together_is_said_to_be_none(site: Site) -> 
     view.route("**/release.json", tamper)
     view.goto(site.url + site.links["paid"])
     assert compute(view).startswith("NOT verified: the numbers of the published result do not fit together")
-    view.close()
 
 
 def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: Site) -> None:
@@ -214,7 +205,6 @@ def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: S
     assert "does not lead to the amount" in view.inner_text("main")
     change(-2)
     assert compute(view).startswith("Verified")
-    view.close()
 
 
 def test_a_browser_that_cannot_get_the_release_says_so(site: Site) -> None:
@@ -222,7 +212,6 @@ def test_a_browser_that_cannot_get_the_release_says_so(site: Site) -> None:
     view.route("**/release.json", lambda route: route.abort())
     view.goto(site.url + site.links["paid"])
     assert compute(view).startswith("Your browser could not compute it")
-    view.close()
 
 
 def test_without_scripts_the_page_says_what_it_would_need_and_shows_the_other_way(site: Site) -> None:
@@ -231,4 +220,3 @@ def test_without_scripts_the_page_says_what_it_would_need_and_shows_the_other_wa
     assert view.get_by_text("This needs JavaScript").is_visible()
     assert not view.get_by_role("button", name="Compute it here").is_visible()
     assert view.get_by_text("truthful verify release.json receipt.json").is_visible()
-    view.close()

@@ -108,7 +108,7 @@ def test_an_answer_that_is_none_is_refused_with_the_value_and_the_range(
     told = another.does("review", 400, typed, language=language)
     assert words in told
     assert 'role="alert"' in told
-    assert 'aria-describedby="range wrong"' in told
+    assert 'aria-describedby="answer-range answer-wrong"' in told
     assert another.stored() is None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from accessibility import ZOOMED, violations, violations_anywhere
-from browsers import opened
+from browsers import Windows, opened
 from listening import listening
 from serving import PASSWORD, answer_all, asked, close
 
@@ -18,7 +18,7 @@ from truthful.store import accounts
 from truthful.store.tables import Role
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 #: Pages by who looks at them.
 ROLES = {"nobody": None, "analyst": Role.ANALYST, "payer": Role.PAYER}
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.slow
 class Site:
     """A browser and a service with two settled studies, one of them a rehearsal."""
 
-    browser: Browser
+    windows: Windows
     url: str
     service: Service
 
@@ -62,8 +62,8 @@ class Site:
             return f"{self.url}/welcome/{accounts.new_link(session, account, 'test')}"
 
     def opens(self, name: str, **settings: Any) -> Page:
-        """A page of this name, in a browser window of its own."""
-        view = self.browser.new_page(**settings)
+        """A page of this name."""
+        view = self.windows.window(**settings)
         if (role := ROLES[SEEN[name]]) is not None:
             enter(view, self.link(role))
         if name in PATHS:
@@ -105,14 +105,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             answer_all(service, study)
             close(service, study.survey_id)
             settle_survey(service.database, service.places, study.survey_id)
-        yield Site(browser, url, service)
+        yield Site(Windows(browser), url, service)
 
 
 @pytest.mark.parametrize("name", SEEN)
 def test_no_page_breaks_a_rule(site: Site, name: str) -> None:
     view = site.opens(name)
     assert violations_anywhere(view) == {}
-    view.close()
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -120,17 +119,15 @@ def test_german_pages_break_none_at_four_hundred_percent(site: Site, name: str) 
     view = site.opens(name, viewport={"width": ZOOMED, "height": 256}, locale="de-DE", color_scheme="dark")
     assert view.get_attribute("html", "lang") == "de"
     assert violations(view) == []
-    view.close()
 
 
 def test_a_payer_is_added_and_takes_the_file_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
-    context = site.browser.new_context(java_script_enabled=False)
-    analyst = context.new_page()
+    analyst = site.windows.window(java_script_enabled=False)
     enter(analyst, site.link(Role.ANALYST))
     analyst.goto(f"{site.url}/people")
     send(analyst, "#name", "keyboard")
     link = analyst.locator("main pre").inner_text().strip()
-    payer = site.browser.new_context(java_script_enabled=False).new_page()
+    payer = site.windows.window(java_script_enabled=False, accept_downloads=True)
     enter(payer, link)
     payer.locator("main h2 a").last.focus()
     payer.keyboard.press("Enter")

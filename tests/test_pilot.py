@@ -123,6 +123,7 @@ def test_the_main_wave_asks_one_question_and_declares_what_the_pilot_found() -> 
     assert study.response.question == plan.study.response.question
     beliefs, unit = study.declared.beliefs, study.response_unit
     assert isinstance(beliefs.centre, dict)
+    assert list(beliefs.centre) == ["intercept"]
     assert beliefs.centre["intercept"] == pytest.approx(found.centre, rel=1e-3)
     assert beliefs.sure == 10
     assert beliefs.unsure == pytest.approx(found.error, rel=1e-3)

@@ -17,7 +17,7 @@ from truthful.plan import Plan
 from truthful.planner import Goals
 from truthful.planner.frontier import FrontierPoint, budgets_around, frontier
 from truthful.planner.infeasible import prior_error
-from truthful.planner.panel import Panel
+from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.paper import paper_solution
 from truthful.planner.solve import solve
 from truthful.study import Study
@@ -37,7 +37,7 @@ IDS = ["levels", "ball", "records", "observed", "halves", "observed halves"]
 @cache
 def goals_of(text: str, players: int, budget: float, peers: str) -> tuple[Study, Goals]:
     study = Study.parse(text)
-    panel = Panel(study) if peers == "leave-one-out" and study.protects == "answers" else None
+    panel = panel_of_design(study) if peers == "leave-one-out" and study.protects == "answers" else None
     return study, Goals(players=players, budget=budget, peers=peers, panel=panel)
 
 

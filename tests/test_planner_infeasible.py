@@ -16,7 +16,7 @@ from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.goals import MOST_PLAYERS
-from truthful.planner.panel import Panel
+from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.solve import solve
 from truthful.study import Study
 
@@ -42,7 +42,6 @@ SLOW_CASES: list[Case] = [
     (DESIGN, {"players": 2000, "budget": 100.0, "rule": "brier", "accuracy": 5.0}, {"budget", "players"}),
     (BALL_RECORDS, {"players": 500, "budget": 60.0}, {"budget", "players", "lie"}),
     (SEEN, {"players": 20_000, "budget": 5000.0}, {"budget", "players", "lie"}),
-    (SEEN, {"players": 20_000, "budget": 5000.0, "accuracy": 20.0}, {"budget", "players"}),
     (BALL, {"players": 2000, "budget": 100.0, "peers": "halves"}, {"budget", "players", "lie"}),
     (OBSERVED_HALVES, {"players": 20_000, "budget": 5000.0, "peers": "halves"}, {"budget", "players"}),
 ]
@@ -80,7 +79,7 @@ def feasible(study: Study, asked: dict[str, Any], people: Floats | None = None) 
     given, panel = dict(asked), None
     share, of = given.pop("response_share", 1.0), given.get("accuracy_of", "coefficients")
     if given.get("peers") != "halves" and study.protects == "answers":
-        panel = Panel(study, people, share, of)
+        panel = panel_of_design(study, share, of) if people is None else Panel(study, people, share, of)
     goals = Goals(panel=panel, **given)
     best = solve(study, goals, asked["players"])[0]
     return math.isfinite(best.cost) and best.error < goals.prior_error(study)
@@ -222,9 +221,9 @@ def test_players_are_not_found_where_a_billion_are_too_few() -> None:
 
 
 EXTREMES = [
-    *((players, 1e-6) for players in (2, 100, MOST_PLAYERS)),
-    *((players, 1.0) for players in (3, 20_000, MOST_PLAYERS)),
-    *((players, 1e15) for players in (2, 3, 100, 20_000, MOST_PLAYERS)),
+    *((players, 1e-6) for players in (2, MOST_PLAYERS)),
+    *((players, 1.0) for players in (3, MOST_PLAYERS)),
+    *((players, 1e15) for players in (2, 100, MOST_PLAYERS)),
 ]
 
 
@@ -281,9 +280,12 @@ BELIEFS = [
 ]
 
 
+#: Each law of costs with two of the beliefs, and each belief with three of the laws.
+BOTH = [(costs, BELIEFS[(at + also) % len(BELIEFS)]) for at, costs in enumerate(COSTS) for also in (0, 1)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("costs", COSTS)
-@pytest.mark.parametrize("beliefs", BELIEFS)
+@pytest.mark.parametrize(("costs", "beliefs"), BOTH)
 def test_every_law_of_costs_and_every_belief_is_planned_for(costs: str, beliefs: str) -> None:
     study = study_of(costs=costs, beliefs=beliefs)
     plan = design(study, players=50_000, budget=20_000.0)

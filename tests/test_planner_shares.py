@@ -69,6 +69,22 @@ def test_effects_of_features_that_are_assigned() -> None:
         assert found == pytest.approx(reference, rel=0.06)
 
 
+def test_the_script_that_measures_them_finds_the_effects_that_were_set_out_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a roster; at most 1.1 points, 0.97 were hoped for."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import yes_no_figures as script
+
+    found = script.points(script.planned(20_000, 5, from_roster=True))
+    figure = script.Figure("effect", found, (0, 1.1), (0, 0.97), 2)
+    assert figure.line() == "| effect | 0.97 | 1.10 | 0.97 |"
+    assert (
+        script.Figure("effect", 1.2, (0, 1.1), (0, 0.97), 2).line()
+        == "| effect | 1.20 (missed) | 1.10 | 0.97 |"
+    )
+
+
 def test_numbers_and_records_have_noise_by_the_usual_norm_alone() -> None:
     shared: dict[str, Any] = {"epsilon": 1.0, "base_payment": 0.0, "score_weight": 1.0, "clip": 0.5}
     with pytest.raises(InputError, match="norm is 'sup', which goes with yes and no and with ratings"):

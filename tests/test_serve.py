@@ -88,29 +88,19 @@ def test_an_empty_directory_is_all_it_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_one_server_for_one_directory_but_a_link_can_be_made_beside_it(tmp_path: Path, run: Run) -> None:
+    """What is written there is for its owner alone, although the directory is open to all."""
     directory = tmp_path / "open to all"
     directory.mkdir(mode=0o755)
-    with serving(directory):
+    with serving(directory) as first:
         assert {oct(path.stat().st_mode & 0o077) for path in directory.iterdir()} == {"0o0"}
-
-
-@pytest.mark.slow
-def test_one_server_for_one_directory_but_a_link_can_be_made_beside_it(tmp_path: Path) -> None:
-    with serving(tmp_path) as first:
-        again = subprocess.run(
-            [*PROGRAM, "serve", str(tmp_path), "--port", "0"], capture_output=True, text=True, check=False
-        )
-        assert again.returncode == 1
-        assert "Another server is running" in again.stderr
+        again = run("serve", directory, "--port", "0")
+        assert again.code == 1
+        assert "Another server is running" in again.err
         port = first.url.rpartition(":")[2]
-        link = subprocess.run(
-            [*PROGRAM, "serve", str(tmp_path), "--port", port, "--new-link", "--json"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        made = json.loads(link.stdout)
+        link = run("serve", directory, "--port", port, "--new-link", "--json")
+        assert link.code == 0
+        made = json.loads(link.out)
         assert made["running_already"] is True
         with httpx2.Client() as client:
             assert client.get(first.said["sign_in_link"]).status_code == 404
@@ -149,14 +139,12 @@ def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path
             first.process.send_signal(signal.SIGINT)
             time.sleep(0.2)
         assert first.process.wait(timeout=60) in (0, 130)[:times]
-    with serving(tmp_path) as second:
-        with httpx2.Client(base_url=second.url, cookies=hers) as client:
-            until(lambda: client.get(f"/a/{link}/receipt.json").status_code == 200)
-        assert second.stop()[0] == 0
+    with served(tmp_path) as after:
+        after.client.cookies.update(hers)
+        until(lambda: after.client.get(f"/a/{link}/receipt.json").status_code == 200)
+        assert after.state(study.survey_id) == State.SETTLED
     ledger = json.loads((Places(tmp_path).study(study.survey_id) / "ledger.json").read_text())
     assert len(ledger["releases"]) == 1
-    with served(tmp_path) as after:
-        assert after.state(study.survey_id) == State.SETTLED
 
 
 @pytest.mark.slow
@@ -167,8 +155,6 @@ def test_the_demo_is_open_to_click_through(tmp_path: Path) -> None:
         assert "The makers of truthful" in asked.text
         assert client.get(demo.said["public_page"]).status_code == 200
         assert demo.stop()[0] == 0
-    with serving(tmp_path, "--demo") as again:
-        assert again.said["participant_link"] is None
 
 
 @pytest.mark.slow

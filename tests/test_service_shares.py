@@ -279,7 +279,7 @@ def test_the_wizard_makes_a_study_of_yes_or_no_and_keeps_what_was_typed(
     fill(analyst, path, "people", {"design": "observed"})
     page = sees(analyst, f"{path}/edit/beliefs")
     assert "Surely at least, %" in page
-    assert "points" not in page  # no facts, so nothing changes the share
+    assert "A fact changes" not in page  # no facts, so nothing changes the share
     assert "Please fill this in" in fill(analyst, path, "beliefs", {"share_low": "5", "share_high": ""}, 400)
     fill(analyst, path, "beliefs", {"share_low": "5", "share_high": "40"})
     fill(analyst, path, "costs", COSTS)

@@ -1,4 +1,4 @@
-"""The pages of yes or no, and of ratings, in a real browser: accessible, and usable without scripts and on a phone."""
+"""The pages of yes or no, of ratings, and of both questions, in a real browser: accessible, usable without scripts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import both_studies
 import pytest
 from accessibility import PHONE, ZOOMED, violations, violations_anywhere
 from analyst_pages import NAME, sign_up
-from browsers import opened
+from browsers import Windows, opened
 from listening import listening
 from participant_pages import settled
 from serving import PASSWORD, Asked, asked, code_of, draft
@@ -18,12 +19,13 @@ from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from truthful.service.web import Service
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 #: What axe looks at: of participants, of the analyst, of everybody.
 HERS = ("invited", "question", "refused", "review", "paid")
 STUDIES = {"yes or no": YES_NO, "rating": RATING, "facts": WITH_FEATURES}
+ASKED = {"number, asked": both_studies.NUMBER, "yes or no, asked": both_studies.YES_NO}
 STEPS = ("question", "people", "beliefs")
 #: The least that a finger hits.
 TARGET = 48
@@ -33,7 +35,7 @@ TARGET = 48
 class Site:
     """A browser, and a service with studies that are open, planned and published."""
 
-    browser: Browser
+    windows: Windows
     url: str
     service: Service
     open: dict[str, Asked]
@@ -45,17 +47,16 @@ class Site:
         """A participant's page, reached as she reaches it, with all unfolded."""
         study = (self.ended if name == "paid" else self.open)[kind]
         link = next(iter(study.links.values()))
-        context = self.browser.new_context(**settings)
+        view = self.windows.window(**settings)
         code = code_of(self.service, link)
         path = f"/a/{link}"
         if code and name != "invited":
-            context.add_cookies([{"name": "code", "value": code, "domain": "127.0.0.1", "path": path}])
-        view = context.new_page()
+            view.context.add_cookies([{"name": "code", "value": code, "domain": "127.0.0.1", "path": path}])
         view.goto(self.url + path)
         if name in ("question", "refused", "review") and view.locator("form[action$=consent]").count():
             view.click("form[action$=consent] button")
         if name == "review":
-            view.locator(".options label").nth(1).click()
+            answer(view)
         if name == "refused":  # browsers ask for a choice; those that do not are told
             view.locator("form[action$=review]").evaluate("form => { form.noValidate = true }")
         if name in ("refused", "review"):
@@ -66,7 +67,7 @@ class Site:
 
     def others(self, path: str, **settings: Any) -> Page:
         """A page of the analyst's or of everybody's."""
-        view = self.browser.new_page(storage_state=self.signed_in, **settings)
+        view = self.windows.window(storage_state=self.signed_in, **settings)
         view.goto(self.url + path)
         for hidden in view.query_selector_all("summary"):
             hidden.evaluate("summary => summary.parentElement.open = true")
@@ -97,37 +98,43 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         view.fill("#password", PASSWORD)
         view.click("main button")
         yield Site(
-            browser,
+            Windows(browser),
             url,
             service,
-            {kind: asked(service, text, tolerance=0.04) for kind, text in STUDIES.items()},
-            {kind: settled(service, text, published=True) for kind, text in STUDIES.items()},
-            {kind: draft(service, text) for kind, text in STUDIES.items()},
+            {kind: asked(service, text, tolerance=0.04) for kind, text in STUDIES.items()}
+            | {kind: asked(service, text) for kind, text in ASKED.items()},
+            {kind: settled(service, text, published=True) for kind, text in (STUDIES | ASKED).items()},
+            {kind: draft(service, text) for kind, text in (STUDIES | ASKED).items()},
             view.context.storage_state(),
         )
 
 
-@pytest.mark.parametrize("kind", STUDIES)
+def answer(view: Page) -> None:
+    """Say something in every field of hers."""
+    if view.locator(".options").count():
+        view.locator(".options label").nth(1).click()
+    else:
+        view.fill("#answer", "12")
+    if view.locator("#prediction").count():
+        view.fill("#prediction", "37")
+
+
+@pytest.mark.parametrize("kind", STUDIES | ASKED)
 @pytest.mark.parametrize("name", HERS)
 def test_no_page_of_hers_breaks_a_rule(site: Site, name: str, kind: str) -> None:
     view = site.hers(name, kind)
     assert violations_anywhere(view) == {}
-    view.context.close()
     german = site.hers(name, kind, viewport={"width": ZOOMED, "height": 256}, locale="de-DE")
     assert german.get_attribute("html", "lang") == "de"
     assert violations(german) == []
-    german.context.close()
 
 
 def test_no_other_page_breaks_a_rule(site: Site) -> None:
     broken = {}
     for name, path in site.paths.items():
-        view = site.others(path)
-        broken[name] = violations_anywhere(view)
-        view.close()
+        broken[name] = violations_anywhere(site.others(path))
         german = site.others(path, viewport={"width": ZOOMED, "height": 256}, locale="de")
         broken[f"{name}, German"] = {"400 %": rules} if (rules := violations(german)) else {}
-        german.close()
     assert {name: found for name, found in broken.items() if found} == {}
 
 
@@ -137,19 +144,17 @@ def test_every_choice_is_large_enough_for_a_finger_and_nothing_is_chosen(
 ) -> None:
     text = YES_NO if levels is None else RATING.replace("levels = 5", f"levels = {levels}")
     link = next(iter(asked(site.service, text).links.values()))
-    view = site.browser.new_page(viewport={"width": PHONE, "height": 800})
+    view = site.windows.window(viewport={"width": PHONE, "height": 800})
     view.goto(f"{site.url}/a/{link}")
     view.click("form[action$=consent] button")
     boxes = [label.bounding_box() for label in view.locator(".options label").all()]
     assert len(boxes) == (levels or 2)
     assert all(box and box["width"] >= TARGET and box["height"] >= TARGET for box in boxes)
     assert view.locator(".options input:checked").count() == 0
-    view.close()
 
 
 def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
-    context = site.browser.new_context(java_script_enabled=False)
-    view = context.new_page()
+    view = site.windows.window(java_script_enabled=False)
     study = asked(site.service, YES_NO)
     view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
 
@@ -164,22 +169,47 @@ def test_yes_is_said_with_the_keyboard_alone_and_without_scripts(site: Site) -> 
     view.get_by_text("You answer: Yes").wait_for()
     press("Send my answer")
     view.get_by_role("heading", name="Your answer counts.").wait_for()
-    context.close()
 
 
-@pytest.mark.parametrize("kind", [*STUDIES, "yes or no, sums kept back"])
+def test_both_questions_are_answered_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:
+    view = site.windows.window(java_script_enabled=False)
+    study = asked(site.service, both_studies.YES_NO)
+    view.goto(f"{site.url}/a/{next(iter(study.links.values()))}")
+    view.get_by_role("button", name="I take part").focus()
+    view.keyboard.press("Enter")
+    view.get_by_role("radio", name="No").focus()
+    view.keyboard.press("Space")
+    view.keyboard.press("Tab")
+    view.keyboard.type("37")
+    view.keyboard.press("Enter")
+    view.get_by_text("You answer: No").wait_for()
+    assert view.get_by_text("37", exact=True).count() == 1
+    view.get_by_role("button", name="Send my answers").focus()
+    view.keyboard.press("Enter")
+    view.get_by_role("heading", name="Your answer counts.").wait_for()
+
+
+def test_the_wizard_shows_what_goes_with_asking_or_with_declaring(site: Site) -> None:
+    view = site.others(f"/studies/{site.drafts['number, asked']}/edit/beliefs")
+    shown = {True: ("#sure", "#spread"), False: ("#signal",)}
+    for ticked in (True, False, True):
+        view.set_checked("[name=predictions]", ticked)
+        for which, fields in shown.items():
+            assert [view.is_visible(field) for field in fields] == [which == ticked] * len(fields)
+
+
+@pytest.mark.parametrize("kind", [*STUDIES, *ASKED, "yes or no, sums kept back"])
 def test_her_browser_finds_the_same_payment(site: Site, kind: str) -> None:
     study = site.ended.get(kind) or settled(site.service, KINDS[kind])
     link = next(iter(study.links.values()))
-    context = site.browser.new_context()
+    view = site.windows.window()
     cookie = {
         "name": "code",
         "value": code_of(site.service, link),
         "domain": "127.0.0.1",
         "path": f"/a/{link}",
     }
-    context.add_cookies([cookie])  # type: ignore[list-item]
-    view = context.new_page()
+    view.context.add_cookies([cookie])  # type: ignore[list-item]
     said: list[str] = []
     view.on("console", lambda message: said.append(message.text))
     view.goto(f"{site.url}/a/{link}")
@@ -190,4 +220,3 @@ def test_her_browser_finds_the_same_payment(site: Site, kind: str) -> None:
         service, here = (cell.inner_text() for cell in row.locator("td").all())
         assert "receipt" in here or float(here) == pytest.approx(float(service), abs=2e-9)
     assert said == []
-    context.close()

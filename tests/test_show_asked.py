@@ -191,7 +191,10 @@ def test_what_was_promised_stands_beside_what_holds(name: str) -> None:
     assert ("Lies from which on none pays" in rows) == (name in ("number", "features"))
     assert ("Error of the average, root mean square" in rows) == (name == "number")
     cap = plan.guarantees.budget.cap
-    assert rows["Most that all payments can cost"] == (f"{cap:,.2f} USD",) * 2
+    promised, now = rows["Most that all payments can cost"]
+    assert promised == f"{cap:,.2f} USD"
+    # A plan allows for features that are somewhat further from their mean than those of whoever answers.
+    assert 0.98 * (cap or 0.0) < float(now.removesuffix(" USD").replace(",", "")) <= (cap or 0.0) + 0.01
 
 
 # Verdicts

@@ -1,5 +1,6 @@
 """The database of the service: the same on SQLite and PostgreSQL, and every step made once."""
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -71,7 +72,7 @@ def known(session: Session, link: str) -> str:
 
 def stored(database: Database, survey_id: str) -> dict[str, float]:
     with database.reading() as session:
-        return {player: value for player, _, value in answers.reports(session, survey_id)}
+        return {player: value for player, _, value, _ in answers.reports(session, survey_id)}
 
 
 def test_migrations_make_just_the_tables_that_the_code_knows(database: Database) -> None:
@@ -375,7 +376,7 @@ def test_features_that_are_wrong_stop_an_answer_until_they_are_put_right(
         roster.add(session, survey_id, WHO, {"p1": {"age": 31.0}}, most=3)
     answer(database, links["p1"], 7.0)
     with database.reading() as session:
-        assert list(answers.reports(session, survey_id)) == [("p1", {"age": 31.0}, 7.0)]
+        assert list(answers.reports(session, survey_id)) == [("p1", {"age": 31.0}, 7.0, None)]
 
 
 def test_after_closing_nothing_of_a_player_changes(
@@ -510,11 +511,49 @@ def test_the_fingerprint_tells_answers_and_features_apart(
         found.add(fingerprint())
 
 
+def test_a_prediction_is_kept_changed_and_erased_with_its_answer(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    for said in ((7.0, 40.0), (7.0, 41.5), (8.0, 41.5)):
+        with database.writing() as session:
+            code = answers.consent(session, links["p1"], known(session, links["p1"]))
+            answers.submit(session, links["p1"], said[0], code, prediction=said[1])
+        with database.reading() as session:
+            assert list(answers.reports(session, survey_id)) == [("p1", {"age": 30.0}, *said)]
+    with database.writing() as session:
+        answers.withdraw(session, links["p1"], code)
+    with database.reading() as session:
+        assert list(answers.reports(session, survey_id)) == []
+        assert session.execute(select(Answer)).all() == []
+
+
+def test_the_fingerprint_tells_predictions_apart_and_is_the_old_one_where_there_are_none(
+    database: Database, open_survey: tuple[str, dict[str, str]]
+) -> None:
+    survey_id, links = open_survey
+    answer(database, links["p1"], 5.0)
+    with database.reading() as session:
+        before = hashlib.sha256(b"('p1', {'age': 30.0}, 5.0)\n").hexdigest()
+        assert answers.fingerprint(session, survey_id) == before
+    found = {before}
+    for prediction in (0.0, 5.0, 5.000001):
+        with database.writing() as session:
+            answers.submit(session, links["p1"], 5.0, known(session, links["p1"]), prediction=prediction)
+        with database.reading() as session:
+            found.add(answers.fingerprint(session, survey_id))
+    assert len(found) == 4
+
+
 def test_an_outcome_is_stored_whole_or_not_at_all(
     database: Database, open_survey: tuple[str, dict[str, str]]
 ) -> None:
     survey_id, _ = open_survey
-    amounts = [Amount("p1", 167078, 17, 2, group=0), Amount("p2", 150000, 15, 2, leverage=0.1)]
+    amounts = [
+        Amount("p1", 167078, 17, 2, group=0),
+        Amount("p2", 150000, 15, 2, leverage=0.1),
+        Amount("p3", 150000, 15, 2, leverage=0.1, others_answer=0.5, others_prediction=0.4, surprise=0.15),
+    ]
     with pytest.raises(NotNow), database.writing() as session:
         due.record(session, survey_id, "{}", "<p>", amounts, WHO)
     with database.writing() as session:

@@ -21,7 +21,7 @@ from truthful.service.drafting import (
     protecting,
     unfilled,
 )
-from truthful.service.study_file import YES, document, plain, quoted, read
+from truthful.service.study_file import USUAL, YES, asks, document, plain, quoted, read
 from truthful.study import Study, template
 
 FULL: dict[str, Any] = {
@@ -40,6 +40,7 @@ FULL: dict[str, Any] = {
     ],
     "least_eigenvalue": "0.05",
     "protects": "records",
+    "predictions": "",
 }
 NASTY = [
     '"',
@@ -238,7 +239,7 @@ def test_a_file_that_does_not_say_what_is_protected_is_refused_with_both_explain
 
 
 def test_a_step_is_checked_while_others_are_empty() -> None:
-    begun = BEGINNING | {"signal": "7"}
+    begun = BEGINNING | {"predictions": "", "signal": "7"}
     assert "below 1" in complaints(begun, "beliefs")[0]
     assert complaints(begun, "costs") == []
 
@@ -372,6 +373,122 @@ def test_a_file_of_yes_or_no_becomes_the_fields_it_came_from(fields: dict[str, A
     assert Study.parse(document(found)) == study
     for name in ("answer_kind", "share_low", "share_high", "effect", "features"):
         assert found.get(name, "") == fields[name]
+
+
+# Asked what the others will say
+
+OTHERS: dict[str, Any] = {**FULL, "features": [], "protects": "answers", "least_eigenvalue": ""}
+OTHERS |= {"predictions": YES, "sure": "10", "spread": "15", "signal": "", "effect": ""}
+YES_OR_NO: dict[str, Any] = {**ASKED, "predictions": YES, "sure": "7"}
+IN_LEVELS: dict[str, Any] = {
+    **YES_OR_NO,
+    "answer_kind": "rating",
+    "levels": "5",
+    "share_low": "1.8",
+    "share_high": "3.4",
+    "sure": "0.4",
+}
+
+
+def test_what_people_expect_is_asked_and_only_how_unsure_they_are_declared() -> None:
+    said = tomllib.loads(declared(OTHERS) or "")["beliefs"]
+    assert said == {"centre": "predictions", "sure": 10, "spread": 15}
+    facts = {
+        **OTHERS,
+        "features": FULL["features"],
+        "effect": "8",
+        "plausible_low": "2",
+        "plausible_high": "60",
+    }
+    said = tomllib.loads(declared(facts) or "")["beliefs"]
+    assert said == {"centre": "predictions", "sure": 10, "spread": 15, "effect": 8, "plausible": [2, 60]}
+    said = tomllib.loads(declared(YES_OR_NO) or "")["beliefs"]
+    assert said == {"centre": "predictions", "share": [0.05, 0.4], "sure": 0.07}
+    said = tomllib.loads(declared(IN_LEVELS) or "")["beliefs"]
+    assert said == {"centre": "predictions", "share": [0.2, 0.6], "sure": 0.1}
+
+
+def test_they_are_asked_unless_somebody_chose_or_there_are_facts() -> None:
+    begun = {**OTHERS, "predictions": USUAL}
+    assert asks(BEGINNING)
+    assert asks(begun)
+    assert asks({**begun, "answer_kind": "yes-no", "protects": ""})
+    for change in (
+        {"features": FULL["features"]},
+        {"protects": "records"},
+        {"hide_matrix": YES},
+        {"predictions": ""},
+    ):
+        assert not asks({**begun, **change})
+    old = {name: value for name, value in FULL.items() if name != "predictions"}
+    assert not asks({**old, "features": []})  # a draft of before there was a choice
+
+
+@pytest.mark.parametrize(
+    ("fields", "change", "problem"),
+    [
+        (OTHERS, {"sure": ""}, {"sure": "missing"}),
+        (OTHERS, {"spread": "wide"}, {"spread": "number"}),
+        (OTHERS, {"plausible_low": "x"}, {"plausible_low": "number"}),
+        (OTHERS, {"features": FULL["features"]}, {"effect": "missing"}),
+        (YES_OR_NO, {"sure": ""}, {"sure": "missing"}),
+        (OTHERS, {"predictions": ""}, {"signal": "missing"}),
+    ],
+)
+def test_what_is_missing_depends_on_whether_they_are_asked(
+    fields: dict[str, Any], change: dict[str, Any], problem: dict[str, str]
+) -> None:
+    assert unfilled({**fields, **change}, "beliefs") == problem
+    assert declared({**fields, **change}) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "change", "said"),
+    [
+        (OTHERS, {"protects": "records"}, "needs privacy.protects"),
+        (OTHERS, {"plausible_low": "60", "plausible_high": "2"}, "plausible is [60, 2]"),
+        (YES_OR_NO, {"sure": "30"}, "nobody can be less sure"),
+    ],
+)
+def test_what_cannot_be_asked_so_is_said_with_beliefs(
+    fields: dict[str, Any], change: dict[str, Any], said: str
+) -> None:
+    told = complaints({**fields, **change}, "beliefs")
+    assert any(said in words for words in told), told
+    assert not any(complaints({**fields, **change}, step) for step in STEPS if step != "beliefs")
+
+
+@pytest.mark.parametrize("kind", ["number", "yes-no", "rating"])
+def test_no_step_complains_before_the_others_are_filled_in(kind: str) -> None:
+    begun = {**BEGINNING, "answer_kind": kind, "name": "n", "response": "r", "levels": "7"}
+    for step in STEPS:
+        assert not complaints(begun, step) or unfilled(begun, step)
+    assert not complaints({**begun, "low": "0", "high": "100"}, "question")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        OTHERS,
+        {**OTHERS, "features": FULL["features"], "effect": "8"},
+        {**OTHERS, "plausible_low": "2", "plausible_high": "60"},
+        YES_OR_NO,
+        {**YES_OR_NO, **FACTS},
+        IN_LEVELS,
+    ],
+)
+def test_a_file_that_asks_becomes_the_fields_it_came_from(fields: dict[str, Any]) -> None:
+    study = Study.parse(declared(fields) or "")
+    found = fields_of(study)
+    assert found is not None
+    assert Study.parse(document(found)) == study
+    for name in ("predictions", "sure", "spread", "effect", "features", "plausible_low"):
+        assert found.get(name, "") == fields.get(name, "") or (name == "spread" and study.shares is not None)
+
+
+def test_another_bonus_for_predictions_is_left_to_the_file() -> None:
+    text = f"{declared(OTHERS)}\n[payments]\nprediction_bonus = 0.2\n"
+    assert fields_of(Study.parse(text)) is None
 
 
 def test_what_no_form_asks_for_is_left_to_the_file() -> None:

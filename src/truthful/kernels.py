@@ -508,7 +508,7 @@ def parted(hashes: Hashes, bits: int, out: Hashes) -> Integers:
     for i in range(len(hashes)):
         places[np.int64(hashes[i] >> shift) + 1] += 1
     starts = np.cumsum(places)
-    places[:] = starts
+    places = starts.copy()
     for i in range(len(hashes)):
         part = np.int64(hashes[i] >> shift)
         out[places[part]] = hashes[i]
@@ -701,5 +701,8 @@ def grid_tiles(addresses: Integers, codes: Codes, k: Columns) -> bool:
         tile = memory[: m * rows].reshape((m, rows))
         if not _tile(addresses, codes, start, tile, m - 1, work):
             return False
-        k[:, start : start + rows] = tile
+        # Not as a slice, for which numba compiles what tells shapes that differ.
+        for i in range(m):
+            for j in range(rows):
+                k[i, start + j] = tile[i, j]
     return True

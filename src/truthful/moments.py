@@ -328,8 +328,11 @@ def threes(columns: int) -> int:
 
 def in_fours(rows: Any) -> Floats:
     """A matrix with columns of zeros to make fours, as kernels read it; None is one without rows."""
-    matrix = np.zeros((0, 0)) if rows is None else np.array(rows, dtype=np.float64)
-    return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % kernels.FOUR))))
+    matrix = np.zeros((0, 0)) if rows is None else np.asarray(rows, dtype=np.float64)
+    height, width = matrix.shape
+    wide = np.zeros((height, width + -width % kernels.FOUR))
+    wide[:, :width] = matrix
+    return wide
 
 
 def exact_sums(largest: int) -> tuple[int, int]:

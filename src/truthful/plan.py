@@ -32,7 +32,7 @@ from truthful.planner import Answer, Goals, answer
 from truthful.planner.asked import AskedSolution, rule_of, solve_asked
 from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.leave_one_out import LeaveOneOutTerms
-from truthful.planner.panel import Panel
+from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.shares import ShareSolution, solve_shares, usual_norm, usual_tolerance
 from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
@@ -549,8 +549,9 @@ def _require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
 def _people(study: Study, peers: str, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
     """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
     if peers == "leave-one-out" and study.protects == "answers":
-        features = None if roster is None else _features(study, roster)
-        return Panel(study, features, response_share, accuracy_of)
+        if roster is None:
+            return panel_of_design(study, response_share, accuracy_of)
+        return Panel(study, _features(study, roster), response_share, accuracy_of)
     if roster is not None:
         raise InputError(
             "A roster is given, but the study protects records, and numbers of a plan that come from people's features "

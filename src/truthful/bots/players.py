@@ -47,6 +47,8 @@ class Bot:
     manner: Manner = Manner.PLAIN
     first: float | None = None
     """What she says first, if she changes her answer."""
+    prediction: float | None = None
+    """What she thinks the others will say, if she is asked."""
     link: str = ""
     code: str = ""
     paid: float | None = None
@@ -78,7 +80,8 @@ class Bot:
             browser.press("/withdraw")
 
     def _say(self, browser: Browser, answer: float) -> None:
-        browser.press("/review", {"answer": repr(answer)})
+        asked = {} if self.prediction is None else {"prediction": repr(self.prediction)}
+        browser.press("/review", {"answer": repr(answer), **asked})
         browser.press("/submit")
 
     def check(self, browser: Browser, release: AnyRelease) -> None:
@@ -89,6 +92,7 @@ class Bot:
         self.paid = receipt.payment
         self.verified = (
             receipt.report == self.answer
+            and receipt.prediction == self.prediction
             and dict(receipt.features) == self.features
             and verify(release, receipt).verified
         )
@@ -97,7 +101,9 @@ class Bot:
 def invented(plan: Plan, roles: tuple[Role, ...], seed: int) -> dict[str, Bot]:
     """Participants by name, in their roles, who answer as their kind does."""
     study, rng = plan.study, np.random.default_rng(seed)
-    features, answers = (_of_numbers if study.shares is None else _of_shares)(plan, roles, rng)
+    declared = study.shares is None and study.levels is None
+    features, answers = (_of_numbers if declared else _of_levels)(plan, roles, rng)
+    predictions = _predictions(study, answers, rng)
     kinds = [role.agent.name for role in roles for _ in range(role.count)]
     shares = SHARES if study.features else {Manner.CHANGES: 0.05, Manner.WITHDRAWS: 0.02}
     manners = rng.choice(
@@ -106,15 +112,33 @@ def invented(plan: Plan, roles: tuple[Role, ...], seed: int) -> dict[str, Bot]:
         p=[*shares.values(), 1 - sum(shares.values())],
     )
     return {
-        player: Bot(kind, row, answer, manner, _another(study, answer))
-        for (player, row), kind, answer, manner in zip(features.items(), kinds, answers, manners, strict=True)
+        player: Bot(kind, row, answer, manner, _another(study, answer), prediction=prediction)
+        for (player, row), kind, answer, manner, prediction in zip(
+            features.items(), kinds, answers, manners, predictions, strict=True
+        )
     }
+
+
+def _predictions(
+    study: Study, answers: list[float | None], rng: np.random.Generator
+) -> list[float] | list[None]:
+    """What people think the others will say: what these say, with errors of the size that is declared."""
+    if study.levels is None:
+        return [None] * len(answers)
+    (low, high), response = study.prediction_range, study.response
+    said = np.array([answer for answer in answers if answer is not None])
+    level = (said.mean() - response.low) / (response.high - response.low)
+    off = rng.normal(0.0, study.levels.sure / 2, len(answers))
+    found: list[float] = (low + (high - low) * np.clip(level + off, 0.0, 1.0)).round(1).tolist()
+    return found
 
 
 def _another(study: Study, answer: float | None) -> float | None:
     """What somebody says before she changes her mind."""
-    if answer is None or study.shares is None:
-        return None if answer is None else round(answer / 2, 2)
+    if answer is None:
+        return None
+    if study.shares is None:
+        return round((answer + study.response.low) / 2, 2)
     return answer - 1 if answer > study.response.low else answer + 1
 
 
@@ -139,13 +163,21 @@ def _of_numbers(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -
     return features, [None if np.isnan(answer) else float(answer) for answer in answers]
 
 
-def _of_shares(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -> Invented:
-    """The same where people answer yes or no, or with a rating: who does not tell the truth says the opposite."""
-    study, response = plan.study, plan.study.response
+def _of_levels(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -> Invented:
+    """The same of yes and no, and ratings, and where people are asked what the others will say.
+
+    Whatever their features, and who does not tell the truth says the opposite.
+    """
+    study, response, beliefs = plan.study, plan.study.response, plan.study.declared.beliefs
     count = max(role.players.stop for role in roles)
     columns = sample_uniform(rng, count, study.declared.encoding.features)
-    share = rng.uniform(*(study.declared.beliefs.share or (0.0, 1.0)))
-    said = response.low + rng.binomial(response.values - 1, share, count)
+    if study.shares is None:
+        level = rng.uniform(*(beliefs.plausible or (response.low, response.high)))
+        said = np.clip(rng.normal(level, beliefs.spread or 0.0, count), response.low, response.high).round(2)
+    else:
+        said = response.low + rng.binomial(
+            response.values - 1, rng.uniform(*(beliefs.share or (0.0, 1.0))), count
+        )
     for role in roles:
         if role.agent.name not in TRUTHFUL:
             said[role.players] = response.low + response.high - said[role.players]

@@ -24,7 +24,7 @@ from truthful.plan import Plan
 from truthful.planner import Goals
 from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
 from truthful.planner.infeasible import prior_error
-from truthful.planner.panel import Panel
+from truthful.planner.panel import panel_of_design
 from truthful.study import Study
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _goals(plan: Plan, mechanism: OneRelease | Mechanism, cost: float) -> Goals:
     panel = plan.panel
     if panel is None and mechanism.estimator == "instruments":
         # Raises, with what to do, where only the people themselves could tell.
-        panel = Panel(plan.study, None, plan.response_share)
+        panel = panel_of_design(plan.study, plan.response_share)
     return Goals(
         players=plan.players,
         budget=cost,

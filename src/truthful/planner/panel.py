@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -238,6 +238,12 @@ class Panel:
     @cached_property
     def _sorted_lengths(self) -> Floats:
         return np.sort(np.linalg.norm(self._pool, axis=1))
+
+
+@lru_cache(maxsize=8)
+def panel_of_design(study: Study, response_share: float = 1.0, accuracy_of: str = "coefficients") -> Panel:
+    """People drawn from the design: the same ones each time, so that what was computed of them is kept."""
+    return Panel(study, None, response_share, accuracy_of)
 
 
 def difference_rows(study: Study) -> Floats:

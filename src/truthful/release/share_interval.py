@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import optimize, stats
 
 from truthful import check
 from truthful.noise import L2Laplace
@@ -36,6 +35,8 @@ def share_interval(
 
 def _share_at(chance: float, t: float, n: int, noise: L2Laplace) -> float:
     """The P with P(T ≥ t) = chance; 0 or 1 where every P has more, or less."""
+    from scipy import optimize  # takes long to load, and few releases are of a single share
+
     if _upper_tail(0.0, t, n, noise) >= chance:
         return 0.0
     if _upper_tail(1.0, t, n, noise) <= chance:
@@ -52,6 +53,8 @@ def _upper_tail(P: float, t: float, n: int, noise: L2Laplace) -> float:
 
     A Binomial(n, P) is out of nP ± r with chance 2e^−L at most, r = L/3 + sqrt(L²/9 + 2LnP(1 − P)) (Bernstein).
     """
+    from scipy import stats
+
     reach = SMALL / 3 + math.sqrt(SMALL**2 / 9 + 2 * SMALL * n * P * (1 - P))
     far = SMALL * noise.scale
     first = math.ceil(max(0.0, n * P - reach, t - far))

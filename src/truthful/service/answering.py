@@ -1,6 +1,6 @@
 """The one answer that somebody gives: read as she typed or chose it, checked, and shown to her once more.
 
-Yes is 1 and no is 0; a rating is its number.
+Yes is 1 and no is 0; a rating is its number. Where she is also asked what the others will say, that goes with it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from babel.numbers import format_decimal
 
 from truthful.service.formats import read_number
 from truthful.store.tables import Player
+from truthful.study import Study
 from truthful.study.declaration import Response
 
 #: What is said of no choice, and of something else.
@@ -32,6 +33,38 @@ class Wrong:
 
     key: str
     typed: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer, and a prediction of the others' where one is asked for; or why they are not taken."""
+
+    answer: float | Wrong
+    prediction: float | Wrong | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the study takes both."""
+        return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
+
+
+def read_said(answer: str, prediction: str, study: Study, locale: Locale) -> Said:
+    """What was typed in her language, or chosen."""
+    read = read_answer(answer, study.response, locale)
+    if study.levels is None:
+        return Said(read, None)
+    if not prediction.strip():
+        return Said(read, Wrong("participant.empty", ""))
+    value = read_number(prediction, locale) if len(prediction) <= LONGEST else None
+    return Said(read, _within(value, prediction, *study.prediction_range))
+
+
+def sent_said(answer: str, prediction: str, study: Study) -> Said:
+    """What the review page, or a program, sends, in plain numbers."""
+    sent = sent_answer(answer, study.response)
+    if study.levels is None:
+        return Said(sent, None)
+    return Said(sent, _within(plain_number(prediction), prediction, *study.prediction_range))
 
 
 def read_answer(typed: str, response: Response, locale: Locale) -> float | Wrong:
@@ -78,9 +111,15 @@ def _checked(value: float | None, typed: str, response: Response) -> float | Wro
         if value is not None and value in choices(response):
             return value
         return Wrong(_NO_CHOICE[response.kind][bool(shown)], shown)
+    return _within(value, typed, response.low, response.high)
+
+
+def _within(value: float | None, typed: str, low: float, high: float) -> float | Wrong:
+    """A number in this range, or why it is none."""
+    shown = typed.strip()[:LONGEST]
     if value is None or not math.isfinite(value):
         return Wrong("participant.not_number", shown)
-    if not response.low <= value <= response.high:
+    if not low <= value <= high:
         return Wrong("participant.outside", shown)
     return value + 0.0  # -0 is 0
 

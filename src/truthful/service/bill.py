@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from truthful import one_release_payments, payments
+from truthful.asked_release import AskedRelease
 from truthful.check import Floats
 from truthful.coins import coin_range, most_in_coins
 from truthful.guarantees import Guarantees
@@ -18,6 +19,7 @@ from truthful.intake import read_features
 from truthful.mechanism import Mechanism
 from truthful.payments import PAYMENT_STEPS, in_millionths
 from truthful.plan import Plan
+from truthful.service import stakes
 from truthful.service.formats import coin_digits
 from truthful.service.rosters import feature_columns
 from truthful.share_release import ShareRelease
@@ -37,13 +39,15 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
         return mechanism.payment_range
     if isinstance(mechanism, Mechanism):
         return payments.payment_range(mechanism, plan.study.beliefs)
+    if isinstance(mechanism, AskedRelease):
+        return stakes.payment_range(mechanism, plan.study)
     return one_release_payments.payment_range(mechanism)
 
 
 def her_pay_range(plan: Plan, features: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
     """The least and the most that somebody with these features is paid: payments start from what follows from them."""
     mechanism = plan.mechanism
-    if isinstance(mechanism, Mechanism | ShareRelease) or not mechanism.clipped:
+    if isinstance(mechanism, Mechanism | ShareRelease | AskedRelease) or not mechanism.clipped:
         return pay_range(plan)
     r = _lengths(plan.study, [features])
     base, reach, rule = float(mechanism.base(r)[0]), mechanism.clip * float(r[0]), mechanism.scoring
@@ -69,11 +73,14 @@ def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
 def base_payments(plan: Plan, people: People) -> list[float]:
     """What everybody's payment starts from, in whole millionths: it is paid if the study is cancelled.
 
-    Where a bonus depends on what others say, half of it is added: what is paid if nothing is known of the others.
+    Where a bonus depends on what others say, half of it is added: what is paid if nothing is known of the others. So is
+    half of what a prediction can earn.
     """
     mechanism = plan.mechanism
     if isinstance(mechanism, ShareRelease):
         bases = np.full(len(people), mechanism.flat + mechanism.bonus / 2)
+    elif isinstance(mechanism, AskedRelease):
+        bases = np.full(len(people), mechanism.base_payment + mechanism.prediction_payment / 2)
     elif isinstance(mechanism, Mechanism):
         bases = np.full(len(people), mechanism.base_payment)
     else:
@@ -86,7 +93,7 @@ def base_payments(plan: Plan, people: People) -> list[float]:
 class Bases:
     """What so many people are paid if their study is cancelled: the least, the most, and all together.
 
-    `bonus` is whether it holds half of a bonus.
+    `half` is of what it holds half: of a bonus, or of what predictions earn; None if of nothing.
     """
 
     people: int
@@ -94,7 +101,7 @@ class Bases:
     most: Decimal
     total: Decimal
     currency: str
-    bonus: bool = False
+    half: str | None = None
 
 
 def bases(plan: Plan, people: People) -> Bases:
@@ -105,7 +112,11 @@ def bases(plan: Plan, people: People) -> Bases:
         max(exact),
         sum(exact, Decimal(0)),
         plan.study.currency,
-        plan.share_mechanism is not None,
+        "bonus"
+        if plan.share_mechanism is not None
+        else "predictions"
+        if plan.study.levels is not None
+        else None,
     )
 
 

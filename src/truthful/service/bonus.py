@@ -57,7 +57,7 @@ def bonus_of(plan: Plan, features: Mapping[str, Any]) -> Bonus | None:
     mechanism, beliefs = plan.share_mechanism, plan.study.shares
     if mechanism is None or beliefs is None:
         return None
-    return _bonus(mechanism, beliefs, _row(plan.study, features))
+    return _bonus(mechanism, beliefs, features_of(plan.study, features))
 
 
 def bonus_at(mechanism: ShareRelease, beliefs: ShareBeliefs, x: tuple[float, ...]) -> Bonus:
@@ -65,7 +65,8 @@ def bonus_at(mechanism: ShareRelease, beliefs: ShareBeliefs, x: tuple[float, ...
     return _bonus(mechanism, beliefs, np.array([x]))
 
 
-def _row(study: Study, features: Mapping[str, Any]) -> Floats:
+def features_of(study: Study, features: Mapping[str, Any]) -> Floats:
+    """One person's features, normalised."""
     if not study.features:
         return study.normalise({}, 1)
     return read_features(study, pa.table(feature_columns(study, [features])))

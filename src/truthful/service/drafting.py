@@ -13,9 +13,11 @@ from truthful.errors import InputError
 from truthful.service.study_file import (
     NUMBER,
     RATING,
+    USUAL,
     YES,
     YES_NO,
     Fields,
+    asks,
     document,
     kind_of,
     plain,
@@ -34,6 +36,7 @@ BEGINNING: Fields = {
     "features": [],
     "design": "observed",
     "protects": "",
+    "predictions": USUAL,
     "signal": "0.6",
     "noise": "normal",
     "costs": "pareto",
@@ -55,6 +58,8 @@ EXAMPLE: Fields = {
     "share_low": "2",
     "share_high": "3",
     "effect": "0",
+    "sure": "0.2",
+    "spread": "0.3",
     "asked_by": "us",
     "purpose": "an example",
     "contact": "us",
@@ -79,7 +84,6 @@ def protecting(fields: Fields, before: Fields) -> Fields:
 def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
     """What a step needs: the form's name of each field, its value, and its kind (text, number or optional number)."""
     kind = kind_of(fields)
-    noise = ("?noise_sd",) if fields.get("noise") == "normal" else ()
     effect = ("#effect",) if fields.get("features") else ()
     answers = {NUMBER: ("#low", "#high"), YES_NO: (), RATING: ("#levels",)}[kind]
     kinds = {
@@ -89,7 +93,8 @@ def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
         if fields.get("design") == "observed" and kind == NUMBER
         else (),
         "beliefs": (
-            *(("#signal", *noise) if kind == NUMBER else ("#share_low", "#share_high", *effect)),
+            *_believed(fields, kind),
+            *(effect if kind != NUMBER or asks(fields) else ()),
             "?tolerance",
         ),
         "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
@@ -100,6 +105,15 @@ def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
         for at, feature in enumerate(fields.get("features", ())):
             for name in ("name", "levels") if feature.get("kind") == "levels" else ("name", "#low", "#high"):
                 yield f"f{at}_{name.lstrip('#')}", str(feature.get(name.lstrip("#"), "")), _kind(name)
+
+
+def _believed(fields: Fields, kind: str) -> tuple[str, ...]:
+    """What is declared of beliefs, but for what facts do."""
+    if kind != NUMBER:
+        return ("#share_low", "#share_high", *(("#sure",) if asks(fields) else ()))
+    if asks(fields):
+        return ("#sure", "#spread", "?plausible_low", "?plausible_high")
+    return ("#signal", *(("?noise_sd",) if fields.get("noise") == "normal" else ()))
 
 
 def _kind(name: str) -> str:
@@ -143,8 +157,13 @@ def _holds_nul(said: Any) -> bool:
 
 def complaints(fields: Fields, step: str) -> list[str]:
     """What a study file with these fields is told of this step. Other steps may still be unfinished."""
-    whole = {**fields}
-    example = {**EXAMPLE, "answer_kind": kind_of(fields), "levels": whole.get("levels") or EXAMPLE["levels"]}
+    whole = {**fields, "predictions": YES if asks(fields) else ""}
+    example = {
+        **EXAMPLE,
+        "answer_kind": kind_of(fields),
+        "levels": whole.get("levels") or EXAMPLE["levels"],
+        "predictions": whole["predictions"],
+    }
     for other in STEPS:
         if other != step and unfilled(fields, other):
             needed = {**example, "features": fields.get("features", ())} if other == "beliefs" else example
@@ -196,7 +215,8 @@ def fields_of(study: Study) -> Fields | None:
         "hide_matrix": None if privacy.get("publish_matrix", True) else YES,
         "features_public": YES if privacy.get("features_public") else None,
         **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd", "tolerance")},
-        **_share_fields(study),
+        "predictions": YES if study.levels is not None else "",
+        **(_asked_fields(study) if study.shares is None else _share_fields(study)),
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
     }
@@ -218,8 +238,22 @@ def _share_fields(study: Study) -> dict[str, float | None]:
     return {
         "share_low": low,
         "share_high": high,
+        "sure": None if beliefs.sure is None else round(unit * beliefs.sure, 9),
         "effect": None if effect is None else round(unit * effect, 9),
         "tolerance": None if beliefs.tolerance is None else round(unit * beliefs.tolerance, 9),
+    }
+
+
+def _asked_fields(study: Study) -> dict[str, float | None]:
+    """Beliefs about numbers where people are asked what the others will say."""
+    beliefs = study.declared.beliefs
+    low, high = beliefs.plausible or (None, None)
+    return {
+        "sure": beliefs.sure,
+        "spread": beliefs.spread,
+        "effect": beliefs.effect if isinstance(beliefs.effect, float) else None,
+        "plausible_low": low,
+        "plausible_high": high,
     }
 
 

@@ -29,15 +29,19 @@ from truthful.service.rosters import feature_columns
 from truthful.settlement import settle
 from truthful.settlement.books import RECEIPTS
 from truthful.store import answers, due, surveys
+from truthful.store.answers import Reported
 from truthful.store.database import Database
 from truthful.store.due import Amount
 from truthful.store.tables import State
-from truthful.study.declaration import PLAYER
+from truthful.study.declaration import PLAYER, PREDICTION
 
 #: Who does it, in the audit log.
 SERVICE = "service"
 #: What receipts say besides records and payments: of random halves the group, of one release the others.
-TOLD = ("group", "leverage", "noise_scale", "peer_prediction", "own_prediction")
+TOLD = (
+    *("group", "leverage", "noise_scale", "peer_prediction", "own_prediction"),
+    *("others_answer", "others_prediction", "surprise"),
+)
 
 
 @dataclass(frozen=True)
@@ -87,20 +91,22 @@ def cancel_survey(database: Database, places: Places, survey_id: str, who: str) 
         with database.writing() as session:
             places.require_same_answers(survey_id, answers.fingerprint(session, survey_id))
             rows = list(answers.reports(session, survey_id))
-            bases = base_payments(places.plan(survey_id), [features for _, features, _ in rows])
+            bases = base_payments(places.plan(survey_id), [features for _, features, *_ in rows])
             amounts = _in_coins(places, survey_id, {row[0]: {} for row in rows}, bases)
             due.record_cancelled(session, survey_id, amounts, who)
             session.expire_all()
             due.require_recorded(session, survey_id, None, amounts)
 
 
-def _reports(plan: Plan, rows: list[tuple[str, dict[str, object], float]]) -> pa.Table:
+def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
     """Everybody's reports as `settle` takes them."""
+    study = plan.study
+    said = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
     return pa.table(
         {
-            PLAYER: pa.array([player for player, _, _ in rows], pa.string()),
-            **feature_columns(plan.study, [features for _, features, _ in rows]),
-            plan.study.response.name: pa.array([value for _, _, value in rows], pa.float64()),
+            PLAYER: pa.array([row[0] for row in rows], pa.string()),
+            **feature_columns(study, [row[1] for row in rows]),
+            **{name: pa.array([row[at] for row in rows], pa.float64()) for name, at in said.items()},
         }
     )
 

@@ -22,7 +22,16 @@ from starlette.responses import Response
 from truthful.coins import in_currency
 from truthful.files import pretty_json
 from truthful.plan import Plan
-from truthful.service.answering import Wrong, as_typed, offered, plain_number, read_answer, sent_answer
+from truthful.service.answering import (
+    LONGEST,
+    Said,
+    Wrong,
+    as_typed,
+    offered,
+    plain_number,
+    read_said,
+    sent_said,
+)
 from truthful.service.security import wait
 from truthful.service.standing import Standing, standing
 from truthful.service.telling import is_assigned, offer, paid
@@ -116,37 +125,57 @@ def undispute(request: Request, service: Running, token: str) -> Response:
 
 @router.post("/review")
 def review(
-    request: Request, service: Running, texts: Language, token: str, answer: Annotated[str, Form()] = ""
+    request: Request,
+    service: Running,
+    texts: Language,
+    token: str,
+    answer: Annotated[str, Form()] = "",
+    prediction: Annotated[str, Form()] = "",
 ) -> Response:
-    """Her answer as it was understood, to be sent or changed. Nothing is stored."""
+    """Her answer, and her prediction if she is asked for one, as they were understood. Nothing is stored."""
     her = _standing(request, service, token)
     if not her.may_answer:
         return _show(request, service, her, refused=_refusal(her))
-    value = read_answer(answer, _plan(service, her).study.response, texts.locale)
-    if isinstance(value, Wrong):
-        return _page(request, service, her, "question", status=400, wrong=value)
-    shown = as_typed(value, texts.locale)
-    return _page(request, service, her, "review", answer=shown, value=value, plain=repr(value))
+    said = read_said(answer, prediction, _plan(service, her).study, texts.locale)
+    if not said.fits:
+        return _ask_again(request, service, her, said, answer, prediction)
+    return _page(
+        request, service, her, "review", said=said, typed=lambda value: as_typed(value, texts.locale)
+    )
 
 
 @router.post("/submit")
-def submit(request: Request, service: Running, token: str, answer: Annotated[str, Form()] = "") -> Response:
-    """Her answer, as 1234.5 in every language; yes is 1 and no is 0. It counts once this has been answered."""
+def submit(
+    request: Request,
+    service: Running,
+    token: str,
+    answer: Annotated[str, Form()] = "",
+    prediction: Annotated[str, Form()] = "",
+) -> Response:
+    """Her answer, as 1234.5 in every language; yes is 1 and no is 0. It counts once this has been answered.
+
+    So does her prediction of the others' answers; where none is asked for, none is taken.
+    """
+    value, predicted = plain_number(answer), plain_number(prediction)
 
     def fits(survey_id: str) -> bool:
-        return not isinstance(sent_answer(answer, service.places.plan(survey_id).study.response), Wrong)
+        said = sent_said(answer, prediction, service.places.plan(survey_id).study)
+        return said.fits and said.prediction == predicted
 
     code = _code(request)
-    if (value := plain_number(answer)) is not None:
+    if value is not None:
         with suppress(answers.Unfit):
             return _move(
-                request, service, token, lambda session: answers.submit(session, token, value, code, fits)
+                request,
+                service,
+                token,
+                lambda session: answers.submit(session, token, value, code, fits, predicted),
             )
     her = _standing(request, service, token)
     if not her.may_answer:
         return _show(request, service, her, refused=_refusal(her))
-    wrong = sent_answer(answer, _plan(service, her).study.response)
-    return _page(request, service, her, "question", status=400, wrong=wrong)
+    said = sent_said(answer, prediction, _plan(service, her).study)
+    return _ask_again(request, service, her, said, answer, prediction)
 
 
 @router.post("/withdraw")
@@ -232,6 +261,15 @@ def _show(
     return _page(request, service, her, her.page, **values)
 
 
+def _ask_again(
+    request: Request, service: Service, her: Standing, said: Said, answer: str, prediction: str
+) -> Response:
+    """The question once more, with what was typed and what is wrong with it."""
+    wrong = {name: part for name, part in vars(said).items() if isinstance(part, Wrong)}
+    typed = {"answer": answer.strip()[:LONGEST], "prediction": prediction.strip()[:LONGEST]}
+    return _page(request, service, her, "question", status=400, wrong=wrong, typed=typed)
+
+
 def _page(request: Request, service: Service, her: Standing, name: str, **values: Any) -> Response:
     study = _plan(service, her).study
     given: dict[str, Any] = {
@@ -242,7 +280,7 @@ def _page(request: Request, service: Service, her: Standing, name: str, **values
         "notice": None,
     }
     if name == "question":
-        given |= {"wrong": None, "choices": offered(study.response, her.player)}
+        given |= {"wrong": {}, "typed": {}, "choices": offered(study.response, her.player)}
     return page(request, f"participant/{name}.html", **given | values)
 
 

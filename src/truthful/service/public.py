@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from truthful.plan import Plan
 from truthful.promises import promises
 from truthful.service.bill import most_paid
 from truthful.service.places import PLAN
@@ -28,7 +29,12 @@ router = APIRouter()
 def public_page(request: Request, service: Running, texts: Language, survey_id: str) -> Response:
     survey = _frozen(service, survey_id)
     plan = service.places.plan(survey_id)
-    values: dict[str, Any] = {"survey": survey, "plan": plan, "place": f"/s/{survey_id}"}
+    values: dict[str, Any] = {
+        "survey": survey,
+        "plan": plan,
+        "place": f"/s/{survey_id}",
+        "withheld": _withheld(survey, plan),
+    }
     if survey.state != State.PUBLISHED:
         most = most_paid(plan, plan.players, plan.guarantees)
         return page(request, "public/declared.html", **values, promises=promises(plan), most=most)
@@ -45,14 +51,13 @@ def public_page(request: Request, service: Running, texts: Language, survey_id: 
 
 @router.get("/s/{survey_id}/study.toml")
 def declaration_file(service: Running, survey_id: str) -> Response:
-    return download(_frozen(service, survey_id).declaration or "", TOML, "study.toml")
+    return download(_told(service, survey_id).declaration or "", TOML, "study.toml")
 
 
 @router.get("/s/{survey_id}/plan.json")
 def plan_file(service: Running, survey_id: str) -> Response:
     """As it will be carried out."""
-    _frozen(service, survey_id)
-    service.places.plan(survey_id)
+    _told(service, survey_id)
     return download((service.places.study(survey_id) / PLAN).read_bytes(), JSON, "plan.json")
 
 
@@ -81,6 +86,19 @@ def _frozen(service: Service, survey_id: str) -> Survey:
         survey = surveys.find(session, survey_id)
     if survey.state == State.DRAFT:
         raise Unknown("There is no such study.")
+    return survey
+
+
+def _withheld(survey: Survey, plan: Plan) -> bool:
+    """Whether what is believed is not told yet: people are being asked what they believe."""
+    return survey.state == State.OPEN and plan.study.levels is not None
+
+
+def _told(service: Service, survey_id: str) -> Survey:
+    """A study whose files everybody may see."""
+    survey = _frozen(service, survey_id)
+    if _withheld(survey, service.places.plan(survey_id)):
+        raise Unknown("The files are there once the study has closed.")
     return survey
 
 

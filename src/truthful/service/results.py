@@ -17,7 +17,7 @@ from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import Promise, promises, released
 from truthful.release import AnyRelease, Release, read_release
-from truthful.release.records import Coefficient
+from truthful.release.records import Coefficient, Predictions
 from truthful.report.findings import effects
 from truthful.service.bill import most_paid
 from truthful.service.computing import drawn
@@ -58,6 +58,22 @@ class Results:
     def coefficients(self, locale: Locale) -> list[Row]:
         """Name, estimate and both ends of its interval, as precise as the interval makes them."""
         return _rows(self.release.coefficients, locale)
+
+    def averages(self, locale: Locale) -> list[Row]:
+        """The same of people's answers and predictions, on the scale of the latter; nothing where nobody predicts."""
+        found = self._predictions
+        return [] if found is None else _rows((found.answer, found.prediction), locale)
+
+    def centre(self, locale: Locale) -> str | None:
+        """What people expected before they knew their own answers, as precise as their average prediction."""
+        found = self._predictions
+        if found is None or found.centre is None:
+            return None
+        return _local(to_within(found.centre, found.prediction.high - found.prediction.low), locale)
+
+    @property
+    def _predictions(self) -> Predictions | None:
+        return self.release.predictions if isinstance(self.release, Release) else None
 
     @property
     def kind(self) -> str:

@@ -22,7 +22,7 @@ from truthful.intake.duplicates import later_records
 from truthful.intake.records import quoted
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.study import Study
-from truthful.study.declaration import PLAYER
+from truthful.study.declaration import PLAYER, PREDICTION
 
 FORMULA = ("=", "+", "-", "@")
 LONGEST_ID = 200
@@ -63,15 +63,16 @@ def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[s
 
 
 def _checked(study: Study, intake: Intake, batches: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each good record. In the place of an answer it has the least one, which cannot be at fault."""
-    row, least, response = 1, study.response.low, study.response.name
+    """Each good record. In the place of what she says it has the least there is, which cannot be at fault."""
+    row, least = 1, {study.response.name: study.response.low}
+    if study.levels is not None:
+        least[PREDICTION] = study.prediction_range[0]
     for batch in batches:
-        answers = pa.array(np.full(batch.num_rows, least))
-        report = pa.RecordBatch.from_arrays([*batch.columns, answers], names=list(report_columns(study)))
+        said = [pa.array(np.full(batch.num_rows, value)) for value in least.values()]
+        report = pa.RecordBatch.from_arrays([*batch.columns, *said], names=list(report_columns(study)))
         checked = intake.check(report, row)
         for player, record in zip(checked.players.to_pylist(), checked.records.to_pylist(), strict=True):
-            record.pop(response)
-            yield player, record
+            yield player, {name: value for name, value in record.items() if name not in least}
         row += batch.num_rows
 
 

@@ -14,7 +14,10 @@ from truthful.store.surveys import ENDED, Unknown
 from truthful.store.tables import Answer, Due, Player, State, Survey
 
 #: How her payment came about, as it is stored.
-SCORED = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
+SCORED = (
+    *("leverage", "noise_scale", "peer_prediction", "own_prediction"),
+    *("others_answer", "others_prediction", "surprise"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Standing:
             return ReceiptOfHalves(**record, group=1 if owed.group else 0)
         if owed.leverage is None:
             raise Unknown("Nothing was settled.")
+        record["prediction"] = self.answer.prediction
         return Receipt(**record, **{name: getattr(owed, name) for name in SCORED})
 
 

@@ -10,6 +10,8 @@ from typing import Any
 Fields = dict[str, Any]
 #: What a box that is ticked holds.
 YES = "yes"
+#: What a box holds that nobody has looked at.
+USUAL = "usual"
 #: What people answer.
 NUMBER, YES_NO, RATING = "number", "yes-no", "rating"
 
@@ -32,6 +34,18 @@ def kind_of(fields: Fields) -> str:
     """What people answer; drafts of before there was a choice ask for a number."""
     kind = fields.get("answer_kind")
     return kind if kind in (YES_NO, RATING) else NUMBER
+
+
+def asks(fields: Fields) -> bool:
+    """Whether people are asked what the others will say.
+
+    Before anybody has chosen they are, where there are no facts; drafts of before there was a choice do not ask.
+    """
+    chosen = fields.get("predictions")
+    if chosen != USUAL:
+        return chosen == YES
+    answers = kind_of(fields) != NUMBER or fields.get("protects") != "records"
+    return not fields.get("features") and answers and fields.get("hide_matrix") != YES
 
 
 def quoted(text: str) -> str:
@@ -117,6 +131,8 @@ def _feature(feature: dict[str, str]) -> str:
 def _beliefs(fields: Fields) -> str:
     if kind_of(fields) != NUMBER:
         return _shares(fields)
+    if asks(fields):
+        return _asked(fields)
     width = _number("noise_sd", fields) if fields.get("noise") == "normal" else ""
     return f"""
 # What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
@@ -125,6 +141,26 @@ def _beliefs(fields: Fields) -> str:
 {_number("signal", fields)}prior = "uniform"
 noise = {quoted(fields.get("noise", ""))}
 {width}{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
+
+
+_ASKED = """\
+# People are asked what the others will say, so that nobody has to declare what they expect.
+centre = "predictions"
+"""
+
+
+def _asked(fields: Fields) -> str:
+    """Of numbers, in units of the answer."""
+    ends = [_scaled(fields.get(name), 0.0, 1.0) for name in ("plausible_low", "plausible_high")]
+    plausible = f"# Beyond these averages all answers are paid alike.\nplausible = [{', '.join(ends)}]\n"
+    effect = "# The most that one feature, from one end to the other, changes the average answer.\n"
+    return f"""
+# What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
+[beliefs]
+{_ASKED}# How far people may be off about the average, and how far answers scatter about it: standard deviations.
+{_number("sure", fields)}{_number("spread", fields)}\
+{effect + _number("effect", fields) if fields.get("features") else ""}{plausible if all(ends) else ""}\
+{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
 
 
 def _shares(fields: Fields) -> str:
@@ -138,6 +174,12 @@ def _shares(fields: Fields) -> str:
         RATING: "How far the mean rating is from the lowest to the highest: surely between",
     }[kind_of(fields)]
     share = f"share = [{', '.join(ends)}]\n" if all(ends) else ""
+    sure = _scaled(fields.get("sure"), 0.0, unit) if asks(fields) else ""
+    asked = (
+        f"{_ASKED}# How far people may be off about that share: a standard deviation.\nsure = {sure}\n"
+        if sure
+        else ""
+    )
     changes = (
         "# The most that one feature, from one end to the other, changes that share.\n" if effect else ""
     )
@@ -145,7 +187,7 @@ def _shares(fields: Fields) -> str:
 # What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
 [beliefs]
 # {said}
-{share}{changes}{f"effect = {effect}" if effect else ""}
+{share}{asked}{changes}{f"effect = {effect}" if effect else ""}
 {_tolerance(tolerance)}"""
 
 

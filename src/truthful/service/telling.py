@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from truthful.asked_release import AskedRelease
 from truthful.charts import Odds
 from truthful.coins import in_currency, pays
 from truthful.formatting import odds
 from truthful.one_release import SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
-from truthful.release import AnyRelease, Release, ReleaseOfHalves, verify
+from truthful.release import Release, ReleaseOfHalves, verify
 from truthful.release.steps import Steps, steps
 from truthful.service.bill import her_pay_range
 from truthful.service.bonus import Bonus, bonus_at, bonus_of
+from truthful.service.stakes import Earned, Stakes, earned, stakes_of
 from truthful.service.standing import Standing
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -45,6 +47,8 @@ class Offer:
     surer: tuple[tuple[float, float, float], ...]
     bonus: Bonus | None
     """How payments follow from what others say, where answers are yes or no, or ratings."""
+    stakes: Stakes | None
+    """And where she is also asked what they will say."""
 
 
 def offer(plan: Plan, features: Mapping[str, Any]) -> Offer:
@@ -62,6 +66,7 @@ def offer(plan: Plan, features: Mapping[str, Any]) -> Offer:
         even_odds=(float(for_it), float(against)),
         surer=tuple((before, *_shares(shown.told(before))) for before in BEFORE),
         bonus=bonus_of(plan, features),
+        stakes=stakes_of(plan, features),
     )
 
 
@@ -96,6 +101,8 @@ class Paid:
     weight: float
     bonus: Bonus | None
     """Of people like her, where answers are yes or no, or ratings."""
+    earned: Earned | None
+    """The parts of her payment, where she was asked what the others will say."""
 
     @property
     def plausible(self) -> bool:
@@ -109,6 +116,7 @@ class Paid:
 def paid(her: Standing) -> Paid:
     release, receipt, due = her.release, her.receipt, her.owed
     study, found = release.declared_study(), steps(release, receipt)
+    mechanism = release.mechanism(study)
     return Paid(
         coins=in_currency(due.coins, due.digits),
         digits=due.digits,
@@ -120,12 +128,12 @@ def paid(her: Standing) -> Paid:
         half_range=study.half_range,
         rule=release.payment.rule,
         weight=release.payment.b,
-        bonus=_bonus(release, study, found),
+        bonus=_bonus(mechanism, study, found),
+        earned=earned(mechanism, study, found) if isinstance(mechanism, AskedRelease) else None,
     )
 
 
-def _bonus(release: AnyRelease, study: Study, found: Steps) -> Bonus | None:
-    mechanism = release.mechanism(study)
+def _bonus(mechanism: object, study: Study, found: Steps) -> Bonus | None:
     if not isinstance(mechanism, ShareRelease) or study.shares is None:
         return None
     return bonus_at(mechanism, study.shares, found.x)

@@ -25,6 +25,11 @@ from truthful.store.surveys import NotNow
 from truthful.store.tables import Answer, Player, State, Survey, Table
 from truthful.store.tokens import hashed, receipt_code
 
+#: A player, her features, her answer, and what she thinks the others will say, if she was asked.
+Reported = tuple[str, dict[str, object], float, float | None]
+#: What of it is hers to say.
+SAID = ("value", "prediction")
+
 
 class TooLate(NotNow):
     """The study has closed."""
@@ -71,18 +76,19 @@ def submit(
     value: float,
     code: str,
     fits: Callable[[str], bool] = lambda survey_id: True,
+    prediction: float | None = None,
 ) -> None:
-    """Give or change an answer. It counts once the transaction has ended.
+    """Give or change an answer, and the prediction that goes with it. They count once the transaction has ended.
 
-    Which study it is comes back from the database: one whose range the answer does not fit undoes it by an error.
+    Which study it is comes back from the database: one that does not take them undoes it by an error.
     """
-    given = {"link": hashed(token), "value": value, "code": code}
+    given = {"link": hashed(token), "value": value, "prediction": prediction, "code": code}
     kept = session.execute(_submission(session.get_bind().dialect.name), given).first()
     if kept is None:
         _require_no_answer(session, _open_player(session, token))
         raise NotReady("An answer is taken after consent, for features that are right.")
     if not fits(kept.survey_id):
-        raise Unfit("The answer is outside the range of the study.")
+        raise Unfit("The study does not take this answer, or this prediction.")
 
 
 def withdraw(session: Session, token: str, code: str) -> None:
@@ -101,10 +107,10 @@ def answer_of(session: Session, player: Player) -> Answer | None:
     return session.get(Answer, (player.survey_id, player.player))
 
 
-def reports(session: Session, survey_id: str) -> Iterator[tuple[str, dict[str, object], float]]:
-    """Everybody's player, features and answer, by player: for the settlement alone."""
+def reports(session: Session, survey_id: str) -> Iterator[Reported]:
+    """Everybody's player, features, answer and prediction, by player: for the settlement alone."""
     rows = (
-        select(Player.player, Player.features, Answer.value)
+        select(Player.player, Player.features, Answer.value, Answer.prediction)
         .join(Answer, (Answer.survey_id == Player.survey_id) & (Answer.player == Player.player))
         .where(Player.survey_id == survey_id)
         .order_by(Player.player)
@@ -126,9 +132,14 @@ def features(session: Session, survey_id: str) -> list[dict[str, Any]]:
 def fingerprint(session: Session, survey_id: str) -> str:
     """A hash of all answers and features: two databases with the same one would settle the same study."""
     whole = hashlib.sha256()
-    for line in sorted(repr(report) for report in reports(session, survey_id)):
+    for line in sorted(map(_line, reports(session, survey_id))):
         whole.update(line.encode() + b"\n")
     return whole.hexdigest()
+
+
+def _line(report: Reported) -> str:
+    """A report without a prediction as it was written before there were any: studies closed then keep their hash."""
+    return repr(report).removesuffix(", None)") + ("" if report[3] is not None else ")")
 
 
 @cache
@@ -138,7 +149,11 @@ def _submission(dialect: str) -> Executable:
     # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
     player, survey, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
     hers = (
-        select(player.c.survey_id, player.c.player, bindparam("value", type_=answer.c.value.type))
+        select(
+            player.c.survey_id,
+            player.c.player,
+            *(bindparam(name, type_=answer.c[name].type) for name in SAID),
+        )
         # The study first: who changes a roster locks the study before its players, and would wait for us for ever.
         .join_from(survey, player, survey.c.id == player.c.survey_id)
         .where(
@@ -150,8 +165,11 @@ def _submission(dialect: str) -> Executable:
         )
         .with_for_update(read=True)
     )
-    given = insert(answer).from_select(["survey_id", "player", "value"], hers)
-    change = {"index_elements": ["survey_id", "player"], "set_": {"value": given.excluded.value}}
+    given = insert(answer).from_select(["survey_id", "player", *SAID], hers)
+    change = {
+        "index_elements": ["survey_id", "player"],
+        "set_": {name: given.excluded[name] for name in SAID},
+    }
     statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.survey_id)
     return statement
 

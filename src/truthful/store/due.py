@@ -30,6 +30,9 @@ class Amount:
     noise_scale: float | None = None
     peer_prediction: float | None = None
     own_prediction: float | None = None
+    others_answer: float | None = None
+    others_prediction: float | None = None
+    surprise: float | None = None
 
 
 def record(

@@ -156,7 +156,7 @@ class Player(Table):
 
 
 class Answer(Table):
-    """What a player reported, in raw units."""
+    """What a player reported, in raw units, and what she thinks the others will say, if she is asked."""
 
     __tablename__ = "answers"
     __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
@@ -164,6 +164,7 @@ class Answer(Table):
     survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     value: Mapped[float]
+    prediction: Mapped[float | None]
 
 
 class Due(Table):
@@ -187,6 +188,9 @@ class Due(Table):
     noise_scale: Mapped[float | None]
     peer_prediction: Mapped[float | None]
     own_prediction: Mapped[float | None]
+    others_answer: Mapped[float | None]
+    others_prediction: Mapped[float | None]
+    surprise: Mapped[float | None]
 
 
 class Event(Table):

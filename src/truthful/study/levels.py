@@ -145,6 +145,25 @@ class LevelBeliefs:
         c = np.eye(1, self.dimension) / self.scale
         return float(self.level_slopes(c, c[0])[0])
 
+    @property
+    def slope_range(self) -> tuple[float, float]:
+        """The least and the largest s that anybody can have, whoever answers: a code is within 2 of its mean.
+
+        Of K levels, with p those who have each and j hers, KΣu² − (Σu)² is K((1 − p_j)² + Σp²) over all others: 2K.
+        """
+        most = sum(e * e for e in self.numbers) / 3
+        for effect, (start, stop) in zip(self.factors, self.places, strict=True):
+            most += effect * effect / 6 * (stop - start + 1) / (stop - start)
+        v = self.sure**2 + np.array([0.0, most])
+        if self.shares is None:
+            low, high = self.slopes_at(v, np.zeros(2)).tolist()
+            return low, high
+        middle, reach = (self.shares.low + self.shares.high) / 2, sum(map(abs, self.expected))
+        ends = np.clip(np.array([middle - reach, middle + reach]), 0.0, 1.0)
+        near, far = np.clip(0.5, *ends), ends[np.argmax(np.abs(ends - 0.5))]
+        low, high = self.shares.credibility(np.array([near, far]), v / 4).tolist()
+        return low, min(high, 1.0)
+
     def prior_error(self, of: str) -> float:
         """The mean squared error of answering with the centre of people's beliefs, asking nobody, normalised."""
         numbers, factors = (sum(e * e for e in part) / 12 for part in (self.numbers, self.factors))

@@ -221,6 +221,7 @@ def _page(
         shares=study.protects == "answers",
         kind=study.kind,
         facts=bool(study.features),
+        asks=study.levels is not None,
         currency=study.currency,
         response=study.response.name,
     )
@@ -266,6 +267,10 @@ def frontier(
     if not sent and survey.plan is not None:
         sent = QueryParams(_asked_before(survey.plan, texts.locale, _in_points(survey)))
     _, outcome = _asked(service, survey, sent, texts.locale)
-    if outcome.plan is None or outcome.plan.share_mechanism is not None:
+    if (
+        outcome.plan is None
+        or outcome.plan.study.kind != "number"
+        or outcome.plan.asked_mechanism is not None
+    ):
         raise surveys.Unknown("There is no plan to draw.")
     return styled(frontier_chart(outcome.plan), SVG)

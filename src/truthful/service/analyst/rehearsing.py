@@ -10,7 +10,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from truthful.agents import KINDS, SHARES
+from truthful.agents import ASKED, KINDS, SHARES
 from truthful.errors import InputError, Refused
 from truthful.service.analyst.shared import Sent, find, listed
 from truthful.service.computing import Shares, kept, simulated, studies
@@ -83,8 +83,9 @@ def rehearsed(request: Request, service: Running, account: Analyst, survey_id: s
 
 def _others(survey: Survey) -> tuple[str, ...]:
     """Who can be mixed in; who is left is honest."""
-    of_shares = kept(_plan(survey)).study.shares is not None
-    return tuple(name for name in (*KINDS, *(SHARES if of_shares else ())) if name != HONEST)
+    study = kept(_plan(survey)).study
+    more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()
+    return tuple(name for name in (*KINDS, *more) if name != HONEST)
 
 
 def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:

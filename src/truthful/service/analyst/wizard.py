@@ -16,7 +16,18 @@ from truthful.service.analyst.shared import Sent, declare, draft, text
 from truthful.service.drafting import EXAMPLE, STEPS, complaints, declared, fields_of, protecting, unfilled
 from truthful.service.formats import read_number
 from truthful.service.signing import Analyst
-from truthful.service.study_file import NUMBER, RATING, YES, YES_NO, Fields, document, kind_of, plain, read
+from truthful.service.study_file import (
+    NUMBER,
+    RATING,
+    YES,
+    YES_NO,
+    Fields,
+    asks,
+    document,
+    kind_of,
+    plain,
+    read,
+)
 from truthful.service.web import Language, Running, Service, go, page
 from truthful.store.surveys import Unknown
 from truthful.store.tables import Account, Survey
@@ -29,13 +40,16 @@ TYPED = {
     "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
     "invitation": ("asked_by", "purpose", "contact"),
     "people": ("design", "#least_eigenvalue", "protects", "hide_matrix", "features_public"),
-    "beliefs": ("#signal", "noise", "#noise_sd", "#tolerance"),
+    "beliefs": (
+        *("predictions", "#sure", "#spread", "#effect", "#plausible_low", "#plausible_high"),
+        *("#signal", "noise", "#noise_sd", "#tolerance"),
+    ),
     "costs": ("costs", "#tail", "#scale", "#median", "#sigma", "privacy"),
 }
 #: The same where people answer yes or no, or with a rating, if it is not as for numbers.
 OF_SHARES = {
     "people": ("design", "hide_matrix", "features_public"),
-    "beliefs": ("#share_low", "#share_high", "#effect", "#tolerance"),
+    "beliefs": ("predictions", "#share_low", "#share_high", "#sure", "#effect", "#tolerance"),
 }
 ROW = ("name", "kind", "#low", "#high", "levels", "sensitive")
 #: What a choice must be; anything else is its first word.
@@ -47,7 +61,7 @@ CHOICES = {
     "privacy": ("quadratic", "linear"),
     "kind": ("number", "levels"),
     "protects": ("", "answers", "records"),
-    **dict.fromkeys(("hide_matrix", "features_public", "sensitive"), ("", YES)),
+    **dict.fromkeys(("hide_matrix", "features_public", "sensitive", "predictions"), ("", YES)),
 }
 
 
@@ -142,6 +156,7 @@ def _page(
         steps=STEPS,
         fields=fields,
         kind=kind_of(fields),
+        asks=asks(fields),
         shown=partial(shown, locale=locale),
         unfilled=empty,
         complaints=complaints(fields, step) if checked and not empty else [],

@@ -6,13 +6,16 @@
 //   3. q, what her own answer says that p will be: an average over all coefficients she may believe in;
 //   4. the payment base + b (2pq - q^2), rounded down to a millionth.
 // Where people answer yes or no, or with a rating, the payment is flat + bonus/2 (1 + phi y + ...) instead of 3 and 4: see
-// `checkOfShares`. A release of version 0.1 has two random halves instead, and p is the other half's (at the end of this file).
+// `checkOfShares`. Where they are also asked what the others will say, see `checkOfPredictions`. A release of version 0.1 has
+// two random halves instead, and p is the other half's (at the end of this file).
 // Names are those of https://arxiv.org/abs/1506.03489 as used in the documentation.
 
 const GRID = 2 ** 20;
 const STEPS = 1e6;
 const HALVES = "truthful/release/1";
 const SHARES = "switch";
+const SERUM = "serum";
+const PREDICTIONS = ["own-centre", SERUM];
 
 /**
  * All steps of one payment. `taken` says that numbers were taken over instead of being computed: from the receipt, where
@@ -22,6 +25,7 @@ const SHARES = "switch";
 export function check(release, receipt, shrinkage = null) {
   if (release.format === HALVES) return checkOfHalves(release, receipt, shrinkage);
   if (release.payment.rule === SHARES) return checkOfShares(release, receipt);
+  if (PREDICTIONS.includes(release.payment.rule)) return checkOfPredictions(release, receipt);
   const study = declared(release);
   const { x, y } = record(study, receipt);
   const r = norm(x);
@@ -109,9 +113,130 @@ function believed({ release, beliefs, scale }, x) {
     }
   }
   const K = release.response.kind === "rating" ? release.response.levels : 2;
-  const parts = (K - 1) / (1 + (K - 2) * (beliefs.agreement ?? 0.3));
-  const credibility = parts / (parts + (mean * (1 - mean)) / variance - 1);
-  return { mean, credibility, low: Math.max(mean - reach, 0), high: Math.min(mean + reach, 1) };
+  const Z = credibility(mean, variance, K, beliefs);
+  return { mean, credibility: Z, low: Math.max(mean - reach, 0), high: Math.min(mean + reach, 1) };
+}
+
+/** Z of K answers, for a share of this mean and variance. */
+function credibility(mean, variance, K, { agreement }) {
+  const parts = (K - 1) / (1 + (K - 2) * (agreement ?? 0.3));
+  return parts / (parts + (mean * (1 - mean)) / variance - 1);
+}
+
+// Asked what the others will say -----------------------------------------------------------------------------------
+
+/**
+ * y is her answer and m her prediction of the others' average, both from -1 to 1. Without hers, p is what the others'
+ * answers predict of people like her, `average` of everybody, and `predictions` their mean prediction. The surprise, within
+ * -C and C, is p less what was expected of people like her before anybody knew her own answer; for yes and no it is p less
+ * the mean prediction, and what is declared of her features. She is paid a + b (2s(1-s)(y-p) surprise - s^2 (y-p)^2), for
+ * yes and no a + b y surprise/C, and w (4 - (m - average)^2) for her prediction.
+ */
+function checkOfPredictions(release, receipt) {
+  const study = declared(release);
+  const { x, y } = record(study, receipt);
+  const m = prediction(release, receipt);
+  const { leverage, kept, noise, taken } = without(release, receipt, x, 1);
+  const p = (dot(x, release.theta) - leverage * y) / kept;
+
+  const { mean, total, weight, weighted, offset } = release.predictions;
+  const { a, b, clip: C, prediction: w, ratio, rule, plausible: within } = release.payment;
+  const others = release.players - 1;
+  const zeta = instrument(release, x);
+  const without_her = (row) => dot(row, release.theta) - dot(transposed(release.inverse, row), zeta) * (y - p);
+  const average = without_her(mean);
+  const predictions = (Number(BigInt(total)) / (Math.round(ratio * GRID) * GRID) - m) / others;
+  const { slope, k, o } = differences(study, x, mean);
+
+  let surprise = p - predictions - o / GRID;
+  if (rule !== SERUM) {
+    const answers = without_her(weighted.map((text) => Number(BigInt(text)) / GRID ** 2)) - (k / GRID) * p;
+    const offsets = Number(BigInt(offset) - BigInt(k) * BigInt(o)) / GRID ** 2;
+    const left = 1 - Number(BigInt(weight) - BigInt(k)) / GRID / others;
+    surprise = p - (predictions - (answers - offsets) / others) / left - o / GRID;
+  }
+  const plausible = within === undefined || within === null || (within[0] <= average && average <= within[1]);
+  surprise = plausible ? clip(surprise, C) : 0;
+
+  const apart = slope * (y - clip(p, 1));
+  const score = rule === SERUM ? (y * surprise) / C : 2 * (1 - slope) * apart * surprise - apart * apart;
+  const forAnswer = Math.max(a + b * (plausible ? score : 0), 0);
+  const forPrediction = w * (4 - (m - clip(average, 1)) ** 2);
+  const payment = Math.floor((forAnswer + forPrediction) * STEPS) / STEPS;
+
+  const found = sound(study) && soundPredictions(study);
+  return {
+    ...{ x, y, m, r: norm(x), leverage, noise, taken, p, q: slope * y, error: 0, average, predictions, surprise, slope },
+    ...{ plausible, base: a, forAnswer, forPrediction, payment, paid: receipt.payment },
+    ...{ sound: found, verified: found && agrees(payment, receipt) },
+  };
+}
+
+/** What people predict goes from -1 to 1: of 100 others how many say yes, or the average answer. */
+function ofPredictions({ response }) {
+  return response.kind === "yes-no" ? { low: 0, high: 100 } : response;
+}
+
+/** Her prediction, cut to the grid toward zero. */
+function prediction(release, receipt) {
+  if (typeof receipt.prediction !== "number") throw new Error("The receipt has no prediction.");
+  const { low, high } = ofPredictions(release);
+  const m = (2.0 * receipt.prediction - low - high) * (1.0 / (high - low));
+  return (Math.sign(m) * Math.min(Math.floor(Math.abs(m * GRID)), GRID)) / GRID;
+}
+
+/**
+ * What is declared of people with features x beside those of the mean: s, how much an answer moves what is expected of
+ * people like its giver, and in whole steps of the grid k, of everybody, and o, how much more is expected of them. Half the
+ * scale of answers is the unit; the variance of an effect e is e^2/12. A number's counts by its code less the mean, u; those
+ * of K levels sum to zero, so that they make e^2/12 (K sum u^2 - (sum u)^2)/(K - 1).
+ */
+function differences({ release, beliefs, scale }, x, mean) {
+  const { low, high, kind, levels: K = 2 } = release.response;
+  const unit = beliefs.share ? 2 : 2 / (high - low);
+  const expected = (name) => unit * (beliefs.expected?.[name] ?? 0);
+  const level = (unit * beliefs.sure) ** 2;
+  let [variance, offset, place] = [level, 0, 1];
+  for (const { name, levels } of release.features) {
+    const effect = unit * (typeof beliefs.effect === "number" ? beliefs.effect : beliefs.effect[name]);
+    const end = place + (levels ? levels.length - 1 : 1);
+    const codes = x.slice(place, end).map((v, j) => (v - mean[place + j]) * scale);
+    const squares = dot(codes, codes);
+    const added = codes.reduce((sum, u) => sum + u, 0);
+    const counts = levels ? (levels.length * squares - added * added) / (levels.length - 1) : squares;
+    variance += (counts * effect ** 2) / 12;
+    if (levels) {
+      const effects = levels.map((one) => expected(`${name}=${one}`));
+      const middle = effects.reduce((sum, e) => sum + e, 0) / effects.length;
+      offset += dot(codes, effects.slice(0, -1).map((e) => e - middle));
+    } else {
+      offset += (codes[0] * expected(name)) / 2;
+    }
+    place = end;
+  }
+  const slope = beliefs.share
+    ? credibility((beliefs.share[0] + beliefs.share[1]) / 2 + offset / 2, variance / 4, kind === "rating" ? K : 2, beliefs)
+    : variance / (variance + (unit * beliefs.spread) ** 2);
+  return { slope, k: Math.trunc(((slope * level) / variance) * GRID), o: Math.trunc(offset * GRID) };
+}
+
+/** Whether what is published of predictions fits together, and, without features, what they say of the level. */
+function soundPredictions({ release, beliefs, scale }) {
+  const { total, mean, weight, weighted, offset, answer, prediction: predicted } = release.predictions;
+  const { low, high } = ofPredictions(release);
+  const raw = (value) => low + ((high - low) / 2) * (value + 1);
+  const shown = Number(BigInt(total)) / (Math.round(release.payment.ratio * GRID) * GRID) / release.players;
+  const told = near(predicted.value, raw(shown), 1e-9 * (high - low)) && near(answer.value, raw(dot(mean, release.theta)), 1e-9 * (high - low));
+  if (!told || release.features.length) return told;
+  const k = release.payment.rule === SERUM ? 0 : differences({ release, beliefs, scale }, [1], [1]).k;
+  const sums = [BigInt(weight), BigInt(weighted[0]), BigInt(offset)];
+  const count = BigInt(release.players) * BigInt(k);
+  return mean[0] === 1 && [count, count * BigInt(GRID), 0n].every((value, at) => value === sums[at]);
+}
+
+/** M' row. */
+function transposed(matrix, row) {
+  return matrix[0].map((_, j) => dot(row, matrix.map((line) => line[j])));
 }
 
 // 1. The record ---------------------------------------------------------------------------------------------------
@@ -119,7 +244,8 @@ function believed({ release, beliefs, scale }, x) {
 /** What the release declares, in the normalised problem y = theta.x + z, |theta| <= R, |z| <= M. */
 function declared(release) {
   const beliefs = release.beliefs;
-  const shares = release.payment.rule === SHARES; // answers from -1 to 1, and nothing is believed of theta
+  // Answers from -1 to 1, and nothing is believed of theta.
+  const shares = [SHARES, ...PREDICTIONS].includes(release.payment.rule);
   const R = shares ? 1.0 : (beliefs.signal ?? beliefs.radius);
   const M = shares ? 0.0 : beliefs.signal === undefined ? beliefs.noise_bound : 1.0 - beliefs.signal;
   const ball = release.design.kind === "unit-ball";
@@ -150,7 +276,7 @@ function centreReach({ release, centre, ball, scale }) {
 
 /** The centre of the prior as coefficients of x, where half the answer's range is 1; all zeros if there is none. */
 function centre({ release, beliefs, ball, scale }) {
-  const given = beliefs.centre ?? {};
+  const given = typeof beliefs.centre === "object" ? (beliefs.centre ?? {}) : {};
   const value = (name) => given[name] ?? 0;
   const { low, high } = release.response;
   const coefficients = [];
@@ -229,7 +355,7 @@ function without(release, receipt, x, r) {
     if (!(Number.isFinite(leverage) && Math.abs(leverage) < 1 && noise >= 0)) throw new Error("The receipt's leverage cannot be right.");
     return { leverage, kept: 1 - leverage, noise: along(noise), taken: true };
   }
-  const w = release.inverse[0].map((_, j) => dot(x, release.inverse.map((row) => row[j])));
+  const w = transposed(release.inverse, x);
   const leverage = dot(w, instrument(release, x));
   const n = release.players;
   const kept = release.estimator === "known-design" ? (n - 1) / n : 1 - leverage;
@@ -248,7 +374,8 @@ function instrument({ instruments, noise }, x) {
 /** Whether the release fits together: its noise is what epsilon says, and theta and the inverse follow from its sums. */
 function sound({ release, R, M, d, scale }) {
   const { statistics, inverse, theta, epsilon, noise, players } = release;
-  const expected = (2 * Math.floor((R + M) * GRID)) / GRID / epsilon.answers;
+  const both = Math.hypot(1, release.payment.ratio ?? 0); // one person moves her answer and her prediction
+  const expected = (both * (2 * Math.floor((R + M) * GRID))) / GRID / epsilon.answers;
   if (!near(noise.scale, expected, 1e-9 * expected)) return false;
   if (inverse === null) return true;
   const vector = numbers(statistics.vector, statistics.unit);
