@@ -115,7 +115,7 @@ def test_yes_and_no_pay_the_same_where_nobody_was_surprised() -> None:
     no, yes = chart.lines
     assert chart.payment(no, 0.0) == pytest.approx(chart.payment(yes, 0.0))
     assert chart.payment(yes, 5.0) > chart.payment(no, 5.0)
-    assert chart.along[-1] == pytest.approx(50 * (plan_of("yes-no").asked_mechanism or chart).clip)  # type: ignore[union-attr]
+    assert chart.along[-1] == pytest.approx(50 * plan_of("yes-no").parameters()["clip"])
     assert "All pay the same at as predicted" in chart.describe()
 
 

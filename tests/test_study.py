@@ -68,9 +68,10 @@ def test_options_in_the_templates_comments_are_valid() -> None:
 
 
 def test_what_the_template_says_of_people_who_are_sure_is_valid_too() -> None:
-    text = template().replace('prior = "uniform"', "").replace("# sure", "sure").replace("# unsure", "unsure")
-    before, after = text.split("# For numbers:")
-    opened = Study.parse(before + "# For numbers:" + after.replace("# tolerance", "tolerance"))
+    before, after = template().replace('prior = "uniform"', "").split("# For numbers:")
+    for key in ("sure", "unsure", "tolerance"):
+        after = after.replace(f"# {key}", key)
+    opened = Study.parse(f"{before}# For numbers:{after}")
     assert opened.tolerance == pytest.approx(0.05)
     assert level_sd(opened) == pytest.approx(np.hypot(6, 3), rel=1e-4)
 
