@@ -283,7 +283,7 @@ def test_the_template_shows_how_to_ask_people(kind: str) -> None:
         template(),
         flags=re.MULTILINE | re.DOTALL,
     )
-    asked = text.partition("# Or ask people")[2].partition("\n# What privacy")[0]
+    asked = text.partition("# Better, wherever a second question")[2].partition("\n# What privacy")[0]
     section = re.sub(r"^# (\w+ = |\[)", r"\1", asked[asked.index("# [beliefs]") :], flags=re.MULTILINE)
     effect = "effect = 5\n"
     if kind == "yes-no":
