@@ -25,7 +25,7 @@ from truthful.observations import best_reports, observations
 from truthful.people import draw_answers, draw_centre, draw_level
 from truthful.plan import Plan, design
 from truthful.release import Release
-from truthful.report import simulated as simulated_page
+from truthful.report import simulation_page as simulated_page
 from truthful.report import simulation_report
 from truthful.settlement import settle
 from truthful.show_simulation import simulation_view
