@@ -498,7 +498,7 @@ def test_another_answer_prediction_or_payment_is_not_verified(change: str) -> No
     wrong = {**receipt, change: receipt[change] + (2e-6 if change == "payment" else 3)}
     (computed,) = in_node([(release, wrong, factor)])
     assert (computed["sound"], computed["verified"]) == (True, False)
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(Thrown):
         in_node([(release, {**receipt, "prediction": None}, factor)])
 
 
