@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from truthful import InputError, Refused, Release, Study, WorseThanPromised, des
 from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease
 from truthful.noise import L2Laplace
 from truthful.one_release import SumRelease
-from truthful.plan import Plan
+from truthful.plan import ASKED_PARAMETERS, Plan
 from truthful.planner import Infeasible
 from truthful.release import Receipt, read_release
 from truthful.settlement.checks import require_promised
@@ -116,6 +117,18 @@ def test_a_plan_is_what_its_file_says(kind: str, rule: str) -> None:
     assert again.asked_mechanism is not None
     assert again.asked_mechanism.rule == rule
     assert again.parameters() == planned.parameters()
+
+
+def test_every_number_of_the_mechanism_changes_the_hash() -> None:
+    planned = plan()
+    mechanism = planned.asked_mechanism
+    assert mechanism is not None
+    numbers = [name for name in ASKED_PARAMETERS if isinstance(getattr(mechanism, name), float)]
+    others: list[dict[str, Any]] = [{name: 2 * getattr(mechanism, name)} for name in numbers]
+    others += [{"rule": SERUM}, {"plausible": (-0.5, 0.5)}]
+    hashes = [replace(planned, mechanism=replace(mechanism, **other)).sha256 for other in others]
+    assert len({planned.sha256, *hashes}) == 1 + len(others)
+    assert {*numbers, "rule", "estimator"} == set(ASKED_PARAMETERS)
 
 
 def test_a_plan_spends_its_budget_and_no_more() -> None:

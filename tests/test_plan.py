@@ -18,7 +18,15 @@ from truthful.files import sha256
 from truthful.geometry import geometry
 from truthful.guarantees import setting
 from truthful.one_release import OneRelease
-from truthful.plan import MECHANISM_PARAMETERS, PARAMETERS, RELEASE_PARAMETERS, SHARE_PARAMETERS, Plan, design
+from truthful.plan import (
+    ASKED_PARAMETERS,
+    MECHANISM_PARAMETERS,
+    PARAMETERS,
+    RELEASE_PARAMETERS,
+    SHARE_PARAMETERS,
+    Plan,
+    design,
+)
 from truthful.study import Study
 
 BOTH = {"absent_share", "failure_probability"}
@@ -571,5 +579,5 @@ def test_every_parameter_changes_the_hash() -> None:
     every = [one for hashed in found for one in hashed]
     assert len(set(every)) == len(every)
     assert named(RELEASED, records, noisy) == {*RELEASE_PARAMETERS, *BOTH, "players"}
-    # Those of shares: tests/test_planner_shares.py.
-    assert named(RELEASED, HALVED) | {*SHARE_PARAMETERS} == {*PARAMETERS, "players"}
+    # Those of shares: tests/test_planner_shares.py; with predictions: tests/test_asked_study.py.
+    assert named(RELEASED, HALVED) | {*SHARE_PARAMETERS, *ASKED_PARAMETERS} == {*PARAMETERS, "players"}

@@ -364,7 +364,7 @@ def test_a_rehearsal_knows_those_who_deny_and_those_who_believe_otherwise(
     path = uploaded(analyst, YES_NO)
     analyst.post(f"{path}/plan", data={"players": "300", "budget": "150"})
     page = sees(analyst, f"{path}/rehearse")
-    assert "They say no, or give the lowest rating, whatever is true." in page
+    assert "They give the lowest answer, such as no, whatever is true." in page
     assert "People who believe otherwise" in page
     assert "Andere Erwartungen" in sees(analyst, f"{path}/rehearse", GERMAN)
     answer = analyst.post(f"{path}/rehearse", data={"denier": "10", "misbeliever": "5.5"})
