@@ -18,8 +18,8 @@ from pathlib import Path
 from measure import ROOT, Row
 
 sys.path.append(str(ROOT / "tests"))
-from databases import KINDS, database_url
-from faults import run
+from support.databases import KINDS, database_url
+from support.faults import run
 
 STUDIES, SEED = 15, 2015
 

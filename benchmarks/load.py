@@ -15,9 +15,9 @@ from measure import ROOT, Row
 from visitors import Timed, get, post, send
 
 sys.path.append(str(ROOT / "tests"))
-from databases import KINDS, database_url
-from lives import free_port, listens, until
-from serving import Asked, asked
+from support.databases import KINDS, database_url
+from support.lives import free_port, listens, until
+from support.serving import Asked, asked
 
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler

@@ -24,7 +24,7 @@ from rosters import features, survey
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
-from oracles_answers import Crowd, errors, furthest_paying, pushed  # noqa: E402
+from support.oracles_answers import Crowd, errors, furthest_paying, pushed  # noqa: E402
 
 from truthful.check import Floats  # noqa: E402
 from truthful.moments import GRID, grid_features, grid_responses, sums  # noqa: E402

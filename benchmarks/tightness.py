@@ -17,7 +17,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
-from oracles_bounds import COSTS, Rng, World, errors, gaps, setting, world  # noqa: E402
+from support.oracles_bounds import COSTS, Rng, World, errors, gaps, setting, world  # noqa: E402
 
 from truthful.bounds import Setting, proved  # noqa: E402
 from truthful.bounds.peers import (  # noqa: E402

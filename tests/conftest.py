@@ -12,9 +12,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from commands import Ran, Run
 from hypothesis import settings
-from studies import people, planned, saved_study
+from support.commands import Ran, Run
+from support.studies import people, planned, saved_study
 
 from truthful import cli
 from truthful.plan import Plan

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from accessibility import violations_anywhere
-from browsers import opened
+from support.accessibility import violations_anywhere
+from support.browsers import opened
 from test_report import reported
 from test_report_simulation import simulated
 

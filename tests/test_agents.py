@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from laboratory import HALVES, RELEASES, plan_of, planned_like
 from scipy.optimize import brentq
-from studies import UNIT_BALL
+from support.laboratory import HALVES, RELEASES, plan_of, planned_like
+from support.studies import UNIT_BALL
 
 from truthful.agents import (
     KINDS,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from analysts import (
+from starlette.testclient import TestClient
+from support.analysts import (
     STEPS,
     counts,
     declared,
@@ -17,10 +18,9 @@ from analysts import (
     wait_until_refused,
     wait_until_settled,
 )
-from databases import KINDS, database_url
-from serving import Served, answer_all, asked, close, draft, served
-from starlette.testclient import TestClient
-from studies import people
+from support.databases import KINDS, database_url
+from support.serving import Served, answer_all, asked, close, draft, served
+from support.studies import people
 
 from truthful.plan import Plan
 from truthful.release import read_release

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analysts import (
+from starlette.testclient import TestClient
+from support.analysts import (
     INVITED,
     QUESTION,
     STEPS,
@@ -22,10 +23,20 @@ from analysts import (
     shown,
     survey,
 )
-from databases import KINDS, database_url
-from serving import ANSWERS, INVITATION, OBSERVED, RECORDS, STUDY, Served, asked, draft, planned, served
-from starlette.testclient import TestClient
-from studies import DESIGNED, UNIT_BALL, people
+from support.databases import KINDS, database_url
+from support.serving import (
+    ANSWERS,
+    INVITATION,
+    OBSERVED,
+    RECORDS,
+    STUDY,
+    Served,
+    asked,
+    draft,
+    planned,
+    served,
+)
+from support.studies import DESIGNED, UNIT_BALL, people
 
 from truthful.plan import Plan
 from truthful.store import surveys

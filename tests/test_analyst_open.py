@@ -9,7 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from analysts import (
+from starlette.testclient import TestClient
+from support.analysts import (
     HEAD,
     QUESTION,
     counts,
@@ -20,7 +21,7 @@ from analysts import (
     survey,
     wait_until_settled,
 )
-from serving import (
+from support.serving import (
     INVITATION,
     STUDY,
     WITHOUT_FEATURES,
@@ -32,7 +33,6 @@ from serving import (
     draft,
     served,
 )
-from starlette.testclient import TestClient
 
 from truthful.plan import Plan
 from truthful.service.bill import most_paid

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from accessibility import PHONE, ZOOMED, violations, violations_anywhere
-from analyst_pages import NAME, pages, sign_up
-from browsers import Windows, opened
-from listening import listening
-from serving import PASSWORD
+from support.accessibility import PHONE, ZOOMED, violations, violations_anywhere
+from support.analyst_pages import NAME, pages, sign_up
+from support.browsers import Windows, opened
+from support.listening import listening
+from support.serving import PASSWORD
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

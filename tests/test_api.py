@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import schemathesis
-from databases import KINDS, database_url
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
-from serving import URL, Asked, Served, answer_all, asked, close, draft, served
 from starlette.testclient import TestClient
+from support.databases import KINDS, database_url
+from support.serving import URL, Asked, Served, answer_all, asked, close, draft, served
 
 from truthful.service.once import settle_survey
 from truthful.service.security import HEADERS

@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from asked_studies import TEXT, mechanism_of, planned
-from oracles_asked import Asked, payments
+from support.asked_studies import TEXT, mechanism_of, planned
+from support.oracles_asked import Asked, payments
 
 from truthful.agents import Influential, Misbeliever, Players, asked_game
 from truthful.agents.asked_game import asked_geometry, asked_promise

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from asked import plan, reports, size, study
 from hypothesis import given
 from hypothesis import strategies as st
+from support.asked import plan, reports, size, study
 
 from truthful import InputError, settle
 from truthful.asked_release import (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from asked import FEATURES, plan, reports, study, text
 from hypothesis import given
 from hypothesis import strategies as st
+from support.asked import FEATURES, plan, reports, study, text
 
 from truthful import InputError, Refused, Release, Study, WorseThanPromised, design, settle
 from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease

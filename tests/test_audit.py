@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from studies import DESIGNED, OBSERVED, UNIT_BALL
+from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful import cli
 from truthful.auditor import Audit, Finding, Truthful, audit

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from shown_asked import plan_of
+from support.shown_asked import plan_of
 from test_audit import CHECKS
 from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, SeesHer, failed, findings
 

@@ -12,8 +12,8 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from oracles_estimators import published_sensitivity
-from studies import CASES, UNIT_BALL
+from support.oracles_estimators import published_sensitivity
+from support.studies import CASES, UNIT_BALL
 from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Truthful

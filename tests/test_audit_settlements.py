@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies import DESIGNED
+from support.studies import DESIGNED
 from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Truthful

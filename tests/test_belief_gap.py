@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles_beliefs import projected_density
-from plans import bought, solved
 from scipy.integrate import quad
-from shares import study_of
-from studies import DESIGNED, RECORDS
+from support.oracles_beliefs import projected_density
+from support.plans import bought, solved
+from support.shares import study_of
+from support.studies import DESIGNED, RECORDS
 
 from truthful import tolerance
 from truthful.belief_gap import (

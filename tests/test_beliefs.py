@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_beliefs import dense_mean, own_prediction
+from support.oracles_beliefs import dense_mean, own_prediction
 
 from truthful import beliefs as module
 from truthful.beliefs import Beliefs

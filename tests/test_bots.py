@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from statistics import fmean
 
-import both_studies
 import pytest
-from commands import Run
-from serving import PASSWORD
-from shares import KINDS as KINDS_OF_SHARES
-from shares import RATING, WITH_FEATURES, YES_NO, planned
+from support import both_studies
+from support.commands import Run
+from support.serving import PASSWORD
+from support.shares import KINDS as KINDS_OF_SHARES
+from support.shares import RATING, WITH_FEATURES, YES_NO, planned
 from test_serve import serving
 
 from truthful.agents import KINDS

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import (
+from scipy import stats
+from support.oracles_bounds import (
     DESIGNS,
     SIX,
     errors,
@@ -24,7 +25,6 @@ from oracles_bounds import (
     world,
     worst_reports,
 )
-from scipy import stats
 
 from truthful.bounds import Model, proved
 from truthful.bounds.accuracy import ERRORS, EVENTS, least_released

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import SIX, World, mean_and_error, setting, world
 from scipy import stats
+from support.oracles_bounds import SIX, World, mean_and_error, setting, world
 
 from truthful.bounds import Setting, proved
 from truthful.bounds.budgets import times

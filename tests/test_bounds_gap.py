@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import (
+from support.oracles_bounds import (
     BALLS,
     DESIGNS,
     SIX,

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import (
+from scipy import stats
+from support.oracles_bounds import (
     COSTS,
     SIX,
     Rng,
@@ -29,8 +30,7 @@ from oracles_bounds import (
     world,
     worst_reports,
 )
-from oracles_bounds import setting as everyday
-from scipy import stats
+from support.oracles_bounds import setting as everyday
 
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve
 from truthful.bounds import Model, Setting, proved, unit_ball

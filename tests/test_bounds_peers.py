@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import DESIGNS, SIX, mean_and_error, world
 from scipy import integrate, stats
+from support.oracles_bounds import DESIGNS, SIX, mean_and_error, world
 
 from truthful.bounds import Model, unit_ball
 from truthful.bounds.peers import (

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import setting, world
 from scipy import integrate, special, stats
+from support.oracles_bounds import setting, world
 
 from truthful.bounds.privacy_noise import (
     FLOOR_POWER,

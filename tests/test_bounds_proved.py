@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import (
+from scipy import integrate, stats
+from support.oracles_bounds import (
     BALLS,
     COSTS,
     DESIGNS,
@@ -27,7 +28,6 @@ from oracles_bounds import (
     world,
     worst_reports,
 )
-from scipy import integrate, stats
 
 from truthful.beliefs.curves import IDENTITY, Clipped
 from truthful.bounds import Setting, proved, unit_ball

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_bounds import BALLS, COSTS, DESIGNS, world
-from oracles_bounds import setting as everyday
+from support.oracles_bounds import BALLS, COSTS, DESIGNS, world
+from support.oracles_bounds import setting as everyday
 
 from truthful.bounds import Model, Setting, unit_ball
 from truthful.errors import InputError

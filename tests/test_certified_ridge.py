@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_estimators import distance_to, exact_ridge, precise_ball_ridge
+from support.oracles_estimators import distance_to, exact_ridge, precise_ball_ridge
 
 from truthful.check import Floats
 from truthful.errors import InputError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned
+from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned
 
 from truthful.charts import draw_frontier
 from truthful.charts.frontier import OURS, PAPER, PRIOR, Picture, describe, draw, picture

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laboratory import HALVES, RELEASES, plan_of, planned_like
-from studies import UNIT_BALL
+from support.laboratory import HALVES, RELEASES, plan_of, planned_like
+from support.studies import UNIT_BALL
 from test_charts_report import SVG, words
 
 from truthful.agents import best_reports

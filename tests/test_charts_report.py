@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
+from support.studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
 
 from truthful.beliefs.curves import Clipped
 from truthful.charts import Chart, Effect, Forest, Lie, Lies, Odds, Payments, draw_chart, inline

@@ -11,14 +11,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import both_studies
 import pytest
-import shares
-from browsers import opened
-from generators_study import studies
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, people
+from support import both_studies, shares
+from support.browsers import opened
+from support.generators_study import studies
+from support.studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, people
 
 from truthful.beliefs import Clipped, Shrunk
 from truthful.errors import TruthfulError
@@ -38,7 +37,7 @@ from truthful.settlement import settle
 from truthful.study import Study
 
 CHECK = Path(str(resources.files("truthful.service").joinpath("static/check.js")))
-RUNNER = Path(__file__).parent / "check_receipts.mjs"
+RUNNER = Path(__file__).parent / "support" / "check_receipts.mjs"
 #: What the own predictions of both implementations may differ by: `verify`'s are good to 1e-11.
 AGREEMENT = 2e-11
 NORMAL, NARROW = 'prior = "normal"\nprior_sd = 0.2', 'prior = "normal"\nprior_sd = 0.0006'

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from commands import PLAN, Ran, Run
+from support.commands import PLAN, Ran, Run
 
 from truthful.promises import REHEARSAL
 

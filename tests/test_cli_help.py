@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.csv
 import pytest
 import typer.main
-from commands import Ran, Run
-from shown_asked import NUMBER, reports, study_of
+from support.commands import Ran, Run
+from support.shown_asked import NUMBER, reports, study_of
 
 from truthful import cli
 from truthful.mechanism import Mechanism

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from commands import PLAN, Ran, Run
+from support.commands import PLAN, Ran, Run
 
 #: The features of the people themselves; that the file also has their answers does not matter.
 SOLVED = ["plan", "study.toml", "--roster", "reports.csv", "--budget", "1500"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import PLAN
+from support.commands import PLAN
 
 PROGRAM = str(Path(sys.executable).with_name("truthful"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import PLAN, Run
-from studies import OBSERVED, RECORDS, RELEASES
+from support.commands import PLAN, Run
+from support.studies import OBSERVED, RECORDS, RELEASES
 
 from truthful.plan import design
 

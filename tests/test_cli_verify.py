@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
+from support.commands import Run
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from commands import Run
-from studies import DESIGNED, RELEASES, people, planned, saved_study
+from support.commands import Run
+from support.studies import DESIGNED, RELEASES, people, planned, saved_study
 
 from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design

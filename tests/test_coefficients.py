@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned
+from support.studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned
 
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, private_estimates

@@ -4,13 +4,15 @@ import io
 from typing import Any
 
 import numpy as np
-import oracles_intake as oracle
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from generators_intake import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracles_intake as oracle
+from support.generators_intake import (
     BAD,
     GOOD,
     TEXTS,
@@ -18,8 +20,6 @@ from generators_intake import (
     table_of,
     take_in,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from truthful.errors import InputError
 from truthful.intake.records import BadReports

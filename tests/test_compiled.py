@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from surveys import answered, roster, survey
+from support.surveys import answered, roster, survey
 
 from truthful.beliefs import curves, posterior
 from truthful.compiled import _compile

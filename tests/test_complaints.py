@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generators_study import GAMBLING
-from generators_study import gambling as study
+from support.generators_study import GAMBLING
+from support.generators_study import gambling as study
 
 from truthful.errors import InputError
 from truthful.study import Study

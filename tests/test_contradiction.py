@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from plans import solved
-from studies import DESIGNED, UNIT_BALL, planned
+from support.plans import solved
+from support.studies import DESIGNED, UNIT_BALL, planned
 
 from truthful.guarantees import Guarantees
 from truthful.noise import L2Laplace

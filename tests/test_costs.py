@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_costs import chance_enough_stay, is_enough
 from scipy import stats
+from support.oracles_costs import chance_enough_stay, is_enough
 
 from truthful.costs import (
     PRIVACY_COSTS,

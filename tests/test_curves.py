@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_beliefs import clipped_curve
+from support.oracles_beliefs import clipped_curve
 
 from truthful.beliefs.curves import IDENTITY, Clipped, Shrunk
 from truthful.errors import InputError

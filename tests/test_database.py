@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databases import database_url
 from sqlalchemy import text
+from support.databases import database_url
 
 from truthful.store.database import Database
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generators_study import studies
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_study import uniform_cases
+from support.generators_study import studies
+from support.oracles_study import uniform_cases
 
 from truthful.errors import InputError
 from truthful.study import Study

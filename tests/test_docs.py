@@ -18,12 +18,12 @@ import phones
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from browsers import shown_in
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from shares import study_of, two_levels
-from shown_asked import plan_of, reports
-from studies import DESIGNED, people
+from support.browsers import shown_in
+from support.shares import study_of, two_levels
+from support.shown_asked import plan_of, reports
+from support.studies import DESIGNED, people
 
 from truthful.formatting import odds
 from truthful.guarantees import Guarantees
@@ -138,7 +138,7 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
         refused = shown.shown.startswith(("Refused: ", "Infeasible: "))
         assert shown.code == int(refused), f"{shown.source}\n{shown.output}"
         assert pages.agrees(shown.shown, shown.output), (
-            f"{page} shows another output than `{shown.source}` has. `python tests/pages.py` pastes this one:\n"
+            f"{page} shows another output than `{shown.source}` has. `python tools/pages.py` pastes this one:\n"
             f"{shown.output}"
         )
 
@@ -219,7 +219,7 @@ def test_the_table_of_notation_is_the_one_of_the_code() -> None:
 
 def test_the_reference_has_every_command_and_option_as_it_is() -> None:
     generated = pages.read("docs/commands.md").partition(pages.MARKER)[2]
-    assert generated.strip() == pages.reference().strip(), "Run `python tests/pages.py`."
+    assert generated.strip() == pages.reference().strip(), "Run `python tools/pages.py`."
 
 
 def test_every_key_of_a_study_file_is_documented_and_no_other() -> None:

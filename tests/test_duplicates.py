@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import oracles_duplicates as oracle
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import oracles_duplicates as oracle
 
 from truthful import kernels
 from truthful.errors import InputError

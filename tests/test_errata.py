@@ -60,7 +60,7 @@ def test_numbers_have_three_digits_or_as_many_as_tell_them_apart() -> None:
 
 
 def test_the_page_is_the_one_that_the_errata_make() -> None:
-    assert pages.ERRATA.read_text(encoding="utf-8") == page(), "Run `python tests/pages.py`."
+    assert pages.ERRATA.read_text(encoding="utf-8") == page(), "Run `python tools/pages.py`."
 
 
 def test_the_page_has_every_erratum_in_its_table_and_in_a_section() -> None:

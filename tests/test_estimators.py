@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_estimators import constrained_minimiser, published_sensitivity
 from sklearn.linear_model import LinearRegression, Ridge
+from support.oracles_estimators import constrained_minimiser, published_sensitivity
 
 from truthful.check import Floats
 from truthful.errors import InputError

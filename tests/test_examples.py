@@ -26,7 +26,7 @@ def test_an_example_prints_what_its_page_shows(example: Path, tmp_path: Path) ->
     ran = pages.example(example, tmp_path)
     assert ran.source == f"python examples/{example.name}/run.py"
     assert ran.code == 0, ran.output
-    assert pages.agrees(ran.shown, ran.output), f"`python tests/pages.py` pastes this one:\n{ran.output}"
+    assert pages.agrees(ran.shown, ran.output), f"`python tools/pages.py` pastes this one:\n{ran.output}"
     assert not list(tmp_path.iterdir()), "an example leaves files where it is run"
     assert set(example.iterdir()) == before, "an example leaves files beside its study"
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from databases import KINDS, database_url
-from faults import KILLS, Person, require_whole, run
-from serving import PLAYERS, Asked, draft, invented, served
+from support.databases import KINDS, database_url
+from support.faults import KILLS, Person, require_whole, run
+from support.serving import PLAYERS, Asked, draft, invented, served
 
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler
@@ -16,7 +16,7 @@ from truthful.service.web import Service
 from truthful.store import surveys
 from truthful.store.database import Database
 
-DRIVER = Path(__file__).with_name("killed_once.py")
+DRIVER = Path(__file__).parent / "support" / "killed_once.py"
 STEPS = 200
 
 

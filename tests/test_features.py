@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generators_study import people, studies
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_study import encode_row
+from support.generators_study import people, studies
+from support.oracles_study import encode_row
 
 from truthful.errors import InputError
 from truthful.study.features import AsGiven, Encoding, Levels, Numeric

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from surveys import features as roster
-from surveys import survey
+from support.surveys import features as roster
+from support.surveys import survey
 
 from truthful.geometry import Largest, Lengths, Measuring, SomeLengths, _part, coarse, geometry, leverages
 from truthful.instruments import best_transform, instruments_on_grid, shortened

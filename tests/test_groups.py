@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_estimators import id_bytes, siphash
 from scipy.stats import binom
+from support.oracles_estimators import id_bytes, siphash
 
 from truthful.errors import InputError
 from truthful.groups import groups_of, player_hashes

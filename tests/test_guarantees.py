@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from plans import ALL, HALVES, bought, case, people_of
-from studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, UNIT_BALL, planned
-from surveys import survey
+from support.plans import ALL, HALVES, bought, case, people_of
+from support.studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, UNIT_BALL, planned
+from support.surveys import survey
 
 from truthful.bounds import proved
 from truthful.bounds.accuracy import EVENTS

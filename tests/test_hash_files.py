@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import oracles_duplicates as oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import oracles_duplicates as oracle
 
 from truthful.errors import InputError
 from truthful.intake.intake import Cells

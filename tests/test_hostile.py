@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from clocks import stop_clock
-from databases import KINDS, database_url
-from serving import PASSWORD, URL, Asked, Served, answer_all, asked, close, code_of, draft, served
 from starlette.testclient import TestClient
+from support.clocks import stop_clock
+from support.databases import KINDS, database_url
+from support.serving import PASSWORD, URL, Asked, Served, answer_all, asked, close, code_of, draft, served
 
 from truthful.service.once import settle_survey
 from truthful.store import accounts, surveys

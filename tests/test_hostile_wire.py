@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from listening import listening
-from serving import asked
+from support.listening import listening
+from support.serving import asked
 
 from truthful.service.web import Service
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from surveys import features as roster
+from support.surveys import features as roster
 
 from truthful.check import Floats
 from truthful.errors import InputError

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracles_intake as oracle
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from generators_intake import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support import oracles_intake as oracle
+from support.generators_intake import (
     BAD,
     BALL,
     COLUMNS,
@@ -25,8 +27,6 @@ from generators_intake import (
     table_of,
     take_in,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake, report_columns
@@ -289,7 +289,7 @@ def test_pairs_of_very_many_levels_are_not_counted() -> None:
 PEAK_OF_A_PASS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from generators_intake import GAMBLING, KEY
+from support.generators_intake import GAMBLING, KEY
 from truthful.intake.duplicates import Duplicates
 from truthful.groups import player_hashes
 from truthful.intake import Intake, report_columns

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import oracles_noise as oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support import oracles_noise as oracles
 
 from truthful import lattice
 from truthful.check import Floats

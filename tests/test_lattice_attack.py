@@ -15,9 +15,9 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-import oracles_noise as oracles
 import pytest
 from scipy import stats
+from support import oracles_noise as oracles
 
 from truthful.check import Floats
 from truthful.lattice import SeededBits, sample

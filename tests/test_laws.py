@@ -6,8 +6,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from oracles_beliefs import projected_density
 from scipy import integrate, stats
+from support.oracles_beliefs import projected_density
 
 from truthful.beliefs.laws import (
     CustomNoise,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_estimators import refitted_predictions
 from sklearn.linear_model import LinearRegression
+from support.oracles_estimators import refitted_predictions
 
 from truthful.check import Floats
 from truthful.errors import InputError

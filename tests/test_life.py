@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import life
 import pytest
-from browsers import opened
+from support import life
+from support.browsers import opened
+from support.windows import DESK, PHONE, Window
 from test_serve import PROGRAM, serving
-from windows import DESK, PHONE, Window
 
 from truthful.bots.browser import Browser as PlainBrowser
 

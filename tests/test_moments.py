@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from oracles_estimators import integer_norm_excess, python_moments
+from support.oracles_estimators import integer_norm_excess, python_moments
 
 from truthful import moments as module
 from truthful.check import Floats

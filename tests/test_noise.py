@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import oracles_noise as oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from support import oracles_noise as oracles
 
 from truthful.errors import InputError
 from truthful.noise import NORMS, L2Laplace, SupLaplace, laplace, log_moments, normal_mixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from studies import UNIT_BALL, people, planned, saved_study
+from support.studies import UNIT_BALL, people, planned, saved_study
 
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive
@@ -19,7 +19,7 @@ from truthful.settlement.atomic_release import open_account, read_ledger
 from truthful.settlement.draw import Draw
 from truthful.study import Study
 
-DRIVER = Path(__file__).with_name("killed_settlement.py")
+DRIVER = Path(__file__).parent / "support" / "killed_settlement.py"
 FIVE_DIMENSIONAL = UNIT_BALL.replace(
     "[design]", "".join(f'[[features]]\nname = "x{j}"\n' for j in (3, 4, 5)) + "[design]"
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from surveys import answered, features, roster, saved, survey
+from support.surveys import answered, features, roster, saved, survey
 
 from truthful.bounds import proved
 from truthful.errors import InputError, Refused, WorseThanPromised
@@ -181,7 +181,7 @@ def test_a_response_share_promises_what_a_random_part_of_the_roster_keeps(tmp_pa
 
 
 def test_a_plan_without_a_roster_is_kept_by_people_drawn_from_the_design(tmp_path: Path) -> None:
-    from studies import DESIGNED
+    from support.studies import DESIGNED
 
     from truthful.people import invent
 
@@ -377,7 +377,7 @@ def _written(plan: Plan, directory: Path) -> Path:
 
 
 def test_random_halves_are_settled_if_a_plan_names_them(tmp_path: Path) -> None:
-    from studies import DESIGNED
+    from support.studies import DESIGNED
 
     from truthful.people import invent
     from truthful.release import ReceiptOfHalves, ReleaseOfHalves

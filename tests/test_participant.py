@@ -10,10 +10,11 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from databases import KINDS, database_url
-from participant_pages import ASKING, pages
-from participants import MOVES, OPENED, STRANGER, Her, everything, quiet
-from serving import (
+from sqlalchemy import select, update
+from support.databases import KINDS, database_url
+from support.participant_pages import ASKING, pages
+from support.participants import MOVES, OPENED, STRANGER, Her, everything, quiet
+from support.serving import (
     ANSWERS,
     RECORDS,
     STUDY,
@@ -26,7 +27,6 @@ from serving import (
     planned,
     settle_with_less,
 )
-from sqlalchemy import select, update
 
 from truthful.service.bill import her_pay_range, pay_range
 from truthful.service.freezing import freeze

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from accessibility import ZOOMED, violations, violations_anywhere
-from browsers import Windows, opened
-from listening import listening
-from participant_pages import pages
-from serving import code_of
 from sqlalchemy import update
+from support.accessibility import ZOOMED, violations, violations_anywhere
+from support.browsers import Windows, opened
+from support.listening import listening
+from support.participant_pages import pages
+from support.serving import code_of
 
 from truthful.service.web import Service
 from truthful.store.roster import player_of

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import Run
-from participant_pages import ASKING, HIDDEN, settled
-from participants import GERMAN, MOVES, Her, everything, quiet
-from serving import STUDY, WHO, Asked, Served, answer, asked, close, settle_with_less
 from sqlalchemy import select, update
+from support.commands import Run
+from support.participant_pages import ASKING, HIDDEN, settled
+from support.participants import GERMAN, MOVES, Her, everything, quiet
+from support.serving import STUDY, WHO, Asked, Served, answer, asked, close, settle_with_less
 
 from truthful.release import Receipt, ReceiptOfHalves, Release, read_release, verify
 from truthful.service.bill import base_payments

@@ -9,9 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from databases import KINDS, database_url
-from serving import STUDY, Asked, Served, answer_all, asked, close, served
 from starlette.testclient import TestClient
+from support.databases import KINDS, database_url
+from support.serving import STUDY, Asked, Served, answer_all, asked, close, served
 
 from truthful.service.once import settle_survey
 from truthful.service.payer import Bill, Kind

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databases import KINDS, database_url
-from serving import PASSWORD, URL, Served, asked, served
 from starlette.testclient import TestClient
+from support.databases import KINDS, database_url
+from support.serving import PASSWORD, URL, Served, asked, served
 
 from truthful.store import access
 from truthful.store.tables import Role

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from accessibility import ZOOMED, violations, violations_anywhere
-from browsers import Windows, opened
-from listening import listening
-from serving import PASSWORD, answer_all, asked, close
+from support.accessibility import ZOOMED, violations, violations_anywhere
+from support.browsers import Windows, opened
+from support.listening import listening
+from support.serving import PASSWORD, answer_all, asked, close
 
 from truthful.service.once import settle_survey
 from truthful.service.web import Service

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from commands import Run
-from shown_asked import NUMBER, RATING, WITH_FEATURES, YES_NO
-from shown_asked import plan_of as asked_plan_of
-from studies import DESIGNED
+from support.commands import Run
+from support.shown_asked import NUMBER, RATING, WITH_FEATURES, YES_NO
+from support.shown_asked import plan_of as asked_plan_of
+from support.studies import DESIGNED
 
 from truthful.asked_guarantees import asked_setting
 from truthful.bounds.asked import centre_error

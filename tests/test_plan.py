@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plans import ALL, arguments, case, people_of
-from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned, saved_study
-from surveys import survey
+from support.plans import ALL, arguments, case, people_of
+from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned, saved_study
+from support.surveys import survey
 
 from truthful.bounds import proved
 from truthful.errors import InputError, Refused

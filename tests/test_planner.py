@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracles_planner import People as Spread
-from oracles_planner import median_slope, typical_slope
-from plans import ball, bought, people_of, solved
-from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, people, saved_study
-from surveys import survey
+from support.oracles_planner import People as Spread
+from support.oracles_planner import median_slope, typical_slope
+from support.plans import ball, bought, people_of, solved
+from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, people, saved_study
+from support.surveys import survey
 
 from truthful.bounds import Setting, proved
 from truthful.comparison import beside_published, published_penalty, steeper

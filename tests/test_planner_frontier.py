@@ -6,9 +6,9 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from plans import bought, case, people_of, solved
-from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
-from surveys import survey
+from support.plans import bought, case, people_of, solved
+from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
+from support.surveys import survey
 
 from truthful.charts.frontier import picture
 from truthful.errors import InputError

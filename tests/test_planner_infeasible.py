@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from plans import people_of
-from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
-from surveys import survey
+from support.plans import people_of
+from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
+from support.surveys import survey
 
 from truthful.check import Floats
 from truthful.errors import InputError, Refused

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies import DESIGNED, OBSERVED, UNIT_BALL
+from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful.bounds import Setting, proved, unit_ball
 from truthful.bounds.peers import least_half

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracles_planner import People, Question, Release, search, search_release
-from plans import ball, people_of
-from studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
-from surveys import survey
+from support.oracles_planner import People, Question, Release, search, search_release
+from support.plans import ball, people_of
+from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
+from support.surveys import survey
 
 from truthful.check import Floats
 from truthful.geometry import geometry

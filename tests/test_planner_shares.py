@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shares import study_of, two_levels
+from support.shares import study_of, two_levels
 
 from truthful.bounds.shares import ShareSetting, gain
 from truthful.errors import InputError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_beliefs import one_dimensional_prediction
 from scipy import stats
+from support.oracles_beliefs import one_dimensional_prediction
 
 from truthful.beliefs import Beliefs, posterior
 from truthful.beliefs.curves import IDENTITY, Clipped

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, close, draft, served
+from support.serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, close, draft, served
 
 from truthful.plan import Plan
 from truthful.release import read_release

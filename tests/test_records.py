@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generators_intake import (
+from support.generators_intake import (
     BAD,
     GAMBLING,
     one,

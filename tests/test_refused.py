@@ -10,11 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from analysts import counts, shown, survey, wait_until_refused, wait_until_settled
-from databases import KINDS, database_url
-from participants import Her
-from serving import ANSWERS, WHO, Asked, Served, answer, answer_all, asked, close, served
 from starlette.testclient import TestClient
+from support.analysts import counts, shown, survey, wait_until_refused, wait_until_settled
+from support.databases import KINDS, database_url
+from support.participants import Her
+from support.serving import ANSWERS, WHO, Asked, Served, answer, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.guarantees import Guarantees

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned, saved_study
+from support.studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned, saved_study
 
 from truthful.files import sha256
 from truthful.instruments import instruments_on_grid

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from html_page import Page, check_needs_nothing, check_reads_aloud
-from studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
+from support.html_page import Page, check_needs_nothing, check_reads_aloud
+from support.studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
 from typer.testing import CliRunner
 
 from truthful import cli

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from html_page import Page, check_needs_nothing, check_reads_aloud
-from shares import plan_of as share_plan_of
-from shown_asked import TEXTS, plan_of, released
+from support.html_page import Page, check_needs_nothing, check_reads_aloud
+from support.shares import plan_of as share_plan_of
+from support.shown_asked import TEXTS, plan_of, released
 from test_report_shares import lines, rows, words
 
 from truthful.asked_release import AskedPaymaster

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from html_page import Page, check_needs_nothing, check_reads_aloud
-from shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
-from studies import DESIGNED, planned
+from support.html_page import Page, check_needs_nothing, check_reads_aloud
+from support.shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
+from support.studies import DESIGNED, planned
 
 from truthful.charts import Answers, Chart, Effect, Forest, Share, draw_chart, draw_plan, inline
 from truthful.charts.frontier import picture

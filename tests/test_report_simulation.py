@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from commands import Run
-from html_page import Page, check_needs_nothing, check_reads_aloud
-from laboratory import HALVES, RECORDS, RELEASES, plan_of, planned_like
-from studies import DESIGNED, OBSERVED
+from support.commands import Run
+from support.html_page import Page, check_needs_nothing, check_reads_aloud
+from support.laboratory import HALVES, RECORDS, RELEASES, plan_of, planned_like
+from support.studies import DESIGNED, OBSERVED
 from test_report import ASKED, FIVE, HOSTILE
 
 from truthful.agents import Agent, Exaggerator, Game, Players

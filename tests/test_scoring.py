@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_scoring import expected_bit_payment, score_extremes
+from support.oracles_scoring import expected_bit_payment, score_extremes
 
 from truthful.errors import InputError
 from truthful.scoring import RULES, BitGame, Rule, basic_brier, binary_score, brier, quadratic

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from browsers import opened
-from clocks import stop_clock
-from databases import KINDS, database_url
-from listening import listening, own_address
-from serving import PASSWORD, URL, Served, asked, served
 from starlette.types import Message, Receive, Scope, Send
+from support.browsers import opened
+from support.clocks import stop_clock
+from support.databases import KINDS, database_url
+from support.listening import listening, own_address
+from support.serving import PASSWORD, URL, Served, asked, served
 
 from truthful.errors import InputError
 from truthful.service.bodies import LARGEST_FORM, LARGEST_ROSTER, SmallBodies

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_estimators import published_sensitivity
+from support.oracles_estimators import published_sensitivity
 
 from truthful.check import Floats
 from truthful.estimators.sensitivity import (

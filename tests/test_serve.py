@@ -18,10 +18,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from commands import Run
-from databases import database_url
-from lives import until
-from serving import PASSWORD, answer_all, asked, close, code_of, served
+from support.commands import Run
+from support.databases import database_url
+from support.lives import until
+from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 
 from truthful.service.demo import PLAYERS, TO_ANSWER, make_demo
 from truthful.service.opening import Opening

@@ -8,13 +8,13 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import both_studies
 import pytest
-from both_studies import KINDS, NUMBER, RATING, YES_NO
-from databases import database_url
-from participants import GERMAN, Her, quiet
-from serving import WHO, Asked, Served, answer, answer_all, asked, close, draft
 from starlette.testclient import TestClient
+from support import both_studies
+from support.both_studies import KINDS, NUMBER, RATING, YES_NO
+from support.databases import database_url
+from support.participants import GERMAN, Her, quiet
+from support.serving import WHO, Asked, Served, answer, answer_all, asked, close, draft
 
 from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency

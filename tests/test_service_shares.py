@@ -9,10 +9,10 @@ from html import unescape
 from typing import Any
 
 import pytest
-from participants import GERMAN, Her, quiet
-from serving import WHO, Asked, Served, answer_all, asked, close
-from shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from starlette.testclient import TestClient
+from support.participants import GERMAN, Her, quiet
+from support.serving import WHO, Asked, Served, answer_all, asked, close
+from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import both_studies
 import pytest
-from accessibility import PHONE, ZOOMED, violations, violations_anywhere
-from analyst_pages import NAME, sign_up
-from browsers import Windows, opened
-from listening import listening
-from participant_pages import settled
-from serving import PASSWORD, Asked, asked, code_of, draft
-from shares import KINDS, RATING, WITH_FEATURES, YES_NO
+from support import both_studies
+from support.accessibility import PHONE, ZOOMED, violations, violations_anywhere
+from support.analyst_pages import NAME, sign_up
+from support.browsers import Windows, opened
+from support.listening import listening
+from support.participant_pages import settled
+from support.serving import PASSWORD, Asked, asked, code_of, draft
+from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.service.web import Service
 

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import DESIGNED, RELEASES, people, planned, saved_study
+from support.studies import DESIGNED, RELEASES, people, planned, saved_study
 
 from truthful.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused

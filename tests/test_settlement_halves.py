@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import CASES, DESIGNED, people, planned, saved_study
+from support.studies import CASES, DESIGNED, people, planned, saved_study
 
 from truthful.errors import InputError, Refused
 from truthful.intake.records import BadReports

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from shares import NUMBER, reports, study_of, two_levels
+from support.shares import NUMBER, reports, study_of, two_levels
 
 import truthful as tf
 from truthful.errors import InputError, Refused, WorseThanPromised

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from databases import KINDS, away, database_url
-from serving import WHO, Served, answer_all, asked, close, served
 from sqlalchemy import text
+from support.databases import KINDS, away, database_url
+from support.serving import WHO, Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shares import NUMBER, study_of, two_levels
+from support.shares import NUMBER, study_of, two_levels
 
 from truthful.errors import InputError
 from truthful.scoring import BitGame

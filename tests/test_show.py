@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
-from studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
+from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
 
 from truthful.demo import demonstrate
 from truthful.formatting import money, number, odds, percent, to_within

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow.csv
 import pytest
-from commands import Run
-from shown_asked import NUMBER, TEXTS, plan_of, released, reports, settled, study_of
+from support.commands import Run
+from support.shown_asked import NUMBER, TEXTS, plan_of, released, reports, settled, study_of
 from test_show_shares import FIVE, printed
 
 from truthful.errors import Refused

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow.csv
 import pytest
-from commands import Run
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
-from shares import TEXTS, TRUST, YES_NO, plan_of, released, reports, settled
-from studies import DESIGNED
+from support.commands import Run
+from support.shares import TEXTS, TRUST, YES_NO, plan_of, released, reports, settled
+from support.studies import DESIGNED
 
 from truthful.errors import InputError
 from truthful.formatting import number, points, share

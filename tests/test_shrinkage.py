@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles_estimators import mean_inverse_of_one, mean_inverse_of_two, simulated_spectra
+from support.oracles_estimators import mean_inverse_of_one, mean_inverse_of_two, simulated_spectra
 
 from truthful.errors import InputError, Refused
 from truthful.estimators import shrinkage

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from clocks import stop_clock
-from databases import KINDS, database_url
-from serving import PASSWORD, URL, Served, served
 from starlette.testclient import TestClient
+from support.clocks import stop_clock
+from support.databases import KINDS, database_url
+from support.serving import PASSWORD, URL, Served, served
 
 from truthful.store import accounts
 from truthful.store.log import events

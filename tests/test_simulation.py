@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laboratory import HALVES, RELEASES, plan_of, planned_like
 from rich.console import Console
-from studies import DESIGNED, UNIT_BALL
+from support.laboratory import HALVES, RELEASES, plan_of, planned_like
+from support.studies import DESIGNED, UNIT_BALL
 
 from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
 from truthful.agents.game import foreseen, foreseen_people

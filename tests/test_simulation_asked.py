@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asked_studies import mechanism_of, planned
-from commands import Run
-from studies import UNIT_BALL
+from support.asked_studies import mechanism_of, planned
+from support.commands import Run
+from support.studies import UNIT_BALL
 
 from truthful.agents import ASKED, Agent, Careless, Colluder, Misbeliever, Players, all_kinds, asked_game
 from truthful.agents.asked_game import asked_mechanism

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Run
-from laboratory import plan_of
-from studies import DESIGNED
+from support.commands import Run
+from support.laboratory import plan_of
+from support.studies import DESIGNED
 
 from truthful.plan import Plan
 from truthful.simulation import simulate

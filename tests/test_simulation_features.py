@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from commands import Run
-from laboratory import RECORDS, plan_of
-from studies import DESIGNED, OBSERVED, UNIT_BALL, people, saved_study
+from support.commands import Run
+from support.laboratory import RECORDS, plan_of
+from support.studies import DESIGNED, OBSERVED, UNIT_BALL, people, saved_study
 
 from truthful.check import Floats
 from truthful.errors import InputError

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from laboratory import plan_of
-from studies import DESIGNED
+from support.laboratory import plan_of
+from support.studies import DESIGNED
 
 from truthful.check import Floats
 from truthful.simulation import simulate

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laboratory import plan_of, planned_like
-from studies import DESIGNED, UNIT_BALL
+from support.laboratory import plan_of, planned_like
+from support.studies import DESIGNED, UNIT_BALL
 
 from truthful.beliefs import Beliefs, Clipped
 from truthful.beliefs.laws import Noise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from laboratory import HALVES, RELEASES, plan_of, planned_like
-from studies import DESIGNED
+from support.laboratory import HALVES, RELEASES, plan_of, planned_like
+from support.studies import DESIGNED
 
 from truthful.agents import Game
 from truthful.beliefs import Predictor

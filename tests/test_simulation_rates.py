@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from studies import DESIGNED, UNIT_BALL
+from support.studies import DESIGNED, UNIT_BALL
 
 from truthful.bounds import proved, published
 from truthful.errors import InputError

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import Run
-from laboratory_shares import NUMBER, pinned, planned, study_of
 from scipy import special, stats
-from studies import UNIT_BALL
+from support.commands import Run
+from support.laboratory_shares import NUMBER, pinned, planned, study_of
+from support.studies import UNIT_BALL
 
 from truthful.agents import (
     KINDS,

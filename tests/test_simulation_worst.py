@@ -10,9 +10,18 @@ from functools import cache
 
 import numpy as np
 import pytest
-from laboratory import plan_of, planned_like
-from oracles_answers import Crowd, crowd, errors, furthest_paying, mean_slope, own, pushed, with_payments
-from studies import DESIGNED
+from support.laboratory import plan_of, planned_like
+from support.oracles_answers import (
+    Crowd,
+    crowd,
+    errors,
+    furthest_paying,
+    mean_slope,
+    own,
+    pushed,
+    with_payments,
+)
+from support.studies import DESIGNED
 
 from truthful.bounds import proved
 from truthful.check import Floats

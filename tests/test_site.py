@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import library
 import pages
 import pytest
-from browsers import opened
+from support.browsers import opened
 
 import truthful
 
@@ -96,7 +96,7 @@ def test_a_fetch_from_another_host_would_be_noticed() -> None:
 
 def test_the_reference_of_the_library_is_as_the_code_has_it() -> None:
     generated = pages.read("docs/reference-library.md").partition(pages.MARKER)[2]
-    assert generated.strip() == library.reference().strip(), "Run `python tests/pages.py`."
+    assert generated.strip() == library.reference().strip(), "Run `python tools/pages.py`."
 
 
 def test_every_public_name_has_a_section_that_says_something() -> None:

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_sklearn import COEFFICIENTS, data, of_answers, recomputed
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
+from support.oracles_sklearn import COEFFICIENTS, data, of_answers, recomputed
 
 import truthful.sklearn
 from truthful.check import Floats

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracles_sklearn import data, of_answers
 from sklearn.base import clone
+from support.oracles_sklearn import data, of_answers
 
 import truthful.sklearn
 from truthful.check import Floats

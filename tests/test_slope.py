@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plans import bought, case, people_of
-from studies import DESIGNED, RECORDS, UNIT_BALL, planned
+from support.plans import bought, case, people_of
+from support.studies import DESIGNED, RECORDS, UNIT_BALL, planned
 
 from truthful import slope
 from truthful.beliefs.curves import Clipped

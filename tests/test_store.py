@@ -13,9 +13,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from argon2 import Type, extract_parameters
-from databases import KINDS, away, database_url
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
+from support.databases import KINDS, away, database_url
 
 from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, due, roster, surveys

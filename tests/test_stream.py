@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reports_read import COLUMNS, ROWS, TABLE, as_csv, read, rows_of
+from support.reports_read import COLUMNS, ROWS, TABLE, as_csv, read, rows_of
 
 from truthful.intake.stream import open_reports
 

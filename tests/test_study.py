@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generators_study import GAMBLING, declaration, people, studies
-from generators_study import gambling as study
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_study import predict_raw
+from support.generators_study import GAMBLING, declaration, people, studies
+from support.generators_study import gambling as study
+from support.oracles_study import predict_raw
 
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts

@@ -7,8 +7,8 @@ import tomllib
 from typing import Any
 
 import pytest
-from generators_study import gambling
-from shares import TEXTS, TRUST, WITH_FEATURES, YES_NO
+from support.generators_study import gambling
+from support.shares import TEXTS, TRUST, WITH_FEATURES, YES_NO
 
 from truthful.errors import InputError
 from truthful.study import Study, few_values, template

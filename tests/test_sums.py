@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from generators_intake import GAMBLING
-from generators_study import people, studies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.generators_intake import GAMBLING
+from support.generators_study import people, studies
 
 from truthful import kernels
 from truthful.check import Floats

@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-from studies import DESIGNED, planned
+from support.studies import DESIGNED, planned
 
 from truthful.beliefs import Beliefs
 from truthful.bounds import Setting

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, table_of
 from hypothesis import given
 from hypothesis import strategies as st
+from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, table_of
 
 from truthful.groups import player_hashes
 from truthful.instruments import Transform

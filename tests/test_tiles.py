@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from generators_intake import GAMBLING
-from generators_study import people, studies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import CASES, UNIT_BALL
+from support.generators_intake import GAMBLING
+from support.generators_study import people, studies
+from support.studies import CASES, UNIT_BALL
 
 from truthful import kernels
 from truthful.check import Floats

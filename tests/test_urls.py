@@ -13,7 +13,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from reports_read import COLUMNS, ROWS, TABLE, read, refusal, rows_of
+from support.reports_read import COLUMNS, ROWS, TABLE, read, refusal, rows_of
 
 from truthful.errors import InputError
 from truthful.intake.stream import open_reports

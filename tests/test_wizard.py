@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from studies import DESIGNED, OBSERVED, UNIT_BALL
+from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful.errors import InputError
 from truthful.service.drafting import (

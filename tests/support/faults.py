@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
-from lives import Lives, until
-from serving import WHO, WITHOUT_FEATURES, Asked, asked
 
+from support.lives import Lives, until
+from support.serving import WHO, WITHOUT_FEATURES, Asked, asked
 from truthful.release import Receipt, Release, verify
 from truthful.service.settings import Settings
 from truthful.service.settling import Settler

@@ -10,9 +10,11 @@ import os
 import sys
 from pathlib import Path
 
-import uvicorn
-from killed_settlement import load
+sys.path.append(str(Path(__file__).parents[1]))
 
+import uvicorn
+
+from support.killed_settlement import load
 from truthful.service.app import create_app
 from truthful.service.settings import Settings
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from serving import ANSWERS, RECORDS, STUDY, WHO, Asked, answer_all, asked, close
-
+from support.serving import ANSWERS, RECORDS, STUDY, WHO, Asked, answer_all, asked, close
 from truthful.service.once import cancel_survey, settle_survey
 from truthful.service.web import Service
 from truthful.store import answers, surveys

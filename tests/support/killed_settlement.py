@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from studies import DESIGNED, people, planned
+sys.path.append(str(Path(__file__).parents[1]))
 
+from support.studies import DESIGNED, people, planned
 from truthful.plan import Plan
 from truthful.report import markup, report
 from truthful.settlement import settle

@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import both_studies
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
-from shares import reports
 from starlette.testclient import TestClient
-from studies import DESIGNED, people
 
+from support import both_studies
+from support.shares import reports
+from support.studies import DESIGNED, people
 from truthful.plan import Plan, design
 from truthful.service.app import create_app
 from truthful.service.computing import needs_roster

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import killed_settlement
-from killed_settlement import deadly, load
-from serving import PLAYERS, WHO, Asked, answer_all, bring, close, invented
+sys.path.append(str(Path(__file__).parents[1]))
+
 from sqlalchemy.orm import Session
 
+from support import killed_settlement
+from support.killed_settlement import deadly, load
+from support.serving import PLAYERS, WHO, Asked, answer_all, bring, close, invented
 from truthful.service.freezing import freeze
 from truthful.service.once import settle_survey
 from truthful.service.settings import Settings

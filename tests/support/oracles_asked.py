@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from asked_studies import mechanism_of
 from scipy import stats
 
+from support.asked_studies import mechanism_of
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features

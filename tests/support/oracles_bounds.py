@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from studies import DESIGNED
 
+from support.studies import DESIGNED
 from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import Clipped
 from truthful.bounds import Model, Setting

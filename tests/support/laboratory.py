@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from studies import CASES, DESIGNED, OBSERVED, UNIT_BALL
-
+from support.studies import CASES, DESIGNED, OBSERVED, UNIT_BALL
 from truthful.plan import Plan, design
 from truthful.study import Study
 

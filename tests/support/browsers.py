@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from PIL import Image, PngImagePlugin
-from windows import PATIENCE
+
+from support.windows import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,9 +8,9 @@ import io
 import time
 from typing import Any
 
-from serving import STUDY, WHO, Served, draft
 from starlette.testclient import TestClient
 
+from support.serving import STUDY, WHO, Served, draft
 from truthful.service.freezing import freeze
 from truthful.store import surveys
 from truthful.store.tables import State, Survey

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from studies import CASES, RECORDS, RELEASES, UNIT_BALL, planned
-from surveys import features, survey
-
+from support.studies import CASES, RECORDS, RELEASES, UNIT_BALL, planned
+from support.surveys import features, survey
 from truthful.check import Floats
 from truthful.plan import Plan, design
 from truthful.study import Study

@@ -18,13 +18,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import both_studies
-from browsers import keep, opened, program, shown_in
-from listening import listening
-from participant_pages import ASKING
 from PIL import Image
-from serving import PLAYERS, WHO, answer_all, bring, close, settle_with_less
-from studies import people
+from support import both_studies
+from support.browsers import keep, opened, program, shown_in
+from support.listening import listening
+from support.participant_pages import ASKING
+from support.serving import PLAYERS, WHO, answer_all, bring, close, settle_with_less
+from support.studies import people
 
 from truthful.plan import Plan, design
 from truthful.service.freezing import freeze

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from truthful.study import Study
 
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from rosters import features as features
 from rosters import roster as roster
 from rosters import survey as survey

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from serving import PASSWORD, STUDY, answer, asked, close, draft
 
+from support.serving import PASSWORD, STUDY, answer, asked, close, draft
 from truthful.errors import WorseThanPromised
 from truthful.people import invent
 from truthful.service.analyst.shared import features_declared

@@ -1,4 +1,4 @@
-"""The documentation as something that runs. `python tests/pages.py` rewrites what it can: pasted output, the reference.
+"""The documentation as something that runs. `python tools/pages.py` rewrites what it can: pasted output, the reference.
 
 A page's ```python and ```console blocks run in order, in one directory and one namespace. In a console block every
 line that starts with `$ truthful` is run, and the lines after it are its output; a line `...` stands for any lines.
@@ -23,11 +23,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
 import errata_page
 import library
 import phones
 import typer.main
-from browsers import photograph
+from support.browsers import photograph
 
 from truthful import cli
 from truthful.charts import BestReports, Rates, draw_chart, draw_frontier
@@ -47,7 +49,7 @@ RATES = ROOT / "docs" / "rates.svg"
 BEST_RESPONSE = ROOT / "docs" / "best-response.svg"
 TUTORIAL = "docs/tutorial.md"
 REPORT = ROOT / "docs" / "report.png"
-MARKER = "python tests/pages.py`. -->\n"
+MARKER = "python tools/pages.py`. -->\n"
 WIDTH = "100"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w/.-]+\.toml)\n")

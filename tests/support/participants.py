@@ -9,10 +9,10 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from serving import URL, Asked, Served, code_of, served
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
+from support.serving import URL, Asked, Served, code_of, served
 from truthful.store.tables import Answer, Table
 
 GERMAN = "de"

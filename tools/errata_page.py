@@ -17,7 +17,7 @@ paper's LaTeX; its ε is that of one estimate, half of the total that this packa
 
 [Theory](theory.md) derives what this package does instead.
 
-<!-- Made by `python tests/pages.py`. -->
+<!-- Made by `python tools/pages.py`. -->
 """
 TABLE = ("| number | about | measured | the paper | in fact |", "|---|---|---|---|---|")
 #: Indices and exponents, as plain text has them: λ_min, n^(−δ), e^ε.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from truthful.study import Study
 
-GAMBLING = Path(__file__).parent.parent / "examples" / "gambling" / "study.toml"
+GAMBLING = Path(__file__).parents[2] / "examples" / "gambling" / "study.toml"
 
 
 def declaration(**changes: Any) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from serving import Served
-
+from support.serving import Served
 from truthful.service.limits import Limits
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
-from serving import PASSWORD
-from windows import Window
-
+from support.serving import PASSWORD
+from support.windows import Window
 from truthful.bots.browser import Browser
 
 NAME = "Weekly groceries"
