@@ -1,4 +1,4 @@
-"""Buy honest answers to sensitive questions, fit a linear model, reveal nobody, pay everybody fairly.
+"""Buy honest answers to sensitive questions, fit a linear model, keep every answer private, pay everybody fairly.
 
     Study ──design──▶ Plan ──collect──▶ reports ──settle──▶ Settlement ──publish──▶ Release + Receipts
                                                                                       └──verify──▶ Verdict
