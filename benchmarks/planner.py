@@ -28,9 +28,9 @@ from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
+from truthful.planner.budget_frontier import paper_solution
+from truthful.planner.number_planning import Solution, solve
 from truthful.planner.panel import Panel
-from truthful.planner.paper import paper_solution
-from truthful.planner.solve import Solution, solve
 from truthful.regression import fast_answer
 from truthful.study import Study
 

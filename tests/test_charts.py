@@ -18,7 +18,7 @@ from truthful.charts.frontier import OURS, PAPER, PRIOR, Picture, describe, draw
 from truthful.charts.style import Labels, canvas, plain, ticks
 from truthful.errors import InputError
 from truthful.plan import Plan, design
-from truthful.planner.frontier import FrontierPoint, Offer
+from truthful.planner.budget_frontier import FrontierPoint, Offer
 from truthful.study import Study
 
 SVG = "{http://www.w3.org/2000/svg}"

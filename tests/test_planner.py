@@ -27,10 +27,9 @@ from truthful.one_release import OneRelease
 from truthful.plan import LARGEST_PAYMENT, Plan, design
 from truthful.planner import Answer, Infeasible, worth
 from truthful.planner.goals import LEAST_SLOPE, Goals
-from truthful.planner.leave_one_out import LeaveOneOutTerms
+from truthful.planner.number_planning import solve
 from truthful.planner.panel import Panel
-from truthful.planner.solve import solve
-from truthful.planner.terms import MOST_PAID, MOST_PUBLIC
+from truthful.planner.terms import MOST_PAID, MOST_PUBLIC, LeaveOneOutTerms
 from truthful.settlement import settle
 from truthful.study import Study
 

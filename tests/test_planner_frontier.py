@@ -15,11 +15,9 @@ from truthful.errors import InputError
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Goals
-from truthful.planner.frontier import FrontierPoint, budgets_around, frontier
-from truthful.planner.infeasible import prior_error
+from truthful.planner.budget_frontier import FrontierPoint, budgets_around, frontier, paper_solution
+from truthful.planner.number_planning import prior_error, solve
 from truthful.planner.panel import Panel, panel_of_design
-from truthful.planner.paper import paper_solution
-from truthful.planner.solve import solve
 from truthful.study import Study
 
 #: Study, players, budget, and whom people are scored against.

@@ -16,8 +16,8 @@ from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.goals import MOST_PLAYERS
+from truthful.planner.number_planning import solve
 from truthful.planner.panel import Panel, panel_of_design
-from truthful.planner.solve import solve
 from truthful.study import Study
 
 DESIGN, BALL, SEEN = (Study.parse(text) for text in (DESIGNED, UNIT_BALL, OBSERVED + RECORDS))

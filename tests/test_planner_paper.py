@@ -18,8 +18,8 @@ from truthful.estimators.shrinkage import mean_inverse
 from truthful.guarantees import model
 from truthful.plan import design
 from truthful.planner import Goals
-from truthful.planner.paper import PAIR, paper_solution
-from truthful.planner.solve import Solution
+from truthful.planner.budget_frontier import PAIR, paper_solution
+from truthful.planner.number_planning import Solution
 from truthful.planner.terms import Choice
 from truthful.study import Study
 

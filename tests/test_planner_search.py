@@ -15,10 +15,10 @@ from truthful.check import Floats
 from truthful.geometry import geometry
 from truthful.plan import Plan, design
 from truthful.planner.goals import Goals
-from truthful.planner.leave_one_out import LeaveOneOutTerms
+from truthful.planner.number_planning import minimised, objective_value, solve_pair
 from truthful.planner.panel import SHORTENINGS
 from truthful.planner.search import Axis, crossing, last_below, lowest, minimise
-from truthful.planner.solve import minimised, objective_value, solve_pair
+from truthful.planner.terms import LeaveOneOutTerms
 from truthful.study import Study
 
 # One release: liars, ε and clip level

@@ -14,8 +14,8 @@ from test_show_shares import FIVE, printed
 from truthful.errors import Refused
 from truthful.formatting import number
 from truthful.plan import design
-from truthful.planner.asked import SMALL_SLOPE
-from truthful.planner.solution_worth import solution_worth
+from truthful.planner.asked_planning import SMALL_SLOPE
+from truthful.planner.planning import solution_worth
 from truthful.promises import caveats, compared, moved, promises
 from truthful.promises import released as holding
 from truthful.release import Receipt, verify

@@ -20,7 +20,7 @@ from support.studies import DESIGNED
 from truthful.errors import InputError
 from truthful.formatting import number, points, share
 from truthful.plan import design
-from truthful.planner.solution_worth import solution_worth
+from truthful.planner.planning import solution_worth
 from truthful.promises import compared, promises
 from truthful.release import Receipt, Verdict, verify
 from truthful.show import settlement_view, share_tables, show, verdict_view

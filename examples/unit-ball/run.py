@@ -7,7 +7,7 @@ import numpy as np
 import truthful as tf
 from truthful.people import invent
 from truthful.planner import Goals
-from truthful.planner.paper import paper_solution
+from truthful.planner.budget_frontier import paper_solution
 
 PLAYERS, BUDGET = 20_000, 5_000
 

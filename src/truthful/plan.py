@@ -29,11 +29,11 @@ from truthful.moments import GRID
 from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease, SumRelease
 from truthful.planner import Answer, Goals, answer
-from truthful.planner.asked import AskedSolution, rule_of, solve_asked
+from truthful.planner.asked_planning import AskedSolution, rule_of, solve_asked
 from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
-from truthful.planner.leave_one_out import LeaveOneOutTerms
 from truthful.planner.panel import Panel, panel_of_design
-from truthful.planner.shares import ShareSolution, solve_shares, usual_norm, usual_tolerance
+from truthful.planner.share_planning import ShareSolution, solve_shares, usual_norm, usual_tolerance
+from truthful.planner.terms import LeaveOneOutTerms
 from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study

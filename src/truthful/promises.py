@@ -17,7 +17,7 @@ from truthful.guarantees import (
 )
 from truthful.mechanism import Mechanism
 from truthful.plan import Plan
-from truthful.planner.asked import SMALL_SLOPE
+from truthful.planner.asked_planning import SMALL_SLOPE
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.contradiction import WITHDRAWN
 from truthful.study import Study

@@ -12,11 +12,10 @@ from truthful.comparison import STEEPER, beside_published, published_penalty, st
 from truthful.formatting import money, number, points
 from truthful.plan import Plan
 from truthful.planner import Answer, Worth, worth
-from truthful.planner.asked import SMALL_SLOPE, AskedSolution
-from truthful.planner.infeasible import prior_error
-from truthful.planner.shares import ShareSolution
-from truthful.planner.solution_worth import solution_worth
-from truthful.planner.solve import Solution, minimised, minimises_error
+from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
+from truthful.planner.number_planning import Solution, minimised, minimises_error, prior_error
+from truthful.planner.planning import solution_worth
+from truthful.planner.share_planning import ShareSolution
 from truthful.promises import caveats, moved, otherwise, promises
 from truthful.share_release import ShareRelease
 from truthful.show import guarantees_table, table

@@ -22,8 +22,8 @@ from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.planner import Goals
-from truthful.planner.frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
-from truthful.planner.infeasible import prior_error
+from truthful.planner.budget_frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
+from truthful.planner.number_planning import prior_error
 from truthful.planner.panel import panel_of_design
 from truthful.study import Study
 

@@ -4,7 +4,6 @@ Goals ──answer──▶ Answer (the best Solution, and those it was chosen f
 """
 
 from truthful.planner.goals import Goals
-from truthful.planner.infeasible import Infeasible, Remedy
-from truthful.planner.planner import Answer, Worth, answer, worth
+from truthful.planner.number_planning import Answer, Infeasible, Remedy, Worth, answer, worth
 
 __all__ = ["Answer", "Goals", "Infeasible", "Remedy", "Worth", "answer", "worth"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from truthful.planner.asked import AskedSolution, solve_asked
+from truthful.planner.asked_planning import AskedSolution, solve_asked
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.infeasible import Infeasible
+from truthful.planner.number_planning import STEP, Infeasible, Worth
 from truthful.planner.panel import Panel
-from truthful.planner.planner import STEP, Worth
-from truthful.planner.shares import ShareSolution, solve_shares
+from truthful.planner.share_planning import ShareSolution, solve_shares
 from truthful.study import Study
 
 PanelSolution = ShareSolution | AskedSolution

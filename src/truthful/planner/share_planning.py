@@ -20,7 +20,7 @@ from truthful.formatting import money, number
 from truthful.mechanism import EPSILON_RANGE
 from truthful.noise import NORMS
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.infeasible import Infeasible, Remedy, believing, less_tolerance
+from truthful.planner.number_planning import Infeasible, Remedy, believing, less_tolerance
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.study import Study
 from truthful.study.shares import ShareBeliefs

@@ -22,9 +22,9 @@ from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.formatting import money, number
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.infeasible import Infeasible, Remedy
+from truthful.planner.number_planning import Infeasible, Remedy
 from truthful.planner.panel import SHORTENINGS, Panel
-from truthful.planner.shares import ROOM, lie_steps
+from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.levels import LevelBeliefs
 

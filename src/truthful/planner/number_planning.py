@@ -1,0 +1,743 @@
+"""Plans for answers that are numbers: which estimators, the best numbers of each, how many players, what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from truthful.bounds import Setting
+from truthful.check import Floats
+from truthful.errors import InputError, Refused
+from truthful.formatting import money, number
+from truthful.guarantees import model
+from truthful.mechanism import EPSILON_RANGE
+from truthful.planner.goals import MOST_PLAYERS, Goals
+from truthful.planner.panel import LEAST_CLIP, SHORTENINGS
+from truthful.planner.search import Axis, Point, crossing, last_below, lowest, minimise
+from truthful.planner.terms import MARGIN, MOST_PUBLIC, Choice, LeaveOneOutTerms, Terms
+from truthful.study import Study
+
+MOST_LIARS = 0.3
+
+
+def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
+    """(public, peer) estimators, the likeliest first: those asked for, or else those that can be best.
+
+    Where the design is known, peers are best estimated by it: their predictions are then unbiased, with the least
+    noise. Observed features leave noisy statistics to the peers, and statistics or a ridge to be published. A ridge
+    without a ball never beats one with it.
+    """
+    known = study.second_moments is not None
+    if goals.peers == "leave-one-out":
+        return _leaving_one_out(study, goals)
+    publics = (
+        ("known-design", "noisy-statistics", "ridge-ball") if known else ("noisy-statistics", "ridge-ball")
+    )
+    peer = goals.peer_estimator or ("known-design" if known else "noisy-statistics")
+    if (not known and "known-design" in (peer, goals.estimator)) or (
+        peer == "ridge-free" and study.design.kind != "unit-ball"
+    ):
+        return ()
+    pairs = ((public, peer) for public in ([goals.estimator] if goals.estimator else publics))
+    return tuple(pair for pair in pairs if all(_uses(pair, name) for name in goals.pins))
+
+
+def _leaving_one_out(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
+    """One estimate serves all. Answers alone: instruments. Whole records: the declared second moments, or blurred ones
+    of those who answered, which from some number of people on leave less to the chance of who was asked.
+    """
+    known = study.second_moments is not None
+    fitting = ("known-design", "noisy-statistics") if known else ("noisy-statistics",)
+    if study.protects == "answers":
+        fitting = ("instruments",)
+    return tuple(
+        (name, name)
+        for name in fitting
+        if goals.estimator in (None, name)
+        and goals.peer_estimator in (None, name)
+        and all(_uses((name, name), pin) for pin in goals.pins)
+        and "public_share" not in goals.pins
+    )
+
+
+def _uses(pair: tuple[str, str], parameter: str) -> bool:
+    """Whether a parameter that the analyst has fixed means anything to two estimators."""
+    if parameter == "gram_share":
+        return "noisy-statistics" in pair
+    if parameter == "peer_regularization":
+        return pair[1] == "ridge-free"
+    return parameter != "regularization" or any(name.startswith("ridge") for name in pair)
+
+
+def axes(pair: tuple[str, str], terms: Terms) -> dict[str, Axis]:
+    """What is to be chosen for two estimators. What the analyst has fixed is an axis of one point.
+
+    A share of liars below half a player is none, which a bounded law of costs allows. More of ε for the published
+    estimate is always better where the halves' noise enters no bound: then its share is at its upper end, from which
+    `Terms.public_share` takes what a useful slope needs.
+    """
+    goals, n = terms.goals, terms.answering
+    bounded = math.isfinite(terms.study.costs.upper_quantile(0.0))
+    fewest = (0.4 if bounded else 1.0) / n
+    found = {"absent_share": Axis(min(fewest, MOST_LIARS), MOST_LIARS, 9)}
+    if goals.peers == "leave-one-out":
+        if goals.payments == "never-negative":
+            R = terms.study.beliefs.radius
+            found["clip"] = Axis(LEAST_CLIP * R, R, 5, log=False)
+        if pair[0] == "noisy-statistics":
+            found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
+        return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}
+    if pair[0].startswith("ridge"):
+        found["regularization"] = Axis(1e-2, 30.0 * n, 7)
+    if pair[1] == "ridge-free":
+        found["peer_regularization"] = Axis(1e-2, 10.0 * n, 7)
+    if "noisy-statistics" in pair:
+        found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
+    if pair[1] == "noisy-statistics":
+        found["public_share"] = Axis(0.01, MOST_PUBLIC[goals.payments], 6, log=False)
+    return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}
+
+
+#: Values of ε that are tried at each point before the root is closed in on.
+GRID = 16
+#: Other instruments are tried if they promise a mean squared error that is smaller by this part of it.
+WORTH_SHORTENING = 1e-3
+#: An accuracy is nearly all that the largest ε has, if it leaves less than this part of the mean squared error.
+NEARLY = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The numbers of a plan for two estimators, what it costs and its guaranteed mean squared error (normalised).
+
+    Infinite error or cost: nothing is feasible with these estimators.
+    """
+
+    terms: Terms
+    point: Point
+    epsilon: float
+    cost: float
+    error: float
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The public and the peer estimator."""
+        return self.terms.estimator, self.terms.peer_estimator
+
+    @property
+    def setting(self) -> Setting:
+        """With the payments that go with it."""
+        return self.terms.setting(
+            _choice(self.terms, {k: np.array(v) for k, v in self.point.items()}), self.epsilon
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """The plan's parameters, by the names people use."""
+        s, terms = self.setting, self.terms
+        if isinstance(terms, LeaveOneOutTerms):
+            return {
+                "epsilon": self.epsilon,
+                "gram_share": float(np.asarray(s.gram_share)),
+                "estimator": terms.estimator,
+                "rule": s.rule,
+                "payments": s.payments,
+                "clip": float(np.asarray(s.reach)),
+                "base_payment": float(np.asarray(s.a)),
+                "score_weight": float(np.asarray(s.b)),
+                "absent_share": float(np.asarray(s.alpha)),
+                "failure_probability": terms.goals.failure_probability,
+            }
+        ridge = terms.estimator.startswith("ridge")
+        free = terms.peer_estimator == "ridge-free"
+        penalty, peer_penalty = float(np.asarray(s.gamma)), float(np.asarray(s.half_gamma))
+        return {
+            "epsilon": self.epsilon,
+            "public_share": float(np.asarray(s.public_share)),
+            "gram_share": float(np.asarray(s.gram_share)),
+            "estimator": terms.estimator,
+            "peer_estimator": terms.peer_estimator,
+            "regularization": penalty if ridge else peer_penalty if free else None,
+            "peer_regularization": peer_penalty if free and ridge else None,
+            "rule": s.rule,
+            "payments": s.payments,
+            "base_payment": float(np.asarray(s.a)),
+            "score_weight": float(np.asarray(s.b)),
+            "absent_share": float(np.asarray(s.alpha)),
+            "failure_probability": terms.goals.failure_probability,
+        }
+
+
+def solve(study: Study, goals: Goals, players: int) -> tuple[Solution, ...]:
+    """One solution for each pair of estimators, the best first; all infeasible if none can do it."""
+    found = [solve_pair(study, goals, players, pair) for pair in candidates(study, goals)]
+    return tuple(sorted(found, key=lambda solution: objective_value(goals, solution)))
+
+
+def objective_value(goals: Goals, solution: Solution) -> float:
+    """What is minimised, of a solution."""
+    return float(_objective(goals, np.array(solution.cost), np.array(solution.error)))
+
+
+def minimises_error(goals: Goals) -> bool:
+    """Whether the best accuracy is wanted: a budget is given, and no accuracy."""
+    return goals.accuracy is None and goals.budget is not None
+
+
+def minimised(goals: Goals) -> str:
+    """What is the least: the error within a budget, or the cost of an accuracy; with neither, that of one 1/error."""
+    if goals.accuracy is None and goals.budget is None:
+        return "cost × squared error"
+    return "error" if minimises_error(goals) else "cost"
+
+
+def _objective(goals: Goals, cost: Floats, error: Floats) -> Floats:
+    return {"error": error, "cost": cost, "cost × squared error": cost * error}[minimised(goals)]
+
+
+def solve_pair(
+    study: Study, goals: Goals, players: int, pair: tuple[str, str], near: Point | None = None
+) -> Solution:
+    """The best numbers for two estimators; near those for almost the same goals, if they are known, which is faster."""
+    if goals.peers == "halves":
+        return _solve_terms(Terms(study, goals, players, *pair), pair, near)
+    terms = LeaveOneOutTerms(study, goals, players, *pair)
+    found = _solve_terms(terms, pair, near)
+    if pair[0] != "instruments":
+        return found
+    better = _better_shortening(found) if math.isfinite(found.error) else _more_accurate(terms, pair)
+    if better is None:
+        return found
+    other = _solve_terms(better, pair, found.point or None)
+    return min(found, other, key=lambda solution: objective_value(goals, solution))
+
+
+def _better_shortening(found: Solution) -> LeaveOneOutTerms | None:
+    """Other instruments with which the same numbers leave a smaller error: fewer people shortened, if ε is large."""
+    if not isinstance(found.terms, LeaveOneOutTerms):
+        return None
+    choice = _choice(found.terms, {k: np.array([v]) for k, v in found.point.items()})
+    return _least_error(found.terms, choice, found.epsilon)
+
+
+def _more_accurate(terms: LeaveOneOutTerms, pair: tuple[str, str]) -> LeaveOneOutTerms | None:
+    """Other instruments, where an accuracy is asked for that not even the largest ε has with these, and has with them.
+
+    There the chance of who is asked is all that is left of the error, and shortening adds to it.
+    """
+    at = {name: np.array([axis.low]) for name, axis in axes(pair, terms).items()}
+    choice, most = _choice(terms, at), EPSILON_RANGE[1]
+    if not float(terms.rough_error(choice, most).item()) > terms.largest_error * (1 - NEARLY):
+        return None
+    other = _least_error(terms, choice, most)
+    if other is None or not float(other.rough_error(choice, most).item()) < terms.largest_error:
+        return None
+    return other
+
+
+def _least_error(terms: LeaveOneOutTerms, choice: Choice, epsilon: float) -> LeaveOneOutTerms | None:
+    """The instruments of the least error with these numbers, unless these are as good."""
+    others = [replace(terms, shortening=share) for share in SHORTENINGS]
+    errors = [float(term.rough_error(choice, epsilon).item()) for term in others]
+    best = min(range(len(others)), key=errors.__getitem__)
+    return others[best] if errors[best] < errors[0] * (1 - WORTH_SHORTENING) else None
+
+
+def _solve_terms(terms: Terms, pair: tuple[str, str], near: Point | None) -> Solution:
+    """The best numbers on these terms."""
+    study, goals = terms.study, terms.goals
+
+    def objective(mesh: dict[str, Floats]) -> tuple[Floats, Floats]:
+        _, short, cost, error = _evaluate(terms, mesh)
+        return np.where(np.isfinite(cost) & np.isfinite(error), short, np.inf), _objective(goals, cost, error)
+
+    best = minimise(objective, axes(pair, terms), near)
+    if best is None:
+        return Solution(terms, {}, math.nan, math.inf, math.inf)
+    at = {name: np.array([value]) for name, value in best.items()}
+    epsilon, short, cost, error = (float(part[0]) for part in _evaluate(terms, at))
+    if short > 0 or not cost <= _limit(goals.budget) or not error <= _limit(goals.error(study)):
+        return Solution(terms, {}, math.nan, math.inf, math.inf)
+    return Solution(terms, best, epsilon, cost, error)
+
+
+def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+    """ε, by how much the budget or the accuracy is missed (a logarithm; 0: it is met), the cost and the error."""
+    goals, choice = terms.goals, _choice(terms, mesh)
+    if goals.epsilon is not None:
+        epsilon = np.full(len(choice.alpha), goals.epsilon)
+    elif minimises_error(goals):
+        epsilon = _most_affordable(terms, choice)
+    else:
+        epsilon = _cheapest(terms, choice)
+    cost, error = terms.cost(choice, epsilon), terms.error(choice, epsilon)
+    ratio = cost / _limit(goals.budget) if minimises_error(goals) else error / terms.largest_error
+    with np.errstate(divide="ignore"):
+        return epsilon, np.maximum(0.0, np.log(ratio)), cost, error
+
+
+def _most_affordable(terms: Terms, choice: Choice) -> Floats:
+    """The largest ε within the budget at each point; where none is, that of the least cost."""
+    grid, each, budget = _grid(terms, choice), choice.column(), _limit(terms.goals.budget) * (1 - MARGIN)
+
+    def cost(epsilon: Floats) -> Floats:
+        return terms.cost(each, epsilon)
+
+    found = last_below(cost, budget, grid)
+    if np.isnan(found).any():
+        # Costs can fall before they rise: with noisy statistics lies are easier to see at a larger ε.
+        least = lowest(cost, grid)
+        found = last_below(cost, budget, np.sort(np.column_stack([grid, least]), axis=1))
+        found = np.where(np.isnan(found), least, found)
+    return found
+
+
+def _cheapest(terms: Terms, choice: Choice) -> Floats:
+    """The ε of the least cost within the accuracy at each point; where none is, the largest."""
+    grid, each, most = _grid(terms, choice), choice.column(), terms.largest_error * (1 - MARGIN)
+    # As 1/ε rises, so does the error: the largest 1/ε within the target is the least ε.
+    inverse = last_below(lambda x: terms.error(each, 1 / x), most, 1 / grid[:, ::-1])
+    least = np.fmin(1 / inverse, EPSILON_RANGE[1])
+    return lowest(lambda epsilon: terms.cost(each, epsilon), np.maximum(grid, least[:, None]))
+
+
+def _grid(terms: Terms, choice: Choice) -> Floats:
+    low = np.minimum(terms.least_epsilon(choice), EPSILON_RANGE[1])
+    return np.geomspace(np.broadcast_to(low, len(choice.alpha)), EPSILON_RANGE[1], GRID, axis=1)
+
+
+def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:
+    """The numbers of a mesh. A share of liars is a whole number of players, unless the analyst has fixed it."""
+    alpha = mesh["absent_share"]
+    if "absent_share" not in terms.goals.pins:
+        alpha = np.round(alpha * terms.answering) / terms.answering
+    return Choice(
+        alpha=alpha,
+        public_share=mesh.get("public_share", MOST_PUBLIC[terms.goals.payments]),
+        gram_share=mesh.get("gram_share", 0.5),
+        gamma=(gamma := mesh.get("regularization", math.nan)),
+        peer_gamma=mesh.get("peer_regularization", gamma),
+        clip=mesh.get("clip", math.nan),
+    )
+
+
+def _limit(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+LEAST_PLAYERS = 4
+#: Numbers of players are tried at these ratios before those in between.
+STRIDE = 16
+#: How close a number of players is to the least that will do.
+CLOSE = 2e-3
+#: How often a little is added to a number that was found near another one, until it will do by itself.
+SPARE_STEPS = 6
+ZOOMS, ZOOM_STEPS = 4, 12
+#: A budget that is none.
+UNLIMITED = 1e30
+
+Pair = tuple[str, str]
+
+
+def choose_players(study: Study, goals: Goals) -> int | None:
+    """The number of players a plan is made for; None if no number will do.
+
+    A budget and an accuracy need the fewest with whom both hold. With ε given the number is the one choice left: the
+    most accurate within the budget, or the cheapest within the accuracy.
+    """
+    if goals.players is not None:
+        return goals.players
+    return _fewest(study, goals) if goals.epsilon is None else _best(study, goals)
+
+
+def nearest_players(study: Study, goals: Goals, players: int) -> int | None:
+    """Of the numbers of players with whom goals can be met, the nearest to one with whom they cannot."""
+    if goals.budget is None and goals.epsilon is None:
+        goals = replace(goals, budget=UNLIMITED)
+    enough = choose_players(study, replace(goals, players=None))
+    if enough is None or (goals.epsilon is None and enough > players):
+        return enough
+    value, pair = min((_value(study, goals, enough, pair), pair) for pair in candidates(study, goals))
+    if math.isinf(value):
+        return None
+    while abs(enough - players) > max(1, CLOSE * players):
+        middle = _between(players, enough)
+        if math.isfinite(_value(study, goals, middle, pair)):
+            enough = middle
+        else:
+            players = middle
+    return enough
+
+
+def _fewest(study: Study, goals: Goals) -> int | None:
+    """With each pair of estimators in turn, as far as it does with fewer than those before."""
+    found: int | None = None
+    for pair in candidates(study, goals):
+        most = MOST_PLAYERS if found is None else int(found * (1 - CLOSE))
+        if found is None or excess(study, goals, most, pair)[0] <= 0:
+            found = _fewest_with(study, goals, pair, most) or found
+    return found
+
+
+def _fewest_with(study: Study, goals: Goals, pair: Pair, most: int) -> int | None:
+    """The least n at which an accuracy costs no more than the budget, to four digits, rounded up.
+
+    Cost falls with n until the least payments there are, times n, are what counts.
+    """
+
+    def dear(n: float, near: Point | None = None) -> tuple[float, Point | None]:
+        return excess(study, goals, round(n), pair, near)
+
+    tried = [LEAST_PLAYERS]
+    found = [dear(LEAST_PLAYERS)]
+    while found[-1][0] > 0 and tried[-1] < most and not _rising([ln for ln, _ in found]):
+        tried.append(min(STRIDE * tried[-1], most))
+        found.append(dear(tried[-1]))
+    if found[-1][0] > 0:
+        at = min(range(len(tried)), key=lambda i: found[i][0])
+        # Between two strides costs fall no faster than players come.
+        if found[at][0] > math.log(STRIDE):
+            return None
+        ends = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
+        tried = [round(n) for n in np.geomspace(*ends, ZOOM_STEPS)]
+        found = [dear(n) for n in tried]
+    first = next((i for i, (ln, _) in enumerate(found) if ln <= 0), None)
+    if first is None:
+        return None
+    n = round(crossing(dear, tried[max(first - 1, 0)], tried[first], CLOSE, found[first]))
+    return _rounded_up(n, lambda n: dear(n)[0] <= 0)
+
+
+def _rounded_up(n: int, enough: Callable[[int], bool]) -> int:
+    """About the next number of four digits that is enough also for a search that knows of no other."""
+    unit = int(10 ** max(0, len(str(n)) - 4))
+    for step in range(SPARE_STEPS):
+        rounded = -(-n // unit) * unit + step * max(unit, round(CLOSE * n))
+        if enough(rounded):
+            return rounded
+    return n
+
+
+def _rising(values: list[float]) -> bool:
+    """Whether the last two steps both went up from something finite."""
+    return len(values) > 2 and math.isfinite(values[-3]) and values[-3] < values[-2] < values[-1]
+
+
+def excess(
+    study: Study, goals: Goals, players: int, pair: Pair, near: Point | None = None
+) -> tuple[float, Point | None]:
+    """ln(cost/budget) of meeting the accuracy, above 0 if it is too dear, infinite if it cannot be met; and where."""
+    asked = replace(goals, budget=None, players=players)
+    solution = solve_pair(study, asked, players, pair, near)
+    budget = math.inf if goals.budget is None else math.log(goals.budget)
+    return math.log(solution.cost) - budget, solution.point or None
+
+
+def _best(study: Study, goals: Goals) -> int | None:
+    """The best n at a given ε, by closing in on the best of a few: a budget is not kept to where cost is minimised."""
+    free = goals if goals.accuracy is None else replace(goals, budget=None)
+    tried = np.geomspace(LEAST_PLAYERS, MOST_PLAYERS, 12)
+    pairs, best = candidates(study, goals), None
+    for _ in range(ZOOMS):
+        numbers = sorted({round(n) for n in tried})
+        value, n, pair = min((_value(study, free, n, pair), n, pair) for n in numbers for pair in pairs)
+        if math.isinf(value):
+            return None
+        # From now on with the estimators that did best.
+        pairs, best, at = (pair,), n, numbers.index(n)
+        # Wider than to its neighbours: liars are whole players, which makes the best of each n a jagged line.
+        around = numbers[max(at - 2, 0)], numbers[min(at + 2, len(numbers) - 1)]
+        tried = np.geomspace(*around, ZOOM_STEPS)
+    return best
+
+
+def _between(one: int, other: int) -> int:
+    middle = round(math.sqrt(one * other))
+    return middle if min(one, other) < middle < max(one, other) else (one + other) // 2
+
+
+def _value(study: Study, goals: Goals, players: int, pair: Pair) -> float:
+    return objective_value(goals, solve_pair(study, replace(goals, players=players), players, pair))
+
+
+#: How close the lie size that would do is found, and how much of an accuracy is spared.
+LIE_CLOSE, SPARE = 5e-3, 5e-4
+#: Parts of a declared tolerance that are tried where the whole is too much.
+TOLERANCES = (0.75, 0.5, 0.25, 0.1)
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One goal, and the least change of it that makes a plan feasible, the others being kept."""
+
+    goal: str
+    value: float
+    words: str
+
+
+class Infeasible(Refused):
+    """No plan meets the goals. `remedies` holds what would, the smallest change first: that goal binds."""
+
+    title = "Infeasible"
+
+    def __init__(self, reason: str, remedies: tuple[Remedy, ...] = ()) -> None:
+        self.reason, self.remedies = reason, remedies
+        ways = "; or with ".join(remedy.words for remedy in remedies)
+        super().__init__(reason + (f" It would be feasible with {ways}." if ways else ""))
+
+    @property
+    def binding(self) -> str | None:
+        """The goal whose relative change is the least."""
+        return self.remedies[0].goal if self.remedies else None
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        changes = {remedy.goal: remedy.value for remedy in self.remedies}
+        return {"feasible": False, "reason": self.reason, "binding": self.binding, "feasible_with": changes}
+
+
+def prior_error(study: Study, goals: Goals) -> float:
+    """The mean squared error of answering with the prior mean, asking nobody."""
+    return goals.prior_error(study)
+
+
+def require_worth_asking(study: Study, goals: Goals) -> None:
+    """Refuse an accuracy that the prior mean has already."""
+    target, prior = goals.error(study), prior_error(study, goals)
+    if target is not None and not target < prior:
+        raise Infeasible(
+            f"accuracy is {number(goals.accuracy or 0.0)}, and answering with the prior mean, without asking anybody, "
+            f"is off by {number(study.response_unit * math.sqrt(prior))} only. Ask for a smaller error."
+        )
+
+
+def infeasible(study: Study, goals: Goals, players: int, error: float) -> Infeasible:
+    """Why goals that name the players cannot be met (error is the best that was found), with what would help."""
+    return Infeasible(_reason(study, goals, players, error), _remedies(study, goals, players))
+
+
+def _reason(study: Study, goals: Goals, players: int, error: float) -> str:
+    unit, prior = study.response_unit, prior_error(study, goals)
+    money_given = f" and {money(goals.budget, study.currency)}" if goals.budget is not None else ""
+    privacy = f" at epsilon {goals.epsilon:g}" if goals.epsilon is not None else ""
+    who = f"with {players:,} players{money_given}{privacy}"
+    if goals.accuracy is not None:
+        return f"{who} no plan guarantees an error of {goals.accuracy:g} or less{_and_lie(study, goals)}."
+    if math.isfinite(error):
+        return (
+            f"{who} the error that could be guaranteed is {number(unit * math.sqrt(error))}, and answering with the "
+            f"prior mean, without asking anybody, is off by {number(unit * math.sqrt(prior))}."
+        )
+    fixed = f" if absent_share is {goals.pins['absent_share']:g}" if "absent_share" in goals.pins else ""
+    return f"{who} no payments make lies{_beyond(study, goals)} unprofitable{fixed}{believing(study)}."
+
+
+def _beyond(study: Study, goals: Goals) -> str:
+    lie = goals.lie_size(study)
+    return f" that move a prediction by more than {number(lie * study.response_unit)} ({lie:g} normalised)"
+
+
+def _and_lie(study: Study, goals: Goals) -> str:
+    return f", with lies{_beyond(study, goals)} unprofitable{believing(study)}"
+
+
+def believing(study: Study) -> str:
+    """What people may believe, where a tolerance is declared."""
+    tolerance = study.declared.beliefs.tolerance
+    return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
+
+
+def less_tolerance(study: Study, feasible: Callable[[Study], bool]) -> Remedy | None:
+    """The largest of some parts of the declared tolerance with which a plan is feasible."""
+    declared = study.declared.beliefs.tolerance
+    for part in TOLERANCES if declared is not None else ():
+        if feasible(study.tolerating(part)):
+            value = part * (declared or 0.0)
+            return Remedy("tolerance", value, f"a beliefs.tolerance of {value:g}")
+    return None
+
+
+def _remedies(study: Study, goals: Goals, players: int) -> tuple[Remedy, ...]:
+    """Each goal relaxed on its own, as far as it must be; ordered by how far that is."""
+    aim = goals
+    if goals.accuracy is None:
+        # A plan must at least beat the prior mean.
+        enough = study.response_unit * math.sqrt(prior_error(study, goals)) * (1 - 1e-3)
+        aim = replace(goals, accuracy=enough)
+    found = [
+        (remedy, remedy.value / before)
+        for remedy, before in (
+            (_budget(study, aim, players), goals.budget),
+            (_players(study, aim, players), float(players)),
+            (_lie(study, aim, players), goals.lie_size(study)),
+            (_accuracy(study, goals, players), goals.accuracy),
+            (_tolerance(study, aim, players), study.declared.beliefs.tolerance),
+        )
+        if remedy is not None and before is not None
+    ]
+    return tuple(remedy for remedy, _ in sorted(found, key=lambda pair: abs(math.log(pair[1]))))
+
+
+def _budget(study: Study, goals: Goals, players: int) -> Remedy | None:
+    if goals.budget is None:
+        return None
+    cost = solve(study, replace(goals, budget=None), players)[0].cost
+    if not math.isfinite(cost):
+        return None
+    cost = math.ceil(cost * 100) / 100
+    return Remedy("budget", cost, f"a budget of {money(cost, study.currency)}")
+
+
+def _players(study: Study, goals: Goals, players: int) -> Remedy | None:
+    n = nearest_players(study, goals, players)
+    if n is None:
+        return None
+    listed = None if goals.panel is None else goals.panel.size
+    more = listed is not None and n > listed
+    return Remedy("players", float(n), f"{n:,} people like those on the roster" if more else f"{n:,} players")
+
+
+def _lie(study: Study, goals: Goals, players: int) -> Remedy | None:
+    """The least lie size, up to R: hardly anybody could tell a larger lie, so that nothing would be deterred."""
+    low, high = goals.lie_size(study), study.beliefs.radius
+    if not high > low:
+        return None
+
+    def dear(lie: float, near: Point | None, pair: tuple[str, str]) -> tuple[float, Point | None]:
+        return excess(study, replace(goals, lie=lie), players, pair, near)
+
+    found = None
+    for pair in candidates(study, goals):
+        at_most = dear(high * (1 - LIE_CLOSE), None, pair)
+        if at_most[0] <= 0:
+            high *= 1 - LIE_CLOSE
+            found = high = crossing(partial(dear, pair=pair), low, high, LIE_CLOSE, at_most)
+    lie = None if found is None else rounded_up(found)
+    return None if lie is None else Remedy("lie", lie, f"lies of up to {lie:g} let pass")
+
+
+def _accuracy(study: Study, goals: Goals, players: int) -> Remedy | None:
+    """The best accuracy that the budget, or any money, buys, where an accuracy was asked for."""
+    if goals.accuracy is None:
+        return None
+    budget = UNLIMITED if goals.budget is None else goals.budget
+    error = solve(study, replace(goals, accuracy=None, budget=budget), players)[0].error
+    if not error < prior_error(study, goals):
+        return None
+    # With a little to spare: what a budget just buys, a search for the least cost just misses.
+    accuracy = rounded_up(study.response_unit * math.sqrt(error) * (1 + SPARE))
+    return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed")
+
+
+def _tolerance(study: Study, goals: Goals, players: int) -> Remedy | None:
+    def feasible(other: Study) -> bool:
+        return any(excess(other, goals, players, pair)[0] <= 0 for pair in candidates(other, goals))
+
+    return less_tolerance(study, feasible)
+
+
+def rounded_up(value: float) -> float:
+    """The next number of four digits, so that what is shown is what will do."""
+    return float(f"{Decimal(value).normalize(Context(prec=4, rounding=ROUND_CEILING))}")
+
+
+#: The relative change from which the worth of one more dollar or player is read off.
+STEP = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The best solution for the goals, and the others it was chosen from, the best of them first."""
+
+    goals: Goals
+    players: int
+    best: Solution
+    others: tuple[Solution, ...]
+
+    def record(self) -> dict[str, Any]:
+        """What was asked, and what each pair of estimators would have given."""
+        return {
+            "asked": self.goals.record(),
+            "minimised": minimised(self.goals),
+            "compared": [_summary(solution) for solution in (self.best, *self.others)],
+        }
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a little more buys: the change of the error (raw units), or of the cost, for one more dollar or player."""
+
+    of: str
+    currency_unit: float | None
+    player: float | None
+
+
+def answer(study: Study, goals: Goals) -> Answer:
+    """The best plan's numbers; Infeasible if there is none, or none better than answering with the prior mean."""
+    if not candidates(study, goals):
+        asked = (
+            f"estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r}"
+            if goals.peers == "halves"
+            else f"{goals.estimator or 'none'!r}, where {study.protects} are protected,"
+        )
+        raise InputError(
+            f"No estimator fits: {asked} for a design of kind {study.design.kind!r}, with "
+            f"{', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to have them chosen."
+        )
+    if goals.panel is None and not model(study).least_eigenvalue > 0:
+        raise Infeasible(
+            "the study does not say how spread out its features are. Declare design.least_eigenvalue, the least "
+            f"eigenvalue of E[x xᵀ] that you can vouch for. {study.even_eigenvalue:.3g} is that of numbers spread "
+            "evenly over their ranges and levels equally frequent; people mostly differ less. Or give epsilon and "
+            "score_weight yourself."
+        )
+    require_worth_asking(study, goals)
+    players = choose_players(study, goals)
+    if players is None:
+        raise Infeasible(
+            "no number of players up to a billion meets these goals. Raise the budget or the error."
+        )
+    solutions = solve(study, goals, players)
+    best = solutions[0]
+    if not (math.isfinite(best.cost) and best.error < prior_error(study, goals)):
+        raise infeasible(study, goals, players, best.error)
+    return Answer(goals, players, best, solutions[1:])
+
+
+def worth(study: Study, answered: Answer) -> Worth:
+    """By how much a twentieth more money, or players, changes what is minimised, for each unit of it."""
+    goals, n, best = answered.goals, answered.players, answered.best
+    pair = (best.terms.estimator, best.terms.peer_estimator)
+    more = round(n * (1 + STEP)) if n * (1 + STEP) <= MOST_PLAYERS else round(n * (1 - STEP))
+    with_players = solve_pair(study, replace(goals, players=more), more, pair, best.point)
+    if not minimises_error(goals):
+        return Worth("cost", None, _per(with_players.cost - best.cost, more - n))
+    budget = goals.budget or 0.0
+    with_money = solve_pair(study, replace(goals, budget=budget * (1 + STEP)), n, pair, best.point)
+    unit, before = study.response_unit, math.sqrt(best.error)
+    return Worth(
+        "error",
+        _per(unit * (math.sqrt(with_money.error) - before), budget * STEP),
+        _per(unit * (math.sqrt(with_players.error) - before), more - n),
+    )
+
+
+def _per(change: float, units: float) -> float | None:
+    return change / units if math.isfinite(change) and units != 0 else None
+
+
+def _summary(solution: Solution) -> dict[str, Any]:
+    study = solution.terms.study
+    finite = math.isfinite(solution.cost)
+    return {
+        "estimator": solution.terms.estimator,
+        "peer_estimator": solution.terms.peer_estimator,
+        "epsilon": solution.epsilon if finite else None,
+        "cost": solution.cost if finite else None,
+        "error": study.response_unit * math.sqrt(solution.error) if finite else None,
+    }
