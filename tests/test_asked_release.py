@@ -34,7 +34,7 @@ from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
 from truthful.release import Receipt
 from truthful.release.verdict import verify
-from truthful.study.levels import LevelBeliefs
+from truthful.study.credibility import LevelBeliefs
 
 KINDS = [(kind, features) for kind in ("number", "yes-no", "rating") for features in (False, True)]
 WITH_ALL = pytest.mark.parametrize(("kind", "features"), KINDS)

@@ -31,7 +31,7 @@ from truthful.moments import GRID, Sums, grid_responses
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
 from truthful.settlement.draw import Drawing, replay
-from truthful.study.levels import LevelBeliefs
+from truthful.study.credibility import LevelBeliefs
 
 NAMES = ("number", "features", "yes-no", "rating")
 

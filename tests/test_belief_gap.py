@@ -31,7 +31,7 @@ from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.share_guarantees import NINE_IN_TEN
 from truthful.study import Study
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 NORMAL = Beliefs(1, NormalBall(radius=2.0, sd=0.2), TruncatedNormal(bound=2.0, sd=0.3))
 FLAT = Beliefs(5, UniformBall(radius=0.6), TruncatedNormal(bound=0.4, sd=0.2))

@@ -19,7 +19,7 @@ from truthful.plan import Plan, design
 from truthful.regression import fast_answer
 from truthful.release import verify
 from truthful.release.coefficients import coefficients, released_coefficients
-from truthful.release.records import Coefficient
+from truthful.release.release import Coefficient
 from truthful.settlement import settle
 from truthful.study import Study
 

@@ -15,7 +15,7 @@ from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan, design
 from truthful.promises import otherwise, released
 from truthful.release import Release
-from truthful.release.contradiction import WITHDRAWN, contradictions
+from truthful.release.publication import WITHDRAWN, contradictions
 from truthful.report import report
 from truthful.settlement import settle
 from truthful.study import Study

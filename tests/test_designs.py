@@ -12,14 +12,18 @@ from support.oracles_study import uniform_cases
 
 from truthful.errors import InputError
 from truthful.study import Study
-from truthful.study.designs import (
+from truthful.study.features import (
+    AsGiven,
+    Column,
     CovarianceDesign,
+    Encoding,
+    Levels,
+    Numeric,
     ObservedDesign,
     UniformDesign,
     UnitBallDesign,
     sample_uniform,
 )
-from truthful.study.features import AsGiven, Column, Encoding, Levels, Numeric
 
 MIXED = Encoding((Numeric("age", 18, 90), Levels("region", ("n", "s", "e"))), intercept=True, scaled=True)
 

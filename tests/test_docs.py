@@ -29,8 +29,8 @@ from truthful.formatting import odds
 from truthful.guarantees import Guarantees
 from truthful.plan import MECHANISM_PARAMETERS, Plan, design
 from truthful.release import Receipt, Release
-from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
-from truthful.release.records import OF_SHARES, Coefficient
+from truthful.release.release import OF_SHARES, Coefficient
+from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
 from truthful.study.declaration import Declaration

@@ -20,7 +20,7 @@ from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.release import Receipt, Release, read_receipt, read_release, verify
-from truthful.release.contradiction import WITHDRAWN
+from truthful.release.publication import WITHDRAWN
 from truthful.settlement import settle
 from truthful.study import Study
 

@@ -13,7 +13,7 @@ from truthful.people import answers, draw_shares, invent
 from truthful.plan import design
 from truthful.settlement import settle
 from truthful.study import Study
-from truthful.study.shares import expected_shares
+from truthful.study.credibility import expected_shares
 
 THREE = '[[features]]\nname = "region"\nlevels = ["north", "south", "west"]\n'
 STUDIES = {

@@ -16,7 +16,7 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.share_release import ShareRelease
-from truthful.study.shares import expected_shares
+from truthful.study.credibility import expected_shares
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from truthful.one_release import OneRelease
 from truthful.one_release_payments import payment_range
 from truthful.payments import payment_range as payment_range_of_halves
 from truthful.release import Receipt, ReceiptOfHalves, Release, ReleaseOfHalves, find_receipt, verify
-from truthful.release.steps import steps
+from truthful.release.verdict import steps
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
 

@@ -14,7 +14,7 @@ from truthful.errors import InputError
 from truthful.scoring import BitGame
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 ONE = np.ones((1, 1))
 

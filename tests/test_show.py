@@ -21,7 +21,7 @@ from truthful.plan import Plan, design
 from truthful.progress import no_progress, rich_progress
 from truthful.promises import REHEARSAL, promises
 from truthful.release import Verdict, verify
-from truthful.release.contradiction import WITHDRAWN
+from truthful.release.publication import WITHDRAWN
 from truthful.settlement import Settlement, settle
 from truthful.show import (
     coefficients_table,

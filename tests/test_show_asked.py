@@ -19,7 +19,7 @@ from truthful.planner.planning import solution_worth
 from truthful.promises import caveats, compared, moved, promises
 from truthful.promises import released as holding
 from truthful.release import Receipt, verify
-from truthful.release.contradiction import WITHDRAWN
+from truthful.release.publication import WITHDRAWN
 from truthful.show import settlement_view, verdict_view
 from truthful.show_plan import plan_view
 from truthful.study import Study

@@ -12,7 +12,7 @@ from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import PARAMETERS, design
 from truthful.release import Payment, Receipt, Release, Verdict
-from truthful.release.records import Instruments
+from truthful.release.release import Instruments
 from truthful.study import Study
 from truthful.study.declaration import Declaration, DeclaredBeliefs
 from truthful.symbols import SYMBOLS

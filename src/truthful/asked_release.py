@@ -4,7 +4,7 @@ One draw of d + 1 dimensions releases b̃ = Σ ζ_i y_i + N as always, and with 
 the average answer. Two data sets are neighbours if they differ in one person's answer and prediction: that moves b by
 2Y at most and the other coordinate by 2Yρ, so by 2Y√(1 + ρ²) in all. Of what is released everybody's own part can be
 taken out again, exactly. With p what the others' answers predict for people like her, p⁰ for the average person, m̄
-the others' mean prediction, and o, s and k what is declared of differences (truthful.study.levels),
+the others' mean prediction, and o, s and k what is declared of differences (truthful.study.credibility),
 
     numbers and ratings     μ̂ = (m̄ − mean of k_j(x_j·θ̂ − o_j) over the others)/(1 − mean of k_j)
                             payment = a + b·(2s(1−s)(y − p)·Δ − s²(y − p)²),   Δ = p − μ̂ − o, within ±C
@@ -35,7 +35,7 @@ from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
 from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease
 from truthful.payments import PAYMENT_STEPS
-from truthful.study.levels import LevelBeliefs
+from truthful.study.credibility import LevelBeliefs
 
 #: The payment rules: of numbers and ratings, and of yes and no.
 OWN_CENTRE, SERUM = "own-centre", "serum"

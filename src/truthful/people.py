@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from truthful.check import Floats
 from truthful.study import Study
+from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs, likeness
 from truthful.study.features import Levels
-from truthful.study.levels import REACH, LevelBeliefs
-from truthful.study.shares import ShareBeliefs, likeness
 
 #: Centres of beliefs about numbers are so many standard deviations of an answer inside the scale.
 INSIDE = 2.5

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from truthful.errors import InputError, Refused
 from truthful.plan import Plan
 from truthful.release import Release
-from truthful.release.predictions import AverageLaw
+from truthful.release.coefficients import AverageLaw
 from truthful.study import Study
-from truthful.study.levels import REACH, LevelBeliefs
+from truthful.study.credibility import REACH, LevelBeliefs
 from truthful.study.text import document
 
 #: Bounds of the main wave's beliefs, in standard deviations.

@@ -19,7 +19,7 @@ from truthful.mechanism import Mechanism
 from truthful.plan import Plan
 from truthful.planner.asked_planning import SMALL_SLOPE
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
-from truthful.release.contradiction import WITHDRAWN
+from truthful.release.publication import WITHDRAWN
 from truthful.study import Study
 
 NOTHING = "nothing is promised"

@@ -24,7 +24,7 @@ from truthful.guarantees import (
 )
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 #: Of so many people it is said how wrong they may be for the truth to pay still.
 NINE_IN_TEN = 0.9

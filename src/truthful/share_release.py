@@ -1,8 +1,8 @@
 """The mechanism for yes or no and for ratings: one release, and a bonus that follows what the others say.
 
 With p the share of yes that everybody else's answers predict for people like her, in which there is nothing of her own,
-t the switch point, w the width and δ of what is believed of such people (truthful.study.shares), and y from −1 (no, or
-the lowest rating) to 1 (yes, or the highest),
+t the switch point, w the width and δ of what is believed of such people (truthful.study.credibility), and y from −1
+(no, or the lowest rating) to 1 (yes, or the highest),
 
     φ = (p − t)/w, within ±1
     payment = flat + (bonus/2)·(1 + φy + (δ/2w)(1 − y²))        which lies between flat and flat + bonus
@@ -29,7 +29,7 @@ from truthful.moments import GRID, in_fours, stacked
 from truthful.one_release import LeaveOneOut, SumRelease
 from truthful.one_release_payments import Scored
 from truthful.payments import PAYMENT_STEPS
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 #: The name of the payment rule.
 SWITCH = "switch"

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from truthful.plan import Plan
     from truthful.promises import Promise
     from truthful.release import AnyRelease, Payment, Release, Verdict
-    from truthful.release.halves import HalvesPayment
-    from truthful.release.records import Predictions
+    from truthful.release.release import Predictions
+    from truthful.release.release_of_halves import HalvesPayment
     from truthful.report.findings import Found
     from truthful.settlement import Settlement
     from truthful.study import Study

@@ -11,7 +11,7 @@ import pyarrow as pa
 from truthful.plan import Plan, design
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
-from truthful.study.designs import sample_uniform
+from truthful.study.features import sample_uniform
 
 FACTS = """
 [[features]]

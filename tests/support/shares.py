@@ -12,7 +12,7 @@ from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
-from truthful.study.designs import sample_uniform
+from truthful.study.features import sample_uniform
 
 YES_NO = """
 name = "Undeclared income"

@@ -1,7 +1,7 @@
 """What a simulated player knows who is also asked what the others will say: herself, and the published mechanism.
 
 Half the scale of answers is the unit. In one study people's centre is μ, which nobody declares. Somebody whose own is
-μ_i and who takes the others' to be μ° expects, with o, s and k of truthful.study.levels,
+μ_i and who takes the others' to be μ° expects, with o, s and k of truthful.study.credibility,
 
     of people like her      P = μ_i + o + s(y − μ_i − o)
     of everybody            m = μ_i + k(y − μ_i − o), her prediction
@@ -30,7 +30,7 @@ from truthful.moments import GRID, grid_features, sums
 from truthful.one_release import require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
-from truthful.study.levels import LevelBeliefs
+from truthful.study.credibility import LevelBeliefs
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from truthful.one_release import Bounded, OneRelease, require_invertible
 from truthful.payments import lengths, noise_along
 from truthful.plan import Plan
 from truthful.slope import stretch
-from truthful.study.designs import sample_uniform
+from truthful.study.features import sample_uniform
 
 #: People who stand for all, where nobody brought them.
 FORESEEN = 4_000

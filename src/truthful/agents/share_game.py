@@ -18,7 +18,7 @@ from truthful.one_release import Bounded, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -31,8 +31,7 @@ from truthful.instruments import UNIT
 from truthful.lattice import Bits
 from truthful.moments import PRODUCT
 from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.study.levels import LevelBeliefs
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 
 EPSILON = 1.0
 # So many that no eigenvalue of XᵀX is lost in its noise, nor raised to its floor.

@@ -42,8 +42,7 @@ from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features,
 from truthful.one_release import LeaveOneOut
 from truthful.settlement.draw import replay
 from truthful.share_release import ShareRelease
-from truthful.study.levels import LevelBeliefs
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 
 #: Predictions in floats may differ from rational ones, and from each other, by so much.
 ROUNDING = 1e-12

@@ -38,8 +38,7 @@ from truthful.settlement.books import RECEIPTS
 from truthful.settlement.draw import Draw, read_draw
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
-from truthful.study.designs import sample_uniform
-from truthful.study.features import Levels
+from truthful.study.features import Levels, sample_uniform
 
 # More show nothing new; of fewer, some would be too much of what is known of people like them.
 FEWEST_PLAYERS, PLAYERS_A_LEVEL, PLAYERS_A_COLUMN = 64, 14, 10

@@ -29,8 +29,7 @@ from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
 from truthful.settlement.settled import Progress
 from truthful.share_release import SharePaymaster, ShareRelease
-from truthful.study.levels import LevelBeliefs
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 
 #: Mechanisms with one release, of numbers, of shares, or with predictions, and what is believed of each.
 Attacked = OneRelease | ShareRelease | AskedRelease

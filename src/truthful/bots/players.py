@@ -17,7 +17,7 @@ from truthful.release import AnyRelease, Receipt, verify
 from truthful.simulation.cast import Role
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
-from truthful.study.designs import sample_uniform
+from truthful.study.features import sample_uniform
 
 
 class Manner(enum.Enum):

@@ -24,8 +24,7 @@ from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
-from truthful.study.levels import REACH, LevelBeliefs
-from truthful.study.shares import expected_shares
+from truthful.study.credibility import REACH, LevelBeliefs, expected_shares
 
 #: Between the answers of so many standard deviations, 98 % of them, what is promised holds.
 CENTRAL = 2.326

@@ -22,7 +22,7 @@ from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.noise import log_moments as noise_moments
-from truthful.study.shares import ShareBeliefs, expected_shares
+from truthful.study.credibility import ShareBeliefs, expected_shares
 
 #: Groups of people who believe about the same: each by the worst of its numbers.
 GROUPS = 24

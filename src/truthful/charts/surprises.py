@@ -15,7 +15,7 @@ from truthful.errors import InputError
 from truthful.formatting import money, number
 from truthful.plan import Plan
 from truthful.study import Study
-from truthful.study.levels import LevelBeliefs
+from truthful.study.credibility import LevelBeliefs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from truthful.planner.number_planning import Infeasible, Remedy
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
-from truthful.study.levels import LevelBeliefs
+from truthful.study.credibility import LevelBeliefs
 
 #: Ratios of the second question that are tried, in units of 1/1024.
 RATIOS = (64, 102, 154, 205, 307, 461, 717, 1024)

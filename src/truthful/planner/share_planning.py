@@ -23,7 +23,7 @@ from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.number_planning import Infeasible, Remedy, believing, less_tolerance
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.study import Study
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 #: Margins that are tried, and values of ε before the best is closed in on.
 MARGINS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.25)

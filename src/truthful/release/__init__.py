@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
-    from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
     from truthful.release.publication import publish
     from truthful.release.receipts import AnyReceipt, AnyRelease, find_receipt, read_receipt, read_release
-    from truthful.release.records import Payment, Receipt, Release
+    from truthful.release.release import Payment, Receipt, Release
+    from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
     from truthful.release.verdict import Verdict, verify
 
 __all__ = [
@@ -30,26 +30,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "halves": (
-            "ReceiptOfHalves",
-            "ReleaseOfHalves",
-        ),
         "publication": ("publish",),
-        "receipts": (
-            "AnyReceipt",
-            "AnyRelease",
-            "find_receipt",
-            "read_receipt",
-            "read_release",
-        ),
-        "records": (
-            "Payment",
-            "Receipt",
-            "Release",
-        ),
-        "verdict": (
-            "Verdict",
-            "verify",
-        ),
+        "receipts": ("AnyReceipt", "AnyRelease", "find_receipt", "read_receipt", "read_release"),
+        "release": ("Payment", "Receipt", "Release"),
+        "release_of_halves": ("ReceiptOfHalves", "ReleaseOfHalves"),
+        "verdict": ("Verdict", "verify"),
     },
 )

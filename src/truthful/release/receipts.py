@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from truthful.errors import InputError
-from truthful.release.halves import ReceiptOfHalves, ReleaseOfHalves
-from truthful.release.records import Receipt, Release, format_of, parse_record
+from truthful.release.release import Receipt, Release, format_of, parse_record
+from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 
 #: The columns after the record itself, which ends with the report: of one release, and of random halves.
 LAST = ("leverage", "noise_scale", "peer_prediction", "own_prediction", "payment")

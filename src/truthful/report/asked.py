@@ -10,7 +10,7 @@ from truthful.formatting import money, number
 from truthful.plan import Plan
 from truthful.promises import caveats, moved
 from truthful.release import Release
-from truthful.release.records import Predictions
+from truthful.release.release import Predictions
 from truthful.report.averages import averages, title
 from truthful.report.markup import figure, paragraph, section, table
 

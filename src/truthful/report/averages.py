@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from truthful.formatting import to_within
-from truthful.release.records import Coefficient, Predictions
+from truthful.release.release import Coefficient, Predictions
 from truthful.report.findings import Found, Row
 from truthful.study import Study
 

@@ -8,8 +8,8 @@ from truthful.files import pretty_json
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.report.markup import command, facts, paragraph, section, text
 from truthful.study import Study
+from truthful.study.credibility import LevelBeliefs
 from truthful.study.declaration import Feature
-from truthful.study.levels import LevelBeliefs
 
 DESIGNS = {
     "observed": "Features are as they come; nothing is assumed of how they are distributed.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from truthful.charts import Effect
 from truthful.formatting import share, to_within
 from truthful.release import AnyRelease, Release
-from truthful.release.records import Coefficient
+from truthful.release.release import Coefficient
 from truthful.study import Study
 
 NOT_ESTIMABLE = "Odds ratios are not estimable from what was released."

@@ -15,7 +15,7 @@ from truthful.plan import Plan
 from truthful.service.rosters import feature_columns
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import ShareBeliefs
 
 #: The lowest and the highest answer, normalised: no and yes.
 ENDS = (-1.0, 1.0)

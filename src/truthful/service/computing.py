@@ -29,7 +29,7 @@ from truthful.report import simulation_report
 from truthful.service.rosters import feature_columns
 from truthful.simulation import simulate
 from truthful.study import Study
-from truthful.study.designs import sample_uniform
+from truthful.study.features import sample_uniform
 
 #: What a plan is asked for, as pairs that can be a key.
 Asked = tuple[tuple[str, float | str], ...]

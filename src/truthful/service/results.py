@@ -17,7 +17,7 @@ from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import Promise, promises, released
 from truthful.release import AnyRelease, Release, read_release
-from truthful.release.records import Coefficient, Predictions
+from truthful.release.release import Coefficient, Predictions
 from truthful.report.findings import effects
 from truthful.service.bill import most_paid
 from truthful.service.computing import drawn

@@ -15,7 +15,7 @@ import numpy as np
 from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
-from truthful.release.steps import Steps
+from truthful.release.verdict import Steps
 from truthful.service.bonus import ENDS, features_of
 from truthful.study import Study
 

@@ -15,7 +15,7 @@ from truthful.one_release import SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
 from truthful.release import Release, ReleaseOfHalves, verify
-from truthful.release.steps import Steps, steps
+from truthful.release.verdict import Steps, steps
 from truthful.service.bill import her_pay_range
 from truthful.service.bonus import Bonus, bonus_at, bonus_of
 from truthful.service.stakes import Earned, Stakes, earned, stakes_of

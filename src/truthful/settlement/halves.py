@@ -29,7 +29,7 @@ from truthful.mechanism import Answer, Estimates, Mechanism, peer_curve, private
 from truthful.moments import Moments, group_moments
 from truthful.payments import paymaster
 from truthful.plan import Plan
-from truthful.release.of_halves import publish_halves
+from truthful.release.release_of_halves import publish_halves
 from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.books import Books, FileBooks, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing, replay

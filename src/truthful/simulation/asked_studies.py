@@ -19,9 +19,8 @@ from truthful.one_release import require_invertible
 from truthful.people import draw_answers, draw_centre, draw_level
 from truthful.plan import Plan
 from truthful.regression import fast_answer
-from truthful.release.coefficients import released_coefficients
-from truthful.release.records import Coefficient
-from truthful.release.shares import everybody_row, released_shares
+from truthful.release.coefficients import everybody_row, released_coefficients, released_shares
+from truthful.release.release import Coefficient
 from truthful.simulation.share_studies import (
     LEVEL,
     ShareBounds,
@@ -31,8 +30,7 @@ from truthful.simulation.share_studies import (
     earned_by_role,
 )
 from truthful.simulation.studies import LOOKED_AT, Kinds, along, quantiles
-from truthful.study.levels import REACH
-from truthful.study.shares import expected_shares
+from truthful.study.credibility import REACH, expected_shares
 
 #: Answers that are numbers are told apart by how many standard deviations they are from what was expected.
 EDGES = (-1.0, 0.0, 1.0)

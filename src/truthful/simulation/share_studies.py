@@ -31,11 +31,11 @@ from truthful.one_release import LeaveOneOut, require_invertible
 from truthful.people import answers, draw_shares
 from truthful.plan import Plan
 from truthful.regression import fast_answer
-from truthful.release.shares import everybody_row, released_shares
+from truthful.release.coefficients import everybody_row, released_shares
 from truthful.share_release import SharePaymaster
 from truthful.simulation.cast import Features, Role
 from truthful.simulation.studies import LOOKED_AT, Kinds, Run, along, quantiles
-from truthful.study.shares import expected_shares
+from truthful.study.credibility import expected_shares
 
 #: Cells of people are told apart by the signs of so many features at most.
 SIGNS = 4

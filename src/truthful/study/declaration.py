@@ -23,10 +23,16 @@ from truthful.beliefs import NormalBall, UniformBall
 from truthful.check import Floats
 from truthful.costs import EmpiricalCosts
 from truthful.errors import InputError
-from truthful.study.designs import check_second_moments
-from truthful.study.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
-from truthful.study.levels import REACH, LevelBeliefs
-from truthful.study.shares import ShareBeliefs
+from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs
+from truthful.study.features import (
+    INTERCEPT,
+    AsGiven,
+    Column,
+    Encoding,
+    Levels,
+    Numeric,
+    check_second_moments,
+)
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]

@@ -31,6 +31,7 @@ from truthful.costs import PRIVACY_COSTS, Costs, EmpiricalCosts, LognormalCosts,
 from truthful.errors import InputError, Refused
 from truthful.files import sha256, write_atomically
 from truthful.study.complaints import complaints
+from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 from truthful.study.declaration import (
     Covariance,
     Declaration,
@@ -46,17 +47,16 @@ from truthful.study.declaration import (
     level_beliefs,
     share_beliefs,
 )
-from truthful.study.designs import (
+from truthful.study.features import (
+    INTERCEPT,
     CovarianceDesign,
     Design,
     ObservedDesign,
     RawColumns,
     UniformDesign,
     UnitBallDesign,
+    put_place,
 )
-from truthful.study.features import INTERCEPT, put_place
-from truthful.study.levels import LevelBeliefs
-from truthful.study.shares import ShareBeliefs
 from truthful.study.text import parsed
 
 

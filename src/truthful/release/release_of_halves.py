@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from truthful.estimators import Estimate
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.release.records import Coefficient, Named, Record, load_record, restored_study
+from truthful.mechanism import Estimates, Mechanism
+from truthful.release.coefficients import INTERVAL_LEVEL, coefficients
+from truthful.release.release import GOOD_RECORDS, Coefficient, Named, Record, load_record, restored_study
 from truthful.study import Study
+from truthful.version import __version__
 
 if TYPE_CHECKING:
-    from truthful.estimators import Estimate
-    from truthful.mechanism import Mechanism
+    from truthful.plan import Plan
 
 
-class Epsilon(Record):
+class HalvesEpsilon(Record):
     """The privacy level: total = public + peer."""
 
     total: float
@@ -24,7 +28,7 @@ class Epsilon(Record):
     peer: float
 
 
-class Noise(Record):
+class HalvesNoise(Record):
     """The noise of one private vector: L2-Laplace of this scale on a lattice of this step."""
 
     scale: float
@@ -36,8 +40,8 @@ class Noise(Record):
 class Noises(Record):
     """The noise of the public estimate and of the two peer estimates."""
 
-    public: Noise
-    peer: tuple[Noise, Noise]
+    public: HalvesNoise
+    peer: tuple[HalvesNoise, HalvesNoise]
 
 
 class Estimators(Record):
@@ -70,7 +74,7 @@ class ReleaseOfHalves(Record):
     plan_sha256: str
     players: int
     groups: tuple[int, int]
-    epsilon: Epsilon
+    epsilon: HalvesEpsilon
     estimator: Estimators
     noise: Noises
     theta: tuple[float, ...]
@@ -124,8 +128,6 @@ class ReleaseOfHalves(Record):
 
     def mechanism(self, study: Study) -> Mechanism:
         """The mechanism that was run."""
-        from truthful.mechanism import Mechanism
-
         estimator = self.estimator
         return Mechanism(
             epsilon=self.epsilon.total,
@@ -144,8 +146,6 @@ class ReleaseOfHalves(Record):
 
     def peer(self, group: int) -> Estimate:
         """The estimate that players of this group are scored against: the other half's."""
-        from truthful.estimators import Estimate
-
         other = 1 - group
         return Estimate(
             theta=np.array(self.peer_thetas[other]),
@@ -176,3 +176,87 @@ class ReceiptOfHalves(Record):
     def load(cls, path: str | Path) -> ReceiptOfHalves:
         """Read a receipt."""
         return load_record(cls, Path(path), "receipt")
+
+
+T = TypeVar("T")
+
+
+def publish_halves(
+    plan: Plan, estimates: Estimates, counts: tuple[int, int], on_bad: str, rehearsal: bool
+) -> ReleaseOfHalves:
+    """The release of these estimates, made from halves of so many players.
+
+    Where bad records were to be dropped, privacy assumes that who had one may be known: it changes the public count.
+    """
+    study, mechanism, players = plan.study, plan.mechanism, sum(counts)
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError("Only a plan with random halves has three estimates to publish.")
+    declared = study.declaration()
+    return ReleaseOfHalves(
+        version=__version__,
+        rehearsal=rehearsal,
+        study=Named(name=study.name, sha256=study.sha256),
+        plan_sha256=plan.sha256,
+        players=players,
+        groups=counts,
+        epsilon=HalvesEpsilon(
+            total=mechanism.epsilon,
+            public=float(mechanism.epsilon_public),
+            peer=float(mechanism.epsilon_peer),
+        ),
+        estimator=_estimators(mechanism),
+        noise=Noises(public=_noise(estimates.public), peer=_pair(_noise(peer) for peer in estimates.peers)),
+        theta=tuple(estimates.public.theta.tolist()),
+        peer_thetas=_pair(tuple(peer.theta.tolist()) for peer in estimates.peers),
+        peer_spreads=_pair(tuple(map(tuple, peer.spread.tolist())) for peer in estimates.peers),
+        coefficients=coefficients(study, mechanism, estimates.public, players),
+        interval_level=INTERVAL_LEVEL,
+        invitation=declared.get("invitation"),
+        response=declared["response"],
+        features=declared["features"],
+        intercept=declared["intercept"],
+        design=declared["design"],
+        privacy=declared.get("privacy"),
+        beliefs=declared["beliefs"],
+        costs=declared["costs"],
+        payment=HalvesPayment(
+            rule=mechanism.rule,
+            payments=mechanism.payments,
+            a=mechanism.base_payment,
+            b=mechanism.score_weight,
+            currency=study.currency,
+        ),
+        guarantees=_guarantees(plan, players, on_bad),
+    )
+
+
+def _guarantees(plan: Plan, players: int, on_bad: str) -> dict[str, Any]:
+    record = plan.guarantees_for(players).record()
+    if on_bad == "drop":
+        record["privacy"]["assumptions"] = [GOOD_RECORDS]
+    return record
+
+
+def _estimators(mechanism: Mechanism) -> Estimators:
+    noisy = "noisy-statistics" in (mechanism.estimator, mechanism.peers)
+    return Estimators(
+        public=mechanism.estimator,
+        peer=mechanism.peers,
+        regularization=mechanism.regularization,
+        peer_regularization=mechanism.peer_regularization,
+        gram_share=mechanism.gram_share if noisy else None,
+    )
+
+
+def _noise(estimate: Estimate) -> HalvesNoise:
+    return HalvesNoise(
+        scale=estimate.scale,
+        lattice=estimate.lattice,
+        gram_scale=estimate.gram_scale,
+        gram_lattice=estimate.gram_lattice,
+    )
+
+
+def _pair(items: Iterable[T]) -> tuple[T, T]:
+    first, second = items
+    return first, second

@@ -26,6 +26,11 @@ OF_SHARES = ("shares", "differences", "odds_ratios")
 OF_PREDICTIONS = ("predictions", "payments")
 OF_RULES = ("clip", "margin", "tolerance", "ratio", "prediction", "plausible")
 
+#: What privacy assumes where bad records were left out.
+GOOD_RECORDS = (
+    "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
+)
+
 RecordType = TypeVar("RecordType", bound="Record")
 
 
