@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from truthful.auditor import Truthful
-from truthful.auditor.black_box import RISK, attack
+from truthful.auditor.noise_tests import RISK, attack
 from truthful.beliefs import Beliefs, UniformBall, UniformNoise
 from truthful.check import Floats
 from truthful.lattice import SeededBits

@@ -22,11 +22,11 @@ from functools import cache
 import numpy as np
 
 from truthful.agents import AskedGame, asked_game, share_game
-from truthful.agents.asked_game import asked_mechanism
+from truthful.agents.games import asked_mechanism
 from truthful.check import Floats
 from truthful.noise import L2Laplace
 from truthful.plan import Plan, design
-from truthful.simulation.asked_studies import settled_predictions
+from truthful.simulation.runs import settled_predictions
 from truthful.study import Study
 
 EPSILON, SIGMA, SURE, SCATTER = 0.2, 15.0, 10.0, 3.0

@@ -32,9 +32,9 @@ from truthful.one_release import OneRelease  # noqa: E402
 from truthful.plan import Plan, design  # noqa: E402
 from truthful.regression import fast_answer  # noqa: E402
 from truthful.release.coefficients import released_coefficients  # noqa: E402
-from truthful.simulation.cast import cast, features_of  # noqa: E402
+from truthful.simulation.population import cast, features_of  # noqa: E402
+from truthful.simulation.runs import people, settled  # noqa: E402
 from truthful.simulation.simulation import set_up  # noqa: E402
-from truthful.simulation.studies import people, settled  # noqa: E402
 from truthful.study import Study  # noqa: E402
 
 STUDIES, DRAWS, PAID = 300, 4_000, 30

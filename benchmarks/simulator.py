@@ -19,9 +19,9 @@ from sklearn.linear_model import Ridge
 
 from truthful.plan import Plan, design
 from truthful.simulation import simulate
-from truthful.simulation.cast import cast, features_of
+from truthful.simulation.population import cast, features_of
+from truthful.simulation.runs import Stage, people, run_study, settled
 from truthful.simulation.simulation import in_order, set_up
-from truthful.simulation.studies import Stage, people, run_study, settled
 from truthful.study import Study
 
 PLAYERS, FEATURES, STUDIES, ROUNDS = 10_000, 5, 1000, 5

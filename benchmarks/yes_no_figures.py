@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.agents.share_game import share_geometry, share_mechanism, share_promise
+from truthful.agents.games import share_geometry, share_mechanism, share_promise
 from truthful.bounds.shares import gain
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
@@ -32,9 +32,9 @@ from truthful.noise import laplace
 from truthful.people import draw_shares
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
-from truthful.simulation.cast import cast, features_of
-from truthful.simulation.share_studies import run_share_study
-from truthful.simulation.shares import set_up_shares
+from truthful.simulation.measurements import set_up_shares
+from truthful.simulation.population import cast, features_of
+from truthful.simulation.runs import run_share_study
 from truthful.study import Study
 
 EACH = 0.25

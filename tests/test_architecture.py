@@ -40,7 +40,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # publish, and the laboratory
     ("release", "comparison", "agents"),
     ("promises", "simulation", "pilot"),
-    ("observations", "charts"),
+    ("charts",),
     ("report",),
     # settle
     ("settlement",),

@@ -15,7 +15,7 @@ from support.asked_studies import TEXT, mechanism_of, planned
 from support.oracles_asked import Asked, payments
 
 from truthful.agents import Influential, Misbeliever, Players, asked_game
-from truthful.agents.asked_game import asked_geometry, asked_promise
+from truthful.agents.games import asked_geometry, asked_promise
 from truthful.asked_release import AskedPaymaster, level_of
 from truthful.bounds.asked import AskedSetting, advantage, gap, level_rows
 from truthful.check import Floats
@@ -23,7 +23,7 @@ from truthful.moments import GRID, grid_features, grid_responses
 from truthful.people import draw_level
 from truthful.plan import Plan
 from truthful.simulation import simulate
-from truthful.simulation.asked_studies import settled_predictions
+from truthful.simulation.runs import settled_predictions
 from truthful.study import Study
 
 #: Kinds of answers with so many features, players and USD a head.

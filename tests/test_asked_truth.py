@@ -20,8 +20,7 @@ from support.asked_studies import mechanism_of, planned
 from truthful.agents import Agent, AskedGame, Colluder, Misbeliever, asked_game
 from truthful.check import Floats
 from truthful.simulation import simulate
-from truthful.simulation.asked_studies import settled_predictions
-from truthful.simulation.share_studies import ShareRun
+from truthful.simulation.runs import ShareRun, settled_predictions
 
 Rng = np.random.Generator
 #: Ranges so wide that no answer is cut at an end, half of them being the unit.

@@ -19,9 +19,9 @@ from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful import cli
 from truthful.auditor import Audit, Finding, Truthful, audit
-from truthful.auditor.black_box import attack, black_box_finding, lower_bound
-from truthful.auditor.checks import SAMPLES
-from truthful.auditor.everybody_else import (
+from truthful.auditor.attack_surface import Asked, unprotected
+from truthful.auditor.attacks import SAMPLES, spent
+from truthful.auditor.joint_privacy import (
     crowd,
     joint_finding,
     leave_one_out_finding,
@@ -29,12 +29,17 @@ from truthful.auditor.everybody_else import (
     recovered,
     without_her,
 )
-from truthful.auditor.halves import spent
-from truthful.auditor.invented import invented_reports, outcome, planted
 from truthful.auditor.neighbours import exact_loss, square_distance, worst_neighbours
-from truthful.auditor.noise_law import Noise, independence_finding, law_finding
-from truthful.auditor.product import Asked, unprotected
+from truthful.auditor.noise_tests import (
+    Noise,
+    attack,
+    black_box_finding,
+    independence_finding,
+    law_finding,
+    lower_bound,
+)
 from truthful.auditor.settlements import settled_findings
+from truthful.auditor.trial_settlements import invented_reports, outcome, planted
 from truthful.errors import InputError, Refused, TruthfulError, WorseThanPromised
 from truthful.estimators import Query
 from truthful.estimators.sensitivity import cross_sensitivity

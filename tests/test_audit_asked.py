@@ -18,11 +18,11 @@ from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, SeesHer, fa
 
 from truthful.asked_release import AskedRelease, AskedScored
 from truthful.auditor import Truthful, audit
-from truthful.auditor.black_box import black_box_finding
-from truthful.auditor.everybody_else import crowd, others_prediction
-from truthful.auditor.invented import invented_reports, normalised, one_release, with_answer
-from truthful.auditor.product import AnyScored, Attacked, Believed
+from truthful.auditor.attack_surface import AnyScored, Attacked, Believed
+from truthful.auditor.joint_privacy import crowd, others_prediction
+from truthful.auditor.noise_tests import black_box_finding
 from truthful.auditor.settlements import checks_finding, settled_findings
+from truthful.auditor.trial_settlements import invented_reports, normalised, one_release, with_answer
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.lattice import Bits, SeededBits

@@ -17,20 +17,19 @@ from support.studies import CASES, UNIT_BALL
 from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Truthful
-from truthful.auditor.black_box import black_box_finding
-from truthful.auditor.checks import SAMPLES as SAMPLES_BY_DEFAULT
-from truthful.auditor.everybody_else import (
+from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, Product, overhear
+from truthful.auditor.attacks import SAMPLES as SAMPLES_BY_DEFAULT
+from truthful.auditor.attacks import halves_findings
+from truthful.auditor.joint_privacy import (
     crowd,
     estimate_finding,
     joint_finding,
     leave_one_out_finding,
     range_findings,
 )
-from truthful.auditor.halves import halves_findings
-from truthful.auditor.invented import one_release
 from truthful.auditor.neighbours import release_findings, worst_neighbours
-from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.product import AnyScored, Attacked, Believed, Product, overhear
+from truthful.auditor.noise_tests import black_box_finding, draw_noise, independence_finding, law_finding
+from truthful.auditor.trial_settlements import one_release
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree

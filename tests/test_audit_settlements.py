@@ -20,9 +20,14 @@ from support.studies import DESIGNED
 from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Truthful
-from truthful.auditor.invented import in_range, invented_reports, with_absurd_ones
-from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
-from truthful.auditor.wiring import randomness_finding, restart_finding
+from truthful.auditor.settlements import (
+    checks_finding,
+    drawn_findings,
+    randomness_finding,
+    restart_finding,
+    settled_findings,
+)
+from truthful.auditor.trial_settlements import in_range, invented_reports, with_absurd_ones
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import Refused

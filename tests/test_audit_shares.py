@@ -26,13 +26,13 @@ from test_audit_mutants import (
     findings,
 )
 
-from truthful.agents.share_game import share_mechanism
+from truthful.agents.games import share_mechanism
 from truthful.auditor import Truthful, audit
-from truthful.auditor.black_box import black_box_finding
-from truthful.auditor.everybody_else import as_told, crowd, on_grid, without_her
-from truthful.auditor.invented import invented_reports
-from truthful.auditor.product import AnyScored, Attacked, Believed, Listener
+from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, Listener
+from truthful.auditor.joint_privacy import as_told, crowd, on_grid, without_her
+from truthful.auditor.noise_tests import black_box_finding
 from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
+from truthful.auditor.trial_settlements import invented_reports
 from truthful.check import Floats
 from truthful.lattice import Bits, SeededBits
 from truthful.mechanism import Answer

@@ -17,7 +17,7 @@ from truthful.bots.analyst import demo_study
 from truthful.bots.browser import Page
 from truthful.bots.players import Manner, invented
 from truthful.plan import design
-from truthful.simulation.cast import cast
+from truthful.simulation.population import cast
 from truthful.study import Study
 
 FORMS = """

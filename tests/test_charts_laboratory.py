@@ -24,9 +24,9 @@ from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.payments import peer_prediction
 from truthful.plan import Plan
 from truthful.regression import fast_answer
-from truthful.simulation.found import Found
-from truthful.simulation.rates import Curve, Exponents, Point
-from truthful.simulation.responses import PAPERS_PENALTY, Reports, typical_reports
+from truthful.simulation.best_responses import PAPERS_PENALTY, Reports, typical_reports
+from truthful.simulation.measurements import Found
+from truthful.simulation.simulation import Curve, Exponents, Point
 from truthful.slope import typical
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"

@@ -20,12 +20,12 @@ from test_report import ASKED, FIVE, HOSTILE
 
 from truthful.agents import Agent, Exaggerator, Game, Players
 from truthful.check import Floats
-from truthful.observations import best_reports, earned, observations
 from truthful.plan import Plan
 from truthful.promises import promises
 from truthful.report import simulation_report
 from truthful.report.simulation_page import INVENTED
 from truthful.simulation import Simulation, simulate
+from truthful.simulation.observations import best_reports, earned, observations
 
 CHARTS = 4
 

@@ -18,23 +18,23 @@ from support.laboratory import HALVES, RELEASES, plan_of, planned_like
 from support.studies import DESIGNED, UNIT_BALL
 
 from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
-from truthful.agents.game import foreseen, foreseen_people
+from truthful.agents.games import foreseen, foreseen_people
 from truthful.beliefs import Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.moments import grid_features, grid_responses, sums
-from truthful.observations import beyond
 from truthful.one_release import OneRelease
 from truthful.one_release_payments import paymaster
 from truthful.plan import Plan
 from truthful.regression import fast_answer, private_regression
 from truthful.show_simulation import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
-from truthful.simulation.cast import cast, features_of
+from truthful.simulation.observations import beyond
+from truthful.simulation.population import cast, features_of
 from truthful.simulation.predictors import TOLERANCE, predictors
+from truthful.simulation.runs import run_study
 from truthful.simulation.simulation import set_up
-from truthful.simulation.studies import run_study
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 WHOLE = ("plan", "guaranteed", "agents[].parameters")

@@ -17,11 +17,10 @@ from support.commands import Run
 from support.studies import UNIT_BALL
 
 from truthful.agents import ASKED, Agent, Careless, Colluder, Misbeliever, Players, all_kinds, asked_game
-from truthful.agents.asked_game import asked_mechanism
+from truthful.agents.games import asked_mechanism
 from truthful.asked_release import AskedPaymaster
 from truthful.errors import InputError, Refused
 from truthful.moments import grid_features, grid_responses
-from truthful.observations import best_reports, observations
 from truthful.people import draw_answers, draw_centre, draw_level
 from truthful.plan import Plan, design
 from truthful.release import Release
@@ -30,8 +29,8 @@ from truthful.report import simulation_report
 from truthful.settlement import settle
 from truthful.show_simulation import simulation_view
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation, simulate
-from truthful.simulation.asked_studies import settled_predictions
-from truthful.simulation.share_studies import ShareRun
+from truthful.simulation.observations import best_reports, observations
+from truthful.simulation.runs import ShareRun, settled_predictions
 from truthful.study import Study
 
 KINDS = {

@@ -20,10 +20,10 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake import Intake, open_reports, read_features, report_columns
 from truthful.moments import GRID
-from truthful.observations import compared_with
 from truthful.plan import Plan, design
 from truthful.simulation import simulate
-from truthful.simulation.cast import features_of
+from truthful.simulation.observations import compared_with
+from truthful.simulation.population import features_of
 from truthful.study import Study
 
 ONLY_MEAN = OBSERVED.replace(

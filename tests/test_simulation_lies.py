@@ -11,7 +11,7 @@ from support.studies import DESIGNED
 
 from truthful.check import Floats
 from truthful.simulation import simulate
-from truthful.simulation.found import FEWEST, Found, best_lie, mean, ratio
+from truthful.simulation.measurements import FEWEST, Found, best_lie, mean, ratio
 
 CELLS, PLAYERS = 16, 50
 

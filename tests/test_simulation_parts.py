@@ -12,10 +12,10 @@ from support.studies import DESIGNED, UNIT_BALL
 from truthful.beliefs import Beliefs, Clipped
 from truthful.beliefs.laws import Noise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
-from truthful.simulation.cast import cast, features_of, sampler
+from truthful.simulation.population import cast, features_of, sampler
 from truthful.simulation.predictors import TOLERANCE, Table, own_predictor
+from truthful.simulation.runs import Stage, cells_of, people, settled
 from truthful.simulation.simulation import set_up
-from truthful.simulation.studies import Stage, cells_of, people, settled
 
 N = 1000
 

@@ -13,13 +13,20 @@ from support.studies import DESIGNED
 from truthful.agents import Game
 from truthful.beliefs import Predictor
 from truthful.moments import grid_features, grid_responses
-from truthful.observations import best_reports
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.simulation import responses, simulate, simulation
-from truthful.simulation.cast import Features, cast, features_of
+from truthful.simulation import simulate, simulation
+from truthful.simulation.best_responses import (
+    _half,
+    _without_one,
+    best_responses,
+    drawn_crowds,
+    expected,
+    reach,
+)
+from truthful.simulation.observations import best_reports
+from truthful.simulation.population import Features, cast, features_of
 from truthful.simulation.predictors import Predictors, predictors
-from truthful.simulation.responses import best_responses, drawn_crowds, expected, reach
 from truthful.simulation.simulation import set_up
 
 NONE = "no report was found that pays more than the truth"
@@ -45,7 +52,7 @@ def test_one_crowd_serves_every_theta_as_the_estimator_would(name: str) -> None:
     mechanism, beliefs, rng = plan.mechanism, plan.study.beliefs, np.random.default_rng(0)
     X, z = features(rng, 300), beliefs.noise.sample(rng, 300)
     theta = beliefs.prior.sample(rng, beliefs.dimension, 1)
-    make = responses._without_one if isinstance(mechanism, OneRelease) else responses._half
+    make = _without_one if isinstance(mechanism, OneRelease) else _half
     found = [
         make(
             mechanism,  # type: ignore[arg-type]

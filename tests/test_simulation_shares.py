@@ -33,7 +33,7 @@ from truthful.agents import (
     agent,
     share_game,
 )
-from truthful.agents.share_game import ShareGame, share_geometry, share_mechanism, share_promise
+from truthful.agents.games import ShareGame, share_geometry, share_mechanism, share_promise
 from truthful.beliefs import IDENTITY
 from truthful.bounds.shares import gain, pull
 from truthful.check import Floats
@@ -42,12 +42,12 @@ from truthful.geometry import Geometry
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features
 from truthful.noise import L2Laplace, laplace
-from truthful.observations import best_reports, observations
 from truthful.people import draw_shares
 from truthful.plan import Plan, design
 from truthful.report import simulation_page as simulated_page
 from truthful.show_simulation import simulation_view
 from truthful.simulation import ShareSimulation, simulate
+from truthful.simulation.observations import best_reports, observations
 from truthful.study import Study
 
 FEATURES = {"share": (0.2, 0.5), "effect": 0.1}

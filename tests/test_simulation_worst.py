@@ -32,9 +32,9 @@ from truthful.plan import design
 from truthful.regression import fast_answer
 from truthful.release.coefficients import released_coefficients
 from truthful.simulation import simulate
-from truthful.simulation.cast import cast, features_of
+from truthful.simulation.population import cast, features_of
+from truthful.simulation.runs import settled
 from truthful.simulation.simulation import set_up
-from truthful.simulation.studies import settled
 from truthful.study import Study
 
 SURVEY = """

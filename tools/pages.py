@@ -35,7 +35,7 @@ from truthful import cli
 from truthful.charts import BestReports, Rates, draw_chart, draw_frontier
 from truthful.plan import Plan, design
 from truthful.simulation import rates
-from truthful.simulation.responses import typical_reports
+from truthful.simulation.best_responses import typical_reports
 from truthful.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]

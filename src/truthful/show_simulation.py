@@ -8,9 +8,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.observations import EARNINGS, best_reports, beyond, compared_with, earned, observations
 from truthful.show import table
 from truthful.simulation import Simulation
+from truthful.simulation.observations import (
+    EARNINGS,
+    best_reports,
+    beyond,
+    compared_with,
+    earned,
+    observations,
+)
 
 #: Letters of a line.
 WIDTH = 114

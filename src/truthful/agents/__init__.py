@@ -1,7 +1,15 @@
 """Simulated people: what they know, and the ways in which they answer."""
 
-from truthful.agents.asked_game import AskedGame, asked_game
-from truthful.agents.game import Game, Players, best_reports, game
+from truthful.agents.games import (
+    AskedGame,
+    Game,
+    Players,
+    ShareGame,
+    asked_game,
+    best_reports,
+    game,
+    share_game,
+)
 from truthful.agents.kinds import (
     ASKED,
     KINDS,
@@ -24,7 +32,6 @@ from truthful.agents.kinds import (
     agent,
     all_kinds,
 )
-from truthful.agents.share_game import ShareGame, share_game
 
 __all__ = [
     "ASKED",

@@ -15,9 +15,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from truthful import check
-from truthful.agents.asked_game import AskedGame
-from truthful.agents.game import LOOKS, Game, Players, Swayed, least
-from truthful.agents.share_game import ShareGame
+from truthful.agents.games import LOOKS, AskedGame, Game, Players, ShareGame, Swayed, least
 from truthful.asked_release import SCALE
 from truthful.beliefs.curves import Curve
 from truthful.check import Floats

@@ -25,8 +25,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.product import Asked, Attacked, Believed, Product, overhear, unprotected
-from truthful.auditor.record import Finding
+from truthful.auditor.attack_surface import Asked, Attacked, Believed, Finding, Product, overhear, unprotected
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.estimators.sensitivity import sqrt_above

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from truthful.agents import Honest, OptOut
-from truthful.agents.game import Players, game
+from truthful.agents.games import Players, game
 from truthful.bots.browser import Browser
 from truthful.people import invent
 from truthful.plan import Plan
 from truthful.release import AnyRelease, Receipt, verify
-from truthful.simulation.cast import Role
+from truthful.simulation.population import Role
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
 from truthful.study.features import sample_uniform

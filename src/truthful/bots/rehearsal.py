@@ -18,7 +18,7 @@ from truthful.bots.browser import Browser
 from truthful.bots.players import Bot, invented
 from truthful.errors import InputError, Refused
 from truthful.release import read_release
-from truthful.simulation.cast import cast, read_agents
+from truthful.simulation.population import cast, read_agents
 from truthful.study import Study
 
 BROWSERS = 8

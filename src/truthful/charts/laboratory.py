@@ -13,9 +13,9 @@ from truthful.charts import style
 from truthful.charts.style import CLEAR, bars
 from truthful.check import Floats
 from truthful.formatting import number
-from truthful.simulation.found import Found
-from truthful.simulation.rates import Curve, Point
-from truthful.simulation.responses import Reports
+from truthful.simulation.best_responses import Reports
+from truthful.simulation.measurements import Found
+from truthful.simulation.simulation import Curve, Point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,15 +14,6 @@ import numpy as np
 from truthful.agents import all_kinds
 from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
 from truthful.formatting import number, percent, to_within
-from truthful.observations import (
-    EARNINGS,
-    answer_name,
-    best_reports,
-    beyond,
-    compared_with,
-    earned,
-    observations,
-)
 from truthful.promises import promises
 from truthful.report.declared import assumed, question
 from truthful.report.markup import (
@@ -37,9 +28,18 @@ from truthful.report.markup import (
     text,
 )
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
-from truthful.simulation.cast import Role
-from truthful.simulation.responses import typical_reports
-from truthful.simulation.share_studies import ShareRun
+from truthful.simulation.best_responses import typical_reports
+from truthful.simulation.observations import (
+    EARNINGS,
+    answer_name,
+    best_reports,
+    beyond,
+    compared_with,
+    earned,
+    observations,
+)
+from truthful.simulation.population import Role
+from truthful.simulation.runs import ShareRun
 from truthful.version import __version__
 
 INVENTED = "SIMULATION: everybody on this page is invented. Nobody was asked, nobody answered, and no money was paid."

@@ -18,7 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from truthful.agents.game import foreseen, foreseen_people
+from truthful.agents.games import foreseen, foreseen_people
 from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
 from truthful.beliefs.curves import Curve, Shrunk
 from truthful.beliefs.table import prediction_table

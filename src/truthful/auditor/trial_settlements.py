@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.product import Attacked, Product
+from truthful.auditor.attack_surface import Attacked, Product
 from truthful.check import Floats
 from truthful.errors import TruthfulError
 from truthful.geometry import Geometry

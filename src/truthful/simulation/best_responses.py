@@ -30,8 +30,8 @@ from truthful.one_release import OneRelease
 from truthful.payments import lengths
 from truthful.plan import Plan
 from truthful.regression import fast_answer
-from truthful.simulation.cast import Features
-from truthful.simulation.found import UNKNOWN, Found
+from truthful.simulation.measurements import UNKNOWN, Found
+from truthful.simulation.population import Features
 from truthful.simulation.predictors import own_predictor
 from truthful.slope import typical
 

@@ -7,7 +7,7 @@ that does not catch it is worth nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -191,3 +191,44 @@ def seen(estimate: LeaveOneOut) -> tuple[object, ...]:
         estimate.vector,
         estimate.predictions,
     )
+
+
+FORMAT = "truthful/audit/2"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack: what was claimed, what was found, how surely, and whether the claim stands.
+
+    figures are the numbers behind the words, for machines. A finding that is informational shows what a plan does not
+    protect: no claim is broken by it.
+    """
+
+    name: str
+    claim: str
+    found: str
+    confidence: str
+    passed: bool
+    figures: dict[str, float] = field(default_factory=dict)
+    informational: bool = False
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All findings on one plan. The same seed repeats the same attack."""
+
+    plan_sha256: str
+    protects: str
+    epsilon: float
+    samples: int
+    seed: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every claim stands."""
+        return all(finding.passed for finding in self.findings)
+
+    def record(self) -> dict[str, Any]:
+        """The audit as JSON has it."""
+        return {"format": FORMAT, "passed": self.passed, **asdict(self)}

@@ -20,12 +20,11 @@ from math import gcd, isqrt
 import numpy as np
 
 from truthful.asked_release import AskedRelease, AskedScored, largest_gain
-from truthful.auditor.black_box import unclipped
-from truthful.auditor.neighbours import exact_loss
-from truthful.auditor.product import (
+from truthful.auditor.attack_surface import (
     AnyScored,
     Attacked,
     Believed,
+    Finding,
     Listener,
     Product,
     answers_of,
@@ -33,7 +32,8 @@ from truthful.auditor.product import (
     overhear,
     seen,
 )
-from truthful.auditor.record import Finding
+from truthful.auditor.neighbours import exact_loss
+from truthful.auditor.noise_tests import unclipped
 from truthful.check import Floats
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.lattice import Bits

@@ -9,9 +9,8 @@ import numpy as np
 
 from truthful.formatting import money, number, percent, points
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
-from truthful.simulation.found import Found
-from truthful.simulation.responses import SURE, BestResponse
-from truthful.simulation.shares import LevelObserved, ShareObserved
+from truthful.simulation.best_responses import SURE, BestResponse
+from truthful.simulation.measurements import Found, LevelObserved, ShareObserved
 from truthful.simulation.simulation import BOUNDED, PEOPLES
 from truthful.study import Study
 

@@ -1,8 +1,4 @@
-"""The same attacks on a plan with random halves, as the paper has them: three estimates, each with noise of its own.
-
-Their releases are attacked, from the statistics of each half to what an outsider sees of three estimates; a settlement
-with halves is not.
-"""
+"""Audit: every attack on one plan, in order, from one seed."""
 
 from __future__ import annotations
 
@@ -14,25 +10,120 @@ from math import sqrt
 
 import numpy as np
 
-from truthful.auditor.black_box import CROWD, EPSILON, SHARE_FOR_RECORDS, Draw, black_box
+from truthful import check
+from truthful.auditor.attack_surface import (
+    Asked,
+    Attacked,
+    Audit,
+    Finding,
+    Listener,
+    Product,
+    Truthful,
+    overhear,
+)
+from truthful.auditor.joint_privacy import (
+    estimate_finding,
+    joint_finding,
+    leave_one_out_finding,
+    range_findings,
+)
 from truthful.auditor.neighbours import (
     Target,
     Worst,
     composition_finding,
     exact_loss,
     loss_finding,
+    release_findings,
     search,
     sensitivity_finding,
+    worst_neighbours,
 )
-from truthful.auditor.noise_law import draw_noise, independence_finding, law_finding
-from truthful.auditor.product import Asked, Listener, Product
-from truthful.auditor.record import Finding
+from truthful.auditor.noise_tests import (
+    CROWD,
+    EPSILON,
+    SHARE_FOR_RECORDS,
+    Draw,
+    black_box,
+    black_box_finding,
+    draw_noise,
+    independence_finding,
+    law_finding,
+)
+from truthful.auditor.settlements import (
+    checks_finding,
+    drawn_findings,
+    randomness_finding,
+    restart_finding,
+    settled_findings,
+)
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
+from truthful.errors import TruthfulError
 from truthful.estimators import Estimator
-from truthful.lattice import Bits
+from truthful.lattice import Bits, SeededBits
 from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import Moments, grid_features, grid_responses, moments
+from truthful.plan import Plan
+
+SAMPLES = 8_000
+FEWEST_SAMPLES = 1_000
+
+
+def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | None = None) -> Audit:
+    """Attack what a plan promises: its sensitivities, its privacy loss, its noise, its payments and its wiring.
+
+    `samples` is how many releases the statistical attacks draw: more of them see smaller faults. The seed repeats an
+    audit, but for the noise of its settlements, which is the operating system's. What is attacked is our product,
+    unless another is given. Of a plan with random halves the releases are attacked, not settlements.
+    All statistical findings together raise a false alarm with a probability below 8e-6.
+    """
+    check.integer("samples", samples, least=FEWEST_SAMPLES)
+    check.integer("seed", seed, least=0)
+    attacked = Truthful() if product is None else product
+    mechanism = plan.mechanism
+    if isinstance(mechanism, Attacked):
+        protects, findings = mechanism.protects, _findings(attacked, plan, mechanism, seed, samples)
+    else:
+        protects = "records"
+        bits = SeededBits(seed)
+        findings = halves_findings(attacked, mechanism, plan.study.beliefs, plan.players, bits, seed, samples)
+    return Audit(plan.sha256, protects, mechanism.epsilon, samples, seed, findings)
+
+
+def _findings(
+    product: Product, plan: Plan, mechanism: Attacked, seed: int, samples: int
+) -> tuple[Finding, ...]:
+    beliefs, bits = plan.study.believed, SeededBits(seed)
+    worst = worst_neighbours(product, mechanism, beliefs, plan.players, seed)
+    whole = worst.neighbours[0]
+    noises = draw_noise(product, overhear(product, whole, mechanism, beliefs), bits, samples)
+    return (
+        *release_findings(product, mechanism, beliefs, worst),
+        law_finding(noises),
+        independence_finding(noises),
+        estimate_finding(product, mechanism, beliefs, whole, bits),
+        leave_one_out_finding(product, mechanism, beliefs, bits, seed),
+        joint_finding(product, mechanism, beliefs, bits, seed),
+        *range_findings(product, mechanism, beliefs, seed),
+        black_box_finding(product, mechanism, beliefs, 1, bits, samples),
+        black_box_finding(product, mechanism, beliefs, 2, bits, samples),
+        checks_finding(product, plan, seed),
+        *_settled(product, plan, seed, samples),
+    )
+
+
+def _settled(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, ...]:
+    try:
+        return (
+            *drawn_findings(product, plan, seed, samples),
+            *settled_findings(product, plan, seed),
+            restart_finding(product, plan, seed),
+            randomness_finding(product, plan, seed),
+        )
+    except TruthfulError as refusal:
+        claim = "invented reports within all declared ranges are settled"
+        return (Finding("settlements", claim, f"refused: {refusal}", "certain", passed=False),)
+
 
 Halves = tuple[Moments, Moments]
 
@@ -55,7 +146,7 @@ def halves_findings(
     )
     asked = [
         [
-            _asked(_halves(found, record, players), mechanism, beliefs)
+            _queries_asked(_halves(found, record, players), mechanism, beliefs)
             for record in (found.pair.old, found.pair.new)
         ]
         for found in (worst, worst_half)
@@ -103,7 +194,7 @@ def _worst(estimator: Estimator, beliefs: Beliefs, count: int, gamma: float, see
         dimension=beliefs.dimension,
     )
     return search(
-        target, _starts(beliefs.dimension, beliefs.radius, beliefs.response_bound, gamma, count), seed
+        target, _half_starts(beliefs.dimension, beliefs.radius, beliefs.response_bound, gamma, count), seed
     )
 
 
@@ -114,7 +205,7 @@ def _halves(worst: Worst[Moments], record: Moments, players: int) -> Halves:
     return pair.with_crowd(record, first - 1), pair.with_crowd(pair.crowd, players - first - 1)
 
 
-def _asked(halves: Halves, mechanism: Mechanism, beliefs: Beliefs) -> tuple[Asked, ...]:
+def _queries_asked(halves: Halves, mechanism: Mechanism, beliefs: Beliefs) -> tuple[Asked, ...]:
     """The queries of a release, in their order: the published estimate's, then each half's."""
     listener = Listener()
     private_estimates(halves, mechanism, beliefs, listener)
@@ -131,7 +222,7 @@ def _black_box(
 
     def releases(one: Moments, other: Moments) -> Draw:
         """Three estimates and the rows of two matrices; what is solved for is solved for once."""
-        asked = _asked((one, other), tiny, people)
+        asked = _queries_asked((one, other), tiny, people)
         each = len(half.queries(one))
 
         def once() -> Floats:
@@ -158,7 +249,7 @@ def _black_box(
     return black_box(f"black box, d = {d}", EPSILON, neighbours)
 
 
-def _starts(d: int, R: float, Y: float, gamma: float, count: int) -> Iterator[Floats]:
+def _half_starts(d: int, R: float, Y: float, gamma: float, count: int) -> Iterator[Floats]:
     """Where the proofs say to look: the crowd tilts the estimate along e₁, and one record is swapped across it.
 
     A flip of the response is worst for sums, orthogonal records for products of features; a lever (a record of

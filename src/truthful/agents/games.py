@@ -1,0 +1,560 @@
+"""What a simulated player knows when she chooses her report: herself, and the published mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from truthful.asked_guarantees import asked_setting
+from truthful.asked_release import SCALE, SERUM, AskedRelease
+from truthful.beliefs import Beliefs, Predictor
+from truthful.bounds import Setting, asked, proved, shares
+from truthful.bounds.asked import AskedSetting, advantage, gap, level_rows
+from truthful.bounds.shares import ShareSetting, believed_rows, pull
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.estimators import Estimate
+from truthful.geometry import Geometry, effects_of, geometry, measured
+from truthful.guarantees import setting
+from truthful.instruments import Transform, instruments_on_grid
+from truthful.mechanism import Mechanism
+from truthful.moments import GRID, grid_features, sums
+from truthful.one_release import Bounded, OneRelease, SumRelease, require_invertible
+from truthful.payments import lengths, noise_along
+from truthful.plan import Plan
+from truthful.planner.panel import difference_rows
+from truthful.share_release import ShareRelease
+from truthful.slope import stretch
+from truthful.study.credibility import LevelBeliefs, ShareBeliefs
+from truthful.study.features import sample_uniform
+
+#: People who stand for all, where nobody brought them.
+FORESEEN = 4_000
+#: Of a search for the best report: points of the first grid and of finer ones, and how many of these.
+FIRST, ZOOMED, ROUNDS = 65, 9, 12
+#: Reports of each player that a search looks at.
+LOOKS = FIRST + ZOOMED * ROUNDS
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """Simulated players, one a row: features x, true answer y and privacy cost c of each, in normalised units."""
+
+    x: Floats
+    y: Floats
+    costs: Floats
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Players:
+        return Players(self.x[rows], self.y[rows], self.costs[rows])
+
+
+class Swayed(Protocol):
+    """A game whose estimate answers move, of numbers or of shares: see `Game`."""
+
+    @property
+    def beliefs(self) -> Bounded: ...
+
+    @property
+    def threshold(self) -> float: ...
+
+    @property
+    def furthest(self) -> Floats: ...
+
+    @property
+    def target(self) -> Floats: ...
+
+    def influence(self, x: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """The mechanism as it is published before anybody reports.
+
+    `peers` is the estimate that she will be scored against as far as it can be foreseen: its noise. threshold is τ, up
+    to which the plan promises that the truth pays; gap is g, how far the liars above it can push her peers' prediction
+    from her own, if they are `liars` on average; privacy_cost is h(ε). The estimate is moved most easily in the
+    direction `furthest`, and of all predictions that of the person with features `target`.
+    """
+
+    mechanism: Mechanism | OneRelease
+    beliefs: Beliefs
+    threshold: float
+    gap: float
+    liars: float
+    privacy_cost: float
+    peers: Estimate
+    predictor: Predictor
+    furthest: Floats
+    target: Floats
+
+    def own_prediction(self, x: Floats, reports: Floats) -> Floats:
+        """q(x, ŷ). Of a true answer it is also p̄, what she expects her peers to predict if they are truthful."""
+        r = lengths(x)
+        return self.predictor(r, reports, noise_along(self.peers, x, r))
+
+    def base(self, x: Floats) -> Floats:
+        """What payments start from."""
+        if isinstance(self.mechanism, OneRelease):
+            return self.mechanism.base(lengths(x))
+        return np.full(len(x), self.mechanism.base_payment)
+
+    def score(self, p: Floats, q: Floats) -> Floats:
+        """What is added to that, for an own prediction q if she expects her peers' to be p: rules are affine in p."""
+        return self.mechanism.scoring(p, q, a=0.0, b=self.mechanism.score_weight)
+
+    def expected_utility(self, players: Players) -> Floats:
+        """Expected payment less privacy cost c·h(ε) of telling the truth, if the others do."""
+        q = self.own_prediction(players.x, players.y)
+        return np.asarray(self.base(players.x) + self.score(q, q) - players.costs * self.privacy_cost)
+
+    def influence(self, x: Floats) -> Floats:
+        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
+        return instruments(self.mechanism, grid_features(x)) @ self.peers.spread.T
+
+
+def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game:
+    """The game of a plan; `predictor` gives own predictions. People are those whom it is played with, or like them."""
+    study, mechanism = plan.study, plan.number_mechanism
+    x = foreseen_people(plan) if people is None else people
+    promised, peers = promise(plan, x), foreseen(plan, x)
+    z = instruments(mechanism, grid_features(x))
+    moved = peers.spread @ (z.T @ z) @ peers.spread.T
+    return Game(
+        mechanism,
+        study.beliefs,
+        threshold=float(proved.threshold(promised)),
+        gap=float(proved.gap(promised)),
+        liars=float(promised.lying_chance) * plan.answering,
+        privacy_cost=study.privacy_cost(mechanism.epsilon),
+        peers=peers,
+        predictor=predictor,
+        furthest=np.asarray(np.linalg.eigh(moved)[1][:, -1]),
+        target=x[np.linalg.norm(x @ peers.spread, axis=1).argmax()],
+    )
+
+
+def promise(plan: Plan, people: Floats) -> Setting:
+    """What a plan's bounds depend on, for as many as are expected of people like these."""
+    return setting(
+        plan.study,
+        plan.number_mechanism,
+        plan.answering,
+        plan.absent_share,
+        plan.failure_probability,
+        geometry_of(plan, people),
+    )
+
+
+def geometry_of(plan: Plan, people: Floats) -> Geometry | None:
+    """The geometry of these people, where what is promised follows from it."""
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, OneRelease) or mechanism.protects != "answers":
+        return None
+    require_invertible(sums(grid_features(people), np.zeros(len(people)), mechanism.transform).matrix)
+    return geometry(people, mechanism.transform)
+
+
+def instruments(mechanism: Mechanism | OneRelease, kx: Floats) -> Floats:
+    """ζ of everybody, given her features on the grid: x itself, unless the mechanism has a transform."""
+    transform = mechanism.transform if isinstance(mechanism, OneRelease) else None
+    return instruments_on_grid(kx, transform) / GRID
+
+
+def foreseen_people(plan: Plan) -> Floats:
+    """People as the study says they are spread; where it does not say, evenly over what it declares."""
+    study, rng, n = plan.study, np.random.default_rng(0), min(plan.answering, FORESEEN)
+    if not study.features:
+        return study.normalise({}, n)
+    told = study.design.kind in ("uniform", "unit-ball")
+    columns = (
+        study.sample_features(rng, n) if told else sample_uniform(rng, n, study.declared.encoding.features)
+    )
+    return study.normalise(columns, n)
+
+
+def foreseen(plan: Plan, people: Floats) -> Estimate:
+    """The estimate that players are scored against, as far as it is known beforehand: its noise.
+
+    With one release M is n times its mean over these people, and a player is taken to have the mean leverage d/n; where
+    M is declared it is known. `noisy-statistics` adds noise shaped by a matrix that is yet to be released: what it is
+    without noise stands for it. Nobody knows her half yet, if there are halves: the other is half of all.
+    """
+    study, mechanism, n, d = plan.study, plan.number_mechanism, plan.answering, plan.study.dimension
+    if not isinstance(mechanism, OneRelease):
+        return foreseen_half(plan, mechanism)
+    scale = mechanism.scale(study.beliefs)
+    if mechanism.estimator == "known-design":
+        return Estimate(np.zeros(d), _inverse(np.asarray(mechanism.design)), scale / (n - 1))
+    kx = grid_features(people)
+    mean = instruments(mechanism, kx).T @ (kx / GRID) / len(kx)
+    return Estimate(np.zeros(d), _inverse(mean), scale / max(n - d, 1))
+
+
+def foreseen_half(plan: Plan, mechanism: Mechanism) -> Estimate:
+    """An estimate by half of the players.
+
+    For the matrix of `noisy-statistics` E[x xᵀ] stands or, where that is unknown, one for features that are equally
+    spread in all directions.
+    """
+    study, d = plan.study, plan.study.dimension
+    estimator = mechanism.half_estimator(study.beliefs)
+    Sigma = study.second_moments
+    if mechanism.peers == "ridge-free" or Sigma is None:
+        spread = np.eye(d) * stretch(study, mechanism.peers)
+    else:
+        spread = _inverse(Sigma)
+    scale = estimator.noise_scale(max(1, plan.players // 2), mechanism.epsilon_peer)
+    return Estimate(np.zeros(d), spread, scale)
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+
+
+def best_reports(own: Callable[[Floats], Floats], expected: Floats, truth: Floats, bound: float) -> Floats:
+    """For each player, the report in [−Y, Y] that is paid most, to Y·10⁻⁸.
+
+    `own` gives all players' own predictions q(ŷ) for a report each, `expected` is what each expects of her peers, p̄.
+    Her expected payment is a constant + b(2p̄q − q²), so the best report has its q nearest to p̄, whatever a, b and
+    the rule are. She lies only if that pays: of reports that pay the same as the truth the truth is chosen.
+    """
+
+    def loss(reports: Floats) -> Floats:
+        return np.asarray((own(reports) - expected) ** 2)
+
+    best = least(loss, np.full(len(truth), -bound), np.full(len(truth), bound))
+    return np.where(loss(best) < loss(truth), best, truth)
+
+
+def least(loss: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """For each player, the report between low and high of least loss: on a grid, then on ever finer ones about it."""
+    best, step = (low + high) / 2, (high - low) / 2
+    for points in (FIRST, *(ZOOMED,) * ROUNDS):
+        grid = np.clip(best + step * np.linspace(-1, 1, points)[:, None], low, high)
+        losses = np.stack([loss(reports) for reports in grid])
+        best = np.take_along_axis(grid, losses.argmin(axis=0)[None], 0)[0]
+        step = step * 2 / (points - 1)
+    return best
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SumGame:
+    """What players know of one release before anybody answers.
+
+    threshold is τ, up to which the plan promises that the truth pays; gap is g, how far the liars above it can push
+    what others predict of her, if they are `liars` on average; privacy_cost is h(ε). spread is M⁻¹ in any unit. The
+    estimate is moved most easily in the direction `furthest`, and of all predictions that of the person with features
+    `target`. levels is how many answers there are.
+    """
+
+    beliefs: Bounded
+    transform: Transform | None
+    norm: str = "l2"
+    levels: int
+    threshold: float
+    gap: float
+    liars: float
+    privacy_cost: float
+    spread: Floats
+    furthest: Floats
+    target: Floats
+
+    @property
+    def answers(self) -> Floats:
+        """All that can be answered, from −1 (no, or the lowest rating) to 1."""
+        return np.linspace(-1.0, 1.0, self.levels)
+
+    def nearest(self, values: Floats) -> Floats:
+        """The answers next to these numbers."""
+        steps = (self.levels - 1) / 2
+        return np.asarray(np.rint((np.clip(values, -1.0, 1.0) + 1.0) * steps) / steps - 1.0)
+
+    def places(self, y: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The place of each answer among all of them."""
+        return np.rint((y + 1.0) * (self.levels - 1) / 2).astype(np.int64)
+
+    def influence(self, x: Floats) -> Floats:
+        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
+        z = instruments_on_grid(grid_features(x), self.transform, self.norm) / GRID
+        return np.asarray(z @ self.spread.T)
+
+
+def moved_by(mechanism: SumRelease, x: Floats) -> dict[str, Any]:
+    """How answers of these people move an estimate: spread, furthest and target of their game, and its transform."""
+    kx = grid_features(x)
+    Z = instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
+    spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
+    moved = spread @ (Z.T @ Z) @ spread.T
+    return {
+        "transform": mechanism.transform,
+        "norm": mechanism.norm,
+        "spread": spread,
+        "furthest": np.asarray(np.linalg.eigh(moved)[1][:, -1]),
+        "target": x[np.linalg.norm(x @ spread, axis=1).argmax()],
+    }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareGame(SumGame):
+    """The mechanism as it is published before anybody answers."""
+
+    mechanism: ShareRelease
+    beliefs: ShareBeliefs
+
+    def expected_share(self, x: Floats, y: Floats, off: Floats | float = 0.0) -> Floats:
+        """What somebody with this answer expects of people like her, if her mean is `off` from what is declared."""
+        believed = self.beliefs.expects(x)
+        mean = believed.mean + off
+        return np.asarray(mean + believed.credibility * ((1.0 + y) / 2 - mean))
+
+    def expected_payments(self, x: Floats, share: Floats) -> Floats:
+        """What each answer (a column) pays somebody who expects this share: φ follows it, but for what is clipped."""
+        believed = self.beliefs.expects(x)
+        width = believed.width(self.mechanism.margin)
+        phi = np.clip((share - believed.switch) / width, -1.0, 1.0)
+        y, bent = self.answers, believed.advantage / (2 * width)
+        scored = 1.0 + phi[:, None] * y + bent[:, None] * (1.0 - y * y)
+        return np.asarray(self.mechanism.flat + self.mechanism.bonus / 2 * scored)
+
+    def expected_utility(self, players: Players) -> Floats:
+        """Expected payment less privacy cost c·h(ε) of telling the truth, if the others do."""
+        share = self.expected_share(players.x, players.y)
+        paid = self.expected_payments(players.x, share)
+        told = paid[np.arange(len(share)), self.places(players.y)]
+        return np.asarray(told - players.costs * self.privacy_cost)
+
+
+def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
+    """The game of a plan whose answers are shares. People are those whom it is played with, or like them."""
+    mechanism, beliefs = share_mechanism(plan)
+    x = foreseen_people(plan) if people is None else people
+    s = share_promise(plan, share_geometry(plan, x), plan.answering)
+    return ShareGame(
+        mechanism=mechanism,
+        beliefs=beliefs,
+        levels=beliefs.levels,
+        threshold=float(s.threshold[0]),
+        gap=float(pull(s).max()),
+        liars=float(s.liars_expected[0]),
+        privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
+        **moved_by(mechanism, x),
+    )
+
+
+def share_mechanism(plan: Plan) -> tuple[ShareRelease, ShareBeliefs]:
+    """Mechanism and beliefs of a plan whose answers are shares."""
+    mechanism, beliefs = plan.share_mechanism, plan.study.shares
+    if mechanism is None or beliefs is None:
+        raise InputError(f"Answers of {plan.study.name!r} are numbers, not yes and no, or ratings.")
+    return mechanism, beliefs
+
+
+def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
+    """What a plan's bounds depend on, for so many of people of this geometry."""
+    mechanism, beliefs = share_mechanism(plan)
+    study = plan.study
+    return ShareSetting(
+        beliefs=beliefs,
+        geometry=geometry,
+        costs=study.costs,
+        n=players,
+        alpha=np.array([plan.absent_share]),
+        epsilon=np.array([mechanism.epsilon]),
+        beta=plan.failure_probability,
+        margin=mechanism.margin,
+        tolerance=mechanism.tolerance,
+        privacy=study.declared.costs.privacy,
+        assigned=study.assigned or not study.features,
+    )
+
+
+def share_geometry(plan: Plan, people: Floats) -> Geometry:
+    """The geometry of these people, with what they believe and what single effects need."""
+    mechanism, beliefs = share_mechanism(plan)
+    kx = grid_features(people)
+    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
+    return replace(
+        measured(kx, kz, norm=mechanism.norm),
+        believed=shares.grouped(believed_rows(beliefs, kx / GRID)),
+        effects=effects_of(kx, kz, difference_rows(plan.study)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Foreseen:
+    """What somebody expects: of people like her, of everybody (which is her prediction), and of their predictions."""
+
+    alike: Floats
+    prediction: Floats
+    others: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AskedGame(SumGame):
+    """The mechanism as it is published before anybody answers, and one study's people.
+
+    centre is what these expect the average answer to be, which no analyst knows, and mean their mean features. What
+    agents ask of a `Game` or a `ShareGame` they can ask here.
+    """
+
+    mechanism: AskedRelease
+    beliefs: LevelBeliefs
+    mean: Floats
+    centre: float = 0.0
+
+    def of(self, centre: float, mean: Floats) -> AskedGame:
+        """The game of people with this centre and these mean features."""
+        return replace(self, centre=centre, mean=mean)
+
+    def believed_slopes(self, x: Floats, centre: Floats | float) -> Floats:
+        """s as it is for people of this centre: of shares it depends on it."""
+        beliefs = self.beliefs
+        if beliefs.shares is None:
+            return beliefs.slopes(x, self.mean)
+        share = (1 + centre + beliefs.offsets(x, self.mean)) / 2
+        variance = beliefs.variances(x, self.mean) / SCALE**2
+        return beliefs.shares.credibility(np.clip(share, 0.01, 0.99), variance)
+
+    def foresees(
+        self, x: Floats, y: Floats, off: Floats | float = 0.0, aware: float = 1.0, steeper: float = 1.0
+    ) -> Foreseen:
+        """What people with these answers expect whose own centre is `off` from the common one.
+
+        aware is λ: 1 if they know what the others expect, 0 if they take them to think as they do. An answer moves
+        what they expect `steeper` times as much as it should.
+        """
+        beliefs = self.beliefs
+        o, mine = beliefs.offsets(x, self.mean), self.centre + off
+        s = np.minimum(steeper * self.believed_slopes(x, mine), 1.0)
+        k = s * beliefs.sure**2 / beliefs.variances(x, self.mean)
+        prediction = mine + k * (y - mine - o)
+        theirs = aware * self.centre + (1 - aware) * mine
+        return Foreseen(mine + o + s * (y - mine - o), prediction, theirs + k.mean() * (prediction - theirs))
+
+    def surprise(self, x: Floats, foreseen: Foreseen) -> Floats:
+        """Δ as it is expected, but for what is clipped."""
+        o = self.beliefs.offsets(x, self.mean)
+        if self.mechanism.rule == SERUM:
+            return np.asarray(foreseen.alike - foreseen.others - o)
+        k = float(self.beliefs.level_slopes(x, self.mean).mean())
+        centre = (foreseen.others - k * foreseen.prediction) / (1 - k)
+        return np.asarray(foreseen.alike - centre - o)
+
+    def best_answers(self, x: Floats, truth: Floats, foreseen: Foreseen) -> Floats:
+        """What pays most, cut to the scale; the truth where it pays as much."""
+        found = self.surprise(x, foreseen)
+        if self.mechanism.rule == SERUM:
+            return np.where(found == 0, truth, np.sign(found))
+        s = self.beliefs.slopes(x, self.mean)
+        best = np.clip(((1 - s) * found + s * foreseen.alike) / s, -1.0, 1.0)
+        if self.beliefs.shares is not None:
+            return self.nearest(best)
+        return np.where(np.abs(best - truth) < 1e-12, truth, best)
+
+    # As of other games
+
+    def own_prediction(self, x: Floats, reports: Floats) -> Floats:
+        """q, in which payments are quadratic: s times how far an answer is from what was expected of people like her.
+
+        Of a true answer it is also what q is compared with, on average.
+        """
+        s, o = self.beliefs.slopes(x, self.mean), self.beliefs.offsets(x, self.mean)
+        return np.asarray(s * (reports - self.centre - o))
+
+    def base(self, x: Floats) -> Floats:
+        """What payments start from, on average: the square of the surprise costs everybody the same."""
+        mechanism, beliefs = self.mechanism, self.beliefs
+        paid = mechanism.base_payment + mechanism.prediction_weight * (SCALE**2 - beliefs.sure**2)
+        if mechanism.rule == SERUM:
+            return np.full(len(x), paid)
+        s, v = beliefs.slopes(x, self.mean), beliefs.variances(x, self.mean)
+        return np.asarray(paid - mechanism.score_weight * s * (2 - s) * v)
+
+    def score(self, p: Floats, q: Floats) -> Floats:
+        """What is added to that, if q is compared with p."""
+        return np.asarray(self.mechanism.score_weight * (2 * p - q) * q)
+
+    def expected_share(self, x: Floats, y: Floats) -> Floats:
+        """What somebody with this answer expects payments to depend on: of yes and no the surprise, otherwise q."""
+        if self.mechanism.rule == SERUM:
+            return self.surprise(x, self.foresees(x, y))
+        return self.own_prediction(x, y)
+
+    def expected_payments(self, x: Floats, expected: Floats) -> Floats:
+        """What each answer (a column) pays somebody who expects that."""
+        if self.mechanism.rule == SERUM:
+            counted = np.clip(expected / self.mechanism.clip, -1.0, 1.0)
+            scored = self.mechanism.score_weight * counted[:, None] * self.answers
+        else:
+            q = np.stack([self.own_prediction(x, np.full(len(x), y)) for y in self.answers.tolist()], axis=1)
+            scored = self.score(expected[:, None], q)
+        return np.asarray(self.base(x)[:, None] + scored)
+
+    def expected_utility(self, players: Players) -> Floats:
+        """Expected payment less privacy cost c·h(ε) of telling the truth, if the others do."""
+        at_stake = players.costs * self.privacy_cost
+        if self.mechanism.rule == SERUM:
+            paid = self.expected_payments(players.x, self.expected_share(players.x, players.y))
+            return np.asarray(paid[np.arange(len(paid)), self.places(players.y)] - at_stake)
+        q = self.own_prediction(players.x, players.y)
+        return np.asarray(self.base(players.x) + self.score(q, q) - at_stake)
+
+
+def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
+    """The game of a plan that asks for predictions. People are those whom it is played with, or like them."""
+    mechanism, beliefs = asked_mechanism(plan)
+    x = foreseen_people(plan) if people is None else people
+    s = asked_promise(plan, asked_geometry(plan, x), plan.answering)
+    return AskedGame(
+        mechanism=mechanism,
+        beliefs=beliefs,
+        levels=0 if beliefs.shares is None else beliefs.shares.levels,
+        threshold=float(s.costs.threshold(n=s.n, alpha=plan.absent_share, beta=s.beta)),
+        gap=_gap(s),
+        liars=float(s.liars_expected[0]),
+        privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
+        mean=x.mean(axis=0),
+        **moved_by(mechanism, x),
+    )
+
+
+def _gap(s: AskedSetting) -> float:
+    """How far what payments depend on can be from what a truthful answer expects."""
+    if not s.beliefs.strict:
+        return float(gap(s).max())
+    truthful = replace(s, alpha=np.array([0.0]), clip=np.array([1e6]), tolerance=0.0, judged=False)
+    return float(advantage(truthful)[0, 0] - advantage(s)[0, 0])
+
+
+def asked_mechanism(plan: Plan) -> tuple[AskedRelease, LevelBeliefs]:
+    """Mechanism and beliefs of a plan that asks for predictions."""
+    mechanism, beliefs = plan.asked_mechanism, plan.study.levels
+    if mechanism is None or beliefs is None:
+        raise InputError(f"{plan.study.name!r} does not ask people what the others will say.")
+    return mechanism, beliefs
+
+
+def asked_promise(plan: Plan, geometry: Geometry, players: int) -> AskedSetting:
+    """What a plan's bounds depend on, for so many of people of this geometry."""
+    mechanism, _ = asked_mechanism(plan)
+    return asked_setting(
+        plan.study, mechanism, players, plan.absent_share, plan.failure_probability, geometry
+    )
+
+
+def asked_geometry(plan: Plan, people: Floats) -> Geometry:
+    """The geometry of these people, with what they believe and what single effects need."""
+    mechanism, beliefs = asked_mechanism(plan)
+    kx = grid_features(people)
+    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform).matrix)
+    kz, x = instruments_on_grid(kx, mechanism.transform), kx / GRID
+    return replace(
+        measured(kx, kz),
+        believed=asked.grouped(level_rows(beliefs, x, x.mean(axis=0))),
+        effects=effects_of(kx, kz, difference_rows(plan.study)),
+    )
