@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned
 
-from truthful.charts import draw_frontier
-from truthful.charts.frontier import OURS, PAPER, PRIOR, Picture, describe, draw, picture
-from truthful.charts.style import Labels, canvas, plain, ticks
+from truthful.charts.drawing import WIDTH, Labels, canvas, draw_chart, plain_number, round_ticks
+from truthful.charts.frontier_chart import OURS, PAPER, PRIOR, Frontier, chart_frontier, draw_frontier
 from truthful.errors import InputError
 from truthful.plan import Plan, design
 from truthful.planner.budget_frontier import FrontierPoint, Offer
@@ -31,7 +30,7 @@ def ball_plan() -> Plan:
 
 
 @cache
-def shown() -> Picture:
+def shown() -> Frontier:
     """A picture as of a plan, made by hand."""
     budgets = np.geomspace(50, 45_000, 21).tolist()
     points = [
@@ -42,7 +41,7 @@ def shown() -> Picture:
         )
         for budget in budgets
     ]
-    return Picture(
+    return Frontier(
         study=Study.parse(UNIT_BALL),
         players=5000,
         accuracy_of="coefficients",
@@ -61,8 +60,8 @@ def words(path: Path) -> list[str]:
     return ["".join(text.itertext()) for text in ElementTree.parse(path).iter(f"{SVG}text")]
 
 
-def drawn(picture: Picture, directory: Path) -> list[str]:
-    draw(picture, directory / "chart.svg")
+def drawn(picture: Frontier, directory: Path) -> list[str]:
+    draw_chart(picture, directory / "chart.svg", WIDTH)
     return words(directory / "chart.svg")
 
 
@@ -81,7 +80,7 @@ def test_the_chart_of_a_plan_says_what_it_shows(tmp_path: Path) -> None:
 
 
 def test_those_who_cannot_see_it_are_told_what_it_shows(tmp_path: Path) -> None:
-    draw(shown(), tmp_path / "chart.svg")
+    draw_chart(shown(), tmp_path / "chart.svg", WIDTH)
     root = ElementTree.parse(tmp_path / "chart.svg").getroot()
     assert root.get("role") == "img"
     assert root.get("aria-labelledby") == "title description"
@@ -90,13 +89,13 @@ def test_those_who_cannot_see_it_are_told_what_it_shows(tmp_path: Path) -> None:
     assert description is not None
     assert (title.get("id"), description.get("id")) == ("title", "description")
     assert title.text == "What money buys: Ball, 5,000 players"
-    assert description.text == describe(shown())
-    assert "This plan guarantees" in describe(shown())
-    assert "The paper's mechanism, at its best: from" in describe(shown())
+    assert description.text == shown().describe()
+    assert "This plan guarantees" in shown().describe()
+    assert "The paper's mechanism, at its best: from" in shown().describe()
 
 
 def test_the_curve_goes_through_the_plan() -> None:
-    found = picture(ball_plan())
+    found = chart_frontier(ball_plan())
     middle = found.points[len(found.points) // 2]
     assert middle.ours is not None
     assert middle.budget == pytest.approx(found.budget)
@@ -106,7 +105,7 @@ def test_the_curve_goes_through_the_plan() -> None:
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_the_same_picture_is_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     for name in ("one", "two"):
-        draw(shown(), tmp_path / f"{name}.{suffix}")
+        draw_chart(shown(), tmp_path / f"{name}.{suffix}", WIDTH)
     first = (tmp_path / f"one.{suffix}").read_bytes()
     assert first == (tmp_path / f"two.{suffix}").read_bytes()
     assert first.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
@@ -123,10 +122,10 @@ def test_other_kinds_of_files_are_refused_before_anything_is_computed(tmp_path: 
 
 def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left_behind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
-        draw(shown(), tmp_path / "nowhere" / "chart.svg")
+        draw_chart(shown(), tmp_path / "nowhere" / "chart.svg", WIDTH)
     (tmp_path / "chart.svg").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
-        draw(shown(), tmp_path / "chart.svg")
+        draw_chart(shown(), tmp_path / "chart.svg", WIDTH)
     assert [path.name for path in tmp_path.iterdir()] == ["chart.svg"]
 
 
@@ -179,7 +178,7 @@ def test_a_study_beyond_the_unit_ball_has_no_curve_of_the_paper(tmp_path: Path) 
 
 def test_an_explicit_plan_is_shown_among_those_of_its_own_lie_size() -> None:
     plan = planned(Study.parse(DESIGNED), 5000, epsilon=0.3)
-    found = picture(plan)
+    found = chart_frontier(plan)
     lie = plan.guarantees.truthfulness.lie
     assert lie is not None
     assert found.lie == pytest.approx(plan.study.response_unit * lie)
@@ -223,7 +222,7 @@ def test_labels_never_lie_over_each_other_over_a_line_or_outside() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.3, 1.2), (130.0, 1.6e5), (1e-9, 1e12), (4.9, 51.0)])
 def test_ticks_are_few_round_numbers_in_range(low: float, high: float) -> None:
-    found = ticks(low, high)
+    found = round_ticks(low, high)
     assert 2 <= len(found) <= 8
     assert all(low <= tick <= high for tick in found)
 
@@ -231,7 +230,7 @@ def test_ticks_are_few_round_numbers_in_range(low: float, high: float) -> None:
 def test_numbers_are_written_plainly() -> None:
     values = (0.02, 0.5, 1.0, 300.0, 20_000.0, 3e6, 5e9, 1e12, 1e-9)
     expected = ["0.02", "0.5", "1", "300", "20,000", "3 million", "5 billion", "1 trillion", "1e-9"]
-    assert [plain(value) for value in values] == expected
+    assert [plain_number(value) for value in values] == expected
 
 
 def test_drawing_leaves_no_state_and_matplotlib_is_not_loaded_before(tmp_path: Path) -> None:
@@ -239,9 +238,9 @@ def test_drawing_leaves_no_state_and_matplotlib_is_not_loaded_before(tmp_path: P
 import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-import truthful.charts, test_charts
+import truthful.charts.frontier_chart, test_charts
 assert "matplotlib" not in sys.modules
-test_charts.draw(test_charts.shown(), Path({str(tmp_path / "a.svg")!r}))
+test_charts.draw_chart(test_charts.shown(), Path({str(tmp_path / "a.svg")!r}))
 import matplotlib
 assert "matplotlib.pyplot" not in sys.modules
 assert matplotlib.rcParams["svg.hashsalt"] is None

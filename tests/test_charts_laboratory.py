@@ -15,9 +15,8 @@ from support.studies import UNIT_BALL
 from test_charts_report import SVG, words
 
 from truthful.agents import best_reports
-from truthful.charts import BestReports, Chart, Earned, Earnings, Errors, Rates, draw_chart, inline
-from truthful.charts.laboratory import BAND, power
-from truthful.charts.style import canvas
+from truthful.charts.drawing import Chart, canvas, draw_chart, inline
+from truthful.charts.simulation_charts import BAND, BestReports, Earned, Earnings, Errors, Rates, power
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments

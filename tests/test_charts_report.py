@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from support.studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
 
 from truthful.beliefs.curves import Clipped
-from truthful.charts import Chart, Effect, Forest, Lie, Lies, Odds, Payments, draw_chart, inline
-from truthful.charts.chart import NARROW
-from truthful.charts.estimates import MOST_ROWS
-from truthful.charts.style import BLUE, canvas, fitted, wrapped
+from truthful.charts.drawing import BLUE, NARROW, Chart, canvas, draw_chart, inline, shorten, wrap
+from truthful.charts.estimate_charts import MOST_ROWS, Effect, Forest, Odds
+from truthful.charts.payment_charts import Lie, Lies, Payments
 from truthful.check import Floats
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
@@ -272,15 +271,15 @@ def test_payments_that_are_all_the_same_are_one_bar() -> None:
 
 
 def test_a_name_is_cut_to_its_line_also_if_it_is_one_long_word() -> None:
-    assert fitted("a b\n c", 10) == "a b c"
-    assert fitted("x" * 99, 10) == "x" * 9 + "…"
-    assert len(fitted("two words here", 10)) <= 10
+    assert shorten("a b\n c", 10) == "a b c"
+    assert shorten("x" * 99, 10) == "x" * 9 + "…"
+    assert len(shorten("two words here", 10)) <= 10
 
 
 def test_a_name_is_wrapped_and_what_does_not_fit_is_cut_and_seen_to_be() -> None:
-    assert wrapped("two words here", 10, 3) == ["two words", "here"]
-    assert wrapped("", 10, 3) == [""]
-    cut = wrapped("word " * 20, 10, 3)
+    assert wrap("two words here", 10, 3) == ["two words", "here"]
+    assert wrap("", 10, 3) == [""]
+    cut = wrap("word " * 20, 10, 3)
     assert len(cut) == 3
     assert all(len(line) <= 10 for line in cut)
     assert cut[-1].endswith("…")

@@ -10,7 +10,7 @@ from support.plans import bought, case, people_of, solved
 from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
 from support.surveys import survey
 
-from truthful.charts.frontier import picture
+from truthful.charts.frontier_chart import chart_frontier
 from truthful.errors import InputError
 from truthful.files import pretty_json
 from truthful.plan import Plan
@@ -92,7 +92,7 @@ def test_more_money_never_buys_less(text: str, players: int, budget: float, peer
 def test_the_frontier_of_a_roster_goes_through_its_plan() -> None:
     """The chart of a plan from a roster: the people are those of the plan at every budget."""
     plan = bought(600, 3, 5.0)
-    shown = picture(plan)
+    shown = chart_frontier(plan)
     middle = shown.points[len(shown.points) // 2]
     assert middle.budget == pytest.approx(3000, rel=1e-6)
     assert middle.ours is not None
@@ -111,7 +111,7 @@ def test_a_plan_whose_numbers_were_given_stands_on_or_above_the_frontier_of_as_m
     name: str,
 ) -> None:
     """Nobody chose its numbers to be the best for the money."""
-    shown = picture(case(name, 5000, epsilon=0.3))
+    shown = chart_frontier(case(name, 5000, epsilon=0.3))
     middle = shown.points[len(shown.points) // 2].ours
     assert middle is not None
     assert shown.error is not None
@@ -125,7 +125,7 @@ def test_a_plan_with_the_numbers_that_were_solved_for_stands_on_the_frontier() -
         name: value for name, value in best.parameters().items() if value is not None and name != "protects"
     }
     given = case("instruments", 3000, **{**numbers, "estimator": "instruments"})
-    shown = picture(given)
+    shown = chart_frontier(given)
     assert shown.lie == pytest.approx(30.0, rel=0.05)
     middle = shown.points[len(shown.points) // 2].ours
     assert middle is not None
@@ -134,9 +134,9 @@ def test_a_plan_with_the_numbers_that_were_solved_for_stands_on_the_frontier() -
 
 def test_a_plan_that_was_read_from_a_file_has_a_chart_if_people_can_be_drawn() -> None:
     drawn = Plan.parse(text_of(case("instruments", 3000, epsilon=0.3)))
-    assert picture(drawn).points[-1].ours is not None
+    assert chart_frontier(drawn).points[-1].ours is not None
     with pytest.raises(InputError, match="a plan needs the people themselves"):
-        picture(Plan.parse(text_of(bought(600, 3, 5.0))))
+        chart_frontier(Plan.parse(text_of(bought(600, 3, 5.0))))
 
 
 def text_of(plan: Plan) -> str:

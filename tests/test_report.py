@@ -14,7 +14,7 @@ from support.studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, people
 from typer.testing import CliRunner
 
 from truthful import cli
-from truthful.charts.style import BLUE, ORANGE
+from truthful.charts.drawing import BLUE, ORANGE
 from truthful.errors import InputError
 from truthful.formatting import to_within
 from truthful.plan import Plan

@@ -13,8 +13,10 @@ from support.shown_asked import TEXTS, plan_of, released
 from test_report_shares import lines, rows, words
 
 from truthful.asked_release import AskedPaymaster
-from truthful.charts import Averages, Effect, draw_chart, draw_plan
-from truthful.charts.surprises import DRAWN, surprises
+from truthful.charts.drawing import draw_chart
+from truthful.charts.estimate_charts import Averages, Effect
+from truthful.charts.frontier_chart import draw_plan
+from truthful.charts.payment_charts import DRAWN, chart_surprises
 from truthful.errors import InputError
 from truthful.moments import GRID
 from truthful.plan import Plan
@@ -90,7 +92,7 @@ def test_the_chart_of_numbers_is_what_the_paymaster_pays() -> None:
     assert estimate is not None
     assert level is not None
     assert release.predictions is not None
-    chart = surprises(plan, release.predictions.answer.value)
+    chart = chart_surprises(plan, release.predictions.answer.value)
     p = float(estimate.theta[0])
     y = np.linspace(-1, 1, 201)
     master, nobody = AskedPaymaster(mechanism, beliefs, estimate, level), np.full(201, 0.0)
@@ -111,7 +113,7 @@ def test_the_chart_of_numbers_is_what_the_paymaster_pays() -> None:
 
 
 def test_yes_and_no_pay_the_same_where_nobody_was_surprised() -> None:
-    chart = surprises(plan_of("yes-no"))
+    chart = chart_surprises(plan_of("yes-no"))
     no, yes = chart.lines
     assert chart.payment(no, 0.0) == pytest.approx(chart.payment(yes, 0.0))
     assert chart.payment(yes, 5.0) > chart.payment(no, 5.0)
@@ -121,7 +123,7 @@ def test_yes_and_no_pay_the_same_where_nobody_was_surprised() -> None:
 
 @pytest.mark.parametrize("name", ["number", "yes-no", "rating"])
 def test_every_line_of_the_chart_has_its_name(name: str) -> None:
-    chart = surprises(plan_of(name))
+    chart = chart_surprises(plan_of(name))
     written = words(chart)
     for line in chart.lines:
         assert line.name in written
@@ -147,4 +149,4 @@ def test_the_chart_of_a_plan_is_what_answers_pay(tmp_path: Path) -> None:
     draw_plan(plan_of("number"), tmp_path / "plan.svg")
     assert "What an answer pays" in (tmp_path / "plan.svg").read_text(encoding="utf-8")
     with pytest.raises(InputError, match="where people are asked"):
-        surprises(share_plan_of("yes-no"))
+        chart_surprises(share_plan_of("yes-no"))

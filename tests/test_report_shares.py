@@ -13,10 +13,10 @@ from support.html_page import Page, check_needs_nothing, check_reads_aloud
 from support.shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
 from support.studies import DESIGNED, planned
 
-from truthful.charts import Answers, Chart, Effect, Forest, Share, draw_chart, draw_plan, inline
-from truthful.charts.frontier import picture
-from truthful.charts.payments import answers
-from truthful.charts.style import canvas
+from truthful.charts.drawing import Chart, canvas, draw_chart, inline
+from truthful.charts.estimate_charts import Effect, Forest, Share
+from truthful.charts.frontier_chart import chart_frontier, draw_plan
+from truthful.charts.payment_charts import Answers, chart_answers
 from truthful.check import Floats
 from truthful.comparison import beside_published, steeper
 from truthful.errors import InputError
@@ -274,12 +274,12 @@ def test_the_table_of_payments_has_the_numbers_of_the_rule() -> None:
 
 
 def paid(chart: Answers, at: float) -> list[float]:
-    return [chart.payment(one, at) for one in chart.paid]
+    return [chart.payment(one, at) for one in chart.lines]
 
 
 def test_the_chart_of_payments_has_the_golden_numbers() -> None:
     """At 5 % to 40 % and a bonus of 0.25: 30 % of the others pay yes 0.163527 and no 0.086472; from 43.22 % on all."""
-    chart = answers(plan_of("yes-no", bonus=0.25, tolerance=math.inf))
+    chart = chart_answers(plan_of("yes-no", bonus=0.25, tolerance=math.inf))
     assert chart.switch == pytest.approx(0.2410991637)
     for share, no, yes in ((0.30, 0.086472, 0.163527), (0.10, 0.217294, 0.032705), (0.44, 0.0, 0.25)):
         assert paid(chart, share) == pytest.approx([no, yes], abs=2e-4)
@@ -287,7 +287,7 @@ def test_the_chart_of_payments_has_the_golden_numbers() -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_lines_cross_at_the_switch_point_and_the_words_say_so(name: str) -> None:
-    chart = answers(plan_of(name, tolerance=0.1))
+    chart = chart_answers(plan_of(name, tolerance=0.1))
     lowest, *_, highest = paid(chart, chart.switch)
     assert lowest == pytest.approx(highest, abs=1e-3)
     below, above = (paid(chart, chart.switch + step) for step in (-0.02, 0.02))
@@ -303,23 +303,23 @@ def test_the_lines_cross_at_the_switch_point_and_the_words_say_so(name: str) -> 
 
 
 def test_implausible_shares_pay_everybody_the_same() -> None:
-    chart = answers(plan_of("yes-no", tolerance=0.02))
+    chart = chart_answers(plan_of("yes-no", tolerance=0.02))
     assert chart.others[[0, -1]].tolist() == pytest.approx([0.03, 0.42])
     assert paid(chart, 0.02) == paid(chart, 0.43) == [0.5, 0.5]
     assert any("grey: implausible" in text for text in words(chart))
-    everywhere = answers(plan_of("yes-no", tolerance=math.inf))
+    everywhere = chart_answers(plan_of("yes-no", tolerance=math.inf))
     assert everywhere.others[[0, -1]].tolist() == [0, 1]
     assert not any("implausible" in text for text in words(everywhere))
 
 
 def test_the_payments_of_numbers_have_no_such_chart() -> None:
     with pytest.raises(InputError, match="these answers are numbers"):
-        answers(planned(Study.parse(DESIGNED)))
+        chart_answers(planned(Study.parse(DESIGNED)))
 
 
 def test_what_is_published_of_numbers_is_not_compared_with_shares() -> None:
     plan = plan_of("yes-no")
-    for ask in (beside_published, picture):
+    for ask in (beside_published, chart_frontier):
         with pytest.raises(InputError, match="possible for answers that are numbers"):
             ask(plan)
     assert steeper(plan_of("yes-no", budget=500.0)) is None
@@ -367,7 +367,9 @@ def test_no_text_of_a_chart_is_cut(name: str) -> None:
     study = Study.parse(long)
     given: list[dict[str, Any]] = [{"tolerance": 0.05}, {}, {"bonus": 0.0}, {"bonus": 900.0, "flat": 9000.0}]
     drawn: list[Chart] = [SHARE, MEAN]
-    drawn += [answers(design(study, players=300, epsilon=0.5, **{"bonus": 1.0, **one})) for one in given]
+    drawn += [
+        chart_answers(design(study, players=300, epsilon=0.5, **{"bonus": 1.0, **one})) for one in given
+    ]
     for chart in drawn:
         with canvas(5.0, chart.height) as figure:
             chart.paint(figure)
@@ -383,7 +385,7 @@ def test_a_chart_is_the_same_file_every_time(tmp_path: Path) -> None:
     for file in ("one.svg", "two.svg"):
         draw_plan(plan, tmp_path / file)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-    draw_chart(answers(plan), tmp_path / "three.svg")
+    draw_chart(chart_answers(plan), tmp_path / "three.svg")
     assert (tmp_path / "three.svg").read_bytes() == (tmp_path / "one.svg").read_bytes()
 
 

@@ -32,7 +32,9 @@ import typer.main
 from support.browsers import photograph
 
 from truthful import cli
-from truthful.charts import BestReports, Rates, draw_chart, draw_frontier
+from truthful.charts.drawing import draw_chart
+from truthful.charts.frontier_chart import draw_frontier
+from truthful.charts.simulation_charts import BestReports, Rates
 from truthful.plan import Plan, design
 from truthful.simulation import rates
 from truthful.simulation.best_responses import typical_reports

@@ -177,7 +177,7 @@ def plan(
         _print_json(problem.record())
         raise typer.Exit(1) from None
     if chart is not None:
-        from truthful.charts import draw_plan
+        from truthful.charts.frontier_chart import draw_plan
 
         draw_plan(planned, chart)
     if save is not None:

@@ -32,6 +32,12 @@ def to_within(value: float, width: float) -> str:
     return f"{value:,.{min(max(decimals, 0), 12)}f}"
 
 
+def interval(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A value and the ends of its interval, all as precise as that makes them."""
+    width = high - low
+    return to_within(value, width), to_within(low, width), to_within(high, width)
+
+
 def money(amount: float, currency: str, decimals: int | None = None) -> str:
     """An amount with its currency, never in scientific notation: cents, or three digits of less than one unit."""
     if decimals is None and 0 < abs(amount) < 1:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from truthful.asked_release import SERUM, AskedRelease
-from truthful.charts import Averages, Effect, Surprises
-from truthful.charts.surprises import surprises
+from truthful.charts.estimate_charts import Averages, Effect
+from truthful.charts.payment_charts import Surprises, chart_surprises
 from truthful.errors import InputError
 from truthful.formatting import money, number
 from truthful.plan import Plan
@@ -74,7 +74,7 @@ def _plausible(plan: Plan) -> tuple[float, float] | None:
 def payments(release: Release, plan: Plan) -> str:
     """How a payment follows from an answer and a surprise; never the payments themselves, which depend on answers."""
     mechanism, shown = _mechanism(plan), _predictions(release)
-    chart, currency = surprises(plan, shown.answer.value), plan.study.currency
+    chart, currency = chart_surprises(plan, shown.answer.value), plan.study.currency
     strict = mechanism.rule == SERUM
     return section(
         "How people were paid",

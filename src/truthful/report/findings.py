@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from truthful.charts import Effect
+from truthful.charts.estimate_charts import Effect
 from truthful.formatting import share, to_within
 from truthful.release import AnyRelease, Release
 from truthful.release.release import Coefficient

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
-from truthful.charts import Chart, inline
+from truthful.charts.drawing import Chart, inline
 
 #: Letters that HTML does not allow, escaped or not: control characters and surrogates.
 _FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ud800-\\udfff\\ufffe\\uffff]")

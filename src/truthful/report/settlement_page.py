@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from truthful import one_release_payments
-from truthful.charts import Forest, Lie, Lies, Odds, Payments
-from truthful.charts.estimates import BEFORE
+from truthful.charts.estimate_charts import BEFORE, Forest, Odds
+from truthful.charts.payment_charts import Lie, Lies, Payments
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.formatting import money, number, odds, to_within

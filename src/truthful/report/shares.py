@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from truthful.charts import Answers, Forest, Share
-from truthful.charts.payments import answers
+from truthful.charts.estimate_charts import Forest, Share
+from truthful.charts.payment_charts import Answers, chart_answers
 from truthful.errors import InputError
 from truthful.formatting import money
 from truthful.plan import Plan
@@ -83,14 +83,14 @@ def _forest(release: Release, plan: Plan) -> str:
 
 def lying(plan: Plan) -> str:
     """What a lie would have earned a person with average features, as she had to expect it."""
-    chart = answers(plan)
+    chart = chart_answers(plan)
     expected = "Expected mean" if chart.rating else "Expected share of yes"
     rows = []
     for k, expects in reversed(list(enumerate(_expectations(plan)))):
-        earned = [chart.payment(paid, expects) for paid in chart.paid]
+        earned = [chart.payment(paid, expects) for paid in chart.lines]
         truth, lie = earned.pop(k), max(earned)
         told = (f"{amount:,.4f}" for amount in (truth, lie))
-        rows.append((chart.paid[k].answer.capitalize(), chart.told(expects), *told))
+        rows.append((chart.lines[k].name.capitalize(), chart.told(expects), *told))
     return section(
         "What lying would have earned",
         paragraph(
@@ -123,10 +123,10 @@ def _expectations(plan: Plan) -> list[float]:
 
 def payments(plan: Plan) -> str:
     """How a payment follows from what the others say; never the payments themselves, which depend on raw answers."""
-    mechanism, chart, currency = plan.share_mechanism, answers(plan), plan.study.currency
+    mechanism, chart, currency = plan.share_mechanism, chart_answers(plan), plan.study.currency
     if mechanism is None:
         raise InputError("The study asks for numbers.")
-    shown = (chart.paid[-1], chart.paid[0])
+    shown = (chart.lines[-1], chart.lines[0])
     first, last = (float(end) for end in chart.others[[0, -1]])
     told = (first, (first + chart.switch) / 2, chart.switch, (chart.switch + last) / 2, last)
     rows = [(chart.told(value), *(f"{chart.payment(paid, value):,.4f}" for paid in shown)) for value in told]
@@ -136,7 +136,7 @@ def payments(plan: Plan) -> str:
         figure(chart, "answers", _caption(chart)),
         table(
             f"Payments{_whose(chart)}, {currency}",
-            ("The others", *(f"{paid.answer.capitalize()} pays" for paid in shown)),
+            ("The others", *(f"{paid.name.capitalize()} pays" for paid in shown)),
             rows,
         ),
     )
@@ -155,7 +155,7 @@ def _rule(chart: Answers, mechanism: ShareRelease) -> str:
     bounds = f"No payment is below {money(least, currency)} or above {money(most, currency)}, whatever anybody does."
     return (
         f"Everybody gets {each}, depending on what all the others said, with the noise that protects them. {rule}; "
-        f"{chart.paid[-1].answer} and {chart.paid[0].answer} pay the same at the switch point, "
+        f"{chart.lines[-1].name} and {chart.lines[0].name} pay the same at the switch point, "
         f"{chart.told(chart.switch)}. {bounds}"
     )
 

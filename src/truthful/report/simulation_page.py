@@ -12,7 +12,8 @@ from itertools import groupby
 import numpy as np
 
 from truthful.agents import all_kinds
-from truthful.charts import BestReports, Earned, Earnings, Errors, Payments
+from truthful.charts.payment_charts import Payments
+from truthful.charts.simulation_charts import BestReports, Earned, Earnings, Errors
 from truthful.formatting import number, percent, to_within
 from truthful.promises import promises
 from truthful.report.declared import assumed, question

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from truthful.agents import agent
-from truthful.charts import Chart, draw_chart, draw_frontier
+from truthful.charts.drawing import Chart, draw_chart
+from truthful.charts.frontier_chart import draw_frontier
 from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.intake import read_features

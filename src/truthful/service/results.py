@@ -11,7 +11,7 @@ from functools import lru_cache
 from babel import Locale
 from babel.numbers import format_decimal
 
-from truthful.charts import Effect, Forest
+from truthful.charts.estimate_charts import Effect, Forest
 from truthful.formatting import to_within
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from truthful.asked_release import AskedRelease
-from truthful.charts import Odds
+from truthful.charts.estimate_charts import Odds
 from truthful.coins import in_currency, pays
 from truthful.formatting import odds
 from truthful.one_release import SumRelease

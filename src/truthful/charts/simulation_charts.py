@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truthful.charts import style
-from truthful.charts.style import CLEAR, bars
+from truthful.charts import drawing
+from truthful.charts.drawing import BLUE, CLEAR, GREY, INK, ORANGE, draw_bars
 from truthful.check import Floats
 from truthful.formatting import number
 from truthful.simulation.best_responses import Reports
@@ -34,13 +34,8 @@ class Errors:
     response: str
     what: str = "coefficients"
 
-    @property
-    def title(self) -> str:
-        return "How far studies were off"
-
-    @property
-    def height(self) -> float:
-        return 3.2
+    title = "How far studies were off"
+    height = 3.2
 
     @property
     def quantiles(self) -> Sequence[tuple[float, float]]:
@@ -64,14 +59,14 @@ class Errors:
     def paint(self, figure: Figure) -> None:
         """Bars of the share of studies, and their root mean square, as it is and as it is guaranteed."""
         axes = figure.add_axes((0.15, 0.155, 0.82, 0.67))
-        bars(axes, self.errors, also=self.guaranteed)
+        draw_bars(axes, self.errors, also=self.guaranteed)
         seen = f"root mean square: {number(self.observed)}"
-        axes.axvline(self.observed, color=style.INK, linewidth=2, linestyle=(0, (1, 1.5)), label=seen)
+        axes.axvline(self.observed, color=INK, linewidth=2, linestyle=(0, (1, 1.5)), label=seen)
         if self.guaranteed is not None:
             promised = f"guaranteed to be at most {number(self.guaranteed)}"
-            axes.axvline(self.guaranteed, color=style.ORANGE, linewidth=2, label=promised)
-        style.legend(axes)
-        axes.set_xlabel(f"Error of the {self.what}, in units of “{style.fitted(self.response, 30)}”")
+            axes.axvline(self.guaranteed, color=ORANGE, linewidth=2, label=promised)
+        drawing.legend(axes)
+        axes.set_xlabel(f"Error of the {self.what}, in units of “{drawing.shorten(self.response, 30)}”")
         axes.set_ylabel("Share of studies")
 
 
@@ -102,9 +97,7 @@ class Earnings:
         """The kinds of whom anybody took part."""
         return [one for one in self.kinds if math.isfinite(one.payment.value)]
 
-    @property
-    def title(self) -> str:
-        return "What honest people and liars earned"
+    title = "What honest people and liars earned"
 
     @property
     def height(self) -> float:
@@ -124,10 +117,10 @@ class Earnings:
         for left, name, words in ((0.04, "payment", "Paid each"), (0.54, "gain", "Lying earned")):
             place = (left, 0.5 / height, wide, ROW * len(self.shown) / height)
             axes = figure.add_axes(place)
-            axes.set_title(f"{words}, {self.currency}", loc="left", fontsize=style.TEXT, pad=8)
+            axes.set_title(f"{words}, {self.currency}")
             self._panel(axes, [getattr(one, name) for one in self.shown])
             if name == "gain":
-                axes.axvline(0, color=style.GREY, linewidth=1.2)
+                axes.axvline(0, color=GREY, linewidth=1.2)
                 axes.set_xlabel("more than the truth would", labelpad=4)
 
     def _panel(self, axes: Axes, means: Sequence[Found]) -> None:
@@ -139,15 +132,14 @@ class Earnings:
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.set_ylim(len(means), 0)
         axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        drawing.hide_left(axes)
         axes.locator_params(axis="x", nbins=3)
-        style.label(axes.xaxis, max(ends) - min(ends) + 2 * room)
-        axes.tick_params(axis="x", length=0, pad=5)
+        drawing.label_ticks(axes.xaxis, max(ends) - min(ends) + 2 * room)
         for row, (kind, one, off) in enumerate(zip(self.shown, means, spreads, strict=True)):
-            words = style.fitted(kind.agent, LONGEST_LABEL)
+            words = drawing.shorten(kind.agent, LONGEST_LABEL)
             axes.annotate(words, (0, row + 0.3), xycoords=("axes fraction", "data"), va="center", bbox=CLEAR)
-            axes.plot([one.value - off, one.value + off], [row + 0.72] * 2, color=style.BLUE, linewidth=2.4)
-            axes.plot(one.value, row + 0.72, "o", color=style.BLUE, markersize=6.5)
+            axes.plot([one.value - off, one.value + off], [row + 0.72] * 2, color=BLUE, linewidth=2.4)
+            axes.plot(one.value, row + 0.72, "o", color=BLUE, markersize=6.5)
 
 
 def _told(found: Found) -> str:
@@ -167,13 +159,8 @@ class BestReports:
     reports: Reports
     response: str
 
-    @property
-    def title(self) -> str:
-        return "The report that pays most"
-
-    @property
-    def height(self) -> float:
-        return 5.0
+    title = "The report that pays most"
+    height = 5.0
 
     @property
     def furthest(self) -> tuple[float, float]:
@@ -197,33 +184,30 @@ class BestReports:
         found, height = self.reports, self.height
         axes = figure.add_axes((0.15, 0.5 / height, 0.82, (height - 1.5) / height))
         if found.within is not None:
-            axes.fill_between(
-                found.truth, *found.within, color=style.BLUE, alpha=0.14, linewidth=0, label=BAND
-            )
-        axes.plot(found.truth, found.ours, color=style.BLUE, linewidth=5, label=OURS, solid_capstyle="butt")
+            axes.fill_between(found.truth, *found.within, color=BLUE, alpha=0.14, linewidth=0, label=BAND)
+        axes.plot(found.truth, found.ours, color=BLUE, linewidth=5, label=OURS, solid_capstyle="butt")
         axes.plot(
-            found.truth, found.papers, color=style.ORANGE, linewidth=2.4, linestyle=(0, (5, 2)), label=PAPERS
+            found.truth, found.papers, color=ORANGE, linewidth=2.4, linestyle=drawing.DASHED, label=PAPERS
         )
         ends = found.truth[[0, -1]]
-        axes.plot(ends, ends, color=style.INK, linewidth=1.2, linestyle=(0, (1, 2)), label=TRUTH)
+        axes.plot(ends, ends, color=INK, linewidth=1.2, linestyle=drawing.DOTTED, label=TRUTH)
         room = 0.02 * float(ends[1] - ends[0])
         for set_limits in (axes.set_xlim, axes.set_ylim):
             set_limits(float(ends[0]) - room, float(ends[1]) + room)
         axes.locator_params(nbins=6)
         for axis in (axes.xaxis, axes.yaxis):
-            style.label(axis, float(ends[1] - ends[0]))
-        axes.tick_params(length=0, pad=5)
-        name = style.fitted(self.response, 30)
+            drawing.label_ticks(axis, float(ends[1] - ends[0]))
+        name = drawing.shorten(self.response, 30)
         axes.set_xlabel(f"True answer, “{name}”")
         axes.set_ylabel("Report")
-        style.legend(axes, reverse=True)
+        drawing.legend(axes, reverse=True)
 
 
 NAMES = {"published": "the paper's", "proved": "ours"}
 #: Told apart by marker and dashes as well as by colour.
 LOOKS: dict[str, Any] = {
-    "published": {"color": style.ORANGE, "marker": "s", "linestyle": (0, (5, 2)), "markerfacecolor": "white"},
-    "proved": {"color": style.BLUE, "marker": "o", "linestyle": "-"},
+    "published": {"color": ORANGE, "marker": "s", "linestyle": drawing.DASHED, "markerfacecolor": "white"},
+    "proved": {"color": BLUE, "marker": "o", "linestyle": "-"},
 }
 #: What is shown of every point, its name, and whether its power of n is a theorem's or that of a limit.
 PANELS = (
@@ -241,9 +225,7 @@ class Rates:
 
     curves: Sequence[Curve]
 
-    @property
-    def title(self) -> str:
-        return "As a study grows: error, lies that can pay, and cost"
+    title = "As a study grows: error, lies that can pay, and cost"
 
     @property
     def height(self) -> float:
@@ -285,20 +267,10 @@ class Rates:
                 capsize=3,
                 **LOOKS[curve.schedule],
             )
-        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            places = style.ticks(low, high)
-            axis.set_ticks(places, [style.plain(place) for place in places])
-            axis.set_ticks([], minor=True)
-        axes.tick_params(length=0, pad=5)
-        style.legend(axes)
-        axes.annotate(
-            words,
-            (0, 1),
-            xycoords="axes fraction",
-            xytext=(0, 38),
-            textcoords="offset points",
-            fontweight="bold",
-        )
+        drawing.label_logarithms(axes)
+        drawing.legend(axes)
+        place: Any = {"xycoords": "axes fraction", "xytext": (0, 38), "textcoords": "offset points"}
+        axes.annotate(words, (0, 1), fontweight="bold", **place)
 
 
 def powers(curve: Curve, name: str) -> str:

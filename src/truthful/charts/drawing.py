@@ -5,14 +5,16 @@ from __future__ import annotations
 import html
 import io
 import math
+import re
 import textwrap
 import threading
 import warnings
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,11 +32,17 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png")
 #: In inches; 900 pixels wide in a browser.
 WIDTH, HEIGHT = 9.375, 6.0
+#: In inches. On a phone such a chart shrinks little, so that its words can still be read.
+NARROW = 5.0
 PNG_DPI = 192
 #: Of Okabe and Ito, apart for all kinds of colour vision; they also differ in lightness.
 BLUE, ORANGE = "#0072B2", "#D55E00"
 INK, GREY, FAINT = "#222222", "#666666", "#E6E6E6"
+#: The colours by the names of a page's own, which has them once for light and once for dark.
+COLOURS = {INK: "ink", GREY: "grey", FAINT: "faint", BLUE: "blue", ORANGE: "orange", "#ffffff": "paper"}
 TITLE, TEXT, SMALL = 13.0, 10.0, 9.0
+DOTTED, DASHED = (0, (1, 2)), (0, (5, 2))
+SHADE: Any = {"color": FAINT, "linewidth": 0, "alpha": 0.6}
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -49,14 +57,16 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": TEXT,
+    "axes.titlepad": 8,
     "grid.color": FAINT,
     "grid.linewidth": 0.8,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
+    **{f"{axis}tick.color": GREY for axis in "xy"},
+    **{f"{axis}tick.labelsize": SMALL for axis in "xy"},
+    **{f"{axis}tick.labelcolor": INK for axis in "xy"},
+    **{f"{axis}tick.major.size": 0 for axis in "xy"},
+    **{f"{axis}tick.major.pad": 5 for axis in "xy"},
     "lines.solid_capstyle": "round",
     "svg.fonttype": "none",
     "svg.hashsalt": "truthful",
@@ -70,18 +80,84 @@ GAP, STEP, MARKER = 3.0, 3.0, 6.0
 #: Where a label may stand, seen from what it names: (right, up), each −1, 0 or 1.
 AROUND = ((1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
 CLEAR = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+_NAMESPACE = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+#: What no XML may hold, escaped or not.
+_FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+#: The style and the warnings are the whole process's while a chart is drawn: threads take turns.
+_DRAWING = threading.RLock()
 
 
-def check_suffix(path: Path) -> None:
+class Chart(Protocol):
+    """Numbers that can paint themselves, and say in words what they show."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def height(self) -> float: ...
+    def describe(self) -> str: ...
+    def paint(self, figure: Figure) -> None: ...
+
+
+# A chart in a file of its own, and as a part of a page
+
+
+def draw_chart(chart: Chart, path: str | Path, width: float = NARROW) -> None:
+    """Write a chart to an SVG or PNG file. Its title and words are read out by screen readers (SVG), or found (PNG)."""
+    path = Path(path)
+    check_suffix(path)
+    with canvas(width, chart.height) as figure:
+        chart.paint(figure)
+        content = _png(figure, chart) if path.suffix.lower() == ".png" else _svg(figure, chart).encode()
+    try:
+        write_atomically(path, content)
+    except OSError as problem:
+        raise InputError(
+            f"The chart cannot be written to {str(path)!r}: {problem.strerror}. Name a file in a directory that exists."
+        ) from None
+
+
+def check_suffix(path: str | Path) -> None:
     """Refuse what cannot be written, before anything is computed."""
-    if path.suffix.lower() not in SUFFIXES:
+    if Path(path).suffix.lower() not in SUFFIXES:
         raise InputError(
             f"A chart cannot be written to {str(path)!r}: name a file that ends in {' or '.join(SUFFIXES)}."
         )
 
 
-#: The style and the warnings are the whole process's while a chart is drawn: threads take turns.
-_DRAWING = threading.RLock()
+def inline(chart: Chart, name: str) -> str:
+    """A chart as an element of an HTML page: names of its own, the page's colours, no metadata and no style sheet."""
+    with canvas(NARROW, chart.height) as figure:
+        chart.paint(figure)
+        drawn = _svg(figure, chart)
+    root = ElementTree.fromstring(_FORBIDDEN.sub("\ufffd", drawn))
+    for parent in root.iter():
+        for child in list(parent):
+            if child.tag.rpartition("}")[2] in ("metadata", "style"):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_NAMESPACE)
+        element.attrib = {key: _rename(key, value, name) for key, value in element.attrib.items()}
+        if _LINK in element.attrib:
+            element.set("href", element.attrib.pop(_LINK))
+    for size in ("width", "height"):
+        root.attrib.pop(size)
+    root.set("xmlns", _NAMESPACE.strip("{}"))
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _rename(key: str, value: str, name: str) -> str:
+    """An attribute in which ids begin with this chart's name, so that a page may hold many charts."""
+    if key == "id":
+        return f"{name}-{value}"
+    if key == "aria-labelledby":
+        return " ".join(f"{name}-{part}" for part in value.split())
+    if key == _LINK:
+        return value.replace("#", f"#{name}-")
+    if key == "style":
+        for colour, word in COLOURS.items():
+            value = value.replace(colour.lower(), f"var(--{word})")
+    return value.replace("url(#", f"url(#{name}-")
 
 
 @contextmanager
@@ -99,41 +175,30 @@ def canvas(width: float = WIDTH, height: float = HEIGHT) -> Iterator[Figure]:
         yield figure
 
 
-def write(figure: Figure, path: Path, title: str, description: str) -> None:
-    """The figure as a whole file. Its title and description are read out by screen readers (SVG), or found (PNG)."""
-    check_suffix(path)
-    if path.suffix.lower() == ".png":
-        drawn, metadata = io.BytesIO(), {"Title": title, "Description": description, "Software": None}
-        figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata=metadata)
-        content = drawn.getvalue()
-    else:
-        content = svg(figure, title, description).encode()
-    try:
-        write_atomically(path, content)
-    except OSError as problem:
-        raise InputError(
-            f"The chart cannot be written to {str(path)!r}: {problem.strerror}. Name a file in a directory that exists."
-        ) from None
+def _png(figure: Figure, chart: Chart) -> bytes:
+    drawn, metadata = io.BytesIO(), {"Title": chart.title, "Description": chart.describe(), "Software": None}
+    figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata=metadata)
+    return drawn.getvalue()
 
 
-def svg(figure: Figure, title: str, description: str) -> str:
-    """The figure as the text of an SVG file."""
-    drawn = io.BytesIO()
+def _svg(figure: Figure, chart: Chart) -> str:
+    """The figure as one image whose title and description are announced."""
+    drawn, (title, description) = io.BytesIO(), (chart.title, chart.describe())
     metadata = {"Title": title, "Description": description, "Date": None, "Creator": None}
     figure.savefig(drawn, format="svg", metadata=metadata)
-    return _described(drawn.getvalue().decode(), title, description)
+    words = (
+        f'<title id="title">{html.escape(title, quote=False)}</title>\n'
+        f' <desc id="description">{html.escape(description, quote=False)}</desc>'
+    )
+    before, _, rest = drawn.getvalue().decode().partition("<title>")
+    image = before + words + rest.partition("</title>")[2]
+    return image.replace("<svg ", '<svg role="img" aria-labelledby="title description" ', 1)
 
 
-def _described(drawn: str, title: str, description: str) -> str:
-    """The SVG as one image whose title and description are announced."""
-    words = f'<title id="title">{html.escape(title, quote=False)}</title>'
-    words += f'\n <desc id="description">{html.escape(description, quote=False)}</desc>'
-    start = drawn.index("<title>")
-    drawn = drawn[:start] + words + drawn[drawn.index("</title>", start) + len("</title>") :]
-    return drawn.replace("<svg ", '<svg role="img" aria-labelledby="title description" ', 1)
+# Axes, and words that fit
 
 
-def ticks(low: float, high: float) -> list[float]:
+def round_ticks(low: float, high: float) -> list[float]:
     """Round numbers from low to high on a logarithmic axis: 1, 2, 5 of each decade, or less where those are many."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found: list[float] = []
@@ -149,9 +214,23 @@ def ticks(low: float, high: float) -> list[float]:
     return found
 
 
-def label(axis: Axis, width: float) -> None:
+def label_logarithms(axes: Axes) -> None:
+    """Round numbers along both axes, in plain digits."""
+    for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        places = round_ticks(*ends)
+        axis.set_ticks(places, [plain_number(place) for place in places])
+        axis.set_ticks([], minor=True)
+
+
+def label_ticks(axis: Axis, width: float) -> None:
     """Plain digits at the ticks, as many as a range of this width needs, never an offset or a power of ten."""
     axis.set_major_formatter(lambda value, place: to_within(value, width).replace("-", "−"))
+
+
+def hide_left(axes: Axes) -> None:
+    """No vertical axis, where rows have names instead."""
+    axes.grid(axis="y", visible=False)
+    axes.spines["left"].set_visible(False)
 
 
 def legend(axes: Axes, reverse: bool = False) -> None:
@@ -167,7 +246,7 @@ def legend(axes: Axes, reverse: bool = False) -> None:
     )
 
 
-def plain(value: float) -> str:
+def plain_number(value: float) -> str:
     """A round number in plain digits, millions in words, and tiny ones as powers of ten."""
     if value < SMALLEST:
         return f"{value:.0e}".replace("e-0", "e-")
@@ -178,19 +257,19 @@ def plain(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def fitted(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """A name in one line of at most so many letters, also if it is one long word."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def wrapped(text: str, letters: int, most: int) -> list[str]:
+def wrap(text: str, letters: int, most: int) -> list[str]:
     """A name in lines of at most so many letters, and so many lines; what is left over is cut, and seen to be."""
     lines = textwrap.wrap(" ".join(text.split()), letters) or [""]
-    return [*lines[: most - 1], fitted(" ".join(lines[most - 1 :]), letters)] if len(lines) > most else lines
+    return [*lines[: most - 1], shorten(" ".join(lines[most - 1 :]), letters)] if len(lines) > most else lines
 
 
-def bars(axes: Axes, values: Floats, also: float | None = None) -> tuple[float, float]:
+def draw_bars(axes: Axes, values: Floats, also: float | None = None) -> tuple[float, float]:
     """Bars of the share of all values, with room above for words; the ends of the axis, so far that `also` shows."""
     low, high = float(values.min()), float(values.max())
     if not high > low:  # all the same: one bar in the middle
@@ -198,42 +277,18 @@ def bars(axes: Axes, values: Floats, also: float | None = None) -> tuple[float, 
         low, high = low - room, high + room
     counts, edges = np.histogram(values, BINS, (low, high))
     shares = counts / len(values)
-    axes.bar(
-        edges[:-1],
-        shares,
-        np.diff(edges),
-        align="edge",
-        color=BLUE,
-        edgecolor="white",
-        linewidth=0.8,
-    )
+    looks: Any = {"align": "edge", "color": BLUE, "edgecolor": "white", "linewidth": 0.8}
+    axes.bar(edges[:-1], shares, np.diff(edges), **looks)
     axes.set_ylim(0, 1.2 * shares.max())
     if also is not None and not low <= also <= high:
         low, high = min(low, also), max(high, also)
         axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axes.locator_params(axis="x", nbins=7)
     axes.locator_params(axis="y", nbins=5)
-    label(axes.xaxis, high - low)
+    label_ticks(axes.xaxis, high - low)
     axes.yaxis.set_major_formatter(lambda share, place: f"{100 * share:g}%")
-    axes.tick_params(length=0, pad=5)
     axes.grid(False, axis="x")
     return low, high
-
-
-def across(axes: Axes, place: float, words: str, ends: tuple[float, float]) -> None:
-    """A line at a place between the ends, its words on the side where there is more room."""
-    axes.axvline(place, color=ORANGE, linewidth=2)
-    right = place > sum(ends) / 2
-    axes.annotate(
-        words,
-        (place, 0.98),
-        xycoords=("data", "axes fraction"),
-        xytext=(-6 if right else 6, 0),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        va="top",
-        fontweight="bold",
-    )
 
 
 class Labels:
@@ -283,13 +338,13 @@ class Labels:
                     **{"bbox": CLEAR, **style},
                 )
                 box = note.get_window_extent(renderer).padded(GAP)
-                if self._free(box):
+                if self._is_free(box):
                     self._taken.append(box)
                     return True
                 note.remove()
         return False
 
-    def _free(self, box: Bbox) -> bool:
+    def _is_free(self, box: Bbox) -> bool:
         inside = self._axes.bbox
         if not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1):
             return False

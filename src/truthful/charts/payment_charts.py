@@ -1,0 +1,468 @@
+"""What is paid: to all, for a lie, and for each answer, by what the others say or by how they surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from truthful.asked_release import SERUM, AskedRelease, score
+from truthful.charts import drawing
+from truthful.charts.drawing import BLUE, GREY, INK, ORANGE, Labels
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.formatting import money, number, to_within
+from truthful.plan import Plan
+from truthful.study import Study
+from truthful.study.credibility import LevelBeliefs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: The shares of people of whom the table tells what they get at most.
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: Where the words at D may stand, as shares of the height: the lowest where they are off the curve.
+HEIGHTS = tuple(at / 50 for at in range(4, 46))
+POINTS = 201
+#: How much is shown beyond the shares that count, as a part of the scale.
+BEYOND = 0.06
+#: The room above all lines, where their mark is named, as a part of what payments differ by.
+ABOVE = 0.16
+#: The surprises that are drawn, of the largest that counts.
+DRAWN = (-0.5, 0.0, 0.5)
+#: How the line of the lowest answer or surprise looks, and of the highest; grey ones lie between.
+LOWEST: dict[str, Any] = {"color": ORANGE, "linestyle": drawing.DASHED, "linewidth": 2.4}
+HIGHEST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 2.4}
+
+
+@dataclass(frozen=True, eq=False)
+class Payments:
+    """Payments in currency, of however many people; what they are of is for the title to say."""
+
+    payments: Floats
+    currency: str
+    title: str
+
+    height = 3.2
+
+    @cached_property
+    def quantiles(self) -> Sequence[tuple[float, float]]:
+        """(share of people, what they get at most)."""
+        return list(zip(SHARES, np.quantile(self.payments, SHARES).tolist(), strict=True))
+
+    def describe(self) -> str:
+        """The chart in words."""
+        said = (f"{share:.0%} get {money(paid, self.currency)} or less" for share, paid in self.quantiles)
+        return f"A histogram: {', '.join(said)}."
+
+    def paint(self, figure: Figure) -> None:
+        """Bars of the share of people, and the median, its words on the side where there is more room."""
+        axes = figure.add_axes((0.13, 0.165, 0.84, 0.72))
+        ends, median = drawing.draw_bars(axes, self.payments), dict(self.quantiles)[0.5]
+        right = median > sum(ends) / 2
+        axes.axvline(median, color=ORANGE, linewidth=2)
+        axes.annotate(
+            f"half get {money(median, self.currency)} or less",
+            (median, 0.98),
+            xycoords=("data", "axes fraction"),
+            xytext=(-6 if right else 6, 0),
+            textcoords="offset points",
+            ha="right" if right else "left",
+            va="top",
+            fontweight="bold",
+        )
+        axes.set_xlabel(f"Payment, {self.currency}")
+        axes.set_title("Share of people")
+
+
+@dataclass(frozen=True)
+class Lie:
+    """A lie in raw units: how far the answer is off, how far that moves the own prediction, what is paid on average."""
+
+    size: float
+    moved: float
+    payment: float
+
+
+@dataclass(frozen=True)
+class Lies:
+    """Lies of one person from the truth (of size 0) on, the larger the later, and the size from which none pays.
+
+    D: in units of predictions; None if no size is promised. threshold: the same in answers, as the guarantees have it;
+    None if no lie of hers is so large, or if one of that size does not move her own prediction so far.
+    """
+
+    curve: tuple[Lie, ...]
+    D: float | None
+    threshold: float | None
+    currency: str
+
+    title = "What a lie would have earned"
+    height = 3.5
+
+    @property
+    def truth(self) -> float:
+        """What the truth earns."""
+        return self.curve[0].payment
+
+    def at(self, size: float) -> Lie:
+        """A lie of this size, between two of the curve."""
+        sizes = [lie.size for lie in self.curve]
+        moved, payment = (
+            float(np.interp(size, sizes, values))
+            for values in ([lie.moved for lie in self.curve], [lie.payment for lie in self.curve])
+        )
+        return Lie(size, moved, payment)
+
+    def may_pay(self, lie: Lie) -> bool:
+        """Whether nothing is promised of this lie: of a size below the threshold or, where there is none, below D."""
+        if self.threshold is not None:
+            return not lie.size > self.threshold
+        return self.D is None or not lie.moved > self.D
+
+    def describe(self) -> str:
+        """The chart in words."""
+        worst = self.curve[-1]
+        said = (
+            f"The truth earns {money(self.truth, self.currency)} on average; an answer that is off by "
+            f"{number(worst.size)} earns {money(worst.payment, self.currency)}, and the curve falls in between."
+        )
+        if self.threshold is None:
+            return said
+        return f"{said} From {number(self.threshold)} on, marked D, no lie pays."
+
+    def paint(self, figure: Figure) -> None:
+        """The curve, the truth's payment as a level, and a shade over the lies that are too small to be promised."""
+        axes = figure.add_axes((0.165, 0.15, 0.8, 0.76))
+        sizes, payments = [lie.size for lie in self.curve], [lie.payment for lie in self.curve]
+        least, room = min(payments), (self.truth - min(payments)) or max(abs(self.truth), 1e-6)
+        axes.set_xlim(0, sizes[-1])
+        axes.set_ylim(least - 0.08 * room, self.truth + 0.22 * room)
+        axes.axhline(self.truth, color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
+        axes.plot(sizes, payments, color=BLUE, linewidth=2.4)
+        words = f"the truth earns {money(self.truth, self.currency)}"
+        axes.annotate(words, (0, self.truth), xytext=(5, 5), textcoords="offset points")
+        if self.threshold is not None:
+            self._mark(axes, self.threshold)
+        axes.locator_params(nbins=5)
+        drawing.label_ticks(axes.xaxis, sizes[-1])
+        drawing.label_ticks(axes.yaxis, room)
+        axes.set_xlabel("How far the answer is from the truth")
+        axes.set_title(f"Expected payment, {self.currency}")
+
+    def _mark(self, axes: Axes, threshold: float) -> None:
+        axes.axvspan(0, threshold, **drawing.SHADE)
+        axes.axvline(threshold, color=ORANGE, linewidth=2)
+        labels = Labels(axes)
+        labels.avoid([lie.size for lie in self.curve], [lie.payment for lie in self.curve])
+        labels.avoid((0, self.curve[-1].size), (self.truth, self.truth))
+        low, high = axes.get_ylim()
+        places = [(threshold, low + at * (high - low)) for at in HEIGHTS]
+        sides = ((1, 0), (-1, 0)) if threshold <= self.curve[-1].size / 2 else ((-1, 0), (1, 0))
+        # The shorter, the less room there is beside the line.
+        for words in ("D: no larger lie pays", "D: no lie\nlarger pays", "D"):
+            if labels.put(words, places, around=sides, fontweight="bold", bbox=None):
+                return
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """What is paid along an axis, under this name."""
+
+    name: str
+    payments: Floats
+
+    def places(self, along: Floats, parts: Sequence[float]) -> list[tuple[float, float]]:
+        """Points of the line at these parts of its length."""
+        near = [int(part * (len(along) - 1)) for part in parts]
+        return [(float(along[at]), float(self.payments[at])) for at in near]
+
+
+def _scale_payments(axes: Axes, lines: Sequence[Line], currency: str) -> None:
+    payments = np.concatenate([line.payments for line in lines])
+    least, most = float(payments.min()), float(payments.max())
+    spread = (most - least) or max(most, 0.01)
+    axes.set_ylim(least - 0.06 * spread, most + ABOVE * spread)
+    drawing.label_ticks(axes.yaxis, spread)
+    axes.set_title(f"Payment, {currency}")
+
+
+def _name_mark(axes: Axes, labels: Labels, mark: float, words: str) -> None:
+    """Above all lines, at the side where there is more room."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    side = 1 if mark <= (left + right) / 2 else -1
+    middle = high - (high - low) * ABOVE / 2 / (1 + ABOVE)
+    labels.put(words, [(mark, middle)], around=((side, 0),), bbox=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Of people with average features: what all answers pay, the lowest first, and where it does not matter.
+
+    others: the share of yes, or the mean rating, of the others. switch: where the lowest and the highest answer pay the
+    same. Beyond the ends of `others` they would be implausible, and everybody is paid `middle`, or there are none.
+    """
+
+    lines: tuple[Line, ...]
+    others: Floats
+    scale: tuple[float, float]
+    switch: float
+    middle: float
+    currency: str
+    rating: bool
+    average: bool
+
+    height = 3.5
+
+    @property
+    def title(self) -> str:
+        return "What each rating pays" if self.rating else "What yes and no pay"
+
+    def told(self, value: float) -> str:
+        """A share in percent, a rating as it is."""
+        return number(value) if self.rating else f"{to_within(100 * value, 2)}%"
+
+    def payment(self, line: Line, value: float) -> float:
+        """What an answer pays where the others' share is this one."""
+        if not self.others[0] <= value <= self.others[-1]:
+            return self.middle
+        return float(np.interp(value, self.others, line.payments))
+
+    def describe(self) -> str:
+        """The chart in words."""
+        lowest, highest = self.lines[0], self.lines[-1]
+        ends = [float(end) for end in self.others[[0, -1]]]
+        what = "the others' mean rating" if self.rating else "the share of the others who say yes"
+        first, last = (
+            " and ".join(
+                f"{line.name} pays {money(self.payment(line, end), self.currency)}"
+                for line in (highest, lowest)
+            )
+            for end in ends
+        )
+        return (
+            f"Payments against {what}: two lines that cross at the switch point, {self.told(self.switch)}, where "
+            f"{highest.name} and {lowest.name} pay the same. At {self.told(ends[0])} {first}; at "
+            f"{self.told(ends[1])} {last}."
+        )
+
+    def paint(self, figure: Figure) -> None:
+        """The lines, the switch point where they cross, and what is paid where shares are implausible."""
+        axes = figure.add_axes((0.145, 0.15, 0.8, 0.76))
+        self._scale(axes)
+        labels = Labels(axes)
+        self._shade_implausible(axes, labels)
+        between: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
+        looks = [(line, between) for line in self.lines[1:-1]]
+        for line, look in (*looks, (self.lines[0], LOWEST), (self.lines[-1], HIGHEST)):
+            axes.plot(self.others, line.payments, **look)
+        for line in self.lines:
+            labels.avoid(self.others.tolist(), line.payments.tolist())
+        place = (self.switch, self.payment(self.lines[0], self.switch))
+        axes.plot([self.switch] * 2, axes.get_ylim(), color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
+        axes.plot(*place, "o", color=INK, markersize=6)
+        labels.avoid([self.switch] * 2, axes.get_ylim())
+        labels.avoid_marker(*place)
+        _name_mark(axes, labels, self.switch, f"switch point {self.told(self.switch)}")
+        self._name_lines(labels)
+
+    def _scale(self, axes: Axes) -> None:
+        low, high = self.scale
+        room = BEYOND * (high - low)
+        axes.set_xlim(max(low, self.others[0] - room), min(high, self.others[-1] + room))
+        _scale_payments(axes, self.lines, self.currency)
+        axes.locator_params(nbins=6, integer=self.rating, axis="x")
+        axes.xaxis.set_major_formatter(
+            lambda value, place: f"{value:g}" if self.rating else f"{100 * value:.3g}%"
+        )
+        axes.set_xlabel("The others' mean rating" if self.rating else "Share of the others who say yes")
+
+    def _shade_implausible(self, axes: Axes, labels: Labels) -> None:
+        """A shade where the others' share is beyond all that was thought possible."""
+        left, right = axes.get_xlim()
+        for start, end in ((left, float(self.others[0])), (float(self.others[-1]), right)):
+            if end > start:
+                axes.axvspan(start, end, **drawing.SHADE)
+                axes.plot([start, end], [self.middle] * 2, color=GREY, linewidth=2.4)
+                labels.avoid([start, end], [self.middle] * 2)
+        if left < self.others[0] or right > self.others[-1]:
+            words = "grey: implausible, all get the same"
+            axes.set_title(words, loc="right", color=GREY, fontsize=drawing.SMALL)
+
+    def _name_lines(self, labels: Labels) -> None:
+        """Each line's beside it, near an end."""
+        near = (0.9, 0.85, 0.8, 0.95, 0.75, 0.1, 0.15, 0.2, 0.25)
+        corners = ((-1, 1), (1, -1), (1, 1), (-1, -1))
+        for line, colour in ((self.lines[-1], BLUE), (self.lines[0], ORANGE)):
+            places = line.places(self.others, near)
+            labels.put(line.name, places, around=corners, color=colour, fontweight="bold")
+        small: dict[str, Any] = {"color": GREY, "fontsize": drawing.SMALL}
+        for line in self.lines[1:-1]:
+            places = line.places(self.others, near[:4] + near[-4:])
+            labels.put(line.name, places, distance=4, around=((0, 1), (0, -1)), **small)
+
+
+def chart_answers(plan: Plan) -> Answers:
+    """What a plan's answers pay."""
+    mechanism, study = plan.share_mechanism, plan.study
+    beliefs = study.shares
+    if mechanism is None or beliefs is None:
+        raise InputError(
+            "What each answer pays is drawn for yes and no, and for ratings; these answers are numbers."
+        )
+    x = np.eye(1, study.dimension) / beliefs.scale
+    expected = beliefs.expects(x)
+    low, high = (float(end[0]) for end in (expected.low, expected.high))
+    shares = np.linspace(max(0.0, low - mechanism.tolerance), min(1.0, high + mechanism.tolerance), POINTS)
+    X, K = np.repeat(x, POINTS, axis=0), beliefs.levels
+    names = ["no", "yes"] if study.kind == "yes-no" else [f"rating {k}" for k in range(1, K + 1)]
+    lines = tuple(
+        Line(name, mechanism.steps(beliefs, X, np.full(POINTS, 2 * k / (K - 1) - 1), shares)[2])
+        for k, name in enumerate(names)
+    )
+    least, width = study.response.low, study.response.high - study.response.low
+    return Answers(
+        lines,
+        others=least + width * shares,
+        scale=(study.response.low, study.response.high),
+        switch=least + width * float(expected.switch[0]),
+        middle=mechanism.flat + mechanism.bonus / 2,
+        currency=study.currency,
+        rating=study.kind == "rating",
+        average=bool(study.features),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Surprises:
+    """What answers pay where people are asked what the others will say, predictions left out, of average features.
+
+    Of numbers and ratings lines are for surprises, the lowest first, and `along` are answers; of yes and no lines are
+    the answers, and `along` is by how many percentage points more say yes than was predicted. `mark` is where the
+    others' average is, or where both answers pay the same.
+    """
+
+    lines: tuple[Line, ...]
+    along: Floats
+    mark: float
+    marked: str
+    axis: str
+    currency: str
+    strict: bool
+
+    height = 3.5
+
+    @property
+    def title(self) -> str:
+        return "What yes and no pay" if self.strict else "What an answer pays"
+
+    def payment(self, line: Line, at: float) -> float:
+        """What is paid at one place of the axis."""
+        return float(np.interp(at, self.along, line.payments))
+
+    def describe(self) -> str:
+        """The chart in words."""
+        ends = [float(end) for end in self.along[[0, -1]]]
+        said = "; ".join(
+            f"{line.name}: {money(self.payment(line, ends[0]), self.currency)} at {number(ends[0])}, "
+            f"{money(self.payment(line, ends[1]), self.currency)} at {number(ends[1])}"
+            for line in reversed(self.lines)
+        )
+        return f"Payments against {self.axis[0].lower()}{self.axis[1:]}. {said}. All pay the same at {self.marked}."
+
+    def paint(self, figure: Figure) -> None:
+        """The lines, and where they meet."""
+        axes = figure.add_axes((0.145, 0.15, 0.8, 0.76))
+        axes.set_xlim(float(self.along[0]), float(self.along[-1]))
+        _scale_payments(axes, self.lines, self.currency)
+        axes.locator_params(nbins=6, axis="x")
+        axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}".replace("-", "−"))
+        axes.set_xlabel(self.axis)
+        between: dict[str, Any] = {"color": GREY, "linestyle": "-", "linewidth": 1.6}
+        labels, looks = Labels(axes), [LOWEST, *([between] * (len(self.lines) - 2)), HIGHEST]
+        for line, look in zip(self.lines, looks, strict=True):
+            axes.plot(self.along, line.payments, **look)
+            labels.avoid(self.along.tolist(), line.payments.tolist())
+        axes.plot([self.mark] * 2, axes.get_ylim(), color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
+        labels.avoid([self.mark] * 2, axes.get_ylim())
+        _name_mark(axes, labels, self.mark, self.marked)
+        for line, look in zip(self.lines, looks, strict=True):
+            self._name_line(labels, line, look["color"])
+
+    def _name_line(self, labels: Labels, line: Line, colour: str) -> None:
+        """Beside its line, near an end."""
+        places = line.places(self.along, (0.9, 0.8, 0.7, 0.1, 0.2, 0.3, 0.95, 0.05, 0.6, 0.4))
+        for around in (((-1, 1), (1, 1)), ((0, 1), (0, -1), (1, -1), (-1, -1))):
+            if labels.put(line.name, places, around=around, color=colour, fontweight="bold"):
+                return
+
+
+def chart_surprises(plan: Plan, average: float | None = None) -> Surprises:
+    """What a plan's answers pay where the others' average is this one; else in the middle of what can be."""
+    mechanism, beliefs = plan.asked_mechanism, plan.study.levels
+    if mechanism is None or beliefs is None:
+        raise InputError("Surprises are paid for where people are asked what the others will say.")
+    if mechanism.rule == SERUM:
+        return _yes_and_no(plan.study, mechanism)
+    low, high = plan.study.prediction_range
+    unit = (high - low) / 2
+    p = (beliefs.low + beliefs.high) / 2 if average is None else (average - low) / unit - 1
+    return _surprises_of_numbers(plan.study, mechanism, beliefs, min(max(p, -1.0), 1.0))
+
+
+def _yes_and_no(study: Study, mechanism: AskedRelease) -> Surprises:
+    """Yes and no, against the surprise in percentage points."""
+    surprise, nothing, clip = (
+        np.linspace(-mechanism.clip, mechanism.clip, POINTS),
+        np.zeros(POINTS),
+        mechanism.clip,
+    )
+    return Surprises(
+        tuple(
+            Line(name, _pay(mechanism, score(SERUM, nothing, np.array(y), nothing, surprise, clip)))
+            for name, y in (("no", -1.0), ("yes", 1.0))
+        ),
+        along=50 * surprise,
+        mark=0.0,
+        marked="as predicted",
+        axis="How many of 100 say yes beyond what was predicted",
+        currency=study.currency,
+        strict=True,
+    )
+
+
+def _surprises_of_numbers(
+    study: Study, mechanism: AskedRelease, beliefs: LevelBeliefs, p: float
+) -> Surprises:
+    """A few surprises, against the answer."""
+    c, clip = np.eye(1, beliefs.dimension) / beliefs.scale, mechanism.clip
+    s, y = np.full(POINTS, float(beliefs.slopes(c, c[0])[0])), np.linspace(-1, 1, POINTS)
+    low, high = study.prediction_range
+    unit = (high - low) / 2
+    average = low + unit * (p + 1)
+    scores = (score(mechanism.rule, s, y, np.full(POINTS, p), np.array(part * clip), clip) for part in DRAWN)
+    names = (_name_surprise(part * clip * unit) for part in DRAWN)
+    return Surprises(
+        tuple(Line(name, _pay(mechanism, scored)) for name, scored in zip(names, scores, strict=True)),
+        along=low + unit * (y + 1),
+        mark=average,
+        marked=f"the others' average, {number(average)}",
+        axis=f"Answer, “{drawing.shorten(study.response.name, 30)}”",
+        currency=study.currency,
+        strict=False,
+    )
+
+
+def _name_surprise(by: float) -> str:
+    """How much higher or lower answers are than people expected."""
+    if by == 0:
+        return "as expected"
+    return f"{number(abs(by), 2)} {'higher' if by > 0 else 'lower'}"
+
+
+def _pay(mechanism: AskedRelease, scores: Floats) -> Floats:
+    return np.asarray(mechanism.base_payment + mechanism.score_weight * scores)
