@@ -24,7 +24,8 @@ from truthful.version import __version__
 
 app = typer.Typer(
     name="truthful",
-    help="Buy honest answers to a sensitive question, fit a linear model, keep every answer private, pay everybody fairly.",
+    help="Buy honest answers to a sensitive question, fit a linear model, keep every answer private, "
+    "pay everybody fairly.",
     epilog="Start with: truthful demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
