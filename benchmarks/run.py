@@ -23,19 +23,18 @@ PARTS = {
     "simulator": "The laboratory",
     "cluster": "Dask",
     "startup": "The command line",
-    "load": "The service, with twenty thousand participants",
-    "kills": "The service, killed again and again",
+    "load": "The service with twenty thousand participants",
+    "kills": "The service under repeated kills",
 }
 HEAD = """# Benchmarks
 
-How fast `truthful` is, next to what it is measured against on the same machine in the same minutes: every ratio is a
-median over rounds in which both were run in turn. Below 1 means that `truthful` took less time. "Set out for" is
-what was asked of it before it was written, at most and hoped for; where it is missed, it says so here. The page is made
-by `make bench`.
+How fast `truthful` is, compared with other programs on the same machine in the same minutes. Every ratio is a median over
+rounds in which both ran in turn; below 1, `truthful` took less time. The targets, an upper limit and a hope, were set before
+the code was written, and missed limits are marked. `make bench` makes this page.
 
 Measured on {machine}.
 """
-TABLE = "| work | found | set out for | |\n|---|---|---|---|\n"
+TABLE = "| work | measured | target | |\n|---|---|---|---|\n"
 
 
 def found(name: str, largest: int) -> list[Row]:
