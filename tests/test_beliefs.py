@@ -15,7 +15,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
 from truthful.beliefs.laws import CustomNoise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.errors import InputError
-from truthful.study.declaration import NARROWEST
+from truthful.study.sections import NARROWEST
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "own_prediction.json").read_text())
 

@@ -10,7 +10,7 @@ from support.generators_study import gambling as study
 
 from truthful.errors import InputError
 from truthful.study import Study
-from truthful.study.complaints import EXAMPLES
+from truthful.study.parser import EXAMPLES
 
 AGE = {"name": "age", "low": 18, "high": 90}
 COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}

@@ -22,7 +22,7 @@ from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import settle
 from truthful.study import Study
-from truthful.study.text import document
+from truthful.study.parser import to_toml
 
 K = 4 / 13
 ALONE = RATING.replace('[[features]]\nname = "age"\nlow = 18\nhigh = 80\n', "").replace("effect = 0.1\n", "")
@@ -194,14 +194,14 @@ def test_a_pilot_of_noise_alone_is_refused() -> None:
 @pytest.mark.parametrize("text", [NUMBER, WITH_FEATURES, YES_NO, RATING, DESIGNED])
 def test_a_study_is_the_same_when_it_is_written_and_read_again(text: str) -> None:
     study = Study.parse(text)
-    assert Study.parse(document(study.declaration())) == study
+    assert Study.parse(to_toml(study.declaration())) == study
 
 
 def test_any_words_can_be_written() -> None:
     study = Study.parse(NUMBER)
     odd = 'a "quoted"\\ line\nbreak \x7f é 😀'
     renamed = replace(study, declared=study.declared.model_copy(update={"name": odd}))
-    assert Study.parse(document(renamed.declaration())).name == odd
+    assert Study.parse(to_toml(renamed.declaration())).name == odd
 
 
 # The command

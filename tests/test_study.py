@@ -16,7 +16,7 @@ from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, Unif
 from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
 from truthful.errors import InputError
 from truthful.study import Study, template
-from truthful.study.complaints import SECTIONS
+from truthful.study.parser import SECTIONS
 
 
 def ball(d: int = 3, **changes: Any) -> Study:

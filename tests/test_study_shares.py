@@ -110,7 +110,7 @@ KIND = 'kind = "yes-no"'
             WITH_FEATURES,
             "effect = 0.1",
             "effect = { age = 0.1 }",
-            "beliefs: effect says nothing of 'region'.",
+            "beliefs.effect says nothing of 'region'.",
         ),
         (
             WITH_FEATURES,

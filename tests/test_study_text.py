@@ -6,7 +6,7 @@ import pytest
 
 from truthful.errors import InputError
 from truthful.study import Study, template
-from truthful.study.text import parsed
+from truthful.study.parser import parse_toml
 
 DEEP = "more than 50 deep"
 MANY = "a." * 3_000 + "a = 1"
@@ -47,9 +47,9 @@ def test_a_text_that_would_take_all_memory_is_refused(text: str, words: str) -> 
 )
 def test_no_string_hides_it(before: str) -> None:
     """Each of these lines is valid, and ends where a careless reader would still be in a string."""
-    assert "z" in parsed(before, "study")
+    assert "z" in parse_toml(before, "study")
     with pytest.raises(InputError, match=DEEP):
-        parsed(f"{before}\n{MANY}", "study")
+        parse_toml(f"{before}\n{MANY}", "study")
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_no_string_hides_it(before: str) -> None:
     ['"' + "[a." * 1_000 + '"', "'" + "{a." * 1_000 + "'", '"' + "9" * 1_000 + '"', "1 # " + "[a." * 1_000],
 )
 def test_strings_and_comments_hold_anything(inside: str) -> None:
-    assert "z" in parsed(f"z = {inside}", "study")
+    assert "z" in parse_toml(f"z = {inside}", "study")
 
 
 def test_many_numbers_are_no_depth() -> None:
-    assert len(parsed(f"z = {[0.5] * 2_000}\ny = [{'[0.5, 1.5], ' * 500}]", "study")["z"]) == 2_000
+    assert len(parse_toml(f"z = {[0.5] * 2_000}\ny = [{'[0.5, 1.5], ' * 500}]", "study")["z"]) == 2_000
     Study.parse(template())

@@ -14,7 +14,8 @@ from truthful.plan import PARAMETERS, design
 from truthful.release import Payment, Receipt, Release, Verdict
 from truthful.release.release import Instruments
 from truthful.study import Study
-from truthful.study.declaration import Declaration, DeclaredBeliefs
+from truthful.study.declaration import Declaration
+from truthful.study.sections import DeclaredBeliefs
 from truthful.symbols import SYMBOLS
 
 # Where each name stands: a record's fields, a study's keys, a plan's parameters, a function or property in code.

@@ -3,6 +3,8 @@
 Every message names the value, says what was expected and what to do.
 """
 
+from dataclasses import dataclass
+
 
 class TruthfulError(Exception):
     """Base of every error this package raises on purpose. `title` is the word that stands before its message."""
@@ -15,6 +17,25 @@ class InputError(TruthfulError, ValueError):
     """The input is wrong: a bad value, a bad file, a bad record."""
 
     exit_code = 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a study: where, such as ("features", 1, "low"), and in a sentence that says so."""
+
+    location: tuple[int | str, ...]
+    sentence: str
+
+
+class InvalidStudy(InputError):
+    """A study file, called `source`, with all that is wrong with it."""
+
+    def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
+        super().__init__(source, problems)
+        self.source, self.problems = source, problems
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.source}: {problem.sentence}" for problem in self.problems)
 
 
 class Refused(TruthfulError):

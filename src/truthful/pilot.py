@@ -21,7 +21,7 @@ from truthful.release import Release
 from truthful.release.coefficients import AverageLaw
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs
-from truthful.study.text import document
+from truthful.study.parser import to_toml
 
 #: Bounds of the main wave's beliefs, in standard deviations.
 TAILS = 2.0
@@ -131,7 +131,7 @@ def _main(study: Study, beliefs: LevelBeliefs, centre: float, error: float, rele
         centre=f"{low + unit * (centre + 1):.4g}",
         error=f"{unit * error:.3g}",
     )
-    return note + document(record)
+    return note + to_toml(record)
 
 
 def _shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, object]:

@@ -9,7 +9,7 @@ from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.report.markup import command, facts, paragraph, section, text
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
-from truthful.study.declaration import Feature
+from truthful.study.sections import Feature
 
 DESIGNS = {
     "observed": "Features are as they come; nothing is assumed of how they are distributed.",

@@ -16,7 +16,7 @@ from babel.numbers import format_decimal
 from truthful.service.formats import read_number
 from truthful.store.tables import Player
 from truthful.study import Study
-from truthful.study.declaration import Response
+from truthful.study.sections import Response
 
 #: What is said of no choice, and of something else.
 _NO_CHOICE = {

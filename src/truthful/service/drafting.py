@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from truthful.errors import InputError
+from truthful.errors import InputError, InvalidStudy, Problem
 from truthful.service.study_file import (
     NUMBER,
     RATING,
@@ -135,18 +135,24 @@ def parse(text: str) -> Study:
     """The study in the text of a study file, if it is one that a service can run: it must say what it protects."""
     study = Study.parse(text)
     if study.protects != "answers" and study.shares is not None:
-        raise InputError(
-            f"study: privacy.protects is {study.protects!r}; where people answer yes or no, or with a rating, it is "
-            "'answers': their facts are not protected. Leave delicate facts out, or ask for a number."
+        raise _invalid(
+            ("privacy", "protects"),
+            f"privacy.protects is {study.protects!r}; where people answer yes or no, or with a rating, it is "
+            "'answers': their facts are not protected. Leave delicate facts out, or ask for a number.",
         )
     if study.dimension > MOST_COEFFICIENTS:
-        raise InputError(
-            f"study: The features make {study.dimension:,} coefficients; a study here has at most {MOST_COEFFICIENTS}. "
-            "Leave some out, or put levels together."
+        raise _invalid(
+            ("features",),
+            f"The features make {study.dimension:,} coefficients; a study here has at most {MOST_COEFFICIENTS}. "
+            "Leave some out, or put levels together.",
         )
     if _holds_nul(study.declaration()):
-        raise InputError("study: A text holds a NUL character, which databases do not keep. Leave it out.")
+        raise _invalid((), "A text holds a NUL character, which databases do not keep. Leave it out.")
     return study
+
+
+def _invalid(location: tuple[str, ...], sentence: str) -> InvalidStudy:
+    return InvalidStudy("study", (Problem(location, sentence),))
 
 
 def _holds_nul(said: Any) -> bool:
@@ -171,15 +177,15 @@ def complaints(fields: Fields, step: str) -> list[str]:
             whole |= {"features": []} if other == "people" else {}
     try:
         parse(document(whole))
-    except InputError as problem:
-        told = f"\n{problem}".split("\nstudy: ")[1:]
-        return [words for words in told if _step_of(words) == step]
+    except InvalidStudy as invalid:
+        return [problem.sentence for problem in invalid.problems if _step_of(problem) == step]
+    except InputError:
+        return []
     return []
 
 
-def _step_of(complaint: str) -> str:
-    section = complaint.partition(" ")[0].partition(".")[0].rstrip(":")
-    return _STEP_OF.get(section, "people")
+def _step_of(problem: Problem) -> str:
+    return _STEP_OF.get(str(next(iter(problem.location), "")), "people")
 
 
 def declared(fields: Fields) -> str | None:

@@ -36,6 +36,10 @@ from truthful.study.features import Encoding, Levels
 _ROUNDING = 1e-12
 
 
+#: What is expected of each column of x, and how far those of numbers and features with levels can go.
+Effects = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+
+
 class Expected(NamedTuple):
     """Of people with some features: the mean share, the credibility Z of an answer, and between what shares lie."""
 
@@ -60,8 +64,21 @@ class Expected(NamedTuple):
         return np.asarray(np.maximum(self.high - switch, switch - self.low) + margin)
 
 
+class _OnTheScale:
+    """Beliefs about answers that lie on the whole scale, from −1 to 1 where they are normalised."""
+
+    expected: tuple[float, ...]
+    response_bound = 1.0
+    """Y: yes is 1 and no is −1."""
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of x."""
+        return len(self.expected)
+
+
 @dataclass(frozen=True)
-class ShareBeliefs:
+class ShareBeliefs(_OnTheScale):
     """Two shares, and for each column of x what its feature may do to them.
 
     expected: what a unit of each column's code is expected to change. numbers: e of the columns that are numbers, 0
@@ -88,37 +105,9 @@ class ShareBeliefs:
         agreement: float,
     ) -> ShareBeliefs:
         """Those of a study with these features. Expected effects of numbers are from one end to the other."""
-        beliefs = cls(*share, levels, agreement, *cls.moves(encoding, effects, expected), encoding.scale)
+        beliefs = cls(*share, levels, agreement, *column_effects(encoding, effects, expected), encoding.scale)
         beliefs._require_shares(encoding)
         return beliefs
-
-    @staticmethod
-    def moves(
-        encoding: Encoding, effects: Mapping[str, float], expected: Mapping[str, float]
-    ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-        """(expected, numbers, factors): what features are expected to do, and can do at most."""
-        numbers, factors = [0.0] * encoding.dimension, []
-        means = np.zeros(encoding.dimension)
-        known = {name for feature in encoding.features for name in feature.names}
-        if unknown := sorted(set(expected) - known):
-            raise InputError(
-                f"expected names {unknown[0]!r}, which is no effect; the effects are {', '.join(sorted(known))}."
-            )
-        for feature, place in zip(encoding.features, encoding.slices, strict=True):
-            effect = effects[feature.name]
-            if not 0 <= effect <= 1:
-                raise InputError(
-                    f"effect of {feature.name!r} is {effect:g}; give the most that the feature changes the share, "
-                    "between 0 and 1."
-                )
-            given = np.array([expected.get(name, 0.0) for name in feature.names])
-            if isinstance(feature, Levels):
-                factors.append(effect)
-                means[place] = feature.codes(given)[0]
-            else:
-                numbers[place.start] = effect
-                means[place.start] = given[0] / 2
-        return tuple(means.tolist()), tuple(numbers), tuple(factors)
 
     def _require_shares(self, encoding: Encoding) -> None:
         """Refuse beliefs with which a share could lie outside 0 and 1."""
@@ -156,16 +145,6 @@ class ShareBeliefs:
         return np.asarray(parts / (parts + mean * (1 - mean) / variance - 1))
 
     @property
-    def dimension(self) -> int:
-        """d, the columns of x."""
-        return len(self.expected)
-
-    @property
-    def response_bound(self) -> float:
-        """Y: yes is 1 and no is −1 where answers are normalised."""
-        return 1.0
-
-    @property
     def ends(self) -> tuple[float, float]:
         """The least and the largest share of anybody's kind of people."""
         reach = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2 + sum(
@@ -191,6 +170,39 @@ class ShareBeliefs:
         effects = [*self.numbers, *self.factors]
         largest = max(effects)
         return 4 * (4 * largest**2 / 12 if largest > 0 else (self.high - self.low) ** 2 / 12)
+
+
+def column_effects(
+    encoding: Encoding, effects: Mapping[str, float], expected: Mapping[str, float]
+) -> Effects:
+    """(expected, numbers, factors): what features are expected to do, and can do at most."""
+    numbers, factors = [0.0] * encoding.dimension, []
+    means = np.zeros(encoding.dimension)
+    known = {name for feature in encoding.features for name in feature.names}
+    if unknown := sorted(set(expected) - known):
+        raise InputError(
+            f"expected names {unknown[0]!r}, which is no effect; the effects are {', '.join(sorted(known))}."
+        )
+    for feature, place in zip(encoding.features, encoding.slices, strict=True):
+        effect = effects[feature.name]
+        if not 0 <= effect <= 1:
+            raise InputError(
+                f"effect of {feature.name!r} is {effect:g}; give the most that the feature changes the share, "
+                "between 0 and 1."
+            )
+        given = np.array([expected.get(name, 0.0) for name in feature.names])
+        if isinstance(feature, Levels):
+            factors.append(effect)
+            means[place] = feature.codes(given)[0]
+        else:
+            numbers[place.start] = effect
+            means[place.start] = given[0] / 2
+    return tuple(means.tolist()), tuple(numbers), tuple(factors)
+
+
+def _doubled(effects: Effects) -> Effects:
+    expected, numbers, factors = (tuple(2 * part for part in parts) for parts in effects)
+    return expected, numbers, factors
 
 
 def expected_shares(beliefs: ShareBeliefs, x: Floats) -> Floats:
@@ -247,7 +259,7 @@ REACH = 3**0.5
 
 
 @dataclass(frozen=True)
-class LevelBeliefs:
+class LevelBeliefs(_OnTheScale):
     """Beliefs where people are asked what the others will say: the level is theirs, only differences are declared.
 
     Answers y and predictions lie between −1 and 1 here, the ends of the scale; for yes and no −1 is no and 1 is yes.
@@ -280,25 +292,36 @@ class LevelBeliefs:
     shares: ShareBeliefs | None = None
 
     @classmethod
-    def of_shares(
-        cls, shares: ShareBeliefs, sure: float, places: tuple[tuple[int, int], ...]
-    ) -> LevelBeliefs:
+    def of_shares(cls, encoding: Encoding, shares: ShareBeliefs, sure: float) -> LevelBeliefs:
         """Shares are from 0 to 1, so that differences count twice here."""
-        expected, numbers, factors = (
-            tuple(2 * part for part in parts) for parts in (shares.expected, shares.numbers, shares.factors)
-        )
+        widest = (shares.high - shares.low) / (2 * REACH)
+        if not sure <= widest * (1 + 1e-9):
+            raise InputError(
+                f"sure is {sure:g}, but within [{shares.low:g}, {shares.high:g}] nobody can be less sure than "
+                f"{widest:.3g}. Give less, or a wider share."
+            )
         ends = 2 * shares.low - 1, 2 * shares.high - 1
-        return cls(2 * sure, None, expected, numbers, factors, places, shares.scale, *ends, shares)
+        effects = _doubled((shares.expected, shares.numbers, shares.factors))
+        return cls(2 * sure, None, *effects, _places(encoding), shares.scale, *ends, shares)
 
-    @property
-    def dimension(self) -> int:
-        """d, the columns of x."""
-        return len(self.expected)
-
-    @property
-    def response_bound(self) -> float:
-        """Y: answers lie on the whole scale."""
-        return 1.0
+    @classmethod
+    def of_numbers(
+        cls,
+        encoding: Encoding,
+        scale: tuple[float, float],
+        plausible: tuple[float, float],
+        effects: Mapping[str, float],
+        expected: Mapping[str, float],
+        sure: float,
+        spread: float,
+    ) -> LevelBeliefs:
+        """In units of the answer, which lies on this scale: as of shares, each being a part of the whole scale."""
+        half = (scale[1] - scale[0]) / 2
+        parts = ({name: value / (2 * half) for name, value in given.items()} for given in (effects, expected))
+        low, high = ((end - scale[0]) / (2 * half) for end in plausible)
+        columns = _doubled(column_effects(encoding, *parts))
+        ends = 2 * low - 1, 2 * high - 1
+        return cls(sure / half, spread / half, *columns, _places(encoding), encoding.scale, *ends)
 
     @property
     def strict(self) -> bool:
@@ -408,3 +431,12 @@ class LevelBeliefs:
     def variance(self) -> float:
         """The largest variance of an answer about what its features predict."""
         return (self.spread or 0.0) ** 2 if self.shares is None else 4 * self.shares.variance
+
+
+def _places(encoding: Encoding) -> tuple[tuple[int, int], ...]:
+    """The first column of each feature with levels, and the one after its last."""
+    return tuple(
+        (place.start, place.stop)
+        for feature, place in zip(encoding.features, encoding.slices, strict=True)
+        if isinstance(feature, Levels)
+    )

@@ -479,29 +479,3 @@ def sample_uniform(rng: np.random.Generator, n: int, features: Sequence[Column])
         else:
             raise InputError(f"Feature {feature.name!r} has no declared range to draw from.")
     return columns
-
-
-def check_second_moments(rows: tuple[tuple[float, ...], ...], d: int, intercept: bool) -> None:
-    """E[x xᵀ] for d columns in [−1/√d, 1/√d], the first of them 1/√d if there is an intercept."""
-    if len(rows) != d or any(len(row) != d for row in rows):
-        shape = f"{len(rows)}×{'/'.join(str(n) for n in sorted({len(row) for row in rows}))}"
-        raise InputError(f"design.matrix is {shape}; x has {d} columns, so it must be {d}×{d}.")
-    matrix = np.array(rows)
-    if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-12):
-        i, j = np.unravel_index(np.argmax(np.abs(matrix - matrix.T)), matrix.shape)
-        raise InputError(
-            f"design.matrix is not symmetric: [{i}][{j}] is {matrix[i, j]:g}, [{j}][{i}] is {matrix[j, i]:g}."
-        )
-    least = float(np.linalg.eigvalsh(matrix)[0])
-    if not least > 0:
-        raise InputError(f"design.matrix has the eigenvalue {least:g}; all must be above 0.")
-    largest = int(np.argmax(np.diag(matrix)))
-    if not matrix[largest, largest] <= 1 / d + 1e-9:
-        raise InputError(
-            f"design.matrix[{largest}][{largest}] is {matrix[largest, largest]:g}, above 1/{d}: the columns "
-            f"of the normalised x lie in ±1/√{d}, so the trace is at most 1."
-        )
-    if intercept and not abs(matrix[0, 0] - 1 / d) <= 1e-6:
-        raise InputError(
-            f"design.matrix[0][0] is {matrix[0, 0]:g}; the intercept makes it 1/{d} = {1 / d:g}."
-        )

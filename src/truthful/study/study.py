@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
 
 from truthful import check
 from truthful.beliefs import Beliefs
@@ -30,23 +29,8 @@ from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, EmpiricalCosts, LognormalCosts, ParetoCosts
 from truthful.errors import InputError, Refused
 from truthful.files import sha256, write_atomically
-from truthful.study.complaints import complaints
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
-from truthful.study.declaration import (
-    Covariance,
-    Declaration,
-    Empirical,
-    Feature,
-    Lognormal,
-    Observed,
-    Pareto,
-    Payments,
-    Response,
-    Uniform,
-    UnitBall,
-    level_beliefs,
-    share_beliefs,
-)
+from truthful.study.declaration import Declaration
 from truthful.study.features import (
     INTERCEPT,
     CovarianceDesign,
@@ -57,7 +41,19 @@ from truthful.study.features import (
     UnitBallDesign,
     put_place,
 )
-from truthful.study.text import parsed
+from truthful.study.parser import declare, parse_toml
+from truthful.study.sections import (
+    Covariance,
+    Empirical,
+    Feature,
+    Lognormal,
+    Observed,
+    Pareto,
+    Payments,
+    Response,
+    Uniform,
+    UnitBall,
+)
 
 
 def template() -> str:
@@ -110,17 +106,17 @@ class Study:
             raise InputError(f"The study file {str(path)!r} cannot be read: {problem.strerror}.") from None
         except UnicodeDecodeError:
             raise InputError(f"The study file {str(path)!r} is not UTF-8 text.") from None
-        return _validated(parsed(text, path.name), path.name, path.parent).at(path)
+        return cls(declare(parse_toml(text, path.name), path.name, path.parent)).at(path)
 
     @classmethod
     def parse(cls, text: str) -> Study:
         """The study in the text of a study file. It may come from anywhere, so it may not name files to read."""
-        return _validated(parsed(text, "study"), "study", None)
+        return cls(declare(parse_toml(text, "study"), "study"))
 
     @classmethod
     def from_declaration(cls, record: Mapping[str, Any]) -> Study:
         """The study of a record written by `declaration`, which names no files."""
-        return _validated(dict(record), "study", None)
+        return cls(declare(record, "study"))
 
     def declaration(self) -> dict[str, Any]:
         """All that is declared as a plain record for JSON, with defaults and the quantiles of a named file."""
@@ -167,15 +163,15 @@ class Study:
         """What people answer: a number, yes or no, or a rating."""
         return self.response.kind or "number"
 
-    @cached_property
+    @property
     def shares(self) -> ShareBeliefs | None:
         """What is believed of shares, where answers are yes or no, or ratings."""
-        return None if self.response.kind is None else share_beliefs(self.declared)
+        return self.declared.shares
 
-    @cached_property
+    @property
     def levels(self) -> LevelBeliefs | None:
         """What is believed of differences, where people are asked what the others will say."""
-        return level_beliefs(self.declared) if self.declared.beliefs.asked else None
+        return self.declared.levels
 
     @property
     def prediction_bonus(self) -> float:
@@ -420,11 +416,3 @@ class Study:
     def sample_features(self, rng: np.random.Generator, n: int) -> RawColumns:
         """Raw columns of n invented people, for designs that say how features are distributed."""
         return self.design.sample(rng, n)
-
-
-def _validated(data: dict[str, Any], source: str, directory: Path | None) -> Study:
-    try:
-        return Study(Declaration.model_validate(data, context={"directory": directory}))
-    except ValidationError as error:
-        problems = [f"{source}: {sentence}" for sentence in complaints(error, data)]
-    raise InputError("\n".join(problems))

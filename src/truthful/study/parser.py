@@ -1,0 +1,237 @@
+"""From the text of a study file to what it declares, or to what is wrong with it: where, and in sentences.
+
+A text may come from anywhere, so what only an attack would hold is refused unread: a parser of TOML goes as deep as
+brackets nest, and keeps every beginning of a dotted key, so that a short text can take all memory there is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from truthful.errors import InputError, InvalidStudy, Problem
+from truthful.study.declaration import Declaration
+from truthful.study.sections import (
+    WRONG,
+    Covariance,
+    DeclaredBeliefs,
+    Empirical,
+    Feature,
+    Invitation,
+    Lognormal,
+    Observed,
+    Pareto,
+    Payments,
+    Privacy,
+    Response,
+    Section,
+    Uniform,
+    UnitBall,
+)
+
+SECTIONS: Mapping[tuple[str, ...], type[Section]] = {
+    (): Declaration,
+    ("invitation",): Invitation,
+    ("response",): Response,
+    ("features",): Feature,
+    ("design", "observed"): Observed,
+    ("design", "uniform"): Uniform,
+    ("design", "covariance"): Covariance,
+    ("design", "unit-ball"): UnitBall,
+    ("privacy",): Privacy,
+    ("beliefs",): DeclaredBeliefs,
+    ("costs", "pareto"): Pareto,
+    ("costs", "lognormal"): Lognormal,
+    ("costs", "empirical"): Empirical,
+    ("payments",): Payments,
+}
+"""Where each section stands in an error's location, tags of kinds include"""
+
+EXAMPLES: Mapping[str, str] = {
+    "response": '[response]\nname = "weekly_spend"\nlow = 0\nhigh = 200',
+    "design": '[design]\nkind = "observed"',
+    "beliefs": "[beliefs]\nsignal = 0.6   # share of the response's half-range that features can explain",
+    "costs": '[costs]   # P(cost > c) = (c / scale)^-tail\nkind = "pareto"\ntail = 2.0\nscale = 0.05',
+}
+#: Instead of that of numbers, where people answer yes or no, or with a rating; and what features need besides.
+SHARE_BELIEFS = (
+    "[beliefs]\nshare = [0.2, 0.5]   # how many say yes, of people like the average one: surely between"
+)
+SHARE_EFFECT = "effect = 0.05   # the most that one feature changes that"
+
+EXPECTED: Mapping[str, str] = {
+    "float_type": "it must be a number",
+    "finite_number": "it must be a finite number",
+    "greater_than": "it must be above {gt:g}",
+    "less_than": "it must be below {lt:g}",
+    "greater_than_equal": "it must be {ge:g} or above",
+    "less_than_equal": "it must be {le:g} or below",
+    "string_type": "it must be text, in quotes",
+    "string_too_short": "it must not be empty",
+    "string_pattern_mismatch": 'it must be a code of three capital letters, such as "USD"',
+    "bool_type": "it must be true or false",
+    "literal_error": "choose one of {expected}",
+    "union_tag_invalid": "choose one of {expected_tags}",
+    "tuple_type": "it must be a list, in [ ]",
+    "dict_type": "it must be a table of names and numbers",
+    "model_type": "it must be a section of its own",
+    "model_attributes_type": "it must be a section of its own",
+}
+
+
+def declare(data: Mapping[str, Any], source: str, directory: Path | None = None) -> Declaration:
+    """What a record declares. It may name files only if there is a directory to look for them."""
+    try:
+        return Declaration.model_validate(data, context={"directory": directory})
+    except ValidationError as error:
+        problems = tuple(dict.fromkeys(_problem(detail, data) for detail in error.errors(include_url=False)))
+    raise InvalidStudy(source, problems)
+
+
+def _problem(detail: ErrorDetails, data: Any) -> Problem:
+    kind, context = detail["type"], detail.get("ctx", {})
+    loc = _in_data((*detail["loc"], *context["where"]) if kind == WRONG else detail["loc"], data)
+    where = place(loc)
+    if kind == WRONG:
+        return Problem(loc, f"{where}{context['words']}")
+    if kind == "value_error":
+        # A law that a section made says what is wrong in a whole sentence.
+        return Problem(loc, f"{where}: {context['error']}" if where else str(context["error"]))
+    if kind == "extra_forbidden":
+        return Problem(loc, f"{where} is not a known key. Here go {_keys(detail['loc'])}.")
+    if kind == "missing":
+        return Problem(loc, _missing(where, detail["loc"], data))
+    value = detail["input"]
+    if kind.startswith("union_tag"):
+        loc, where, value = (*loc, "kind"), f"{where}.kind", context.get("tag")
+        if value is None:
+            return Problem(loc, f"{where} is missing. Choose one of {_kinds(detail['loc'])}.")
+    expected = EXPECTED.get(kind, detail["msg"][:1].lower() + detail["msg"][1:]).format(**context)
+    return Problem(loc, f"{where} is {value!r}; {expected}.")
+
+
+def _in_data(loc: tuple[int | str, ...], data: Any) -> tuple[int | str, ...]:
+    """A location as the file has it: pydantic adds the tag of a kind."""
+    found: list[int | str] = []
+    for step in loc:
+        if isinstance(data, Mapping) and step not in data and step == data.get("kind"):
+            continue
+        found.append(step)
+        data = _inside(data, step)
+    return tuple(found)
+
+
+def place(loc: tuple[int | str, ...]) -> str:
+    """`features[1].low` for ("features", 1, "low")."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
+
+
+def _inside(data: Any, step: int | str) -> Any:
+    try:
+        return data[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _missing(where: str, loc: tuple[int | str, ...], data: Any) -> str:
+    if where not in EXAMPLES:
+        return f"{where} is missing. Here go {_keys(loc)}."
+    small = EXAMPLES[where]
+    if where == "beliefs" and _inside(_inside(data, "response"), "kind") in ("yes-no", "rating"):
+        small = f"{SHARE_BELIEFS}\n{SHARE_EFFECT}" if _inside(data, "features") else SHARE_BELIEFS
+    example = "\n".join(f"    {line}" for line in small.splitlines())
+    return f"The section [{where}] is missing. A small one:\n{example}"
+
+
+def _keys(loc: tuple[int | str, ...]) -> str:
+    section = tuple(step for step in loc[:-1] if isinstance(step, str))
+    return ", ".join(SECTIONS[section].model_fields) if section in SECTIONS else "other keys"
+
+
+def _kinds(loc: tuple[int | str, ...]) -> str:
+    return ", ".join(repr(kinds[-1]) for kinds in SECTIONS if kinds[:-1] == loc)
+
+
+LARGEST = 200_000
+DEEPEST, LONGEST_WORD = 50, 400
+#: Strings and comments, which hold anything; brackets; words and numbers; what a dotted key is made of and ends at.
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|\'\'\'.*?(?:\'{3,5}|\Z)|"(?:\\.|[^"\\\n])*"?|\'[^\'\n]*\'?|#[^\n]*'
+    r"|[\[{]|[\]}]|\w+|[.,=\n]",
+    re.DOTALL,
+)
+
+
+def parse_toml(text: str, source: str) -> dict[str, Any]:
+    """What a TOML text says; `source` is its name in problems."""
+    _require_usual(text, source)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{source} is not valid TOML: {problem}.") from None
+
+
+def to_toml(record: Mapping[str, Any]) -> str:
+    """A record as the text of a study file: what is declared once, then a section for every part."""
+    parts = {name: value for name, value in record.items() if isinstance(value, Mapping)}
+    lists = {name: value for name, value in record.items() if _tables(value)}
+    plain = {name: value for name, value in record.items() if name not in (*parts, *lists) and value != []}
+    found = ["".join(map(_line, plain.items()))]
+    found += [f"[{name}]\n" + "".join(map(_line, part.items())) for name, part in parts.items()]
+    found += [
+        f"[[{name}]]\n" + "".join(map(_line, part.items()))
+        for name, several in lists.items()
+        for part in several
+    ]
+    return "\n".join(found)
+
+
+def _tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _line(item: tuple[str, Any]) -> str:
+    return f"{_key(item[0])} = {_value(item[1])}\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(float(value)).removesuffix(".0") if isinstance(value, float) else str(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _require_usual(text: str, source: str) -> None:
+    """Refuse what is longer, deeper or more dotted than any study."""
+    if len(text) > LARGEST:
+        raise InputError(f"{source} has more than {LARGEST:,} characters. Shorten it.")
+    depth = dots = 0
+    for token in _TOKEN.findall(text):
+        if token in ("[", "{", "]", "}"):
+            depth, dots = max(depth + (1 if token in "[{" else -1), 0), 0
+        elif token == ".":
+            dots += 1
+        elif token in (",", "=", "\n"):
+            dots = 0
+        elif token[0] not in "\"'#" and len(token) > LONGEST_WORD:
+            raise InputError(f"{source} has a name or number of {len(token):,} characters. Shorten it.")
+        if max(depth, dots) > DEEPEST:
+            raise InputError(
+                f"{source} has brackets or names more than {DEEPEST} deep. A study has no such depth."
+            )

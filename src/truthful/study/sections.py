@@ -1,0 +1,478 @@
+"""The sections of a study file, each checked by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from truthful.costs import EmpiricalCosts
+from truthful.errors import InputError
+from truthful.study.features import INTERCEPT
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+def wrong(where: str | tuple[int | str, ...], words: str, joint: str = " ") -> PydanticCustomError:
+    """What is wrong with a key of a section, `where` seen from there: its full name and these words are a sentence."""
+    steps = (where,) if isinstance(where, str) else where
+    return PydanticCustomError(WRONG, "{words}", {"where": steps, "words": f"{joint}{words}"})
+
+
+def _without_nul(word: str) -> str:
+    if "\0" in word:
+        raise InputError(
+            f"{word!r} holds a NUL character, which files and arrays do not keep, so no record could match. "
+            "Leave it out."
+        )
+    return word
+
+
+#: What is looked for in people's files: the name of a column, a level.
+Word = Annotated[Text, AfterValidator(_without_nul)]
+
+# Ends of a declared range at most this large and its width at least its inverse: squares of either stay numbers.
+LARGEST = 1e50
+# Standard deviations from this share of their bound on: own predictions then keep nine digits wherever a report lies.
+NARROWEST = 1e-3
+
+
+#: The type of errors that `wrong` makes.
+WRONG = "wrong"
+#: Levels that a rating may have; numbers of fewer values than this are refused.
+RATING_LEVELS, FEWEST_VALUES = range(3, 11), 11
+
+
+class Section(BaseModel):
+    """A part of the study file. Unknown keys are errors: a misspelt one must not pass as a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Response(Section):
+    """The sensitive, self-reported answer: a number in a public range, yes or no, or a rating from 1 to `levels`.
+
+    kind is None for a number, as files of version 0.1 have it. Yes is 1 and no is 0. step: what answers that are
+    numbers are multiples of, if they are.
+    """
+
+    name: Word
+    kind: Literal["yes-no", "rating"] | None = None
+    low: Number
+    high: Number
+    levels: int | None = Field(default=None, strict=True)
+    step: Positive | None = None
+    question: Text | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ends(cls, data: Any) -> Any:
+        """A number says between what it lies; for the other kinds that is known."""
+        if not isinstance(data, dict):
+            return data
+        kind, levels = data.get("kind"), data.get("levels")
+        if kind == "number":
+            return {**data, "kind": None}
+        if kind not in (None, "yes-no", "rating"):
+            raise wrong("kind", f"is {kind!r}; choose one of 'number', 'yes-no' or 'rating'.")
+        if kind == "rating" and not (isinstance(levels, int) and levels in RATING_LEVELS):
+            given = "missing" if levels is None else repr(levels)
+            raise wrong(
+                "levels",
+                f"is {given}. A rating needs from {RATING_LEVELS[0]} to {RATING_LEVELS[-1]} levels: with two it "
+                "is kind = 'yes-no', and more are a number.",
+            )
+        if kind is None:
+            return data
+        ends = (0.0, 1.0) if kind == "yes-no" else (1.0, float(levels or 0))
+        for name, end in zip(("low", "high"), ends, strict=True):
+            if data.get(name, end) != end:
+                raise wrong(
+                    name, f"is {data[name]!r}, but kind = {kind!r} has no ends to declare. Leave it out."
+                )
+        return {**data, "low": ends[0], "high": ends[1]}
+
+    @model_validator(mode="after")
+    def _range(self) -> Response:
+        _check_range("The response", self.low, self.high)
+        if self.kind != "rating" and self.levels is not None:
+            raise wrong("levels", "goes with kind = 'rating'. Leave it out.")
+        if self.kind is not None and self.step is not None:
+            raise wrong("step", f"goes with numbers, and the response is a {self.kind}. Leave it out.")
+        if self.step is not None and self.values < FEWEST_VALUES:
+            raise wrong(
+                "step",
+                f"is {self.step:g}: people choose from {self.values} values only, and what is promised of numbers "
+                f"does not hold for so few. Say kind = {_fitting(self.values)}.",
+            )
+        return self
+
+    @property
+    def values(self) -> int:
+        """How many different answers there are, where that is known; 0: any number in the range."""
+        if self.kind == "yes-no":
+            return 2
+        if self.kind == "rating":
+            return self.levels or 0
+        return 0 if self.step is None else 1 + int((self.high - self.low) / self.step * (1 + 1e-9))
+
+
+class Invitation(Section):
+    """What people are told before they answer: who asks, what for, and whom to turn to."""
+
+    asked_by: Text
+    purpose: Text
+    contact: Text
+
+
+class Feature(Section):
+    """A verified fact about a player: a number in a public range, or one of several levels."""
+
+    name: Word
+    low: Number | None = None
+    high: Number | None = None
+    levels: tuple[Word, ...] | None = None
+    sensitive: Flag | None = None
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _numbers_as_text(cls, levels: Any) -> Any:
+        if not isinstance(levels, list | tuple):
+            return levels
+        return [str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for v in levels]
+
+    @model_validator(mode="after")
+    def _range_or_levels(self) -> Feature:
+        title = f"Feature {self.name!r}"
+        if self.levels is None:
+            if (self.low is None) != (self.high is None):
+                raise wrong("low" if self.low is None else "high", f"is missing. {title} needs both ends.")
+            if self.low is not None and self.high is not None:
+                _check_range(title, self.low, self.high)
+            return self
+        if self.low is not None or self.high is not None:
+            raise wrong(
+                "levels", f"are given together with low or high. {title} is one of levels or a number."
+            )
+        if len(self.levels) < 2:
+            raise wrong("levels", f"is {list(self.levels)}. {title} needs at least two.")
+        if repeated := [level for level, times in Counter(self.levels).items() if times > 1]:
+            raise wrong("levels", f"names {repeated[0]!r} twice. {title} needs different levels.")
+        return self
+
+
+class Observed(Section):
+    """Features as they come; optionally a promise about the least eigenvalue of E[x xᵀ], normalised."""
+
+    kind: Literal["observed"]
+    least_eigenvalue: Positive | None = None
+
+
+class Uniform(Section):
+    """Independent features, uniform on their ranges and levels."""
+
+    kind: Literal["uniform"]
+
+
+class Covariance(Section):
+    """Features of known second moments: the d×d matrix E[x xᵀ] of the normalised x."""
+
+    kind: Literal["covariance"]
+    matrix: tuple[tuple[Number, ...], ...]
+
+
+class UnitBall(Section):
+    """x is given directly and is uniform on the unit ball."""
+
+    kind: Literal["unit-ball"]
+
+
+class Privacy(Section):
+    """What is protected: people's answers, or their whole records.
+
+    publish_matrix: whether the exact sums of features are published, under `answers`. features_public: that features
+    are no secret at all, so that levels held by very few people do no harm.
+    """
+
+    protects: Literal["answers", "records"]
+    publish_matrix: Flag = True
+    features_public: Flag = False
+
+
+#: What beliefs that can be given in more than one way must be.
+EITHER = {
+    "centre": 'it must be a number, a table of names and numbers, or "predictions" to ask people.',
+    "share": "give two shares, the least and the largest that you think possible.",
+    "effect": "it must be a number, or a table of features and numbers.",
+}
+
+
+class DeclaredBeliefs(Section):
+    """What players are taken to believe, in normalised units: ‖θ‖ ≤ R, |z| ≤ M.
+
+    In units of the answer: centre; sure, how sure people are of the average, one standard deviation, and unsure, how
+    sure the analyst is of what they take it to be, which decide the width of the prior together; tolerance, how far
+    people's idea of the average may be from the declared one (of shares, as a share). With centre = "predictions"
+    people are asked what the others will say, and only differences are declared: spread is how far answers scatter.
+    """
+
+    signal: Positive | None = Field(default=None, lt=1)
+    radius: Positive | None = None
+    noise_bound: Positive | None = None
+    prior: Literal["uniform", "normal"] = "uniform"
+    prior_sd: Positive | None = None
+    centre: Literal["predictions"] | dict[str, Number] | None = None
+    sure: Positive | None = None
+    unsure: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)] | None = None
+    tolerance: Positive | None = None
+    spread: Positive | None = None
+    plausible: tuple[Number, Number] | None = None
+    noise: Literal["normal", "uniform"] = "normal"
+    noise_sd: Positive | None = None
+    share: tuple[Number, Number] | None = None
+    effect: Number | dict[str, Number] | None = None
+    expected: dict[str, Number] | None = None
+    agreement: Number | None = Field(default=None, ge=0, le=1)
+    implausible: Literal["flat", "paid"] | None = None
+
+    @field_validator("centre", mode="before")
+    @classmethod
+    def _average(cls, centre: Any) -> Any:
+        """One number is the average answer."""
+        alone = isinstance(centre, int | float) and not isinstance(centre, bool)
+        return {INTERCEPT: centre} if alone else centre
+
+    @field_validator("centre", "share", "effect", mode="wrap")
+    @classmethod
+    def _either(cls, value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        """What may be one thing or another is said in a sentence of its own, if it is neither."""
+        try:
+            return check(value)
+        except ValidationError as problem:
+            if info.field_name == "share" and isinstance(value, list | tuple) and len(value) == 2:
+                raise problem  # one of the two is no number
+            if info.field_name == "centre" and isinstance(value, dict):
+                name = next(last for error in problem.errors() if (last := error["loc"][-1]) in value)
+                raise wrong(str(name), f"is {value[name]!r}; it must be a number.") from None
+            raise wrong((), f"is {value!r}; {EITHER[str(info.field_name)]}") from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DeclaredBeliefs:
+        if self.share is not None:
+            self._check_shares(self.share)
+            return self
+        if self.asked:
+            self._check_asked()
+            return self
+        for name in ("spread", "plausible"):
+            if getattr(self, name) is not None:
+                raise wrong(name, 'goes with centre = "predictions". Leave it out, or say that.')
+        for name in ("effect", "expected", "agreement", "implausible"):
+            if getattr(self, name) is not None:
+                raise wrong(
+                    name,
+                    'goes with a share, for yes-no answers and ratings, or with centre = "predictions". Leave it out.',
+                )
+        researchers = (self.radius is not None, self.noise_bound is not None)
+        if self.signal is None and researchers != (True, True):
+            raise wrong("signal", "is missing. Give it, or both radius and noise_bound.")
+        if self.signal is not None and any(researchers):
+            raise wrong("signal", "is given together with radius or noise_bound. Give one or the other.")
+        self._check_prior()
+        if self.noise == "uniform" and self.noise_sd is not None:
+            raise wrong("noise_sd", "goes with noise = 'normal'. Leave it out.")
+        R, M = self.bounds
+        _check_width("prior_sd", self.prior_sd, "R", R)
+        _check_width("noise_sd", self.noise_sd, "M", M)
+        return self
+
+    def _check_prior(self) -> None:
+        """Its width is declared by prior_sd, or by sure and unsure; then prior_sd follows from them."""
+        if self.sure is None and self.unsure is not None:
+            raise wrong(
+                "unsure", "goes with sure: say how sure people are of the average, too, or leave it out."
+            )
+        if self.sure is not None and "prior" in self.model_fields_set and self.prior == "uniform":
+            raise wrong(
+                "prior", "is 'uniform', but sure makes it a normal. Leave prior out, or leave sure out."
+            )
+        if self.sure is None and (self.prior == "normal") != (self.prior_sd is not None):
+            raise wrong("prior_sd", "goes with prior = 'normal', and that prior needs it.")
+
+    @property
+    def asked(self) -> bool:
+        """Whether people are asked what the others will say."""
+        return self.centre == "predictions"
+
+    def _check_asked(self) -> None:
+        declared = ("signal", "radius", "noise_bound", "prior_sd", "noise_sd", "unsure", "agreement")
+        if found := [name for name in declared if getattr(self, name) is not None]:
+            raise wrong(
+                found[0],
+                'declares what centre = "predictions" asks people for. Leave it out, and give sure and spread.',
+            )
+        for name, what in (
+            (
+                "sure",
+                "how far people may be off about the average, one standard deviation, such as sure = 10",
+            ),
+            ("spread", "how far answers scatter about it, one standard deviation, such as spread = 15"),
+        ):
+            if getattr(self, name) is None:
+                raise wrong(name, f"is missing. Say {what}, in units of the answer.")
+        if self.implausible == "flat" and self.plausible is None:
+            raise wrong(
+                "implausible", '= "flat" needs to know what is plausible, such as plausible = [2, 60].'
+            )
+
+    def _check_shares(self, share: tuple[float, float]) -> None:
+        names = ["signal", "radius", "noise_bound", "prior_sd", "noise_sd", "spread", "plausible", "unsure"]
+        names += [] if self.asked else ["centre", "sure"]
+        if self.asked and self.sure is None:
+            raise wrong(
+                "sure",
+                "is missing. Say how far people may be off about the share, one standard deviation, such as "
+                "sure = 0.05.",
+            )
+        numbers = [name for name in names if getattr(self, name) is not None]
+        numbers += [
+            name
+            for name, usual in (("prior", "uniform"), ("noise", "normal"))
+            if getattr(self, name) != usual
+        ]
+        if numbers:
+            raise wrong(numbers[0], "goes with answers that are numbers. Leave it out, or leave share out.")
+        low, high = share
+        if not 0 <= low < high <= 1:
+            raise wrong(
+                "share",
+                f"is [{low:g}, {high:g}]. Give the least and the largest share that you think possible, the smaller "
+                "one first, between 0 and 1.",
+            )
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """(R, M): the bounds of ‖θ‖ and of |z|."""
+        if self.signal is not None:
+            return self.signal, 1.0 - self.signal
+        return cast(float, self.radius), cast(float, self.noise_bound)
+
+
+class Payments(Section):
+    """How payments are made up: predictions of what the others will say earn up to this share of the most there is."""
+
+    prediction_bonus: Number = Field(default=0.1, gt=0, le=0.5)
+
+
+class Pareto(Section):
+    """P(cost > c) = (c/scale)^(−tail) for c ≥ scale."""
+
+    kind: Literal["pareto"]
+    tail: Positive
+    scale: Positive
+    privacy: Literal["quadratic", "linear"] = "quadratic"
+
+
+class Lognormal(Section):
+    """ln(cost) is normal with mean ln(median) and standard deviation sigma."""
+
+    kind: Literal["lognormal"]
+    median: Positive
+    sigma: Positive
+    privacy: Literal["quadratic", "linear"] = "quadratic"
+
+
+class Empirical(Section):
+    """Quantiles of the costs, here or in a file next to the study. What the file holds is declared."""
+
+    kind: Literal["empirical"]
+    file: Text | None = Field(default=None, exclude=True)
+    probabilities: tuple[Number, ...]
+    values: tuple[Number, ...]
+    privacy: Literal["quadratic", "linear"] = "quadratic"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_file(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("file"), str):
+            return data
+        if "probabilities" in data or "values" in data:
+            raise wrong("file", "is given together with probabilities or values. Give one or the other.")
+        directory: Path | None = (info.context or {}).get("directory")
+        if directory is None:
+            # A declaration may come from anywhere; it must not make this machine open files.
+            raise wrong(
+                "file", "is only read for a study that is itself a file. Give probabilities and values."
+            )
+        costs = EmpiricalCosts.load(directory / data["file"])
+        return {**data, "probabilities": costs.probabilities, "values": costs.values}
+
+    @model_validator(mode="after")
+    def _quantiles(self) -> Empirical:
+        EmpiricalCosts(self.probabilities, self.values)
+        return self
+
+
+def _fitting(values: int) -> str:
+    return "'yes-no'" if values <= 2 else f"'rating' and levels = {values}"
+
+
+def _check_range(title: str, low: float, high: float) -> None:
+    if not low < high:
+        raise wrong(
+            "low", f"is {low:g}, not below high = {high:g}. {title} needs its least possible value as low."
+        )
+    if not max(-low, high) <= LARGEST:
+        name, value = ("high", high) if high > LARGEST else ("low", low)
+        raise wrong(name, f"is {value:g}, beyond ±{LARGEST:g}. {title} needs a realistic range.")
+    if not high - low >= 1 / LARGEST:
+        raise wrong(
+            "high",
+            f"is {high:g}, less than {1 / LARGEST:g} above low = {low:g}. {title} needs a wider range: choose a larger "
+            "unit.",
+        )
+
+
+def _check_width(name: str, sd: float | None, symbol: str, bound: float) -> None:
+    # The number that the message names, rounded to six digits, must do.
+    if sd is not None and not sd >= NARROWEST * bound * (1 - 1e-5):
+        raise wrong(
+            name,
+            f"is {sd:g}, below {NARROWEST:g} of its bound {symbol} = {bound:g}, too narrow to compute with. Give "
+            f"{NARROWEST * bound:g} or more, or a smaller bound.",
+        )
+
+
+def few_values(response: Response) -> str | None:
+    """What must be said of numbers of which there may be too few: judged by the declared range, never by answers."""
+    low, high = response.low, response.high
+    whole = low == int(low) and high == int(high)
+    if response.kind is not None or response.step is not None or not whole or high - low >= FEWEST_VALUES - 1:
+        return None
+    values = int(high - low) + 1
+    if values == 2:
+        return (
+            f"The response is a number from {low:g} to {high:g}. If people answer yes or no, what is promised of "
+            'truthfulness and accuracy does not hold for a number: say kind = "yes-no" in [response].'
+        )
+    return (
+        f"The response is a number from {low:g} to {high:g}. If people choose from so few whole numbers, what is "
+        'promised of truthfulness and accuracy does not hold for a number: say kind = "rating" and levels = '
+        f'{values} in [response], or kind = "yes-no".'
+    )
