@@ -20,11 +20,8 @@ sys.path.append(str(ROOT / "tests"))
 from support.oracles_bounds import COSTS, Rng, World, errors, gaps, setting, world  # noqa: E402
 
 from truthful.bounds import Setting, proved  # noqa: E402
-from truthful.bounds.peers import (  # noqa: E402
-    expected_pull,
-    greatest_spectrum,
-    least_spectrum,
-)
+from truthful.bounds.setting import expected_pull  # noqa: E402
+from truthful.bounds.spectrum import greatest_spectrum, least_spectrum  # noqa: E402
 from truthful.check import Floats  # noqa: E402
 from truthful.guarantees import setting as setting_of  # noqa: E402
 from truthful.mechanism import Mechanism  # noqa: E402

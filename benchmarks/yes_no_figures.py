@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from truthful.agents.games import share_geometry, share_mechanism, share_promise
-from truthful.bounds.shares import gain
+from truthful.bounds.share_bounds import gain
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features

@@ -21,20 +21,18 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("kernels", "coins", "groups", "lattice", "noise", "scoring", "costs", "tolerance"),
     ("moments",),
     ("beliefs", "estimators", "instruments"),
-    ("deterrence", "geometry"),
-    ("belief_gap",),
+    ("geometry",),
     # declare and collect
     ("study",),
     ("intake", "people"),
     # design
     ("mechanism", "one_release"),
-    ("payments", "slope"),
+    ("payments", "deterrence"),
     ("asked_release",),
     ("bounds",),
     ("one_release_payments", "guarantees", "regression", "errata"),
     ("share_release",),
     ("share_guarantees",),
-    ("asked_guarantees",),
     ("planner",),
     ("plan",),
     # publish, and the laboratory

@@ -17,7 +17,7 @@ from support.oracles_asked import Asked, payments
 from truthful.agents import Influential, Misbeliever, Players, asked_game
 from truthful.agents.games import asked_geometry, asked_promise
 from truthful.asked_release import AskedPaymaster, level_of
-from truthful.bounds.asked import AskedSetting, advantage, gap, level_rows
+from truthful.bounds.asked_bounds import AskedSetting, advantage, gap, level_rows
 from truthful.check import Floats
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.people import draw_level

@@ -11,7 +11,11 @@ from support.shares import study_of
 from support.studies import DESIGNED, RECORDS
 
 from truthful import tolerance
-from truthful.belief_gap import (
+from truthful.beliefs import Beliefs, NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs.laws import IDENTITY, Clipped, Curve
+from truthful.bounds import Setting, proved
+from truthful.bounds.share_bounds import ShareSetting, gain, tolerated_gap
+from truthful.deterrence import (
     Expecting,
     amplification,
     anybody,
@@ -20,10 +24,6 @@ from truthful.belief_gap import (
     spread_lengths,
     tolerated_shift,
 )
-from truthful.beliefs import Beliefs, NormalBall, TruncatedNormal, UniformBall, UniformNoise
-from truthful.beliefs.curves import IDENTITY, Clipped, Curve
-from truthful.bounds import Setting, proved
-from truthful.bounds.shares import ShareSetting, gain, tolerated_gap
 from truthful.geometry import Geometry
 from truthful.guarantees import WIDER, setting
 from truthful.one_release import OneRelease

@@ -12,8 +12,18 @@ from support.oracles_beliefs import dense_mean, own_prediction
 
 from truthful import beliefs as module
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
-from truthful.beliefs.laws import CustomNoise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs.laws import (
+    IDENTITY,
+    Clipped,
+    Curve,
+    CustomNoise,
+    NormalBall,
+    Prior,
+    Shrunk,
+    TruncatedNormal,
+    UniformBall,
+    UniformNoise,
+)
 from truthful.errors import InputError
 from truthful.study.sections import NARROWEST
 

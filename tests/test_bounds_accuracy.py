@@ -27,8 +27,8 @@ from support.oracles_bounds import (
 )
 
 from truthful.bounds import Model, proved
-from truthful.bounds.accuracy import ERRORS, EVENTS, least_released
-from truthful.bounds.privacy_noise import gram_scale
+from truthful.bounds.estimator_bounds import ERRORS, EVENTS, least_released
+from truthful.bounds.setting import gram_scale
 from truthful.estimators.least_squares import least_squares
 from truthful.noise import L2Laplace
 

@@ -15,7 +15,7 @@ from scipy import stats
 from support.oracles_bounds import SIX, World, mean_and_error, setting, world
 
 from truthful.bounds import Setting, proved
-from truthful.bounds.budgets import times
+from truthful.bounds.proved import _times
 from truthful.check import Floats
 from truthful.guarantees import setting as setting_of
 from truthful.mechanism import Mechanism
@@ -166,4 +166,4 @@ def test_more_liars_never_cost_less(first: float, second: float, rule: str) -> N
 
 
 def test_no_weight_times_no_bound_is_nothing() -> None:
-    np.testing.assert_array_equal(times(np.array([0.0, 2.0]), math.inf), [0.0, math.inf])
+    np.testing.assert_array_equal(_times(np.array([0.0, 2.0]), math.inf), [0.0, math.inf])

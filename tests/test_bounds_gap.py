@@ -29,10 +29,18 @@ from support.oracles_bounds import (
     worst_reports,
 )
 
-from truthful.beliefs.curves import Clipped
+from truthful.beliefs.laws import Clipped
 from truthful.bounds import Model, proved
-from truthful.bounds.peers import HALF_MISS, least_half, most_half
-from truthful.bounds.privacy_noise import FLOOR_POWER, gram_scale, mean_square_along, peer_scale, public_scale
+from truthful.bounds.setting import (
+    FLOOR_POWER,
+    HALF_MISS,
+    gram_scale,
+    least_half,
+    most_half,
+    peer_scale,
+    public_scale,
+)
+from truthful.bounds.spectrum import mean_square_along
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.estimators.shrinkage import shrinkage_factor

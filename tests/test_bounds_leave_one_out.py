@@ -32,12 +32,9 @@ from support.oracles_bounds import (
 )
 from support.oracles_bounds import setting as everyday
 
-from truthful.beliefs.curves import IDENTITY, Clipped, Curve
+from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.bounds import Model, Setting, proved, unit_ball
-from truthful.bounds.budgets import gain, loss
-from truthful.bounds.peers import expected_pull
-from truthful.bounds.privacy_noise import gram_floor, gram_scale, peer_scale, public_scale
-from truthful.bounds.setting import Numbers
+from truthful.bounds.setting import Numbers, expected_pull, gram_floor, gram_scale, peer_scale, public_scale
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.moments import GRID, grid_features, grid_responses, sums
@@ -557,8 +554,8 @@ def test_observed_features_gain_most() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_losses_and_gains_are_the_rules_own(rule: str) -> None:
     s = setting(world("ball 5"), rule=rule, clip=np.array([0.3, 1.0, 2.0]))
-    np.testing.assert_array_equal(loss(s), [RULES[rule].loss(c) for c in (0.3, 1.0, 2.0)])
-    np.testing.assert_array_equal(gain(s), [RULES[rule].gain(c) for c in (0.3, 1.0, 2.0)])
+    np.testing.assert_array_equal(s.loss, [RULES[rule].loss(c) for c in (0.3, 1.0, 2.0)])
+    np.testing.assert_array_equal(s.gain, [RULES[rule].gain(c) for c in (0.3, 1.0, 2.0)])
 
 
 def totals(where: World, s: Setting, rng: Rng, studies: int, edge: bool) -> Floats:

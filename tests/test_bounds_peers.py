@@ -10,17 +10,8 @@ from scipy import integrate, stats
 from support.oracles_bounds import DESIGNS, SIX, mean_and_error, world
 
 from truthful.bounds import Model, unit_ball
-from truthful.bounds.peers import (
-    HALF_MISS,
-    excess_chance,
-    expected_pull,
-    greatest_spectrum,
-    least_half,
-    least_spectrum,
-    most_half,
-    pull,
-    shortfall_chance,
-)
+from truthful.bounds.setting import HALF_MISS, expected_pull, least_half, most_half, pull
+from truthful.bounds.spectrum import excess_chance, greatest_spectrum, least_spectrum, shortfall_chance
 
 
 def isotropic(d: int, eigenvalue: float) -> Model:
@@ -107,7 +98,7 @@ def test_with_nothing_known_of_the_features_no_eigenvalue_is_promised() -> None:
 
 @given(st.floats(0.05, 0.95), st.integers(2, 10**6))
 def test_the_greatest_spectra_of_two_halves_add_up_to_most_when_they_are_equal(share: float, n: int) -> None:
-    """The bound is concave in the number of people, which `bounds.budgets.likely` relies on."""
+    """The bound is concave in the number of people, which `proved.likely_budget` relies on."""
     model = isotropic(3, 0.2)
     halves = greatest_spectrum(model, share * n, 1e-3) + greatest_spectrum(model, (1 - share) * n, 1e-3)
     assert halves <= 2 * greatest_spectrum(model, n / 2, 1e-3) * (1 + 1e-9)

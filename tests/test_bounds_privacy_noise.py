@@ -15,18 +15,14 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 from support.oracles_bounds import setting, world
 
-from truthful.bounds.privacy_noise import (
-    FLOOR_POWER,
+from truthful.bounds.setting import FLOOR_POWER, gram_scale, peer_scale, public_scale, sensitivity
+from truthful.bounds.spectrum import (
     LARGEST_EXACT_DIMENSION,
     LEAST_BETA,
     drop_quantile,
     expected_above,
-    gram_scale,
     mean_square_along,
     operator_quantile,
-    peer_scale,
-    public_scale,
-    sensitivity,
 )
 from truthful.check import Floats
 from truthful.errors import InputError

@@ -29,10 +29,10 @@ from support.oracles_bounds import (
     worst_reports,
 )
 
-from truthful.beliefs.curves import IDENTITY, Clipped
+from truthful.beliefs.laws import IDENTITY, Clipped
 from truthful.bounds import Setting, proved, unit_ball
-from truthful.bounds.peers import least_half, least_spectrum, shortfall_chance
-from truthful.bounds.privacy_noise import peer_scale
+from truthful.bounds.setting import least_half, peer_scale
+from truthful.bounds.spectrum import least_spectrum, shortfall_chance
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from truthful.beliefs import Beliefs, posterior
-from truthful.beliefs.cells import Cells, Region, fit, left_open, regions
 from truthful.beliefs.laws import UniformBall, UniformNoise
 from truthful.beliefs.lookup import OPEN, ORDER, ROOTS, SHORT, WHOLE, coordinates
+from truthful.beliefs.table import Cells, Region, fit, left_open, regions
 from truthful.check import Floats
 
 NAMES = ("whole", "upper", "short", "middle")

@@ -18,6 +18,7 @@ from truthful.agents import best_reports
 from truthful.charts.drawing import Chart, canvas, draw_chart, inline
 from truthful.charts.simulation_charts import BAND, BestReports, Earned, Earnings, Errors, Rates, power
 from truthful.check import Floats
+from truthful.deterrence import typical
 from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.payments import peer_prediction
@@ -26,7 +27,6 @@ from truthful.regression import fast_answer
 from truthful.simulation.best_responses import PAPERS_PENALTY, Reports, typical_reports
 from truthful.simulation.measurements import Found
 from truthful.simulation.simulation import Curve, Exponents, Point
-from truthful.slope import typical
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 POINTS = tuple(

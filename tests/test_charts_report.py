@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
 
-from truthful.beliefs.curves import Clipped
+from truthful.beliefs.laws import Clipped
 from truthful.charts.drawing import BLUE, NARROW, Chart, canvas, draw_chart, inline, shorten, wrap
 from truthful.charts.estimate_charts import MOST_ROWS, Effect, Forest, Odds
 from truthful.charts.payment_charts import Lie, Lies, Payments
 from truthful.check import Floats
+from truthful.deterrence import stretch
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
 from truthful.report.settlement_page import lies
-from truthful.slope import stretch
 from truthful.study import Study
 
 MECHANISMS = [("leave-one-out", name) for name in RELEASES] + [("halves", name) for name in CASES]

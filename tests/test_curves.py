@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.oracles_beliefs import clipped_curve
 
-from truthful.beliefs.curves import IDENTITY, Clipped, Shrunk
+from truthful.beliefs.laws import IDENTITY, Clipped, Shrunk
 from truthful.errors import InputError
 from truthful.noise import L2Laplace
 

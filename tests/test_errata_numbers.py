@@ -17,8 +17,7 @@ from truthful.bounds import proved, published
 from truthful.bounds.setting import Setting, unit_ball
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, ParetoCosts
-from truthful.errata import errata
-from truthful.errata.numbers import corollary, ridge_error
+from truthful.errata import corollary, errata, ridge_error
 from truthful.noise import L2Laplace
 from truthful.scoring import basic_brier, brier
 

@@ -110,7 +110,7 @@ def test_totals_of_people_who_are_yet_to_be_drawn_are_hardly_ever_exceeded_and_a
 
 def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() -> None:
     """Everybody four times: errors, gaps and totals scaled from one of each are those of all."""
-    from truthful.bounds import answers
+    from truthful.bounds import proved
     from truthful.guarantees import setting
     from truthful.one_release import OneRelease
 
@@ -119,9 +119,9 @@ def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() 
     mechanism = OneRelease(epsilon=0.5, base_payment=0.1, score_weight=5.0, clip=0.3, transform=transform)
     few, many = geometry(X, transform), geometry(np.tile(X, (4, 1)), transform)
     scaled, exact = (setting(survey(3), mechanism, 2000, 0.01, 0.01, found) for found in (few, many))
-    for function in (answers.coefficient_error, answers.prediction_error, answers.gap, answers.cap):
+    for function in (proved.accuracy, proved.prediction_error, proved.gap, proved.budget_cap):
         assert float(function(scaled)) == pytest.approx(float(function(exact)), rel=0.01), function
-    assert float(answers.liars(scaled)) == pytest.approx(float(answers.liars(exact)), rel=0.01)
+    assert float(proved.liars(scaled)) == pytest.approx(float(proved.liars(exact)), rel=0.01)
 
 
 def test_people_brought_in_parts_are_measured_as_all_at_once() -> None:

@@ -11,7 +11,7 @@ from support.studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, UNIT_B
 from support.surveys import survey
 
 from truthful.bounds import proved
-from truthful.bounds.accuracy import EVENTS
+from truthful.bounds.estimator_bounds import EVENTS
 from truthful.deterrence import Deterrence
 from truthful.errors import InputError
 from truthful.files import canonical_json

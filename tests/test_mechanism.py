@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import Clipped, Identity, Shrunk
-from truthful.beliefs.laws import TruncatedNormal, UniformBall
+from truthful.beliefs.laws import Clipped, Identity, Shrunk, TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimate

@@ -14,13 +14,13 @@ from support.shown_asked import NUMBER, RATING, WITH_FEATURES, YES_NO
 from support.shown_asked import plan_of as asked_plan_of
 from support.studies import DESIGNED
 
-from truthful.asked_guarantees import asked_setting
-from truthful.bounds.asked import centre_error
+from truthful.bounds.asked_bounds import centre_error
 from truthful.errors import InputError, Refused
 from truthful.pilot import Calibration, calibrate
 from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import settle
+from truthful.share_guarantees import asked_setting
 from truthful.study import Study
 from truthful.study.parser import to_toml
 

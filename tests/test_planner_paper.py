@@ -11,7 +11,7 @@ import pytest
 from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful.bounds import Setting, proved, unit_ball
-from truthful.bounds.peers import least_half
+from truthful.bounds.setting import least_half
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
 from truthful.estimators.shrinkage import mean_inverse

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.shares import study_of, two_levels
 
-from truthful.bounds.shares import ShareSetting, gain
+from truthful.bounds.share_bounds import ShareSetting, gain
 from truthful.errors import InputError
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design

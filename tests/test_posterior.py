@@ -10,8 +10,7 @@ from scipy import stats
 from support.oracles_beliefs import one_dimensional_prediction
 
 from truthful.beliefs import Beliefs, posterior
-from truthful.beliefs.curves import IDENTITY, Clipped
-from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs.laws import IDENTITY, Clipped, NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.beliefs.posterior import Indices, expectation
 from truthful.check import Floats
 

@@ -35,7 +35,7 @@ from truthful.agents import (
 )
 from truthful.agents.games import ShareGame, share_geometry, share_mechanism, share_promise
 from truthful.beliefs import IDENTITY
-from truthful.bounds.shares import gain, pull
+from truthful.bounds.share_bounds import gain, pull
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry

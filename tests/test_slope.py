@@ -8,14 +8,14 @@ import pytest
 from support.plans import bought, case, people_of
 from support.studies import DESIGNED, RECORDS, UNIT_BALL, planned
 
-from truthful import slope
-from truthful.beliefs.curves import Clipped
+from truthful import deterrence
+from truthful.beliefs.laws import Clipped
 from truthful.check import Floats
+from truthful.deterrence import Typical, central_slope, share_beyond, stretch, typical
 from truthful.geometry import geometry
 from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.slope import Typical, central_slope, share_beyond, stretch, typical
 from truthful.study import Study
 
 BOTH = pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
@@ -139,7 +139,7 @@ def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far
     person, own = her_own(plan)
     edge = study.beliefs.radius * person.length + study.beliefs.noise_bound
     reports = own(np.linspace(-edge, edge, 301))
-    truth = own(slope._reports(study, person.length)[:2_000])
+    truth = own(deterrence._reports(study, person.length)[:2_000])
     furthest = np.abs(reports[None, :] - truth[:, None]).max(axis=1)
     stated = share_beyond(study, typical(study, plan.number_mechanism, 20_000), lie)
     # The first tenth of the people: its share is off by at most five standard errors, false alarms below 1e-6.

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Shrunk
-from truthful.beliefs.laws import CustomNoise, NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs.laws import (
+    IDENTITY,
+    Clipped,
+    Curve,
+    CustomNoise,
+    NormalBall,
+    Shrunk,
+    TruncatedNormal,
+    UniformBall,
+    UniformNoise,
+)
 from truthful.beliefs.lookup import OPEN, ORDER, PLANE, SCALE_ORDER, WEDGE
 from truthful.beliefs.table import (
     PredictionTable,

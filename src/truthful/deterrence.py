@@ -9,18 +9,23 @@ This serves plans, never a payment: q is known to some 1e-6 R, shares to some 1e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from truthful import check
 from truthful.beliefs import Beliefs, posterior
-from truthful.beliefs.curves import Clipped
+from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.geometry import Geometry
+from truthful.mechanism import Mechanism, peer_curve
+from truthful.one_release import OneRelease
+from truthful.study import Study
 
 # Answers y ≥ 0 of each person at which q is computed: most by how likely they are, some from its kink to its edge.
 _LIKELY, _LATE = 64, 24
@@ -351,3 +356,222 @@ def _matched(share: _Shares, whole: _Shares, lie: float) -> float:
 def _refuse(name: str, values: Floats, bad: Any, wanted: str) -> None:
     if np.any(bad):
         raise InputError(f"{name} holds {values[bad][0]}; every entry must be {wanted}.")
+
+
+#: Answers at which the largest gap is looked for, and lengths of features.
+_ANSWERS, _LENGTHS = 25, 9
+#: Halvings after which a shift is known to 2e-8 of its bound.
+_HALVINGS = 26
+#: A shift so small that gaps are straight in it, as a part of R; and a slope of q that is none.
+_SMALL, _FLAT = 1e-3, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Expecting:
+    """People of these lengths r > 0 with these answers y, who take the average to be `shift` higher than declared.
+
+    What they know of u does not depend on how others' predictions are clipped or how noisy they are: it is computed
+    once.
+    """
+
+    beliefs: Beliefs
+    r: Floats
+    y: Floats
+    shift: Floats
+
+    def gaps(self, curve: Curve, scale: Floats | float) -> Floats:
+        """γ(shift, y) of each; `scale` is that of the peer noise along the unit vector of x."""
+        noise = np.broadcast_to(scale, self.r.shape)
+        (own, own_chance), (declared, chance) = self._posteriors
+        return _mean(curve, own, own_chance, self.r, noise) - _mean(curve, declared, chance, self.r, noise)
+
+    @cached_property
+    def _posteriors(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Values of u and their probabilities, by her own beliefs and by those that are declared."""
+        return _posterior(self.beliefs, self.r, self.y, self.shift), _posterior(
+            self.beliefs, self.r, self.y, np.zeros_like(self.y)
+        )
+
+
+def largest_gap(people: Expecting, curve: Curve, scale: float) -> float:
+    """The largest γ of these people, or 0."""
+    return max(0.0, float(people.gaps(curve, scale).max()))
+
+
+def largest_belief_gap(
+    beliefs: Beliefs, lengths: Floats, proportions: Floats, shift: float, clip: float | None, scale: float
+) -> float:
+    """Γ: the largest γ of anybody with features of these lengths, whatever she truthfully answers.
+
+    Her noise is scale · proportion. It makes what others predict follow the truth less, and gaps smaller: the least
+    that anybody has counts for all. No `clip` means that nothing is clipped.
+    """
+    if shift == 0:
+        return 0.0
+    longer = lengths > 0
+    least = scale * float(np.min(proportions[longer] / lengths[longer]))
+    curve = IDENTITY if clip is None else Clipped(clip, beliefs.dimension)
+    return largest_gap(anybody(beliefs, spread_lengths(lengths[longer]), shift), curve, least)
+
+
+@lru_cache(maxsize=4)
+def anybody(beliefs: Beliefs, lengths: tuple[float, ...], shift: float) -> Expecting:
+    """Somebody of each of these lengths with each of the answers that she can truthfully give."""
+    delta = check.nonnegative("shift", shift)
+    r = np.repeat(np.array(lengths), _ANSWERS)
+    reach = beliefs.radius * r + beliefs.noise_bound
+    low, high = delta - reach, np.minimum(delta + reach, beliefs.response_bound)
+    part = np.tile(np.linspace(0, 1, _ANSWERS), len(lengths))
+    y = low + np.maximum(high - low, 0.0) * part
+    return Expecting(beliefs, r, y, np.full(len(r), delta))
+
+
+def spread_lengths(lengths: Floats) -> tuple[float, ...]:
+    """A few lengths from the least to the largest of these, which stand for all."""
+    return tuple(np.unique(np.quantile(lengths, np.linspace(0, 1, _LENGTHS))).tolist())
+
+
+def tolerated_shift(
+    beliefs: Beliefs, r: float, scale: float, curve: Curve, answers: Floats, gap: float, most: float
+) -> float:
+    """The largest shift, at most `most`, up to which |γ| ≤ gap at all these answers, whichever way the shift is."""
+    y = np.concatenate([answers, -answers])
+
+    def reached(shift: float) -> float:
+        people = Expecting(beliefs, np.full(len(y), r), y, np.full(len(y), shift))
+        return largest_gap(people, curve, scale)
+
+    low, high = 0.0, most
+    if reached(high) <= gap:
+        return high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) <= gap else (low, middle)
+    return low
+
+
+def amplification(beliefs: Beliefs, r: float, scale: float, curve: Curve) -> float | None:
+    """How far a centre that is wrong by a little moves the best answer of somebody who answers as declared, y = 0.
+
+    γ/∂q/∂y: σ²/v where an answer counts linearly. None where q does not move with the answer there.
+    """
+    one, small = np.array([r]), np.array([_SMALL * beliefs.radius])
+    gap = Expecting(beliefs, one, np.zeros(1), small).gaps(curve, scale)
+    u, chance = _posterior(beliefs, one, small, np.zeros(1))
+    moved = _mean(curve, u, chance, one, np.array([scale]))
+    return None if moved[0] < _FLAT * small[0] else float(gap[0] / moved[0])
+
+
+def _posterior(beliefs: Beliefs, r: Floats, y: Floats, shift: Floats) -> tuple[Floats, Floats]:
+    """u + shift/r given y, for u given y − shift: values (a row for each) and their probabilities."""
+    off = y - shift
+    v, chance, _ = posteriors(beliefs, r, np.abs(off))
+    return np.copysign(beliefs.radius, off)[:, None] * v + (shift / r)[:, None], chance
+
+
+def _mean(curve: Curve, u: Floats, chance: Floats, r: Floats, scale: Floats) -> Floats:
+    """r·E[ψ(u)] of each row."""
+    return np.asarray(r * np.einsum("ij,ij->i", chance, curve(u, np.repeat(scale[:, None], u.shape[1], 1))))
+
+
+CENTRAL = 0.9
+DRAWS, POINTS, BETWEEN = 20_000, 41, 129
+#: Answers up to the one that this share is below are likely; so many of them are looked at.
+LIKELY, ANSWERS = 0.99, 5
+#: Of features without an intercept lengths from here on, and so many.
+SHORTEST, LENGTHS = 0.05, 9
+
+
+class Typical(NamedTuple):
+    """A person of typical features: ‖x‖, the scale of the peers' noise along the unit vector of x, and their curve."""
+
+    length: float
+    scale: float
+    curve: Curve
+
+
+def central_slope(study: Study, person: Typical) -> float:
+    """The least ∂q/∂y over the central 90 % of truthful reports, at features of typical length.
+
+    Typical: ‖x‖² and the peer noise along x at their means over the design (for observed features, ‖x‖ = 1 and the
+    noise of features equally spread in all directions).
+    """
+    r, scale, curve = person
+    edge = np.quantile(np.abs(_reports(study, r)), CENTRAL)
+    y = np.linspace(-edge, edge, POINTS)
+    return float(study.beliefs.slope(np.full(POINTS, r), y, curve, np.full(POINTS, scale)).min())
+
+
+def share_beyond(study: Study, person: Typical, lie: float) -> float:
+    """The share of people, at features of typical length, who have any report that moves q by more than `lie`.
+
+    q rises with the report and is odd, so that the furthest are the two extreme reports, ±(Rr + M).
+    """
+    beliefs, (r, scale, curve) = study.beliefs, person
+    y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, BETWEEN)
+    # `beliefs.prediction` would load compiled code for these few where the curve has corners.
+    q = r * posterior.mean(beliefs, np.full(len(y), r), y, curve, np.full(len(y), scale))
+    own = np.interp(np.abs(_reports(study, r)), y, q)
+    return float(np.mean(own + q[-1] > lie))
+
+
+def typical(
+    study: Study, mechanism: Mechanism | OneRelease, players: int, geometry: Geometry | None = None
+) -> Typical:
+    """Someone whose ‖x‖² and peer noise are at their means, over the design or over those who answered."""
+    beliefs = study.beliefs
+    if isinstance(mechanism, OneRelease):
+        if geometry is not None:
+            r, proportion = geometry.typical_length, geometry.typical_noise * geometry.players / players
+        else:
+            r, proportion = (
+                math.sqrt(study.mean_square_norm),
+                noise_proportion(study, mechanism.estimator, players),
+            )
+        return Typical(r, mechanism.scale(beliefs) * proportion, mechanism.curve(beliefs))
+    m = max(1, players // 2)
+    noise = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)
+    scale = noise * stretch(study, mechanism.peers)
+    return Typical(math.sqrt(study.mean_square_norm), scale, peer_curve(mechanism, beliefs, m))
+
+
+def noise_proportion(study: Study, estimator: str, players: int) -> float:
+    """The noise along a typical unit vector of x as a part of that in the released sum, everybody else being peers."""
+    return stretch(study, estimator) / max(1, players - 1)
+
+
+def least_noise(study: Study) -> tuple[Floats, Floats]:
+    """Lengths that features of the design can have, and the least noise along them if that of the released mean is 1.
+
+    ‖Σ⁻¹x‖ ≥ ‖x‖/λ_max(Σ), and λ_max ≤ 1 as ‖x‖ ≤ 1.
+    """
+    encoding, Sigma = study.declared.encoding, study.second_moments
+    shortest = 1 / encoding.scale if encoding.intercept else SHORTEST
+    lengths = np.linspace(shortest, 1.0, LENGTHS)
+    largest = 1.0 if Sigma is None else float(np.linalg.eigvalsh(Sigma)[-1])
+    return lengths, lengths / largest
+
+
+def likely_answers(study: Study, r: float) -> Floats:
+    """Truthful answers, normalised, from the middle to that which 99 % are below, at features of this length."""
+    edge = np.quantile(np.abs(_reports(study, r)), 2 * LIKELY - 1)
+    return np.linspace(0.0, edge, ANSWERS)
+
+
+def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Truthful reports y = r·u + z of fixed draws: a plan is the same each time it is made."""
+    rng, beliefs = np.random.default_rng(0), study.beliefs
+    u = beliefs.prior.sample(rng, study.dimension, DRAWS)[:, 0]
+    return np.asarray(r * u + beliefs.noise.sample(rng, DRAWS))
+
+
+def stretch(study: Study, peer_estimator: str) -> float:
+    """‖A x‖/‖x‖ for the noise A v in a peer estimate, in root mean square over the design."""
+    if peer_estimator == "ridge-free":
+        return 1.0
+    Sigma = study.second_moments
+    if Sigma is None:
+        return study.dimension / study.mean_square_norm
+    inverse = np.linalg.inv(Sigma)
+    # E‖Σ⁻¹x‖² = tr Σ⁻¹.
+    return math.sqrt(float(np.trace(inverse)) / study.mean_square_norm)

@@ -175,7 +175,7 @@ class Geometry:
     effects: Floats | None = None
     """Of each effect, a row w of θ, ‖M⁻ᵀw‖², w·M⁻¹ZᵀZM⁻ᵀw and the largest |w·B_j|, where answers are shares."""
     believed: Floats | None = None
-    """What groups of these people believe, where answers are shares (truthful.bounds.shares)."""
+    """What groups of these people believe, where answers are shares (truthful.bounds.share_bounds)."""
     norm: str = "l2"
     """That in which instruments are at most 1 long, and by which noise falls off."""
 

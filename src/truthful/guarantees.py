@@ -15,24 +15,27 @@ from typing import Any
 import numpy as np
 
 from truthful import check
-from truthful.belief_gap import amplification, largest_belief_gap, tolerated_shift
 from truthful.bounds import Model, Setting, proved
-from truthful.bounds.accuracy import EVENTS
+from truthful.bounds.estimator_bounds import EVENTS
 from truthful.check import Floats
-from truthful.deterrence import Deterrence, representative
+from truthful.deterrence import (
+    Deterrence,
+    Typical,
+    amplification,
+    central_slope,
+    largest_belief_gap,
+    least_noise,
+    likely_answers,
+    representative,
+    share_beyond,
+    tolerated_shift,
+    typical,
+)
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease, SumRelease
 from truthful.payments import PAYMENT_STEPS
-from truthful.slope import (
-    Typical,
-    central_slope,
-    least_noise,
-    likely_answers,
-    share_beyond,
-    typical,
-)
 from truthful.study import Study
 from truthful.tolerance import tolerated_gap
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from truthful import check
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import Clipped, Curve, Identity, Shrunk
+from truthful.beliefs.laws import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree

@@ -29,7 +29,7 @@ import numpy as np
 
 from truthful import check
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import IDENTITY, Clipped, Curve
+from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import GRAM_SENSITIVITY, Query, cross_sensitivity

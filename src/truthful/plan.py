@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from truthful import check
-from truthful.asked_guarantees import asked_guarantees
 from truthful.asked_release import AskedRelease
 from truthful.bounds import proved
 from truthful.check import Floats
@@ -34,7 +33,7 @@ from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.share_planning import ShareSolution, solve_shares, usual_norm, usual_tolerance
 from truthful.planner.terms import LeaveOneOutTerms
-from truthful.share_guarantees import share_guarantees
+from truthful.share_guarantees import asked_guarantees, share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__

@@ -6,8 +6,18 @@ import math
 
 import numpy as np
 
-from truthful.bounds import answers, shares
-from truthful.bounds.shares import ROUNDING, ShareSetting
+from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss
+from truthful.bounds import share_bounds
+from truthful.bounds.asked_bounds import (
+    AskedSetting,
+    accuracy_setting,
+    advantage,
+    gap,
+    lie_size,
+    share_setting,
+)
+from truthful.bounds.estimator_bounds import instruments_error
+from truthful.bounds.share_bounds import ROUNDING, ShareSetting
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.guarantees import (
@@ -63,9 +73,9 @@ def share_guarantees(
         belief_gap=study.tolerance,
     )
     assumed = (TRUTHFUL_PEERS, _believed(study, beliefs), GIVEN_FEATURES, COSTS)
-    accuracy = shares.accuracy_setting(s)
+    accuracy = share_bounds.accuracy_setting(s)
     error, of_people = (
-        float(bound(accuracy).item()) for bound in (answers.coefficient_error, answers.prediction_error)
+        float(instruments_error(accuracy, predictions).item()) for predictions in (False, True)
     )
     unit = study.response_unit
     worth = study.privacy_cost(mechanism.epsilon)
@@ -117,7 +127,7 @@ def _truthfulness(
     saved = float(s.saved[0, 0])
     steps, earned = None, 0.0
     for j in range(1, beliefs.levels):
-        earned = mechanism.bonus * float(shares.gain(s, j)[0, 0])
+        earned = mechanism.bonus * float(share_bounds.gain(s, j)[0, 0])
         if earned >= saved * (1 - 1e-9):
             steps = j
             break
@@ -150,11 +160,178 @@ def _tolerated(
         return {"centre_tolerance": study.tolerance, "centre_share": share}
     cost = float(study.costs.quantile(NINE_IN_TEN))
     needed = (cost * worth + ROUNDING) / mechanism.bonus
-    found = float(shares.tolerated_gap(s, steps, needed)[0, 0])
+    found = float(share_bounds.tolerated_gap(s, steps, needed)[0, 0])
     return {"centre_tolerance": found, "centre_share": NINE_IN_TEN} if found > 0 else {}
 
 
 def effect_rmse(study: Study, s: ShareSetting) -> float | None:
     """The largest root mean square error of a difference, in raw units."""
-    errors = [float(shares.effect_error(s, k)[0, 0]) for k in range(len(study.differences))]
+    errors = [float(share_bounds.effect_error(s, k)[0, 0]) for k in range(len(study.differences))]
     return study.response_unit * math.sqrt(max(errors)) if errors else None
+
+
+AGREED = (
+    "people agree on what they expect of the others, whatever it is, and take others to expect what they do; one's own "
+    "answer moves it as declared"
+)
+AGREED_STRICT = (
+    "people agree on what they expect of the others, whatever it is, and expect more yes if they would say yes "
+    "themselves"
+)
+
+
+def asked_setting(
+    study: Study, mechanism: AskedRelease, players: int, alpha: float, beta: float, geometry: Geometry
+) -> AskedSetting:
+    """What the bounds depend on."""
+    if study.levels is None:
+        raise InputError("The study does not ask what the others will say.")
+    return AskedSetting(
+        beliefs=study.levels,
+        geometry=geometry,
+        costs=study.costs,
+        n=players,
+        alpha=np.array([alpha]),
+        epsilon=np.array([mechanism.epsilon]),
+        beta=beta,
+        ratio=mechanism.ratio,
+        clip=np.array([mechanism.clip]),
+        judged=math.isfinite(mechanism.plausible[1]),
+        tolerance=study.level_tolerance,
+        privacy=study.declared.costs.privacy,
+        assigned=study.assigned or not study.features,
+    )
+
+
+def asked_guarantees(
+    study: Study,
+    mechanism: AskedRelease,
+    players: int,
+    alpha: float,
+    beta: float,
+    geometry: Geometry,
+    payable: int,
+) -> Guarantees:
+    """What is promised to and of so many players who answer; `payable` of them at most may have to be paid."""
+    s = asked_setting(study, mechanism, players, alpha, beta, geometry)
+    strict = s.beliefs.strict
+    assumed = (TRUTHFUL_PEERS, AGREED_STRICT if strict else AGREED, GIVEN_FEATURES, COSTS)
+    accuracy = (
+        accuracy_setting(s) if study.shares is None else share_bounds.accuracy_setting(share_setting(s))
+    )
+    error, of_people = (
+        float(instruments_error(accuracy, predictions).item()) for predictions in (False, True)
+    )
+    unit, worth = study.response_unit, study.privacy_cost(mechanism.epsilon)
+    slopes = s.believed[:, :2]
+    most = mechanism.base_payment + mechanism.score_weight * float(
+        largest_gain(mechanism.rule, slopes, mechanism.clip).max()
+    )
+    head = most + mechanism.prediction_payment
+    average = mechanism.base_payment + mechanism.prediction_payment + alpha * (head - mechanism.base_payment)
+    joining = max(0.0, _least_expected(s, mechanism) - ROUNDING) / worth
+    return Guarantees(
+        Privacy(
+            mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected(study, mechanism)
+        ),
+        _strict_truth(study, mechanism, s, worth, 1 - beta, assumed)
+        if strict
+        else _truth(study, mechanism, s, worth, 1 - beta, assumed),
+        Accuracy(
+            error,
+            unit * math.sqrt(error),
+            unit * math.sqrt(of_people),
+            1 - beta,
+            assumptions=assumed,
+            effect_rmse=None if study.shares is None else effect_rmse(study, share_setting(s)),
+        ),
+        Participation(float(study.costs.cdf(joining)), joining, assumptions=assumed),
+        Budget(
+            expected=payable * (head if strict else min(average, head)),
+            cap=payable * head,
+            likely=None,
+            assumptions=assumed,
+        ),
+    )
+
+
+def payable_to_all(mechanism: AskedRelease, slopes: object) -> bool:
+    """Whether base payments cover what scores can take away, at these slopes: then nobody can owe."""
+    lost = mechanism.score_weight * largest_loss(mechanism.rule, np.asarray(slopes), mechanism.clip)
+    return bool(lost.max() <= mechanism.base_payment * (1 + 1e-9))
+
+
+def _least_expected(s: AskedSetting, mechanism: AskedRelease) -> float:
+    """What somebody who tells the truth earns on average, at least, predictions left out.
+
+    Of numbers: a − b(s²E[t²] + 2s(1−s)√(E[t²]E[Δ²])), t = y − p. Of yes and no: a, and more.
+    """
+    a, b = mechanism.base_payment, mechanism.score_weight
+    if s.beliefs.strict:
+        return a
+    slope, v = float(s.believed[:, 1].max()), float(s.believed[:, 3].max())
+    noise = (s.beliefs.dimension + 2) * (float(s.scale[0]) * s.worst[0]) ** 2
+    apart = s.beliefs.variance * (1 + s.worst[1]) + v + noise
+    square = min(mechanism.clip**2, v + noise)
+    return max(0.0, a - b * (slope**2 * apart + 2 * slope * (1 - slope) * math.sqrt(apart * square)))
+
+
+def _truth(
+    study: Study,
+    mechanism: AskedRelease,
+    s: AskedSetting,
+    worth: float,
+    probability: float,
+    assumed: tuple[str, ...],
+) -> Truthfulness:
+    """From which size on no lie pays; of ratings, from how many steps on."""
+    lie, b, k = float(lie_size(s, mechanism.score_weight)[0, 0]), mechanism.score_weight, s.beliefs.slope
+    steps, gain = None, None
+    if study.shares is not None:
+        step = SCALE / (study.shares.levels - 1)
+        steps = math.ceil(lie / step * (1 - 1e-9)) if math.isfinite(lie) else None
+        if steps is not None and steps >= study.shares.levels:
+            steps = None
+        if steps is not None:
+            moved = s.believed[:, 0] * steps * step
+            gain = b * float((moved**2 - 2 * moved * gap(s)[:, 0, 0]).min())
+    told = lie if steps is None else steps * SCALE / ((study.shares.levels if study.shares else 2) - 1)
+    promised = math.isfinite(told) and told < SCALE
+    return Truthfulness(
+        lie=None,
+        slack=b * (float(gap(s)[:, 0, 0].max()) ** 2) + float(s.saved[0, 0]) if promised else None,
+        share=float(study.costs.cdf(max(0.0, float(s.saved[0, 0]) - ROUNDING) / worth)) if promised else 0.0,
+        slope=k,
+        lie_in_answer=told * study.response_unit if promised else None,
+        probability=probability,
+        assumptions=assumed,
+        steps=steps,
+        gain=gain,
+        centre_tolerance=k * told / (2 * (1 - k)) * study.response_unit if promised else None,
+    )
+
+
+def _strict_truth(
+    study: Study,
+    mechanism: AskedRelease,
+    s: AskedSetting,
+    worth: float,
+    probability: float,
+    assumed: tuple[str, ...],
+) -> Truthfulness:
+    """Of yes and no: what the truth earns more than the other answer."""
+    found = float(advantage(s)[0, 0])
+    gain = 2 * mechanism.score_weight * found / mechanism.clip
+    paid = gain >= float(s.saved[0, 0]) * (1 - 1e-9)
+    return Truthfulness(
+        lie=None,
+        slack=None,
+        slope=s.beliefs.slope,
+        lie_in_answer=None,
+        share=float(study.costs.cdf(max(0.0, gain - ROUNDING) / worth)) if paid else 0.0,
+        probability=probability,
+        assumptions=assumed,
+        steps=1 if paid else None,
+        gain=gain if paid else None,
+        centre_tolerance=found * study.response_unit if paid else None,
+    )

@@ -7,7 +7,7 @@ q(y) = μ + s(y − μ). She is paid const − b(q − P)², so that what matter
     γ(y) = P − q(y) = (1 − s)(μ' − μ) + (s' − s)(y − μ').
 
 Exact for normal answers with normal beliefs and every exponential family with a conjugate one; the best linear rule
-otherwise. Own predictions that are no lines: truthful.belief_gap. Derivations: docs/theory.md.
+otherwise. Own predictions that are no lines: truthful.deterrence. Derivations: docs/theory.md.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from flint import arb, ctx
 from scipy import special, stats
 
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import Curve
-from truthful.beliefs.laws import NormalBall, Prior, TruncatedNormal
+from truthful.beliefs.laws import Curve, NormalBall, Prior, TruncatedNormal
 from truthful.check import Floats
 
 mp.mp.dps = 30

@@ -14,11 +14,9 @@ import numpy as np
 
 from support.studies import DESIGNED
 from truthful.beliefs import Beliefs
-from truthful.beliefs.curves import Clipped
+from truthful.beliefs.laws import Clipped
 from truthful.bounds import Model, Setting
-from truthful.bounds.peers import least_half
-from truthful.bounds.privacy_noise import FLOOR_POWER, gram_scale, peer_scale, public_scale
-from truthful.bounds.setting import Numbers
+from truthful.bounds.setting import FLOOR_POWER, Numbers, gram_scale, least_half, peer_scale, public_scale
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.estimators.shrinkage import shrinkage_factor

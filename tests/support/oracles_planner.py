@@ -10,15 +10,16 @@ from functools import cached_property
 import numpy as np
 from scipy import interpolate
 
-from truthful.bounds import Setting, answers, privacy_noise, proved
+from truthful.bounds import Setting, proved
+from truthful.bounds.estimator_bounds import GAPS
+from truthful.bounds.setting import peer_scale
 from truthful.check import Floats
-from truthful.deterrence import Deterrence, representative
+from truthful.deterrence import Deterrence, representative, stretch
 from truthful.geometry import Geometry
 from truthful.guarantees import model
 from truthful.noise import L2Laplace
 from truthful.payments import PAYMENT_STEPS
 from truthful.planner.goals import LEAST_SLOPE
-from truthful.slope import stretch
 from truthful.study import Study
 
 MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}
@@ -47,7 +48,7 @@ def median_slope(study: Study, s: Setting) -> Floats:
     """P(|u + e| ≤ R): e the noise of a half along typical features, u the median deviation of the truth."""
     R, d = study.beliefs.radius, study.dimension
     u = 0.6745 * math.sqrt(study.beliefs.prior.variance(d))
-    scale = privacy_noise.peer_scale(s, max(1, int(np.max(s.n)) // 2)) * stretch(study, s.peer_estimator)
+    scale = peer_scale(s, max(1, int(np.max(s.n)) // 2)) * stretch(study, s.peer_estimator)
     law = L2Laplace(d, 1.0)
     return np.asarray(law.marginal_cdf((R - u) / scale) - law.marginal_cdf((-R - u) / scale))
 
@@ -228,14 +229,8 @@ def release_at(q: Release, places: Floats) -> Setting:
 
 def release_cost_and_error(q: Release, s: Setting) -> tuple[Floats, Floats]:
     """What each setting costs and guarantees; infinite where a constraint fails."""
-    if q.estimator == "instruments":
-        cost = answers.cap(s) if s.clipped else answers.expected(s)
-        error = (answers.coefficient_error if q.accuracy_of == "coefficients" else answers.prediction_error)(
-            s
-        )
-    else:
-        cost = proved.budget_cap(s) if s.clipped else proved.budget(s)
-        error = (proved.accuracy if q.accuracy_of == "coefficients" else proved.prediction_error)(s)
+    cost = proved.budget_cap(s) if s.clipped else proved.budget(s)
+    error = (proved.accuracy if q.accuracy_of == "coefficients" else proved.prediction_error)(s)
     useful = typical_slope(q.people, s) >= q.slope if s.clipped else np.ones(np.shape(s.alpha), dtype=bool)
     holds = useful & (cost <= q.budget) & (error <= q.error)
     return np.where(holds, cost, np.inf), np.where(holds, error, np.inf)
@@ -263,4 +258,4 @@ def search_release(q: Release, seed: int = 0) -> tuple[float, dict[str, float]]:
 
 
 def _gap(s: Setting) -> Floats:
-    return answers.gap(s) if s.estimator == "instruments" else proved.gap(s)
+    return GAPS["instruments"](s) if s.estimator == "instruments" else proved.gap(s)

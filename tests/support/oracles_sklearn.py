@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.beliefs.curves import Clipped
+from truthful.beliefs.laws import Clipped
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features, grid_responses

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from truthful.asked_guarantees import asked_setting
 from truthful.asked_release import SCALE, SERUM, AskedRelease
 from truthful.beliefs import Beliefs, Predictor
-from truthful.bounds import Setting, asked, proved, shares
-from truthful.bounds.asked import AskedSetting, advantage, gap, level_rows
-from truthful.bounds.shares import ShareSetting, believed_rows, pull
+from truthful.bounds import Setting, asked_bounds, proved, share_bounds
+from truthful.bounds.asked_bounds import AskedSetting, advantage, gap, level_rows
+from truthful.bounds.share_bounds import ShareSetting, believed_rows, pull
 from truthful.check import Floats
+from truthful.deterrence import stretch
 from truthful.errors import InputError
 from truthful.estimators import Estimate
 from truthful.geometry import Geometry, effects_of, geometry, measured
@@ -27,8 +27,8 @@ from truthful.one_release import Bounded, OneRelease, SumRelease, require_invert
 from truthful.payments import lengths, noise_along
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
+from truthful.share_guarantees import asked_setting
 from truthful.share_release import ShareRelease
-from truthful.slope import stretch
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 from truthful.study.features import sample_uniform
 
@@ -380,7 +380,7 @@ def share_geometry(plan: Plan, people: Floats) -> Geometry:
     kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
     return replace(
         measured(kx, kz, norm=mechanism.norm),
-        believed=shares.grouped(believed_rows(beliefs, kx / GRID)),
+        believed=share_bounds.grouped(believed_rows(beliefs, kx / GRID)),
         effects=effects_of(kx, kz, difference_rows(plan.study)),
     )
 
@@ -555,6 +555,6 @@ def asked_geometry(plan: Plan, people: Floats) -> Geometry:
     kz, x = instruments_on_grid(kx, mechanism.transform), kx / GRID
     return replace(
         measured(kx, kz),
-        believed=asked.grouped(level_rows(beliefs, x, x.mean(axis=0))),
+        believed=asked_bounds.grouped(level_rows(beliefs, x, x.mean(axis=0))),
         effects=effects_of(kx, kz, difference_rows(plan.study)),
     )

@@ -17,7 +17,7 @@ import numpy as np
 from truthful import check
 from truthful.agents.games import LOOKS, AskedGame, Game, Players, ShareGame, Swayed, least
 from truthful.asked_release import SCALE
-from truthful.beliefs.curves import Curve
+from truthful.beliefs.laws import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.payments import lengths, noise_along

@@ -15,12 +15,16 @@ import numpy as np
 from truthful import check
 from truthful.beliefs import posterior
 from truthful.beliefs.corners import corner_predictor
-from truthful.beliefs.curves import IDENTITY, Clipped, Curve, Identity, Shrunk
 from truthful.beliefs.laws import (
+    IDENTITY,
+    Clipped,
+    Curve,
     CustomNoise,
+    Identity,
     Noise,
     NormalBall,
     Prior,
+    Shrunk,
     TruncatedNormal,
     UniformBall,
     UniformNoise,

@@ -27,8 +27,16 @@ import numpy.typing as npt
 from scipy import special
 
 from truthful.beliefs import posterior
-from truthful.beliefs.curves import Clipped, Curve, antiderivative, over_normals
-from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
+from truthful.beliefs.laws import (
+    Clipped,
+    Curve,
+    NormalBall,
+    TruncatedNormal,
+    UniformBall,
+    UniformNoise,
+    antiderivative,
+    over_normals,
+)
 from truthful.beliefs.posterior import Laws
 from truthful.check import Floats
 from truthful.compiled import compiled
@@ -193,7 +201,7 @@ def _normal_tail(x: Floats) -> Floats:
 
 @_fused
 def _bump(z: float, octaves: Floats, limits: Floats) -> float:
-    """H(z) at scale 1 for z ≥ 0: K(z) − z/2 + E|e|/2, K as in truthful.beliefs.curves."""
+    """H(z) at scale 1 for z ≥ 0: K(z) − z/2 + E|e|/2, K as in truthful.beliefs.laws."""
     if z < 2.0**-24:
         return float(limits[1] - z / 2 + limits[0] * z * z)
     mantissa, exponent = math.frexp(z)

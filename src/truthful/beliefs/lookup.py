@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from truthful.check import Floats
 
-#: The regions of truthful.beliefs.cells.
+#: The regions of truthful.beliefs.table.
 WHOLE, UPPER, SHORT, MIDDLE = range(4)
 #: Each is cut into so many roots squared; a polynomial has so many powers of each coordinate, and of the scale.
 ROOTS, ORDER, SCALE_ORDER = 4, 8, 8

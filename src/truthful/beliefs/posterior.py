@@ -22,8 +22,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from truthful.beliefs.curves import Clipped, Curve
-from truthful.beliefs.laws import Noise, Prior
+from truthful.beliefs.laws import Clipped, Curve, Noise, Prior
 from truthful.check import Floats
 from truthful.compiled import compiled
 

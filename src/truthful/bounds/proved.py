@@ -7,16 +7,34 @@ records lie, the table of own predictions) are left out.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from truthful import check
-from truthful.bounds import budgets, privacy_noise
-from truthful.bounds.accuracy import ERRORS, least_released, least_squares_error, prediction_error
-from truthful.bounds.budgets import times
-from truthful.bounds.gap import GAPS
-from truthful.bounds.peers import least_spectrum, pull, shortfall_chance
-from truthful.bounds.setting import Model, Numbers, Setting
+from truthful.bounds.estimator_bounds import (
+    ERRORS,
+    GAPS,
+    instruments_lies,
+    least_released,
+    least_squares_error,
+    prediction_error,
+    scaled,
+)
+from truthful.bounds.setting import (
+    Model,
+    Numbers,
+    Setting,
+    least_half,
+    most_half,
+    peer_scale,
+    public_scale,
+    pull,
+)
+from truthful.bounds.setting import sensitivity as sensitivity_of
+from truthful.bounds.spectrum import greatest_spectrum, least_spectrum, shortfall_chance
 from truthful.check import Floats
 from truthful.costs import Costs
 from truthful.errors import InputError
@@ -57,12 +75,12 @@ __all__ = [
 
 def sensitivity(s: Setting) -> Floats:
     """How far one record can move the published estimate's released vector: proved in `truthful.estimators`."""
-    return privacy_noise.sensitivity(s.estimator, s.model, s.n, s.gamma)
+    return sensitivity_of(s.estimator, s.model, s.n, s.gamma)
 
 
 def noise_scale(s: Setting) -> Floats:
     """The scale of its noise, sensitivity/ε_public (and for `noisy-statistics` its share of that ε)."""
-    return privacy_noise.public_scale(s)
+    return public_scale(s)
 
 
 def noise_moments(d: int, scale: Numbers) -> tuple[Numbers, Numbers]:
@@ -95,12 +113,11 @@ def liars(s: Setting) -> Floats:
     """How far a share α of arbitrary reports can move the published estimate: liars change y, never x.
 
     Σ⁻¹Xᵀy/n by 2Yα·sup‖Σ⁻¹x‖; a free ridge by 2Y·min(κ, √κ), κ = αn/D; `noisy-statistics` by 2Yα over the least
-    eigenvalue it can release. The last two on the events that their accuracy needs. `instruments`: `bounds.answers`.
+    eigenvalue it can release. The last two on the events that their accuracy needs. `instruments` by as much as
+    the geometry of the roster lets them.
     """
     if s.estimator == "instruments":
-        from truthful.bounds import answers
-
-        return answers.liars(s)
+        return instruments_lies(s)
     Y = s.model.response_bound
     if s.estimator == "known-design":
         return 2 * Y * pull(s.model, s.alpha)
@@ -129,7 +146,7 @@ def gap(s: Setting) -> Floats:
 
 def truthfulness(s: Setting) -> Floats:
     """η = b·g² + τ·h(ε): the most any lie can gain, whoever tells it among costs ≤ τ; a step more by rounding."""
-    return times(s.b, gap(s) ** 2) + _saved(s)
+    return _times(s.b, gap(s) ** 2) + _saved(s)
 
 
 def lie_size(s: Setting) -> Floats:
@@ -145,7 +162,7 @@ def lie_size(s: Setting) -> Floats:
 
 def participation(s: Setting) -> Floats:
     """The least base payment with which joining pays for every cost ≤ τ: b·g² + τ·h(ε), and b/4 more for `brier`."""
-    return times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4) + _saved(s)
+    return _times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4) + _saved(s)
 
 
 def payable(s: Setting) -> Floats:
@@ -155,35 +172,90 @@ def payable(s: Setting) -> Floats:
     """
     if s.leave_one_out:
         return np.zeros(np.broadcast_shapes(np.shape(s.b), np.shape(s.reach)))
-    return np.asarray(s.b * budgets.loss(s))
+    return np.asarray(s.b * s.loss)
 
 
 def joining_threshold(s: Setting) -> Floats:
     """The largest cost for which taking part pays in expectation, at the base payment a: inverts `participation`."""
-    left = s.a - s.rounding - times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4)
+    left = s.a - s.rounding - _times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4)
     return np.where(left > 0, left / s.privacy_cost, 0.0)
 
 
 def budget(s: Setting) -> Floats:
-    """The expected total of all payments, under the declared beliefs: `bounds.budgets.expected`."""
-    return budgets.expected(s)
+    """The expected total of all payments, under the declared beliefs.
+
+    n·(a + b·E[score]), where E[score] ≤ Q + 2g√Q + α·(largest score): truthful players, and liars on top.
+
+    A truthful player's is E[2pq − q²] ≤ E[q²] + 2g·E|q|, and E[q²] ≤ Q = E[(θ·x)²] under the prior: q is a conditional
+    mean of ψ, and |ψ(u)| ≤ |u|. Those who lie may be those of whom little is predicted, so that truthful ones keep all
+    of Q. A liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and c² if p is clipped. The term −p of
+    `brier` has mean zero under a prior symmetric about its centre, up to the gap. A ridge that is not matched pays less
+    than a matched one: p̄ is shrunk, q is not.
+
+    Leave-one-out, liars count with their chance, and base payments as `_base` says. Clipped, |q| ≤ c‖x‖ bounds Q too,
+    and no score is above p² ≤ c²‖x‖² (and c‖x‖ more for `brier`), whoever tells what.
+    """
+    if s.estimator == "instruments":
+        return _instruments_budget(s)
+    peers = "ridge-free" if s.peer_estimator == "ridge-unmatched" else s.peer_estimator
+    g, norm, linear = GAPS[peers](s), s.model.mean_square_norm, RULES[s.rule].linear
+    reach = s.reach if s.clipped else s.model.radius + g
+    Q, most = np.asarray(s.model.mean_square), np.asarray(np.inf)
+    if s.clipped and s.leave_one_out:
+        Q = np.minimum(Q, np.square(reach) * norm)
+        most = np.asarray(linear * reach * math.sqrt(norm) + np.square(reach) * norm)
+    with np.errstate(invalid="ignore"):
+        score = Q + 2 * g * np.sqrt(Q) + linear * g + s.lying_chance * (linear * reach + np.square(reach))
+    score = np.minimum(np.nan_to_num(score, nan=np.inf, posinf=np.inf), most)
+    return np.minimum(s.n * (_base(s, norm) + _times(s.b, score)), budget_cap(s))
 
 
 def likely_budget(s: Setting) -> Floats:
-    """A total that is exceeded with probability at most β: `bounds.budgets.likely`."""
-    return budgets.likely(s)
+    """A total that is exceeded with probability at most β, on top of more than αn liars, whatever these know.
+
+    A score is at most p² (and |p| more for `brier`). Σp² = Σ_j θ̂ᵀX_jᵀX_jθ̂ over the halves j, θ̂ being the other
+    half's: at most Σ_j λ_max(X_jᵀX_j)·max‖θ̂‖². The bound of λ_max is concave in the size of a half, so n/2 is worst.
+    Never-negative: also |p| ≤ c‖x‖, and Hoeffding's inequality bounds Σ‖x‖²; the less counts.
+
+    Leave-one-out, with probability β/2 for Σ‖x‖², on which base payments depend too, and β/6 for each event of
+    `_left_out`. For `instruments` nothing but the cap is stated.
+    """
+    model, n, linear = s.model, np.asarray(s.n, dtype=np.float64), RULES[s.rule].linear
+    beta = np.asarray(s.beta)
+    if s.estimator == "instruments":
+        return np.full(np.broadcast_shapes(n.shape, np.shape(s.a), np.shape(s.b)), np.inf)
+    if s.leave_one_out:
+        beta = beta / 2
+        squares = _left_out(s, beta / 3)
+    else:
+        squares = 2 * greatest_spectrum(model, n / 2, s.beta / 8) * _largest_half(s, s.beta / 8) ** 2
+    norms = np.minimum(n * model.mean_square_norm + np.sqrt(n * np.log(1 / beta) / 2), n)
+    if s.clipped:
+        squares = np.minimum(squares, np.square(s.reach) * norms)
+    scores = squares + linear * np.sqrt(n * squares) if linear else squares
+    return np.asarray(n * _base(s, norms / n) + _times(s.b, scores))
 
 
 def budget_cap(s: Setting) -> Floats:
-    """A total that no draw and no report can exceed, if payments are never negative: `bounds.budgets.cap`."""
-    return budgets.cap(s)
+    """n·(a + b·gain(c)): no draw and no report can cost more when payments are never negative; else there is no cap.
+
+    Leave-one-out: n·(max(a, b·loss(c)) + b·gain(c)), as ‖x‖ ≤ 1 and base and gain grow with ‖x‖. `instruments`:
+    Σ (max(a, b·loss(c r)) + b·gain(c r)) over all who may have to be paid.
+    """
+    n = np.asarray(s.n, dtype=np.float64)
+    if not s.clipped:
+        return np.full(np.broadcast_shapes(n.shape, np.shape(s.a), np.shape(s.b)), np.inf)
+    if s.estimator == "instruments":
+        base, gain = _totals(s)
+        return base + gain
+    return np.asarray(n * (_base(s, 1.0) + s.b * s.gain))
 
 
 # Accuracy
 
 
 def accuracy(s: Setting) -> Floats:
-    """E‖θ̂−θ‖² of the published estimate, on the events counted in `bounds.accuracy.EVENTS`."""
+    """E‖θ̂−θ‖² of the published estimate, on the events counted in `estimator_bounds.EVENTS`."""
     return ERRORS[s.estimator](s)
 
 
@@ -270,6 +342,100 @@ def composition(c: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
 def covariance(d: int) -> Floats:
     """E[x xᵀ] = I/(d+2) for x uniform on the unit ball: E‖x‖² = ∫₀¹ r²·d·r^(d−1) dr = d/(d+2), by symmetry."""
     return np.eye(check.integer("d", d)) / (d + 2)
+
+
+def _instruments_budget(s: Setting) -> Floats:
+    """The bases, and n·b·(Q + 2g√Q + α·(largest score)); never above the cap.
+
+    Q bounds E[q²] on average over these people: E[(θ·x)²] under the prior and, as |q| ≤ c‖x‖, c² times their mean ‖x‖².
+    """
+    geometry, _ = scaled(s)
+    g, linear, n = GAPS["instruments"](s), RULES[s.rule].linear, np.asarray(s.n, dtype=np.float64)
+    Q = np.asarray(s.model.prior_square / geometry.dimension * geometry.lengths.mean_square)
+    if s.clipped:
+        Q = np.minimum(Q, np.asarray(s.reach) ** 2 * geometry.lengths.mean_square)
+    reach = np.asarray(s.reach) if s.clipped else s.model.radius + g
+    score = Q + 2 * g * np.sqrt(Q) + linear * g + s.alpha * (linear * reach + reach**2)
+    base = _totals(s)[0] if s.clipped else n * s.a
+    with np.errstate(invalid="ignore"):
+        total = base + np.where(np.asarray(s.b) > 0, n * s.b * score, 0.0)
+    return np.minimum(total, budget_cap(s))
+
+
+def _totals(s: Setting) -> tuple[Floats, Floats]:
+    """Bases and gains of all who may have to be paid: of a roster as they are, else in proportion to their number."""
+    geometry, _ = scaled(s)
+    a, b = np.asarray(s.a), np.asarray(s.b)
+    payable = np.isfinite(a) & np.isfinite(b)
+    totals = geometry.lengths.totals(
+        np.where(payable, a, 0.0), np.where(payable, b, 0.0), np.asarray(s.reach), RULES[s.rule].linear
+    )
+    factor = np.asarray(s.n) / geometry.players
+    base, gain = (np.where(payable, part * factor, np.inf) for part in totals)
+    return base, gain
+
+
+def _base(s: Setting, mean_square_norm: Numbers) -> Floats:
+    """A bound on the mean base payment of people of whom ‖x‖² has this mean: a, unless bases go by length.
+
+    max(a, l) is convex in l = b·loss(c‖x‖), which lies between 0 and L = b·loss(c): at most a + (max(a, L) − a)·l/L.
+    The mean of l/L is that of (linear·c‖x‖ + 3c²‖x‖²)/loss(c), and the mean of ‖x‖ at most the root of that of ‖x‖².
+    """
+    a = np.asarray(s.a, dtype=np.float64)
+    if not (s.leave_one_out and s.clipped):
+        return a
+    linear, c = RULES[s.rule].linear, s.reach
+    share = (linear * np.sqrt(mean_square_norm) + 3 * c * mean_square_norm) / (linear + 3 * c)
+    with np.errstate(invalid="ignore"):
+        more = np.maximum(s.b * s.loss - a, 0.0) * share
+    return np.where(np.isfinite(a), a + more, np.inf)
+
+
+def _left_out(s: Setting, beta: Numbers) -> Floats:
+    """A bound on Σp² over leave-one-out predictions of a known design, which fails with probability at most 3β.
+
+    |p_i| ≤ n/(n−1)·(|x_i·θ̂| + h_i|y_i|) with h_i = x_iᵀΣ⁻¹x_i/n ≤ leverage/n. So √Σp² is at most
+    n/(n−1)·(√λ_max(XᵀX)·‖θ̂‖ + leverage·Y/√n), and ‖θ̂‖ at most R, what αn liars move, the sampling error by Chebyshev's
+    inequality, and the noise by the quantile of its Gamma law. Nothing is known so of `noisy-statistics`.
+    """
+    model, n = s.model, np.asarray(s.n, dtype=np.float64)
+    if s.estimator == "noisy-statistics" or not math.isfinite(model.leverage):
+        return np.full(n.shape, np.inf)
+    theta = (
+        model.radius
+        + 2 * model.response_bound * pull(model, s.alpha)
+        + np.sqrt(model.sampling_variance / n / beta)
+        + public_scale(s) * special.gammainccinv(model.dimension, beta) / model.least_eigenvalue
+    )
+    along = np.sqrt(greatest_spectrum(model, n, beta)) * theta
+    own = model.leverage * model.response_bound / np.sqrt(n)
+    return np.asarray(np.square(n / (n - 1) * (along + own)))
+
+
+def _largest_half(s: Setting, beta: Numbers) -> Floats:
+    """A bound on ‖θ̂‖ of both halves that fails with probability at most 6β: for each, spectrum, sampling and noise.
+
+    R, what all αn liars move if they are in one half, the sampling error by Chebyshev's inequality, and the noise by
+    the quantile of its Gamma law. A ridge shrinks, so its bias adds nothing. Nothing is known so of `noisy-statistics`.
+    """
+    model, m, liars = s.model, least_half(s.n), s.alpha * np.asarray(s.n)
+    if s.peer_estimator == "noisy-statistics" or not model.least_eigenvalue > 0:
+        return np.full(np.shape(m), np.inf)
+    if s.peer_estimator.startswith("ridge"):
+        D = s.half_gamma + least_spectrum(model, m, beta)
+        lies, variance, stretch = liars / D, model.noise_variance * model.dimension / D, 1.0
+    else:
+        lies, variance = pull(model, liars / m), model.sampling_variance / m
+        stretch = 1 / model.least_eigenvalue
+    scale = np.maximum(peer_scale(s, m), peer_scale(s, most_half(s.n)))
+    noise = stretch * scale * special.gammainccinv(model.dimension, beta)
+    return np.asarray(model.radius + 2 * model.response_bound * lies + np.sqrt(variance / beta) + noise)
+
+
+def _times(b: Numbers, value: Numbers) -> Floats:
+    """b·value, and 0 where b is 0 even if value is infinite: a flat fee needs no bound on lies."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.asarray(b) > 0, b * np.asarray(value), 0.0)
 
 
 def _saved(s: Setting) -> Floats:

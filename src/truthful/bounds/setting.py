@@ -1,6 +1,12 @@
 """What a bound depends on: the model of the data, and one setting of the mechanism. Public numbers only.
 
-`published` and `proved` have one function for each result, with the same names and the same argument: a Setting.
+`published` and `proved` have one function for each result, with the same names and the same argument: a Setting. What
+follows from one at once is here too: how many peers a player has, how far the liars among them pull, and the scales of
+the privacy noise, which are those of `truthful.estimators` without the lattice, which widens them by less than 1e-9.
+
+Liars choose their reports, never their features. Who lies is decided by privacy costs, which may depend on a player's
+own features and answer; a player believes of each of the others that she lies with probability at most α, independently
+of the rest (the paper's lemma on the expected share of misreports). What the liars report may be agreed between them.
 """
 
 from __future__ import annotations
@@ -11,11 +17,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from truthful import check
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
+from truthful.scoring import RULES
 
 if TYPE_CHECKING:
     from truthful.geometry import Geometry
@@ -24,6 +32,15 @@ if TYPE_CHECKING:
 PEERS = ("halves", "leave-one-out")
 #: Estimates from which a player's own record can be taken out again by those who know it.
 LEFT_OUT = ("instruments", "known-design", "noisy-statistics")
+
+#: The chance that a random half is smaller than `least_half` says, and that it is larger than `most_half` says.
+HALF_MISS = 1e-12
+_DEVIATION = math.log(1 / HALF_MISS) / 2
+#: Of XᵀX in Frobenius norm, and the default floor of its eigenvalues in units of s_N·d^1.5.
+GRAM = math.sqrt(2)
+FLOOR_POWER = 1.5
+#: A record that is to be taken out of a released Σ x xᵀ is at most one part in so many of it, in any direction.
+LEAST_PEOPLE = 2
 
 #: A number, or an array of settings to evaluate at once.
 Numbers = float | Floats
@@ -185,6 +202,16 @@ class Setting:
         return self.model.radius if self.clip is None else self.clip
 
     @property
+    def loss(self) -> Numbers:
+        """The rule's loss(c), the most that a score can take away, for any number of clip levels at once."""
+        return RULES[self.rule].linear * self.reach + 3 * self.reach**2
+
+    @property
+    def gain(self) -> Numbers:
+        """The rule's gain(c), the most that a score can add."""
+        return RULES[self.rule].linear * self.reach + self.reach**2
+
+    @property
     def leave_one_out(self) -> bool:
         """Whether everybody is scored against everybody else, by one release."""
         return self.peers == "leave-one-out"
@@ -225,3 +252,106 @@ class Setting:
         """h(ε), what one unit of c costs at the total level ε."""
         cost: Numbers = PRIVACY_COSTS[self.privacy](self.epsilon)
         return cost
+
+
+# Peers, and the liars among them
+
+
+def least_half(n: Numbers) -> Floats:
+    """The fewest players a player is scored against: of the n−1 others each is in the other half with chance ½.
+
+    Fewer with probability below HALF_MISS, by Hoeffding's inequality; never none, since nothing is settled with an
+    empty half.
+    """
+    others = np.asarray(n, dtype=np.float64) - 1
+    return np.maximum(1.0, np.ceil(others / 2 - np.sqrt(others * _DEVIATION)))
+
+
+def most_half(n: Numbers) -> Floats:
+    """The most players a player is scored against; more with probability below HALF_MISS."""
+    others = np.asarray(n, dtype=np.float64) - 1
+    return np.maximum(1.0, np.minimum(others, np.floor(others / 2 + np.sqrt(others * _DEVIATION))))
+
+
+def fewest_peers(s: Setting) -> Floats:
+    """The fewest players that a player is scored against: all others, or those of the least half."""
+    return np.asarray(s.n, dtype=np.float64) - 1 if s.leave_one_out else least_half(s.n)
+
+
+def most_peers(s: Setting) -> Floats:
+    """The most players that a player is scored against: all others, or those of the largest half."""
+    return np.asarray(s.n, dtype=np.float64) - 1 if s.leave_one_out else most_half(s.n)
+
+
+def expected_pull(model: Model, alpha: Numbers) -> Floats:
+    """sup over the features x of E[|xᵀΣ⁻¹x'|·1(x' lies)]: liars move Σ⁻¹Xᵀy/m, along x, by 2Y times this on average.
+
+    Each lie changes a report by at most 2Y. A liar's features are still drawn from the design, so the worst liars are
+    the α share of the design with the greatest weight |xᵀΣ⁻¹x'|. On the ball that weight is (d+2)|t|, t having the
+    density C(1−t²)^((d−1)/2): with P(|t| > c) = α it adds up to (d+2)·2C(1−c²)^((d+1)/2)/(d+1). For other designs
+    |xᵀΣ⁻¹x'| ≤ leverage, and E[(xᵀΣ⁻¹x')²] = xᵀΣ⁻¹x ≤ leverage, so it is at most min(α·leverage, √(α·leverage)).
+    """
+    alpha = np.asarray(alpha, dtype=np.float64)
+    if not model.ball:
+        most = alpha * model.leverage if math.isfinite(model.leverage) else np.where(alpha > 0, np.inf, 0.0)
+        return np.minimum(most, np.sqrt(most))
+    d = model.dimension
+    C = math.exp(math.lgamma(d / 2 + 1) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)
+    # 1 − t² ~ Beta((d+1)/2, 1/2)
+    beyond = special.betaincinv((d + 1) / 2, 0.5, alpha)
+    return np.asarray((d + 2) * 2 * C / (d + 1) * beyond ** ((d + 1) / 2))
+
+
+def pull(model: Model, alpha: Numbers) -> Floats:
+    """sup of ‖Σ⁻¹·Σ_j x_j/n‖ over any αn of the players: α·sup‖Σ⁻¹x‖. Liars who know everything move θ̂ by 2Y this."""
+    if not math.isfinite(model.reach):
+        return np.full(np.shape(alpha), np.inf)
+    return np.asarray(alpha * model.reach)
+
+
+# The scale of the privacy noise
+
+
+def sensitivity(estimator: str, model: Model, count: Numbers, gamma: Numbers) -> Floats:
+    """L2 sensitivity of the released vector: 2Y/count of Xᵀy/count; C/γ, and at most the diameter, of a ridge.
+
+    The free ridge lies in the ball of radius ½Y√(count/γ), so the constant of the ball at that radius holds.
+    """
+    R, Y = model.radius, model.response_bound
+    if not estimator.startswith("ridge"):
+        return np.asarray(2 * Y / np.asarray(count, dtype=np.float64))
+    radius = R if estimator == "ridge-ball" else Y / 2 * np.sqrt(np.asarray(count) / gamma)
+    t = 2 * radius / (Y + np.sqrt(Y**2 + 8 * radius**2))
+    C = 2 * np.sqrt(1 - t**2) * (Y + radius * t)
+    return np.minimum(C / gamma, 2 * radius)
+
+
+def public_scale(s: Setting) -> Floats:
+    """The noise scale of the published estimate's released vector."""
+    spent = _coefficients_share(s, s.estimator) * s.epsilon_public
+    return np.asarray(sensitivity(s.estimator, s.model, s.n, s.gamma) / spent)
+
+
+def peer_scale(s: Setting, count: Numbers) -> Floats:
+    """The noise scale in the vector that peers are estimated from, a mean over so many of them."""
+    spent = _coefficients_share(s, s.peer_estimator) * s.epsilon_peer
+    return np.asarray(sensitivity(s.peer_estimator, s.model, count, s.half_gamma) / spent)
+
+
+def gram_scale(s: Setting, count: Numbers, epsilon: Numbers) -> Floats:
+    """s_N, the scale of the noise in XᵀX/count, of an estimate that spends epsilon."""
+    return np.asarray(GRAM / (np.asarray(count) * epsilon * s.gram_share))
+
+
+def gram_floor(s: Setting) -> Floats:
+    """ℓ, below which no eigenvalue of the published XᵀX/n is left: s_N·d^1.5, and 2/n if one may be left out.
+
+    With nĜ ≥ nℓ ≥ 2 a player's leverage is h = xᵀ(nĜ)⁻¹x ≤ ‖x‖²/(nℓ) ≤ ½, and nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
+    """
+    floor = np.asarray(gram_scale(s, s.n, s.epsilon_public) * s.model.dimension**FLOOR_POWER)
+    return np.maximum(floor, LEAST_PEOPLE / np.asarray(s.n)) if s.leave_one_out else floor
+
+
+def _coefficients_share(s: Setting, estimator: str) -> Numbers:
+    """The share of an estimate's ε that its coefficients get."""
+    return 1 - s.gram_share if estimator == "noisy-statistics" else 1.0

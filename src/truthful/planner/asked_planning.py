@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from truthful.asked_release import OWN_CENTRE, RATIO_UNIT, SCALE, SERUM, largest_gain, largest_loss
-from truthful.bounds.asked import AskedSetting, beyond, error, least_bonus, least_weight, surprise_noise
+from truthful.bounds.asked_bounds import (
+    AskedSetting,
+    beyond,
+    error,
+    least_bonus,
+    least_weight,
+    surprise_noise,
+)
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.formatting import money, number

@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful import check
-from truthful.belief_gap import largest_belief_gap
 from truthful.beliefs import Beliefs
-from truthful.bounds import asked
+from truthful.bounds import asked_bounds
 from truthful.bounds.setting import Numbers
-from truthful.bounds.shares import believed_rows, grouped
+from truthful.bounds.share_bounds import believed_rows, grouped
 from truthful.check import Floats
-from truthful.deterrence import Deterrence, representative
+from truthful.deterrence import Deterrence, largest_belief_gap, representative
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, Largest, Lengths, effects_of, geometry
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
@@ -223,8 +222,8 @@ class Panel:
             away = STANDARD_ERRORS * self._pool.std(axis=0) / math.sqrt(n)
             if self.roster is not None:
                 away *= math.sqrt(max(0.0, 1 - n / len(self.roster)))
-            rows = asked.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0), away)
-            self._believed[n] = asked.grouped(rows)
+            rows = asked_bounds.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0), away)
+            self._believed[n] = asked_bounds.grouped(rows)
         return self._believed[n]
 
     def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:

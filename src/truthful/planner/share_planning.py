@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.bounds.shares import ShareSetting, error, gain
+from truthful.bounds.share_bounds import ShareSetting, error, gain
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.formatting import money, number

@@ -12,9 +12,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from truthful.bounds import Setting, privacy_noise, proved
+from truthful.bounds import Setting, proved
 from truthful.bounds.setting import Numbers
+from truthful.bounds.setting import sensitivity as sensitivity_of
 from truthful.check import Floats
+from truthful.deterrence import least_noise, noise_proportion, stretch
 from truthful.geometry import Geometry
 from truthful.guarantees import model
 from truthful.mechanism import EPSILON_RANGE
@@ -23,7 +25,6 @@ from truthful.payments import PAYMENT_STEPS
 from truthful.planner.goals import Goals
 from truthful.planner.panel import BeliefGaps, MatchedLies
 from truthful.scoring import RULES
-from truthful.slope import least_noise, noise_proportion, stretch
 from truthful.study import Study
 
 #: At most this share of ε is spent on the published estimate, and at least the rest on the halves. Unclipped payments
@@ -131,9 +132,7 @@ class Terms:
     def least_peer_epsilon(self, choice: Choice) -> Floats:
         """The ε of a half at which its noise along a typical x is as large as the slope allows."""
         half = max(1, self.players // 2)
-        sensitivity = privacy_noise.sensitivity(
-            self.peer_estimator, model(self.study), half, choice.peer_gamma
-        )
+        sensitivity = sensitivity_of(self.peer_estimator, model(self.study), half, choice.peer_gamma)
         kept = 1 - choice.gram_share if self.peer_estimator == "noisy-statistics" else 1.0
         along = sensitivity * self._stretch / kept
         return np.asarray(along / self._largest_scale)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from truthful.asked_release import AskedPaymaster, AskedRelease
-from truthful.beliefs.curves import Clipped, Shrunk
+from truthful.beliefs.laws import Clipped, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import instruments_on_grid

@@ -17,6 +17,7 @@ from truthful import one_release_payments
 from truthful.charts.estimate_charts import BEFORE, Forest, Odds
 from truthful.charts.payment_charts import Lie, Lies, Payments
 from truthful.check import Floats
+from truthful.deterrence import Typical, typical
 from truthful.errors import InputError
 from truthful.formatting import money, number, odds, to_within
 from truthful.guarantees import Guarantees, Truthfulness
@@ -31,7 +32,6 @@ from truthful.report import asked, averages, shares
 from truthful.report.declared import assumed, identity, question
 from truthful.report.findings import answer, effects
 from truthful.report.markup import command, figure, page, paragraph, section, table, text
-from truthful.slope import Typical, typical
 
 VERIFY = "truthful verify release.json receipt.json"
 #: Sizes of lies in the table, as shares of the response's range.

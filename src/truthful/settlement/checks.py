@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from truthful.asked_guarantees import payable_to_all
 from truthful.asked_release import AskedRelease, mean_features
-from truthful.bounds import asked
-from truthful.bounds.shares import believed_rows, grouped
+from truthful.bounds import asked_bounds
+from truthful.bounds.share_bounds import believed_rows, grouped
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
 from truthful.formatting import money, number
@@ -29,6 +28,7 @@ from truthful.one_release import OneRelease, SumRelease, require_invertible
 from truthful.one_release_payments import LARGEST_LEVERAGE
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
+from truthful.share_guarantees import payable_to_all
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 
@@ -136,8 +136,8 @@ def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sum
 
 def _believed(study: Study, kx: Floats, sums: Sums) -> Floats | None:
     if study.levels is not None:
-        rows = asked.level_rows(study.levels, kx / GRID, mean_features(sums))
-        return asked.grouped(rows)
+        rows = asked_bounds.level_rows(study.levels, kx / GRID, mean_features(sums))
+        return asked_bounds.grouped(rows)
     return None if study.shares is None else grouped(believed_rows(study.shares, kx / GRID))
 
 
@@ -174,7 +174,7 @@ def _many_with_beliefs(
 ) -> Geometry:
     """Bounds from sums, and what people believe, part by part: without features all believe the same."""
     study, believed = plan.study, None
-    group = grouped if study.levels is None else asked.grouped
+    group = grouped if study.levels is None else asked_bounds.grouped
     for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
         rows = _believed(study, kx, sums)
         if rows is not None:

@@ -21,6 +21,7 @@ import numpy as np
 from truthful.agents import Game, best_reports
 from truthful.beliefs import IDENTITY, Beliefs
 from truthful.check import Floats
+from truthful.deterrence import typical
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import Truthfulness
 from truthful.mechanism import Mechanism
@@ -33,7 +34,6 @@ from truthful.regression import fast_answer
 from truthful.simulation.measurements import UNKNOWN, Found
 from truthful.simulation.population import Features
 from truthful.simulation.predictors import own_predictor
-from truthful.slope import typical
 
 #: How many times peers are drawn, and for each of them θ and noise.
 CROWDS, DRAWS = 24, 1000

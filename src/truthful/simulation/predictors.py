@@ -20,7 +20,7 @@ import numpy as np
 
 from truthful.agents.games import foreseen, foreseen_people
 from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
-from truthful.beliefs.curves import Curve, Shrunk
+from truthful.beliefs.laws import Curve, Shrunk
 from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
 from truthful.mechanism import peer_curve

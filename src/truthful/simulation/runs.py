@@ -17,7 +17,7 @@ from truthful.agents import AskedGame, Game, Players, ShareGame
 from truthful.agents.games import SumGame, asked_geometry, share_geometry, share_mechanism, share_promise
 from truthful.asked_release import SERUM, AskedPaymaster, level_of
 from truthful.bounds import proved
-from truthful.bounds.shares import gain
+from truthful.bounds.share_bounds import gain
 from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.geometry import measured

@@ -1,6 +1,10 @@
-"""The privacy noise in estimates: its scale as a closed form, and how far it moves the eigenvalues of a Gram matrix.
+"""Random matrices: the eigenvalues of people's XᵀX, and how far privacy noise moves those of a released one.
 
-Scales are those of `truthful.estimators` without the lattice, which widens them by less than 1e-9.
+For independent x with ‖x‖ ≤ 1, μ = count·λ_min(Σ) and μ⁺ = count·λ_max(Σ), matrix Chernoff bounds have the exponents
+(Tropp, "User-friendly tail bounds for sums of random matrices", 2012, theorem 1.1, not rounded to ξ²/2 and ξ²/3):
+
+    P(λ_min(XᵀX) ≤ (1−ξ)μ)  ≤ d·exp(−μ[ξ + (1−ξ)ln(1−ξ)]),
+    P(λ_max(XᵀX) ≥ (1+ξ)μ⁺) ≤ d·exp(−μ⁺[(1+ξ)ln(1+ξ) − ξ]).
 
 The noise of a Gram matrix at scale 1 is a symmetric d×d matrix N with density ∝ exp(−‖N‖_F). ‖N‖_F is Gamma(D, 1) with
 D = d(d+1)/2, but ‖N‖_op is far smaller. N = √τ·W with τ ~ Gamma((D+1)/2, scale 2) (see `truthful.noise`) and W of
@@ -26,18 +30,13 @@ import numpy.typing as npt
 from scipy import special
 
 from truthful import check
-from truthful.bounds.setting import Model, Numbers, Setting
+from truthful.bounds.setting import Model, Numbers
 from truthful.check import Floats
 from truthful.errors import InputError
 
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline
 
-#: Of XᵀX in Frobenius norm, and the default floor of its eigenvalues in units of s_N·d^1.5.
-GRAM = math.sqrt(2)
-FLOOR_POWER = 1.5
-#: A record that is to be taken out of a released Σ x xᵀ is at most one part in so many of it, in any direction.
-LEAST_PEOPLE = 2
 #: The relative amount by which quantiles are raised: more than the numerical error.
 ROUND_UP = 1e-7
 #: Below this probability the quantile of ‖N‖_F stands in.
@@ -46,49 +45,40 @@ LEAST_BETA = 1e-18
 LARGEST_EXACT_DIMENSION = 300
 
 
-def sensitivity(estimator: str, model: Model, count: Numbers, gamma: Numbers) -> Floats:
-    """L2 sensitivity of the released vector: 2Y/count of Xᵀy/count; C/γ, and at most the diameter, of a ridge.
+def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
+    """P(λ_min(XᵀX) ≤ (1−ξ)·count·λ_min(Σ)) is at most this."""
+    mu, kept = np.asarray(count) * model.least_eigenvalue, 1 - np.asarray(xi)
+    return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (xi + special.xlogy(kept, kept)))))
 
-    The free ridge lies in the ball of radius ½Y√(count/γ), so the constant of the ball at that radius holds.
+
+def excess_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
+    """P(λ_max(XᵀX) ≥ (1+ξ)·count·λ_max(Σ)) is at most this."""
+    mu, grown = np.asarray(count) * model.greatest_eigenvalue, 1 + np.asarray(xi)
+    return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (special.xlogy(grown, grown) - xi))))
+
+
+def least_spectrum(model: Model, count: Numbers, beta: Numbers) -> Floats:
+    """A lower bound of λ_min(XᵀX) that fails with probability at most β; 0 if there is none.
+
+    w = 1−ξ solves 1 − w + w·ln w = L, L = ln(d/β)/μ: with w = e^(1+v), v·e^v = (L−1)/e on the lower branch.
     """
-    R, Y = model.radius, model.response_bound
-    if not estimator.startswith("ridge"):
-        return np.asarray(2 * Y / np.asarray(count, dtype=np.float64))
-    radius = R if estimator == "ridge-ball" else Y / 2 * np.sqrt(np.asarray(count) / gamma)
-    t = 2 * radius / (Y + np.sqrt(Y**2 + 8 * radius**2))
-    C = 2 * np.sqrt(1 - t**2) * (Y + radius * t)
-    return np.minimum(C / gamma, 2 * radius)
+    mu = np.asarray(count * model.least_eigenvalue, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        L = np.log(model.dimension / np.asarray(beta)) / mu
+    v = special.lambertw((np.minimum(L, 1.0) - 1) / np.e, -1).real
+    # At L = 1, w = 0: the least bound there is.
+    return np.where(L < 1, np.exp(1 + np.where(L < 1, v, 0.0)) * mu, 0.0)
 
 
-def public_scale(s: Setting) -> Floats:
-    """The noise scale of the published estimate's released vector."""
-    spent = _coefficients_share(s, s.estimator) * s.epsilon_public
-    return np.asarray(sensitivity(s.estimator, s.model, s.n, s.gamma) / spent)
+def greatest_spectrum(model: Model, count: Numbers, beta: Numbers) -> Floats:
+    """Exceeded by λ_max(XᵀX) with probability at most β; `count`, which is never exceeded, if that is less.
 
-
-def peer_scale(s: Setting, count: Numbers) -> Floats:
-    """The noise scale in the vector that peers are estimated from, a mean over so many of them."""
-    spent = _coefficients_share(s, s.peer_estimator) * s.epsilon_peer
-    return np.asarray(sensitivity(s.peer_estimator, s.model, count, s.half_gamma) / spent)
-
-
-def gram_scale(s: Setting, count: Numbers, epsilon: Numbers) -> Floats:
-    """s_N, the scale of the noise in XᵀX/count, of an estimate that spends epsilon."""
-    return np.asarray(GRAM / (np.asarray(count) * epsilon * s.gram_share))
-
-
-def gram_floor(s: Setting) -> Floats:
-    """ℓ, below which no eigenvalue of the published XᵀX/n is left: s_N·d^1.5, and 2/n if one may be left out.
-
-    With nĜ ≥ nℓ ≥ 2 a player's leverage is h = xᵀ(nĜ)⁻¹x ≤ ‖x‖²/(nℓ) ≤ ½, and nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
+    w = 1+ξ solves w·ln w − w + 1 = L: the upper branch of the same equation.
     """
-    floor = np.asarray(gram_scale(s, s.n, s.epsilon_public) * s.model.dimension**FLOOR_POWER)
-    return np.maximum(floor, LEAST_PEOPLE / np.asarray(s.n)) if s.leave_one_out else floor
-
-
-def _coefficients_share(s: Setting, estimator: str) -> Numbers:
-    """The share of an estimate's ε that its coefficients get."""
-    return 1 - s.gram_share if estimator == "noisy-statistics" else 1.0
+    mu = np.asarray(count * model.greatest_eigenvalue, dtype=np.float64)
+    L = np.log(model.dimension / np.asarray(beta)) / mu
+    w = np.exp(1 + special.lambertw((L - 1) / np.e, 0).real)
+    return np.asarray(np.minimum(count, w * mu))
 
 
 # The noise of a Gram matrix, at scale 1

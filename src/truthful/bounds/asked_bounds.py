@@ -16,10 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from truthful.asked_release import SCALE
-from truthful.bounds import shares
-from truthful.bounds.answers import coefficient_error, prediction_error
+from truthful.bounds import share_bounds
+from truthful.bounds.estimator_bounds import instruments_error
 from truthful.bounds.setting import Model, Setting
-from truthful.bounds.shares import GROUPS, ROUNDING, ShareSetting
+from truthful.bounds.share_bounds import GROUPS, ROUNDING, ShareSetting
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
@@ -279,8 +279,8 @@ def error(s: AskedSetting, of: str = "coefficients") -> Floats:
     if of == "centre":
         return centre_error(s)
     if s.beliefs.shares is not None:
-        return shares.error(share_setting(s), of)
-    return (prediction_error if of == "predictions" else coefficient_error)(accuracy_setting(s))
+        return share_bounds.error(share_setting(s), of)
+    return instruments_error(accuracy_setting(s), predictions=of == "predictions")
 
 
 def equal_epsilon(s: AskedSetting) -> Floats:

@@ -1,5 +1,6 @@
-"""Gaps: the largest distance between a truthful player's own prediction and the expected prediction of her peers.
+"""What `proved` rests on, for each estimator: the gaps of truthful players, and the errors of estimates.
 
+A gap is the largest distance between a truthful player's own prediction and the expected prediction of her peers.
 Among the peers each lies with probability at most α. Clipped predictions are compared with the clipped curve ψ, whose
 noise is the privacy noise alone. The sampling error ε₀ of the peers, which ψ leaves out, has mean zero given θ. So with
 0 ≤ ψ' ≤ S and |ψ''| ≤ K, by the slopes of ψ(u + ε₀) − Sε₀/2 and by Taylor's formula,
@@ -25,28 +26,34 @@ import math
 
 import numpy as np
 
-from truthful.bounds.peers import (
+from truthful.bounds.setting import (
+    FLOOR_POWER,
     HALF_MISS,
-    excess_chance,
+    Numbers,
+    Setting,
     expected_pull,
     fewest_peers,
-    least_half,
-    least_spectrum,
-    most_half,
-    most_peers,
-    shortfall_chance,
-)
-from truthful.bounds.privacy_noise import (
-    FLOOR_POWER,
     gram_floor,
     gram_scale,
+    least_half,
+    most_half,
+    most_peers,
+    peer_scale,
+    public_scale,
+    pull,
+)
+from truthful.bounds.spectrum import (
+    drop_quantile,
+    excess_chance,
+    least_spectrum,
     mean_square_along,
     operator_quantile,
-    peer_scale,
+    shortfall_chance,
 )
-from truthful.bounds.setting import Numbers, Setting
 from truthful.check import Floats
+from truthful.errors import InputError
 from truthful.estimators.shrinkage import RELATIVE_ERROR
+from truthful.geometry import Geometry, peak
 from truthful.noise import L2Laplace
 
 _TOLERANCES: Floats = np.arange(1, 33) / 33
@@ -125,43 +132,16 @@ def noisy_statistics_gap(s: Setting) -> Floats:
     Clipped, its whole effect x·Ĝ⁻¹Nθ = x·G⁻¹Nθ − x·G⁻¹NĜ⁻¹Nθ counts as the sampling error x·Ĝ⁻¹Xᵀz/m does; between two
     unit vectors N has a mean square of at most 2/(d+1)·E‖Nθ'‖². And 2c on the bad event.
     The scale of N and the floor fall as 1/m: what is taken at the least half holds at every other, the floor as ℓm/n.
-    """
-    if s.leave_one_out:
-        return _noisy_statistics_of_others(s)
-    model, m = s.model, least_half(s.n)
-    d, R, Y = model.dimension, model.radius, model.response_bound
-    beta = _leading(_CHANCES, s.n, s.alpha, s.epsilon, s.public_share, s.gram_share, s.reach)
-    scale = gram_scale(s, m, s.epsilon_peer)
-    floor, bad = scale * d**FLOOR_POWER, 2 * beta + HALF_MISS
-    least = least_spectrum(model, m, beta) / m
-    margin = least - scale * operator_quantile(d, beta)
-    statistics = scale**2 * mean_square_along(d)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if not s.clipped:
-            t = 1 - margin / least
-            second_order = R * statistics / least**2 * (1 + t**2 / (1 - t))
-            lies = 2 * Y * np.minimum(s.alpha, np.sqrt(s.alpha * least)) / margin
-            bounds = lies + second_order + bad * (R + Y * s.n / (floor * m))
-        else:
-            liars = np.square(s.alpha) + s.alpha / m  # the mean square of k/m
-            lies = 2 * Y * np.sqrt(np.minimum(liars, s.alpha * least)) / margin
-            sampling = model.noise_variance * least / m / margin**2
-            along = R * np.sqrt(statistics) / least * (math.sqrt(2 / (d + 1)) + (least - margin) / margin)
-            bounds = lies + np.sqrt(sampling + along**2 + bad * (2 * s.reach) ** 2)
-    return np.asarray(np.where(margin >= floor, bounds, np.inf).min(axis=0))
 
-
-def _noisy_statistics_of_others(s: Setting) -> Floats:
-    """Leave-one-out: p = xᵀ(nĜ − xxᵀ)⁻¹(nẑ − xy), Ĝ the published matrix with its floor ℓ, m = n−1.
-
-    Let G = Σ_{j≠i} x_j x_jᵀ/m and N be the noise of the released Σ x xᵀ, over m. Where the floor is not in force
+    Leave-one-out, p = xᵀ(nĜ − xxᵀ)⁻¹(nẑ − xy), Ĝ the published matrix with its floor ℓ, m = n−1. Let G =
+    Σ_{j≠i} x_j x_jᵀ/m and N be the noise of the released Σ x xᵀ, over m. Where the floor is not in force
     nĜ − xxᵀ = m(G + N), so that p = x·(G+N)⁻¹(Gθ + Xᵀz/m + lies + v): the halves' estimate, of all others and without a
     floor. It is not in force off the bad event, where G ≥ λ and ‖N‖ ≤ ν: the released matrix is (m(G + N) + xxᵀ)/n,
     and m(λ−ν)/n ≥ ℓ. The bad event is one of the others' features and of N. In any case nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
 
     Unclipped, q = E[x·θ | x, y] depends on nothing that is drawn, and a mean counts. v and z have mean 0 given X, N and
-    θ, and N is independent of X and of θ: lies and second order as in `noisy_statistics_gap`. On the bad event p is, on
-    average over v, at most ‖(nĜ − xxᵀ)⁻¹‖·mY ≤ mY/(nℓ−1), and x·θ at most R.
+    θ, and N is independent of X and of θ: lies and second order as above. On the bad event p is, on average over v, at
+    most ‖(nĜ − xxᵀ)⁻¹‖·mY ≤ mY/(nℓ−1), and x·θ at most R.
 
     Clipped, q = ‖x‖·E[ψ(u) | x, y] at the noise scale s‖(nĜ − xxᵀ)⁻¹x‖ depends on Ĝ, and so the root mean square of
     E[p | Ĝ] − q counts. Given X, N and θ, the mean of p over v is ‖x‖ψ(u + w/‖x‖), w = ε₀ − B + lies, at this very
@@ -174,28 +154,39 @@ def _noisy_statistics_of_others(s: Setting) -> Floats:
     t = s‖(G+N)⁻¹x‖ being the scale, s that of v, so that V/t ≤ σ²‖G(G+N)⁻¹‖/(ms) ≤ σ²λ/((λ−ν)ms). √E[B²] is at most
     R·√E‖Nθ'‖²/λ·(√(2/(d+1)) + ν/(λ−ν)). And 2c on the bad event, as it is at most in any.
     """
-    model, n = s.model, np.asarray(s.n, dtype=np.float64)
-    d, R, Y, m, p = model.dimension, model.radius, model.response_bound, n - 1, np.asarray(s.lying_chance)
-    beta = _leading(_CHANCES, n, p, s.epsilon, s.gram_share, s.reach)
-    scale, floor = gram_scale(s, m, s.epsilon), gram_floor(s)
+    model, n, p = s.model, np.asarray(s.n, dtype=np.float64), np.asarray(s.lying_chance)
+    d, R, Y, m = model.dimension, model.radius, model.response_bound, fewest_peers(s)
+    beta = _leading(_CHANCES, n, p, s.epsilon, s.public_share, s.gram_share, s.reach)
+    scale = gram_scale(s, m, s.epsilon_peer)
     least = least_spectrum(model, m, beta) / m
-    margin, bad = least - scale * operator_quantile(d, beta), 2 * beta
+    margin = least - scale * operator_quantile(d, beta)
     statistics = scale**2 * mean_square_along(d)
     with np.errstate(divide="ignore", invalid="ignore"):
+        if s.leave_one_out:
+            floor, bad = gram_floor(s), 2 * beta
+            valid, largest = margin * m / n >= floor, m * Y / (n * floor - 1)
+        else:
+            floor, bad = scale * d**FLOOR_POWER, 2 * beta + HALF_MISS
+            valid, largest = margin >= floor, Y * s.n / (floor * m)
         if not s.clipped:
             t = 1 - margin / least
             second_order = R * statistics / least**2 * (1 + t**2 / (1 - t))
             lies = 2 * Y * np.minimum(p, np.sqrt(p * least)) / margin
-            bounds = lies + second_order + bad * (R + m * Y / (n * floor - 1))
+            bounds = lies + second_order + bad * (R + largest)
         else:
-            lies = 2 * Y * np.sqrt(np.minimum(p**2 + p / m, p * least)) / margin
+            lies = (
+                2 * Y * np.sqrt(np.minimum(p**2 + p / m, p * least)) / margin
+            )  # p² + p/m: the mean square of k/m
             along = R * np.sqrt(statistics) / least * (math.sqrt(2 / (d + 1)) + (least - margin) / margin)
-            variance = model.noise_variance * least / m / margin**2
-            ratio = model.noise_variance * least / margin / (m * peer_scale(s, m))
-            sampling = np.minimum((np.sqrt(variance + along**2) + along) / 2, along + _peak(d) * ratio / 2)
-            furthest = 2 * np.asarray(s.reach)
-            bounds = np.minimum(lies + np.sqrt(sampling**2 + bad * furthest**2), furthest)
-    return np.asarray(np.where(margin * m / n >= floor, bounds, np.inf).min(axis=0))
+            variance, furthest = model.noise_variance * least / m / margin**2, 2 * np.asarray(s.reach)
+            if s.leave_one_out:
+                ratio = model.noise_variance * least / margin / (m * peer_scale(s, m))
+                second = along + _peak(d) * ratio / 2
+                sampling = np.minimum((np.sqrt(variance + along**2) + along) / 2, second)
+                bounds = np.minimum(lies + np.sqrt(sampling**2 + bad * furthest**2), furthest)
+            else:
+                bounds = lies + np.sqrt(variance + along**2 + bad * furthest**2)
+    return np.asarray(np.where(valid, bounds, np.inf).min(axis=0))
 
 
 def _smoothed(s: Setting, lies: Numbers, variance: Numbers, ratio: Numbers, scale: Numbers) -> Floats:
@@ -249,11 +240,151 @@ def ridge_unmatched_gap(s: Setting) -> Floats:
     return np.asarray(lies + s.model.radius * np.minimum(1.0, shrunk + HALF_MISS))
 
 
-def instruments_gap(s: Setting) -> Floats:
-    """Given everybody's features: `bounds.answers`."""
-    from truthful.bounds import answers
+# Accuracy: E‖θ̂−θ‖² when at most a share α lies, whatever the liars know and agree on, and on the events named
 
-    return answers.gap(s)
+
+def known_design_error(s: Setting) -> Floats:
+    """(L̄ + √(V/n))² + E‖Σ⁻¹v‖², with L̄ = 2Yα·sup‖Σ⁻¹x‖, V the sampling variance, E‖Σ⁻¹v‖² = (d+1)s²‖Σ⁻¹‖²_F."""
+    model = s.model
+    lies = 2 * model.response_bound * pull(model, s.alpha)
+    noise = (model.dimension + 1) * public_scale(s) ** 2 * model.inverse_square
+    return np.asarray((lies + np.sqrt(model.sampling_variance / np.asarray(s.n))) ** 2 + noise)
+
+
+def ridge_error(s: Setting) -> Floats:
+    """(2Y·min(κ, √κ) + √((γR/D)² + σ²·min(d/D, n/D²)))² + d(d+1)s², κ = αn/D, except with probability β.
+
+    D = γ + (1−ξ)μ bounds the eigenvalues of H = γI + XᵀX from below. θ̂ − θ = H⁻¹(Xᵀδ + Xᵀz − γθ) has the norm
+    ‖w‖_H = √(wᵀHw) ≥ √D‖w‖; in it lies δ count at most min(2Yαn/√D, 2Y√(αn)), the bias γR/√D, and the noise, in the
+    mean square, σ²·tr(H⁻¹XᵀX) ≤ σ²·min(d, n/D). The minimiser over the ball is the projection of the free one in this
+    norm, so it is no further from θ, which lies in the ball; and never further than 2R.
+    """
+    model, d, R, n = s.model, s.model.dimension, s.model.radius, np.asarray(s.n, dtype=np.float64)
+    D = s.gamma + least_spectrum(model, n, s.beta)
+    kappa = s.alpha * n / D
+    lies = 2 * model.response_bound * np.minimum(kappa, np.sqrt(kappa))
+    sampling = model.noise_variance * np.minimum(d / D, n / D**2)
+    error = (lies + np.sqrt((s.gamma * R / D) ** 2 + sampling)) ** 2
+    if s.estimator == "ridge-ball":
+        error = np.minimum(error, (2 * R) ** 2)
+    return np.asarray(error + d * (d + 1) * public_scale(s) ** 2)
+
+
+def noisy_statistics_error(s: Setting) -> Floats:
+    """[(L + √(σ²dλ/n))² + N² + 2√β·LN + d(d+1)s²] / (λ − ν)², L = 2Yα, N² = R²·E‖N‖²_F/d, but with probability 2β.
+
+    θ̂ − θ = Ĝ⁻¹(Xᵀz/n + lies + v − Nθ) where the floor ℓ ≤ λ − ν is not in force, λ = (1−ξ)λ_min(Σ); N lowers no
+    eigenvalue by more than ν except with probability β. With G = XᵀX/n ≥ λ and Ĝ ≥ (1 − ν/λ)G,
+    tr(Ĝ⁻¹GĜ⁻¹) ≤ dλ/(λ − ν)²: that is the sampling. Lies know nothing of N, whose mean is 0; where ν is not exceeded it
+    is at most √β of its root mean square.
+    """
+    model, d, n = s.model, s.model.dimension, np.asarray(s.n, dtype=np.float64)
+    scale, margin = gram_scale(s, n, s.epsilon_public), least_released(s)
+    lies, statistics = (
+        2 * model.response_bound * s.alpha,
+        model.radius * scale * math.sqrt(mean_square_along(d)),
+    )
+    sampling = np.sqrt(model.noise_variance * d * least_spectrum(model, n, s.beta)) / n
+    noise = d * (d + 1) * public_scale(s) ** 2
+    total = (lies + sampling) ** 2 + statistics**2 + 2 * np.sqrt(s.beta) * lies * statistics + noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(margin >= gram_floor(s), total / margin**2, np.inf))
+
+
+def least_released(s: Setting) -> Floats:
+    """λ − ν: the released XᵀX/n of `noisy-statistics` has no smaller eigenvalue, except with probability 2β."""
+    n = np.asarray(s.n, dtype=np.float64)
+    drop = gram_scale(s, n, s.epsilon_public) * drop_quantile(s.model.dimension, s.beta)
+    return np.asarray(least_spectrum(s.model, n, s.beta) / n - drop)
+
+
+def least_squares_error(s: Setting) -> Floats:
+    """Algorithm 1 on truthful reports: σ²·E[tr (XᵀX)⁻¹] ≤ σ²d/((1−ξ)μ), except with probability β."""
+    least = least_spectrum(s.model, s.n, s.beta)
+    with np.errstate(divide="ignore"):
+        return np.asarray(s.model.noise_variance * s.model.dimension / least)
+
+
+def prediction_error(s: Setting) -> Floats:
+    """E[(x·θ̂ − x·θ)²] for a person x drawn from the design: never more than λ_max(Σ) times the error of θ̂.
+
+    `known-design`: as its error with Σ^(1/2)θ̂ for θ̂, sup‖Σ^(−1/2)x‖² = leverage, E‖Σ^(−1/2)v‖² = (d+1)s²·tr Σ⁻¹.
+    `instruments`: on average over those who answered, whose features are known.
+    """
+    if s.estimator == "instruments":
+        return instruments_error(s, predictions=True)
+    model = s.model
+    bound = model.greatest_eigenvalue * ERRORS[s.estimator](s)
+    if s.estimator != "known-design":
+        return np.asarray(bound)
+    lies = 2 * model.response_bound * s.alpha * math.sqrt(model.leverage)
+    noise = (model.dimension + 1) * public_scale(s) ** 2 * model.inverse_trace
+    return np.minimum(bound, (lies + np.sqrt(model.prediction_variance / np.asarray(s.n))) ** 2 + noise)
+
+
+# Instruments: the one release that protects answers, given everybody's features. Closed forms of their geometry:
+# s.geometry is that of a roster (truthful.geometry); if s.n is another number of people, they are taken to be spread as
+# those are, so that h, τ, v and influences are as 1/n. Noise N in b̃ has the scale s = 2Y/ε and, in each direction, the
+# variance (d+1)s², or (d+1)(d+2)s²/3 by the sup norm.
+
+
+def instruments_gap(s: Setting) -> Floats:
+    """g = max_i g_i, the furthest that what a truthful player expects of the others is from her own prediction.
+
+    p_i = x_i·θ + Σ_{j≠i} w_ij z_j + Σ_{j∈A} w_ij δ_j + e_i: |w_ij| ≤ τ_i, Σ w_ij² = v_i, e_i the noise, of scale sτ_i.
+    Liars: |δ| ≤ 2Y, and Σ_A|w_ij| is at most T(|A|), the sum of the |A| largest, which is concave; so by Jensen's
+    inequality E|Σ_A w_ij δ_j| ≤ 2Y·T(E|A|) ≤ 2Y·min(κτ_i, √(κv_i)), as E|A| ≤ κ = n(1−F(τ)).
+    Clipped, ψ has slopes up to S_i = P(|e_i| ≤ c r_i), so that lies count S_i times; and the sampling error, which has
+    mean zero given θ and which ψ leaves out, counts at most min(½S_iσ√v_i, ½f₁(0)σ²v_i/(sτ_i)), as above.
+    """
+    geometry, f = scaled(s)
+    d, Y, sigma2 = geometry.dimension, s.model.response_bound, s.model.noise_variance
+    kappa, scale = np.asarray(s.n) * s.above_threshold, _sum_scale(s)
+    shape = np.broadcast_shapes(kappa.shape, scale.shape, np.shape(f), np.shape(s.reach))
+    tau, v, ratio, reach, r = (row.reshape(-1, *(1,) * len(shape)) for row in geometry.worst.T)
+    tau, v = tau * f, v * f
+    lies = 2 * Y * np.minimum(kappa * tau, np.sqrt(kappa * v))
+    if not s.clipped:
+        return np.asarray(np.broadcast_to(lies.max(axis=0), shape))
+    c = np.asarray(s.reach)
+    with np.errstate(divide="ignore"):
+        slope = 2 * L2Laplace(d, 1.0).marginal_cdf(c * (reach / f) / scale) - 1
+    sampling = np.minimum(slope * np.sqrt(sigma2 * v), peak(d) * sigma2 * ratio / scale) / 2
+    return np.asarray(np.minimum(slope * lies + sampling, 2 * c * r).max(axis=0))
+
+
+def instruments_error(s: Setting, predictions: bool = False) -> Floats:
+    """E‖θ̂ − θ‖² ≤ (L + σ‖B‖_F)² + (d+1)s²‖M⁻¹‖²_F with at most k = αn liars, whatever they know and agree on.
+
+    θ̂ − θ = Bz + B_Aδ + M⁻¹N: Minkowski's inequality for lies and sampling, and N is independent of both, of mean zero.
+    Without liars it is an equation. Of predictions, on average over those who answered: with G^½B and G^½M⁻¹.
+    """
+    geometry, f = scaled(s)
+    sampling = np.sqrt(s.model.noise_variance * geometry.sampling[predictions] * f)
+    noise = geometry.noise_variance * _sum_scale(s) ** 2 * geometry.noise[predictions] * f**2
+    return np.asarray((instruments_lies(s, predictions) + sampling) ** 2 + noise)
+
+
+def instruments_lies(s: Setting, predictions: bool = False) -> Floats:
+    """‖B_Aδ‖ ≤ L = 2Y·min(sum of the k largest ‖B_j‖, √k‖B‖): how far a share α of liars can move θ̂."""
+    geometry, f = scaled(s)
+    k = np.asarray(s.alpha) * np.asarray(s.n)
+    # Each part is f times as large, and each person of the geometry stands for 1/f people.
+    largest = geometry.influence[predictions](np.ceil(np.round(k, 9)) * f)
+    most = np.minimum(largest, np.sqrt(k * f) * geometry.operator[predictions])
+    return np.asarray(2 * s.model.response_bound * most)
+
+
+def scaled(s: Setting) -> tuple[Geometry, Floats]:
+    """The geometry, and n₀/n: how much smaller each person's part is among n than among the n₀ that it is of."""
+    if s.geometry is None:
+        raise InputError("Estimator 'instruments' needs the geometry of a roster.")
+    return s.geometry, np.asarray(s.geometry.players / np.asarray(s.n, dtype=np.float64))
+
+
+def _sum_scale(s: Setting) -> Floats:
+    """s = 2Y/ε, of the noise in b̃."""
+    return np.asarray(2 * s.model.response_bound / np.asarray(s.epsilon, dtype=np.float64))
 
 
 GAPS = {
@@ -263,3 +394,12 @@ GAPS = {
     "ridge-unmatched": ridge_unmatched_gap,
     "instruments": instruments_gap,
 }
+ERRORS = {
+    "known-design": known_design_error,
+    "ridge-ball": ridge_error,
+    "ridge-free": ridge_error,
+    "noisy-statistics": noisy_statistics_error,
+    "instruments": instruments_error,
+}
+#: Events of probability β that an accuracy needs: few liars, the least eigenvalue of XᵀX, the noise in it.
+EVENTS = {"known-design": 1, "ridge-free": 2, "ridge-ball": 2, "noisy-statistics": 3, "instruments": 1}

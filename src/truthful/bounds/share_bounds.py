@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from truthful.bounds.answers import coefficient_error, prediction_error
+from truthful.bounds.estimator_bounds import instruments_error, prediction_error
 from truthful.bounds.setting import Model, Setting
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
@@ -216,7 +216,7 @@ def error(s: ShareSetting, of: str = "coefficients") -> Floats:
         return prediction_error(accuracy_setting(s))
     effects = s.geometry.effects
     if effects is None or not len(effects):
-        return coefficient_error(accuracy_setting(s))
+        return instruments_error(accuracy_setting(s))
     each = np.stack([effect_error(s, k) for k in range(len(effects))])
     return np.asarray(each.max(axis=0))
 
