@@ -19,9 +19,9 @@ from support.databases import KINDS, database_url
 from support.lives import free_port, listens, until
 from support.serving import Asked, asked
 
-from truthful.service.settings import Settings
-from truthful.service.settling import Settler
-from truthful.service.web import Service
+from truthful.service.locations import Settings
+from truthful.service.pages import Service
+from truthful.service.settle_study import Settler
 from truthful.store.database import Database
 
 SERVERS = Path(__file__).with_name("load_servers.py")
@@ -42,10 +42,10 @@ def server(kind: str, directory: Path, url: str) -> Iterator[int]:
 def prepare(directory: Path, url: str, participants: int) -> Asked:
     """An open study with that many people."""
     settings = Settings(directory, database=url)
-    settings.places.make()
+    settings.locations.make()
     database = Database(url)
     database.upgrade()
-    study = asked(Service(settings, database, Settler(database, settings.places)), players=participants)
+    study = asked(Service(settings, database, Settler(database, settings.locations)), players=participants)
     database.close()
     return study
 

@@ -17,10 +17,10 @@ from fastapi import FastAPI, Form, Response
 from sqlalchemy import create_engine
 
 from truthful.service.app import create_app
-from truthful.service.settings import Settings
+from truthful.service.locations import Settings
 from truthful.store.database import Database
 
-TABLE = "CREATE TABLE bare (survey_id TEXT, player TEXT, value FLOAT8, PRIMARY KEY (survey_id, player))"
+TABLE = "CREATE TABLE bare (study_id TEXT, player TEXT, value FLOAT8, PRIMARY KEY (study_id, player))"
 
 
 def bare(url: str) -> FastAPI:

@@ -25,7 +25,7 @@ from support.studies import people
 from truthful.plan import Plan
 from truthful.release import read_release
 from truthful.store import answers
-from truthful.store.log import events
+from truthful.store.studies import events
 from truthful.store.tables import Role, State
 from truthful.study import Study
 
@@ -54,42 +54,42 @@ def test_a_study_from_nothing_to_published_results(kind: str, tmp_path: Path) ->
 
 def live(here: Served, analyst: TestClient) -> None:
     """All that an analyst does."""
-    survey_id = declared(analyst)
+    study_id = declared(analyst)
     assert "Spending" in shown(analyst, "/studies")
-    text = analyst.get(f"/studies/{survey_id}/study.toml").text
+    text = analyst.get(f"/studies/{study_id}/study.toml").text
     study = Study.parse(text)
     assert study.features[1].levels == ("north", "south", "east")
-    assert "Plan" in shown(analyst, f"/studies/{survey_id}")
+    assert "Plan" in shown(analyst, f"/studies/{study_id}")
 
     wishes = {"players": "4,000", "budget": "2000"}
-    page = shown(analyst, f"/studies/{survey_id}/plan?players=4%2C000&budget=2000")
+    page = shown(analyst, f"/studies/{study_id}/plan?players=4%2C000&budget=2000")
     assert "This is possible" in page
     assert "The five guarantees" in page
     assert "If people believe otherwise" in page
     assert "A centre that is wrong by 1 moves the best answer by" in page
     assert (
-        analyst.post(f"/studies/{survey_id}/plan", data=wishes).headers["location"] == f"/studies/{survey_id}"
+        analyst.post(f"/studies/{study_id}/plan", data=wishes).headers["location"] == f"/studies/{study_id}"
     )
-    plan = Plan.parse(analyst.get(f"/studies/{survey_id}/plan.json").text)
+    plan = Plan.parse(analyst.get(f"/studies/{study_id}/plan.json").text)
     assert plan.players == 4_000
     assert (plan.guarantees.budget.cap or 0) <= 2_000
 
-    page = shown(analyst, f"/studies/{survey_id}/freeze")
+    page = shown(analyst, f"/studies/{study_id}/freeze")
     assert study.sha256 in page
     assert plan.sha256 in page
-    assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"}).status_code == 303
-    for reader, path in ((here.client, f"/s/{survey_id}"), (analyst, f"/studies/{survey_id}")):
+    assert analyst.post(f"/studies/{study_id}/freeze", data={"for": "people"}).status_code == 303
+    for reader, path in ((here.client, f"/s/{study_id}"), (analyst, f"/studies/{study_id}")):
         assert study.sha256 in shown(reader, path)
         assert plan.sha256 in shown(reader, path)
 
-    template = analyst.get(f"/studies/{survey_id}/roster.csv")
+    template = analyst.get(f"/studies/{study_id}/roster.csv")
     assert template.text == "player,price,region\n"
     invented = people(study, 60).reports.to_pylist()
     lines = [f"{person['player']},{person['price']},{person['region']}" for person in invented]
-    assert send_roster(analyst, survey_id, template.text + "\n".join(lines)).status_code == 303
-    assert counts(here, survey_id)["roster"] == 60
+    assert send_roster(analyst, study_id, template.text + "\n".join(lines)).status_code == 303
+    assert counts(here, study_id)["roster"] == 60
 
-    links = analyst.post(f"/studies/{survey_id}/links", data={"which": "new"})
+    links = analyst.post(f"/studies/{study_id}/links", data={"which": "new"})
     assert "attachment" in links.headers["content-disposition"]
     assert rows(links.text)[0] == ["player", "link"]
     spoken = {person["player"]: float(person["spend"]) for person in invented}
@@ -97,24 +97,24 @@ def live(here: Served, analyst: TestClient) -> None:
         for player, link in rows(links.text)[1:]:
             token = link.removeprefix("http://testserver/a/")
             answers.submit(session, token, spoken[player], answers.consent(session, token))
-    assert "60 or more" in analyst.get(f"/studies/{survey_id}").text
+    assert "60 or more" in analyst.get(f"/studies/{study_id}").text
 
-    assert analyst.post(f"/studies/{survey_id}/close", data={"name": "Spending"}).status_code == 303
-    wait_until_refused(here, survey_id)
-    assert "Less can be guaranteed than was promised" in shown(analyst, f"/studies/{survey_id}")
-    assert analyst.post(f"/studies/{survey_id}/accept").status_code == 303
-    wait_until_settled(here, survey_id)
-    page = shown(analyst, f"/studies/{survey_id}")
+    assert analyst.post(f"/studies/{study_id}/close", data={"name": "Spending"}).status_code == 303
+    wait_until_refused(here, study_id)
+    assert "Less can be guaranteed than was promised" in shown(analyst, f"/studies/{study_id}")
+    assert analyst.post(f"/studies/{study_id}/accept").status_code == 303
+    wait_until_settled(here, study_id)
+    page = shown(analyst, f"/studies/{study_id}")
     assert "region=north" in page
-    assert here.client.get(f"/s/{survey_id}/release.json").status_code == 404
-    assert analyst.post(f"/studies/{survey_id}/publish").status_code == 303
-    assert here.state(survey_id) == State.PUBLISHED
-    release = read_release(here.client.get(f"/s/{survey_id}/release.json").content)
+    assert here.client.get(f"/s/{study_id}/release.json").status_code == 404
+    assert analyst.post(f"/studies/{study_id}/publish").status_code == 303
+    assert here.state(study_id) == State.PUBLISHED
+    release = read_release(here.client.get(f"/s/{study_id}/release.json").content)
     assert release.study.sha256 == study.sha256
     assert release.plan_sha256 == plan.sha256
-    assert "published" in shown(analyst, f"/studies/{survey_id}").lower()
+    assert "published" in shown(analyst, f"/studies/{study_id}").lower()
     with here.service.database.reading() as session:
-        done = {event.what for event in events(session, survey_id)}
+        done = {event.what for event in events(session, study_id)}
     assert {"created", "changed the study", "planned", "froze", "brought a roster", "made links"} <= done
 
 
@@ -123,11 +123,11 @@ def test_the_analyst_sees_neither_answers_nor_amounts_nor_who_answered(
 ) -> None:
     study = asked(here.service)
     answer_all(here.service, study)
-    place = f"/studies/{study.survey_id}"
+    place = f"/studies/{study.study_id}"
     pages = [analyst.get(place).text, analyst.get(f"{place}/close").text]
-    close(here.service, study.survey_id)
-    here.service.settler.ask(study.survey_id)
-    wait_until_settled(here, study.survey_id)
+    close(here.service, study.study_id)
+    here.service.settler.ask(study.study_id)
+    wait_until_settled(here, study.study_id)
     pages += [analyst.get(place + path).text for path in ("", "/report", "/release.json")]
     for page in pages:
         assert not any(player in page for player in study.links)
@@ -172,7 +172,7 @@ def test_nobody_else_gets_to_a_page_of_the_analyst_s(here: Served, role: str, op
 
 def test_the_list_of_paths_is_whole(here: Served) -> None:
     known = {
-        (method, path.replace("ID", "{survey_id}").replace("/question", "/{step}")) for method, path in PATHS
+        (method, path.replace("ID", "{study_id}").replace("/question", "/{step}")) for method, path in PATHS
     }
     routes = here.client.app.openapi()["paths"]  # type: ignore[attr-defined]
     found = {(method.upper(), path) for path, methods in routes.items() for method in methods}
@@ -199,29 +199,29 @@ def test_pages_are_there_in_both_languages(here: Served, analyst: TestClient, la
     paths = [f"/studies/{planned_draft}{path}" for path in ("", "/file", "/plan", "/rehearse", "/freeze")]
     paths += [f"/studies/{planned_draft}/edit/{step}" for step in STEPS]
     paths += [
-        f"/studies/{opened.survey_id}",
-        f"/studies/{opened.survey_id}/close",
-        f"/studies/{done.survey_id}",
+        f"/studies/{opened.study_id}",
+        f"/studies/{opened.study_id}/close",
+        f"/studies/{done.study_id}",
     ]
-    paths += ["/studies", f"/s/{opened.survey_id}", f"/s/{done.survey_id}"]
+    paths += ["/studies", f"/s/{opened.study_id}", f"/s/{done.study_id}"]
     for path in paths:
         assert f'<html lang="{language}">' in shown(reader, path), path
-    close(here.service, done.survey_id)
-    assert reader.get(f"/studies/{done.survey_id}").status_code == 200
-    here.service.settler.ask(done.survey_id)
-    wait_until_settled(here, done.survey_id)
-    assert reader.get(f"/studies/{done.survey_id}").status_code == 200
-    reader.post(f"/studies/{done.survey_id}/publish")
-    assert reader.get(f"/studies/{done.survey_id}").status_code == 200
-    assert reader.get(f"/s/{done.survey_id}").status_code == 200
+    close(here.service, done.study_id)
+    assert reader.get(f"/studies/{done.study_id}").status_code == 200
+    here.service.settler.ask(done.study_id)
+    wait_until_settled(here, done.study_id)
+    assert reader.get(f"/studies/{done.study_id}").status_code == 200
+    reader.post(f"/studies/{done.study_id}/publish")
+    assert reader.get(f"/studies/{done.study_id}").status_code == 200
+    assert reader.get(f"/s/{done.study_id}").status_code == 200
 
 
 def test_a_directory_that_is_gone_is_said_and_nothing_breaks(
     here: Served, analyst: TestClient, tmp_path: Path
 ) -> None:
     study = asked(here.service, players=4)
-    place = here.service.places.study(study.survey_id)
+    place = here.service.locations.study(study.study_id)
     place.rename(tmp_path / "elsewhere")
-    assert analyst.get(f"/studies/{study.survey_id}").status_code == 409
+    assert analyst.get(f"/studies/{study.study_id}").status_code == 409
     (tmp_path / "elsewhere").rename(place)
-    assert analyst.get(f"/studies/{study.survey_id}").status_code == 200
+    assert analyst.get(f"/studies/{study.study_id}").status_code == 200

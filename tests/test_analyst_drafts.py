@@ -21,7 +21,7 @@ from support.analysts import (
     rows,
     send_roster,
     shown,
-    survey,
+    stored,
 )
 from support.databases import KINDS, database_url
 from support.serving import (
@@ -39,7 +39,7 @@ from support.serving import (
 from support.studies import DESIGNED, UNIT_BALL, people
 
 from truthful.plan import Plan
-from truthful.store import surveys
+from truthful.store import studies
 from truthful.store.tables import Role, State
 from truthful.study import Study
 
@@ -61,27 +61,27 @@ def analyst(here: Served) -> TestClient:
 
 
 def test_what_is_typed_is_kept_although_it_is_wrong(here: Served, analyst: TestClient) -> None:
-    survey_id = new(analyst)
-    answer = analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, "low": "much", "name": ""})
+    study_id = new(analyst)
+    answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, "low": "much", "name": ""})
     assert answer.status_code == 400
     assert 'value="much"' in answer.text
     assert "Please give a number." in answer.text
     assert "Please fill this in." in answer.text
     assert "it must be a number" not in answer.text
-    assert 'value="much"' in analyst.get(f"/studies/{survey_id}/edit/question").text
-    assert survey(here, survey_id).declaration is None
+    assert 'value="much"' in analyst.get(f"/studies/{study_id}/edit/question").text
+    assert stored(here, study_id).declaration is None
 
 
 def test_the_study_s_own_complaint_stands_at_its_step(analyst: TestClient) -> None:
-    survey_id = new(analyst)
-    answer = analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, "low": "300"})
+    study_id = new(analyst)
+    answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, "low": "300"})
     assert answer.status_code == 400
     assert "response.low is 300, not below high" in answer.text
 
 
 def test_features_are_added_and_removed_without_a_script(here: Served, analyst: TestClient) -> None:
-    survey_id, data = new(analyst), {"design": "observed"}
-    place = f"/studies/{survey_id}/edit/people"
+    study_id, data = new(analyst), {"design": "observed"}
+    place = f"/studies/{study_id}/edit/people"
     assert analyst.post(place, data={**data, "do": "add"}).headers["location"].endswith("#f0_name")
     typed = {"f0_name": "age", "f0_kind": "number", "f0_low": "1", "f0_high": "2"}
     analyst.post(place, data={**data, **typed, "do": "add"})
@@ -90,40 +90,40 @@ def test_features_are_added_and_removed_without_a_script(here: Served, analyst: 
     assert 'value="age"' in page
     more = {"f1_name": "region", "f1_kind": "levels", "f1_levels": "a\nb"}
     analyst.post(place, data={**data, **typed, **more, "do": "remove-0"})
-    kept = survey(here, survey_id).draft["fields"]["features"]
+    kept = stored(here, study_id).draft["fields"]["features"]
     assert [(row["name"], row["levels"]) for row in kept] == [("region", "a\nb")]
 
 
 def test_numbers_are_read_in_the_reader_s_language(here: Served) -> None:
     german = here.signed_in(Role.ANALYST, "die Analystin")
     german.cookies.set("language", "de")
-    survey_id = new(german)
+    study_id = new(german)
     answer = german.post(
-        f"/studies/{survey_id}/edit/question", data={**QUESTION, "low": "0,5", "high": "1.000"}
+        f"/studies/{study_id}/edit/question", data={**QUESTION, "low": "0,5", "high": "1.000"}
     )
     assert answer.status_code == 303
-    fields = survey(here, survey_id).draft["fields"]
+    fields = stored(here, study_id).draft["fields"]
     assert (fields["low"], fields["high"]) == ("0.5", "1000")
-    assert 'value="0,5"' in german.get(f"/studies/{survey_id}/edit/question").text
+    assert 'value="0,5"' in german.get(f"/studies/{study_id}/edit/question").text
     german.cookies.set("language", "en")
-    assert 'value="0.5"' in german.get(f"/studies/{survey_id}/edit/question").text
+    assert 'value="0.5"' in german.get(f"/studies/{study_id}/edit/question").text
 
 
 def test_changing_the_study_drops_its_plan_and_saying_the_same_does_not(
     here: Served, analyst: TestClient
 ) -> None:
-    survey_id = draft(here.service)
-    assert "dropped" in shown(analyst, f"/studies/{survey_id}/edit/beliefs")
-    same = analyst.post(f"/studies/{survey_id}/edit/beliefs", data={"signal": "0.60", "noise": "normal"})
+    study_id = draft(here.service)
+    assert "dropped" in shown(analyst, f"/studies/{study_id}/edit/beliefs")
+    same = analyst.post(f"/studies/{study_id}/edit/beliefs", data={"signal": "0.60", "noise": "normal"})
     assert same.status_code == 303
-    assert survey(here, survey_id).plan is not None
-    analyst.post(f"/studies/{survey_id}/edit/beliefs", data={"signal": "0.5", "noise": "normal"})
-    assert survey(here, survey_id).plan is None
-    assert survey(here, survey_id).declaration is not None
+    assert stored(here, study_id).plan is not None
+    analyst.post(f"/studies/{study_id}/edit/beliefs", data={"signal": "0.5", "noise": "normal"})
+    assert stored(here, study_id).plan is None
+    assert stored(here, study_id).declaration is not None
 
 
 def test_a_draft_is_thrown_away_and_a_frozen_study_is_not(here: Served, analyst: TestClient) -> None:
-    gone, kept = declared(analyst), asked(here.service).survey_id
+    gone, kept = declared(analyst), asked(here.service).study_id
     assert f"/studies/{gone}/remove" in analyst.get(f"/studies/{gone}").text
     assert analyst.post(f"/studies/{gone}/remove").headers["location"] == "/studies"
     assert analyst.get(f"/studies/{gone}").status_code == 404
@@ -135,14 +135,14 @@ def test_a_draft_is_thrown_away_and_a_frozen_study_is_not(here: Served, analyst:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_is_a_page(analyst: TestClient, step: str) -> None:
-    survey_id = declared(analyst)
-    assert "Save and go on" in shown(analyst, f"/studies/{survey_id}/edit/{step}")
+    study_id = declared(analyst)
+    assert "Save and go on" in shown(analyst, f"/studies/{study_id}/edit/{step}")
 
 
 def test_a_step_that_does_not_exist_is_nothing(analyst: TestClient) -> None:
-    survey_id = new(analyst)
-    assert analyst.get(f"/studies/{survey_id}/edit/other").status_code == 404
-    assert analyst.post(f"/studies/{survey_id}/edit/other", data={}).status_code == 404
+    study_id = new(analyst)
+    assert analyst.get(f"/studies/{study_id}/edit/other").status_code == 404
+    assert analyst.post(f"/studies/{study_id}/edit/other", data={}).status_code == 404
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -155,34 +155,32 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     """Type it everywhere, and look at every page."""
     features = {"f0_name": f"a{NASTY}", "f1_name": f"b{NASTY}", "f1_levels": f"x{NASTY}\ny"}
     question = {"name": NASTY, "response": NASTY, "question": f"{NASTY}\r\nAnd more?"}
-    survey_id = declared(
-        analyst, question=question, invitation=dict.fromkeys(INVITED, NASTY), people=features
-    )
-    study = Study.parse(survey(here, survey_id).declaration or "")
+    study_id = declared(analyst, question=question, invitation=dict.fromkeys(INVITED, NASTY), people=features)
+    study = Study.parse(stored(here, study_id).declaration or "")
     assert study.name == NASTY
     assert study.response.question == f"{NASTY}\nAnd more?"
     assert study.features[1].levels == (f"x{NASTY}", "y")
     with here.service.database.writing() as session:
-        surveys.drafted(session, survey_id).plan = json.dumps(planned(study).record())
+        studies.drafted(session, study_id).plan = json.dumps(planned(study).record())
     paths = ["", "/file", "/plan", "/rehearse", "/freeze", *(f"/edit/{step}" for step in STEPS)]
-    analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question, "low": NASTY})
+    analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **question, "low": NASTY})
     pages = [analyst.get("/studies").text]
     pages.append(
-        analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question, "low": NASTY}).text
+        analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **question, "low": NASTY}).text
     )
-    analyst.post(f"/studies/{survey_id}/edit/question", data={**QUESTION, **question})
+    analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **question})
     with here.service.database.writing() as session:
-        surveys.drafted(session, survey_id).plan = json.dumps(planned(study).record())
-    pages += [analyst.get(f"/studies/{survey_id}{path}").text for path in paths]
+        studies.drafted(session, study_id).plan = json.dumps(planned(study).record())
+    pages += [analyst.get(f"/studies/{study_id}{path}").text for path in paths]
     typed = dict.fromkeys(("exaggerator", "seed", "players", "budget", "text", "name", "which"), NASTY)
     pages += [
-        analyst.post(f"/studies/{survey_id}/{path}", data=typed).text for path in ("rehearse", "plan", "file")
+        analyst.post(f"/studies/{study_id}/{path}", data=typed).text for path in ("rehearse", "plan", "file")
     ]
-    pages.append(analyst.get(f"/studies/{survey_id}/plan", params=typed).text)
-    assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "rehearsal"}).status_code == 303
-    pages.append(analyst.post(f"/studies/{survey_id}/close", data=typed).text)
-    pages += [analyst.get(f"/studies/{survey_id}").text, here.client.get(f"/s/{survey_id}").text]
-    pages.append(send_roster(analyst, survey_id, f"player\n{NASTY}").text)
+    pages.append(analyst.get(f"/studies/{study_id}/plan", params=typed).text)
+    assert analyst.post(f"/studies/{study_id}/freeze", data={"for": "rehearsal"}).status_code == 303
+    pages.append(analyst.post(f"/studies/{study_id}/close", data=typed).text)
+    pages += [analyst.get(f"/studies/{study_id}").text, here.client.get(f"/s/{study_id}").text]
+    pages.append(send_roster(analyst, study_id, f"player\n{NASTY}").text)
     for page in pages:
         assert "<script>alert" not in page
         assert "'&49" not in html.unescape(page)
@@ -195,8 +193,8 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
 def test_what_is_protected_is_asked_where_features_are_people_s_own(
     here: Served, analyst: TestClient
 ) -> None:
-    survey_id = new(analyst)
-    place = f"/studies/{survey_id}/edit/people"
+    study_id = new(analyst)
+    place = f"/studies/{study_id}/edit/people"
     page = shown(analyst, place)
     assert not re.search(r'name="protects" value="\w+" checked', page)
     assert "sums over everybody's facts are published as they are" in page
@@ -205,15 +203,15 @@ def test_what_is_protected_is_asked_where_features_are_people_s_own(
     assert refused.status_code == 400
     assert "Please choose. The facts are people's own" in html.unescape(refused.text)
     assert analyst.post(place, data={**observed, "protects": "records"}).status_code == 303
-    assert survey(here, survey_id).draft["fields"]["protects"] == "records"
+    assert stored(here, study_id).draft["fields"]["protects"] == "records"
     assert 'name="protects" value="records" checked' in shown(analyst, place)
 
 
 def test_of_assigned_features_answers_are_protected_without_asking(here: Served, analyst: TestClient) -> None:
-    survey_id = declared(analyst)
-    assert Study.parse(survey(here, survey_id).declaration or "").protects == "answers"
-    assert 'protects = "answers"' in (survey(here, survey_id).declaration or "")
-    place = f"/studies/{survey_id}/edit/people"
+    study_id = declared(analyst)
+    assert Study.parse(stored(here, study_id).declaration or "").protects == "answers"
+    assert 'protects = "answers"' in (stored(here, study_id).declaration or "")
+    place = f"/studies/{study_id}/edit/people"
     assert 'name="protects" value="answers" checked' in shown(analyst, place)
     own = {**STEPS["people"], "design": "observed", "protects": "answers"}
     assert analyst.post(place, data=own).status_code == 400
@@ -221,20 +219,20 @@ def test_of_assigned_features_answers_are_protected_without_asking(here: Served,
 
 
 def test_a_delicate_feature_forbids_to_protect_answers_alone(here: Served, analyst: TestClient) -> None:
-    survey_id = declared(analyst)
-    place = f"/studies/{survey_id}/edit/people"
+    study_id = declared(analyst)
+    place = f"/studies/{study_id}/edit/people"
     refused = analyst.post(place, data={**STEPS["people"], "f0_sensitive": "yes", "protects": "answers"})
     assert refused.status_code == 400
     assert "Feature 'price' is sensitive" in html.unescape(refused.text)
     both = {**STEPS["people"], "f0_sensitive": "yes", "protects": "records"}
     assert analyst.post(place, data=both).status_code == 303
-    assert Study.parse(survey(here, survey_id).declaration or "").features[0].sensitive
+    assert Study.parse(stored(here, study_id).declaration or "").features[0].sensitive
 
 
 def test_sums_may_be_kept_back_and_features_declared_no_secret(here: Served, analyst: TestClient) -> None:
     advanced = {"protects": "answers", "hide_matrix": "yes", "features_public": "yes"}
-    survey_id = declared(analyst, people=advanced)
-    said = Study.parse(survey(here, survey_id).declaration or "").declaration()["privacy"]
+    study_id = declared(analyst, people=advanced)
+    said = Study.parse(stored(here, study_id).declaration or "").declaration()["privacy"]
     assert said == {"protects": "answers", "publish_matrix": False, "features_public": True}
 
 
@@ -249,12 +247,12 @@ def listed(players: int, text: str = ANSWERS) -> str:
 
 
 def test_a_plan_for_people_s_own_features_is_made_from_the_people(here: Served, analyst: TestClient) -> None:
-    survey_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
-    place = f"/studies/{survey_id}"
+    study_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
+    place = f"/studies/{study_id}"
     assert "bring a file of everybody you will invite" in shown(analyst, place)
     assert "Bring a file of everybody you will invite" in analyst.get(f"{place}/plan").text
     assert analyst.get(f"{place}/roster.csv").text == "player,price,region\n"
-    assert send_roster(analyst, survey_id, listed(400)).status_code == 303
+    assert send_roster(analyst, study_id, listed(400)).status_code == 303
     assert "400 people were brought" in shown(analyst, place)
     page = shown(analyst, f"{place}/plan?budget=2000")
     assert "made for the 400 people" in page
@@ -270,43 +268,43 @@ def test_a_plan_for_people_s_own_features_is_made_from_the_people(here: Served, 
     answer = analyst.post(f"{place}/rehearse", data={"exaggerator": "10"})
     assert "SIMULATION" in analyst.get(answer.headers["location"]).text
     assert analyst.post(f"{place}/freeze", data={"for": "people"}).status_code == 303
-    assert counts(here, survey_id)["roster"] == 400
+    assert counts(here, study_id)["roster"] == 400
     assert len(rows(analyst.post(f"{place}/links").text)) == 401
 
 
 def test_other_people_or_other_features_drop_the_plan(here: Served, analyst: TestClient) -> None:
-    survey_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
-    place = f"/studies/{survey_id}"
+    study_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
+    place = f"/studies/{study_id}"
     for count in (400, 300):
-        send_roster(analyst, survey_id, listed(count))
-        assert counts(here, survey_id)["roster"] == count
-        assert survey(here, survey_id).plan is None
+        send_roster(analyst, study_id, listed(count))
+        assert counts(here, study_id)["roster"] == count
+        assert stored(here, study_id).plan is None
         analyst.post(f"{place}/plan", data={"budget": "3000"})
-        assert survey(here, survey_id).plan is not None
+        assert stored(here, study_id).plan is not None
     same = ANSWERS.replace("signal = 0.6", "signal = 0.5")
     analyst.post(f"{place}/file", data={"text": same})
-    assert (counts(here, survey_id)["roster"], survey(here, survey_id).plan) == (300, None)
+    assert (counts(here, study_id)["roster"], stored(here, study_id).plan) == (300, None)
     analyst.post(f"{place}/file", data={"text": same.replace("high = 5", "high = 6")})
-    assert (counts(here, survey_id)["roster"], survey(here, survey_id).roster) == (0, None)
+    assert (counts(here, study_id)["roster"], stored(here, study_id).roster) == (0, None)
 
 
 def test_protected_features_are_not_planned_from(here: Served, analyst: TestClient) -> None:
-    survey_id = upload(analyst, RECORDS).headers["location"].rpartition("/")[2]
-    send_roster(analyst, survey_id, listed(400))
-    page = shown(analyst, f"/studies/{survey_id}")
+    study_id = upload(analyst, RECORDS).headers["location"].rpartition("/")[2]
+    send_roster(analyst, study_id, listed(400))
+    page = shown(analyst, f"/studies/{study_id}")
     assert "The plan is not worked out from their facts" in page
-    page = shown(analyst, f"/studies/{survey_id}/plan")
+    page = shown(analyst, f"/studies/{study_id}/plan")
     assert 'name="players"' in page
     assert 'name="response_share"' not in page
 
 
 def test_more_people_than_the_plan_is_for_are_not_frozen(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service, RECORDS, 60)
-    text = survey(here, survey_id).plan
-    send_roster(analyst, survey_id, listed(61))
+    study_id = draft(here.service, RECORDS, 60)
+    text = stored(here, study_id).plan
+    send_roster(analyst, study_id, listed(61))
     with here.service.database.writing() as session:
-        surveys.drafted(session, survey_id).plan = text
-    refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})
+        studies.drafted(session, study_id).plan = text
+    refused = analyst.post(f"/studies/{study_id}/freeze", data={"for": "people"})
     assert refused.status_code == 409
     assert "61 people were brought, but the plan is for 60" in refused.text
 
@@ -322,18 +320,18 @@ def test_a_group_of_very_few_is_refused_at_once_unless_nothing_gives_them_away(
         (four.replace('"answers"', '"answers"\npublish_matrix = false'), 303),
         (four.replace('"answers"', '"records"'), 303),
     ):
-        survey_id = upload(analyst, text).headers["location"].rpartition("/")[2]
-        answer = send_roster(analyst, survey_id, few)
+        study_id = upload(analyst, text).headers["location"].rpartition("/")[2]
+        answer = send_roster(analyst, study_id, few)
         assert answer.status_code == status
         if status == 400:
             assert "region is 'west' for 9 of these people" in html.unescape(answer.text)
-            assert counts(here, survey_id)["roster"] == 0
+            assert counts(here, study_id)["roster"] == 0
 
 
 @pytest.mark.parametrize("share", ["0", "101", "many", "-5"])
 def test_a_share_that_is_none_is_told(analyst: TestClient, share: str) -> None:
-    survey_id = declared(analyst)
-    page = shown(analyst, f"/studies/{survey_id}/plan?players=4000&budget=2000&response_share={share}")
+    study_id = declared(analyst)
+    page = shown(analyst, f"/studies/{study_id}/plan?players=4000&budget=2000&response_share={share}")
     assert "Please give a number above 0, up to 100." in page
 
 
@@ -347,26 +345,26 @@ def upload(analyst: TestClient, text: str | bytes, path: str = "/studies/upload"
 
 def test_an_uploaded_study_is_kept_as_it_is(here: Served, analyst: TestClient) -> None:
     answer = upload(analyst, STUDY)
-    survey_id = answer.headers["location"].rpartition("/")[2]
-    assert survey(here, survey_id).declaration == STUDY
-    assert survey(here, survey_id).name == "Designed"
-    assert 'value="Designed"' in analyst.get(f"/studies/{survey_id}/edit/question").text
+    study_id = answer.headers["location"].rpartition("/")[2]
+    assert stored(here, study_id).declaration == STUDY
+    assert stored(here, study_id).name == "Designed"
+    assert 'value="Designed"' in analyst.get(f"/studies/{study_id}/edit/question").text
 
 
 def test_an_uploaded_study_that_forms_cannot_hold_is_changed_as_text(
     here: Served, analyst: TestClient
 ) -> None:
     text = UNIT_BALL.replace("[response]", f"{INVITATION}[response]", 1)
-    survey_id = upload(analyst, text).headers["location"].rpartition("/")[2]
-    assert analyst.get(f"/studies/{survey_id}/edit").headers["location"] == f"/studies/{survey_id}/file"
-    assert analyst.get(f"/studies/{survey_id}/edit/costs").headers["location"] == f"/studies/{survey_id}/file"
+    study_id = upload(analyst, text).headers["location"].rpartition("/")[2]
+    assert analyst.get(f"/studies/{study_id}/edit").headers["location"] == f"/studies/{study_id}/file"
+    assert analyst.get(f"/studies/{study_id}/edit/costs").headers["location"] == f"/studies/{study_id}/file"
     changed = text.replace("high = 2", "high = 3")
-    assert analyst.post(f"/studies/{survey_id}/file", data={"text": changed}).status_code == 303
-    assert survey(here, survey_id).declaration == changed
-    wrong = analyst.post(f"/studies/{survey_id}/file", data={"text": "name = 1"})
+    assert analyst.post(f"/studies/{study_id}/file", data={"text": changed}).status_code == 303
+    assert stored(here, study_id).declaration == changed
+    wrong = analyst.post(f"/studies/{study_id}/file", data={"text": "name = 1"})
     assert wrong.status_code == 400
     assert "name = 1" in wrong.text
-    assert survey(here, survey_id).declaration == changed
+    assert stored(here, study_id).declaration == changed
 
 
 @pytest.mark.parametrize(
@@ -405,25 +403,25 @@ def test_an_upload_without_a_file_says_so(analyst: TestClient) -> None:
 
 
 def test_an_impossible_plan_says_why_and_what_would_help(analyst: TestClient) -> None:
-    survey_id = declared(analyst)
-    page = shown(analyst, f"/studies/{survey_id}/plan?players=200&budget=500")
+    study_id = declared(analyst)
+    page = shown(analyst, f"/studies/{study_id}/plan?players=200&budget=500")
     assert "That is not possible" in page
     tried = [part.partition('"')[0] for part in page.split('class="button second" href="')[1:]]
     assert len(tried) >= 2
     assert "This is possible" in shown(analyst, tried[0])
-    answer = analyst.post(f"/studies/{survey_id}/plan", data={"players": "200", "budget": "500"})
+    answer = analyst.post(f"/studies/{study_id}/plan", data={"players": "200", "budget": "500"})
     assert answer.status_code == 200
     assert "That is not possible" in answer.text
 
 
 def test_a_tolerance_that_no_money_buys_is_told_with_a_smaller_one(analyst: TestClient) -> None:
-    survey_id = declared(analyst)
+    study_id = declared(analyst)
     sent = analyst.post(
-        f"/studies/{survey_id}/edit/beliefs",
+        f"/studies/{study_id}/edit/beliefs",
         data={"do": "next", "signal": "0.6", "noise": "normal", "noise_sd": "", "tolerance": "60"},
     )
     assert sent.status_code == 303
-    assert 'name="tolerance" value="60"' in shown(analyst, f"/studies/{survey_id}/edit/beliefs")
+    assert 'name="tolerance" value="60"' in shown(analyst, f"/studies/{study_id}/edit/beliefs")
     alone = DESIGNED[: DESIGNED.index("[[features]]")] + DESIGNED[DESIGNED.index("[design]") :]
     text = alone.replace("signal = 0.6", "signal = 0.6\ntolerance = 60")
     place = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).headers["location"]
@@ -445,17 +443,17 @@ def test_a_tolerance_that_no_money_buys_is_told_with_a_smaller_one(analyst: Test
     ],
 )
 def test_wishes_that_make_no_plan_are_told(analyst: TestClient, query: str, words: str) -> None:
-    survey_id = declared(analyst)
-    assert words in shown(analyst, f"/studies/{survey_id}/plan?{query}")
+    study_id = declared(analyst)
+    assert words in shown(analyst, f"/studies/{study_id}/plan?{query}")
 
 
 def test_a_kept_plan_is_shown_again_with_what_was_asked(analyst: TestClient) -> None:
-    survey_id = declared(analyst)
-    analyst.post(f"/studies/{survey_id}/plan", data={"players": "4000", "epsilon": "1", "lie": "0.3"})
-    page = shown(analyst, f"/studies/{survey_id}/plan")
+    study_id = declared(analyst)
+    analyst.post(f"/studies/{study_id}/plan", data={"players": "4000", "epsilon": "1", "lie": "0.3"})
+    page = shown(analyst, f"/studies/{study_id}/plan")
     assert 'value="4000"' in page
     assert "This is possible" in page
-    chart = analyst.get(f"/studies/{survey_id}/frontier.svg")
+    chart = analyst.get(f"/studies/{study_id}/frontier.svg")
     assert chart.headers["content-type"] == "image/svg+xml"
     assert chart.headers["content-security-policy"].startswith(
         "default-src 'none'; style-src 'unsafe-inline'"
@@ -464,11 +462,11 @@ def test_a_kept_plan_is_shown_again_with_what_was_asked(analyst: TestClient) -> 
 
 
 def test_a_plan_needs_a_whole_study(analyst: TestClient) -> None:
-    survey_id = new(analyst)
-    assert analyst.get(f"/studies/{survey_id}/plan").status_code == 409
-    assert analyst.get(f"/studies/{survey_id}/rehearse").status_code == 409
-    assert analyst.get(f"/studies/{survey_id}/freeze").status_code == 409
-    assert analyst.get(f"/studies/{survey_id}/frontier.svg").status_code == 404
+    study_id = new(analyst)
+    assert analyst.get(f"/studies/{study_id}/plan").status_code == 409
+    assert analyst.get(f"/studies/{study_id}/rehearse").status_code == 409
+    assert analyst.get(f"/studies/{study_id}/freeze").status_code == 409
+    assert analyst.get(f"/studies/{study_id}/frontier.svg").status_code == 404
 
 
 # Rehearsals
@@ -476,11 +474,11 @@ def test_a_plan_needs_a_whole_study(analyst: TestClient) -> None:
 
 @pytest.mark.parametrize("text", [STUDY, RECORDS])
 def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: TestClient, text: str) -> None:
-    survey_id = draft(here.service, text, 300)
-    page = shown(analyst, f"/studies/{survey_id}/rehearse")
+    study_id = draft(here.service, text, 300)
+    page = shown(analyst, f"/studies/{study_id}/rehearse")
     assert ("spread evenly" in page) == (text is RECORDS)
     assert 'name="denier"' not in page
-    answer = analyst.post(f"/studies/{survey_id}/rehearse", data={"exaggerator": "10", "opt-out": "5.5"})
+    answer = analyst.post(f"/studies/{study_id}/rehearse", data={"exaggerator": "10", "opt-out": "5.5"})
     assert answer.status_code == 303
     report = analyst.get(answer.headers["location"])
     assert "SIMULATION" in report.text
@@ -502,16 +500,16 @@ def test_a_rehearsal_shows_observed_next_to_guaranteed(here: Served, analyst: Te
 def test_a_mix_that_makes_no_sense_is_told(
     here: Served, analyst: TestClient, data: dict[str, str], words: str
 ) -> None:
-    survey_id = draft(here.service)
-    answer = analyst.post(f"/studies/{survey_id}/rehearse", data=data)
+    study_id = draft(here.service)
+    answer = analyst.post(f"/studies/{study_id}/rehearse", data=data)
     assert answer.status_code == 400
     assert words in answer.text
 
 
 def test_a_plan_too_large_to_be_simulated_says_how_else(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service, STUDY, 10_000_000)
-    assert "truthful simulate plan.json" in shown(analyst, f"/studies/{survey_id}/rehearse")
-    assert "truthful simulate plan.json" in analyst.post(f"/studies/{survey_id}/rehearse", data={}).text
+    study_id = draft(here.service, STUDY, 10_000_000)
+    assert "truthful simulate plan.json" in shown(analyst, f"/studies/{study_id}/rehearse")
+    assert "truthful simulate plan.json" in analyst.post(f"/studies/{study_id}/rehearse", data={}).text
     large = draft(here.service, STUDY, 1_000_000)
     answer = analyst.post(f"/studies/{large}/rehearse", data={"best-responder": "100"})
     assert answer.status_code == 400

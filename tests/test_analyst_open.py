@@ -18,7 +18,7 @@ from support.analysts import (
     rows,
     send_roster,
     shown,
-    survey,
+    stored,
     wait_until_settled,
 )
 from support.serving import (
@@ -35,9 +35,9 @@ from support.serving import (
 )
 
 from truthful.plan import Plan
-from truthful.service.bill import most_paid
-from truthful.store import answers, roster, surveys
-from truthful.store.log import events
+from truthful.service.offer import most_paid
+from truthful.store import answers, roster, studies
+from truthful.store.studies import events
 from truthful.store.tables import Role, State
 
 
@@ -56,17 +56,17 @@ def analyst(here: Served) -> TestClient:
 
 
 def test_freezing_needs_a_choice_and_an_invitation(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service)
-    assert analyst.post(f"/studies/{survey_id}/freeze", data={}).status_code == 409
+    study_id = draft(here.service)
+    assert analyst.post(f"/studies/{study_id}/freeze", data={}).status_code == 409
     bare = draft(here.service, STUDY.replace(INVITATION, ""))
     assert "who asks" in shown(analyst, f"/studies/{bare}")
     assert "who asks" in analyst.post(f"/studies/{bare}/freeze", data={"for": "people"}).text
-    assert here.state(bare) == here.state(survey_id) == State.DRAFT
+    assert here.state(bare) == here.state(study_id) == State.DRAFT
 
 
 def test_a_frozen_study_cannot_be_changed_planned_or_frozen_again(here: Served, analyst: TestClient) -> None:
     study = asked(here.service)
-    place = f"/studies/{study.survey_id}"
+    place = f"/studies/{study.study_id}"
     for path, data in (
         ("/edit/question", QUESTION),
         ("/file", {"text": STUDY.replace("Designed", "Other")}),
@@ -75,15 +75,15 @@ def test_a_frozen_study_cannot_be_changed_planned_or_frozen_again(here: Served, 
     ):
         assert analyst.post(place + path, data=data).status_code == 409, path
     assert analyst.get(f"{place}/edit/question").status_code == 409
-    assert survey(here, study.survey_id).declaration == STUDY
+    assert stored(here, study.study_id).declaration == STUDY
 
 
 def test_a_rehearsal_says_so_on_its_pages(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service)
-    analyst.post(f"/studies/{survey_id}/freeze", data={"for": "rehearsal"})
-    assert survey(here, survey_id).rehearsal
-    assert "This is a rehearsal" in shown(analyst, f"/studies/{survey_id}")
-    assert "REHEARSAL" in shown(here.client, f"/s/{survey_id}")
+    study_id = draft(here.service)
+    analyst.post(f"/studies/{study_id}/freeze", data={"for": "rehearsal"})
+    assert stored(here, study_id).rehearsal
+    assert "This is a rehearsal" in shown(analyst, f"/studies/{study_id}")
+    assert "REHEARSAL" in shown(here.client, f"/s/{study_id}")
 
 
 # Rosters
@@ -159,17 +159,17 @@ def test_somebody_who_is_known_is_not_changed_unless_her_features_were_wrong(
     study = asked(here.service, players=4)
     player, link = next(iter(study.links.items()))
     row = HEAD + f"{player},2,east\n"
-    refused = send_roster(analyst, study.survey_id, row)
+    refused = send_roster(analyst, study.study_id, row)
     assert refused.status_code == 400
     assert "on the roster already" in refused.text
     with here.service.database.writing() as session:
         answers.dispute(session, link, True)
-    page = shown(analyst, f"/studies/{study.survey_id}")
+    page = shown(analyst, f"/studies/{study.study_id}")
     assert "One person says that her facts are wrong" in page
     assert player not in page
-    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == f"player\n{player}\n"
-    assert send_roster(analyst, study.survey_id, row).status_code == 303
-    assert analyst.get(f"/studies/{study.survey_id}/disputes.csv").text == "player\n"
+    assert analyst.get(f"/studies/{study.study_id}/disputes.csv").text == f"player\n{player}\n"
+    assert send_roster(analyst, study.study_id, row).status_code == 303
+    assert analyst.get(f"/studies/{study.study_id}/disputes.csv").text == "player\n"
     with here.service.database.reading() as session:
         assert roster.player_of(session, link).features == {"price": 2.0, "region": "east"}
 
@@ -196,10 +196,10 @@ def test_a_roster_without_a_file_says_so(analyst: TestClient, opened: str) -> No
 def test_nobody_is_brought_to_a_study_that_is_closed_and_no_links_are_made_for_a_draft(
     here: Served, analyst: TestClient
 ) -> None:
-    survey_id, study = draft(here.service), asked(here.service, players=2)
-    assert analyst.post(f"/studies/{survey_id}/links").status_code == 409
-    close(here.service, study.survey_id)
-    assert send_roster(analyst, study.survey_id, HEAD + "a,1,north\n").status_code == 409
+    study_id, study = draft(here.service), asked(here.service, players=2)
+    assert analyst.post(f"/studies/{study_id}/links").status_code == 409
+    close(here.service, study.study_id)
+    assert send_roster(analyst, study.study_id, HEAD + "a,1,north\n").status_code == 409
 
 
 # Closing, settling, publishing
@@ -207,21 +207,21 @@ def test_nobody_is_brought_to_a_study_that_is_closed_and_no_links_are_made_for_a
 
 def test_where_the_bill_is_limited_the_limit_is_on_what_is_paid(here: Served, analyst: TestClient) -> None:
     """Coins are tossed up or down: the plan's cap, which is on exact amounts, can be exceeded by them."""
-    survey_id = draft(here.service)
+    study_id = draft(here.service)
     with here.service.database.reading() as session:
-        plan = Plan.parse(surveys.find(session, survey_id).plan or "")
+        plan = Plan.parse(studies.find(session, study_id).plan or "")
     cap, most = plan.guarantees.budget.cap or 0.0, most_paid(plan, plan.players, plan.guarantees)
     assert plan.players * Decimal("0.01") < most <= Decimal(cap) + plan.players * Decimal("0.01")
     for path in ("freeze", "plan"):
-        assert f"${most:,}" in analyst.get(f"/studies/{survey_id}/{path}").text
-    assert analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"}).status_code == 303
-    assert f"at most ${most:,}" in here.client.get(f"/s/{survey_id}").text
+        assert f"${most:,}" in analyst.get(f"/studies/{study_id}/{path}").text
+    assert analyst.post(f"/studies/{study_id}/freeze", data={"for": "people"}).status_code == 303
+    assert f"at most ${most:,}" in here.client.get(f"/s/{study_id}").text
 
 
 def test_while_a_study_is_open_one_more_answer_changes_no_page(here: Served, analyst: TestClient) -> None:
     """Or whoever invites one person after the other would see of each whether she has answered."""
     study = asked(here.service, players=20)
-    place, pages = f"/studies/{study.survey_id}", []
+    place, pages = f"/studies/{study.study_id}", []
     for player in study.links:
         answer(here.service, study, [player])
         pages.append((analyst.get(place).text, analyst.get(f"{place}/close").text))
@@ -235,33 +235,33 @@ def test_freezing_warns_of_a_study_that_may_ask_the_same_people(here: Served, an
     """One of the same name, or that declares the same; not a rehearsal, which asks nobody, nor another draft."""
     mine = STUDY.replace("Designed", "Asked twice?").replace("signal = 0.6", "signal = 0.55")
     other = mine.replace("signal = 0.55", "signal = 0.45")
-    survey_id = draft(here.service, mine)
+    study_id = draft(here.service, mine)
     draft(here.service, mine)
     asked(here.service, mine, rehearsal=True)
     asked(here.service, other.replace("Asked twice?", "Unlike it"))
     warning = "was frozen here before"
-    assert warning not in shown(analyst, f"/studies/{survey_id}/freeze")
+    assert warning not in shown(analyst, f"/studies/{study_id}/freeze")
     named = asked(here.service, other)
-    assert f"/studies/{named.survey_id}" in shown(analyst, f"/studies/{survey_id}/freeze")
+    assert f"/studies/{named.study_id}" in shown(analyst, f"/studies/{study_id}/freeze")
     same = asked(here.service, mine.replace("Asked twice?", "Once more"))
-    page = shown(analyst, f"/studies/{survey_id}/freeze")
+    page = shown(analyst, f"/studies/{study_id}/freeze")
     assert warning in page
     assert "Once more" in page
-    assert same.survey_id in page
+    assert same.study_id in page
     assert "Unlike it" not in page
 
 
 def test_a_study_for_very_few_is_not_frozen(here: Served, analyst: TestClient) -> None:
-    survey_id = draft(here.service, WITHOUT_FEATURES, players=9)
-    refused = analyst.post(f"/studies/{survey_id}/freeze", data={"for": "people"})
+    study_id = draft(here.service, WITHOUT_FEATURES, players=9)
+    refused = analyst.post(f"/studies/{study_id}/freeze", data={"for": "people"})
     assert refused.status_code == 409
     assert "fewer than 10 people" in refused.text
-    assert here.state(survey_id) == State.DRAFT
+    assert here.state(study_id) == State.DRAFT
 
 
 def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: TestClient) -> None:
     study = asked(here.service, WITHOUT_FEATURES)
-    place = f"/studies/{study.survey_id}/close"
+    place = f"/studies/{study.study_id}/close"
     most = list(study.links)[:9]
     for players in ([], most):
         answer(here.service, study, players)
@@ -269,15 +269,15 @@ def test_closing_takes_the_study_s_name_and_ten_answers(here: Served, analyst: T
         refused = analyst.post(place, data={"name": "Designed"})
         assert refused.status_code == 409
         assert "Fewer than 10 people have answered" in refused.text
-        assert here.state(study.survey_id) == State.OPEN
+        assert here.state(study.study_id) == State.OPEN
     answer_all(here.service, study)
     wrong = analyst.post(place, data={"name": "designed?"})
     assert wrong.status_code == 400
     assert "not the study's name" in html.unescape(wrong.text)
-    assert here.state(study.survey_id) == State.OPEN
+    assert here.state(study.study_id) == State.OPEN
     assert analyst.post(place, data={"name": " Designed "}).status_code == 303
     assert analyst.post(place, data={"name": "Designed"}).status_code == 409
-    wait_until_settled(here, study.survey_id)
+    wait_until_settled(here, study.study_id)
 
 
 def test_a_study_that_waits_to_be_settled_shows_itself_again(tmp_path: Path) -> None:
@@ -285,15 +285,15 @@ def test_a_study_that_waits_to_be_settled_shows_itself_again(tmp_path: Path) -> 
         here.service.settler.stop()
         analyst, study = here.signed_in(Role.ANALYST), asked(here.service)
         answer_all(here.service, study)
-        close(here.service, study.survey_id)
-        place = f"/studies/{study.survey_id}"
+        close(here.service, study.study_id)
+        place = f"/studies/{study.study_id}"
         waiting = analyst.get(place)
         assert "Waiting for its turn." in waiting.text
         assert waiting.headers["refresh"] == "4"
         assert analyst.post(f"{place}/publish").status_code == 409
         assert analyst.get(f"{place}/release.json").status_code == 404
         with here.service.database.writing() as session:
-            surveys.note_problem(session, study.survey_id, "The disk is <full>.")
+            studies.note_problem(session, study.study_id, "The disk is <full>.")
         assert "The disk is &lt;full&gt;." in analyst.get(place).text
 
 
@@ -302,11 +302,11 @@ def test_settling_that_stopped_is_told_and_can_be_tried_again(
 ) -> None:
     study = asked(here.service)
     answer_all(here.service, study)
-    directory, place = here.service.places.study(study.survey_id), f"/studies/{study.survey_id}"
+    directory, place = here.service.locations.study(study.study_id), f"/studies/{study.study_id}"
     directory.rename(tmp_path / "elsewhere")
     assert analyst.post(f"{place}/close", data={"name": "Designed"}).status_code == 303
     for _ in range(600):
-        if survey(here, study.survey_id).problem is not None:
+        if stored(here, study.study_id).problem is not None:
             break
         time.sleep(0.1)
     page = shown(analyst, place)
@@ -314,7 +314,7 @@ def test_settling_that_stopped_is_told_and_can_be_tried_again(
     assert "Try again" in page
     (tmp_path / "elsewhere").rename(directory)
     assert analyst.post(f"{place}/settle").status_code == 303
-    wait_until_settled(here, study.survey_id)
-    assert survey(here, study.survey_id).problem is None
+    wait_until_settled(here, study.study_id)
+    assert stored(here, study.study_id).problem is None
     with here.service.database.reading() as session:
-        assert "asked to settle again" in {event.what for event in events(session, study.survey_id)}
+        assert "asked to settle again" in {event.what for event in events(session, study.study_id)}

@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         listening(tmp_path_factory.mktemp("site")) as (url, service),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("truthful.service.analyst.studies.RENEWED", "3600")  # not while it is looked at
+        patch.setattr("truthful.service.analyst.study_pages.RENEWED", "3600")  # not while it is looked at
         sign_up(service)
         view = browser.new_page()
         view.goto(f"{url}/sign-in")

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
 from support.serving import URL, Asked, Served, answer_all, asked, close, draft, served
 
-from truthful.service.once import settle_survey
-from truthful.service.security import HEADERS
+from truthful.service.middleware import HEADERS
+from truthful.service.settle_study import settle_study
 from truthful.store.tables import Role
 
 #: Examples of each address, for each kind of visitor and database.
@@ -39,8 +39,8 @@ def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def settled(here: Served) -> Asked:
     study = asked(here.service)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    close(here.service, study.study_id)
+    settle_study(here.service.database, here.service.locations, study.study_id)
     return study
 
 
@@ -50,15 +50,15 @@ def described(here: Served) -> dict[str, Any]:
     analyst = here.signed_in(Role.ANALYST, "another")
     draft_id, open_study, paid = draft(here.service), asked(here.service), settled(here)
     there = {
-        "survey_id": [draft_id, open_study.survey_id, paid.survey_id],
+        "study_id": [draft_id, open_study.study_id, paid.study_id],
         "token": [*list(open_study.links.values())[:3], *list(paid.links.values())[:2]],
     }
     told: dict[str, Any] = here.client.get("/openapi.json").json()
     fields = set()
     for path, methods in told["paths"].items():
-        for study in there["survey_id"]:
+        for study in there["study_id"]:
             if "get" in methods and path.startswith("/studies"):
-                fields |= set(FIELD.findall(analyst.get(path.replace("{survey_id}", study)).text))
+                fields |= set(FIELD.findall(analyst.get(path.replace("{study_id}", study)).text))
         for method in methods.values():
             for parameter in method.get("parameters", ()):
                 if parameter["name"] in there:
@@ -116,6 +116,4 @@ def test_no_address_fails_whatever_is_sent(here: Served, described: dict[str, An
 
 def test_the_description_names_every_page(here: Served) -> None:
     paths = here.client.get("/openapi.json").json()["paths"]
-    assert {"/sign-in", "/people", "/payments/{survey_id}/{kind}", "/a/{token}", "/s/{survey_id}"} <= set(
-        paths
-    )
+    assert {"/sign-in", "/people", "/payments/{study_id}/{kind}", "/a/{token}", "/s/{study_id}"} <= set(paths)

@@ -13,9 +13,8 @@ from support.shares import RATING, WITH_FEATURES, YES_NO, planned
 from test_serve import serving
 
 from truthful.agents import KINDS
-from truthful.bots.analyst import demo_study
 from truthful.bots.browser import Page
-from truthful.bots.players import Manner, invented
+from truthful.bots.rehearsal import Manner, demo_study, invented
 from truthful.plan import design
 from truthful.simulation.population import cast
 from truthful.study import Study

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from jinja2 import Environment, nodes
 
-from truthful.service.catalogue import ENGLISH, Texts, chosen, languages
+from truthful.service.pages import ENGLISH, Texts, chosen, languages
 from truthful.service.payer import TAKEN
-from truthful.store.surveys import STEPS
+from truthful.store.studies import STEPS
 from truthful.store.tables import Role
 
 SERVICE, STORE = (Path(str(resources.files(f"truthful.{part}"))) for part in ("service", "store"))

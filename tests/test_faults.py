@@ -10,10 +10,10 @@ from support.databases import KINDS, database_url
 from support.faults import KILLS, Person, require_whole, run
 from support.serving import PLAYERS, Asked, draft, invented, served
 
-from truthful.service.settings import Settings
-from truthful.service.settling import Settler
-from truthful.service.web import Service
-from truthful.store import surveys
+from truthful.service.locations import Settings
+from truthful.service.pages import Service
+from truthful.service.settle_study import Settler
+from truthful.store import studies
 from truthful.store.database import Database
 
 DRIVER = Path(__file__).parent / "support" / "killed_once.py"
@@ -59,13 +59,13 @@ def lives(*directories: Path) -> int:
 def require_recovered(directory: Path) -> None:
     settings = Settings(directory)
     database = Database(settings.database_url)
-    service = Service(settings, database, Settler(database, settings.places))
+    service = Service(settings, database, Settler(database, settings.locations))
     with database.reading() as session:
-        (survey,) = surveys.everything(session)
-        release = survey.release or ""
-    plan = settings.places.plan(survey.id)
+        (stored,) = studies.everything(session)
+        release = stored.release or ""
+    plan = settings.locations.plan(stored.id)
     features, answers, _ = invented(plan, PLAYERS)
     cast = {player: Person("", possible={answer}) for player, answer in answers.items()}
     seen = {text for text in ((directory / "seen").read_text(), release) if text}
-    require_whole(service, Asked(survey.id, plan, {}, features, answers, {}), cast, seen)
+    require_whole(service, Asked(stored.id, plan, {}, features, answers, {}), cast, seen)
     database.close()

@@ -14,8 +14,8 @@ from support.clocks import stop_clock
 from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, Asked, Served, answer_all, asked, close, code_of, draft, served
 
-from truthful.service.once import settle_survey
-from truthful.store import accounts, surveys
+from truthful.service.settle_study import settle_study
+from truthful.store import accounts, studies
 from truthful.store.tables import Role, State
 
 #: What somebody might write into a field, each with a word to find it by.
@@ -56,8 +56,8 @@ def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def paid(here: Served) -> Asked:
     study = asked(here.service)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    close(here.service, study.study_id)
+    settle_study(here.service.database, here.service.locations, study.study_id)
     return study
 
 
@@ -90,7 +90,7 @@ def test_a_guessed_link_looks_like_any_page_that_is_not_there(here: Served, paid
         "/a/" + secrets.token_urlsafe(32),
         "/a/x",
         "/s/" + secrets.token_hex(6),
-        "/a/" + paid.survey_id,
+        "/a/" + paid.study_id,
     ):
         assert shape(client, path) == nothing
 
@@ -128,11 +128,11 @@ def test_a_link_and_its_code_show_the_owners_payment_and_no_other(here: Served, 
 
 def test_no_public_page_tells_an_amount_or_who_took_part(here: Served, paid: Asked) -> None:
     with here.service.database.writing() as session:
-        if surveys.find(session, paid.survey_id).state == State.SETTLED:
-            surveys.step(session, paid.survey_id, State.PUBLISHED, "test")
+        if studies.find(session, paid.study_id).state == State.SETTLED:
+            studies.step(session, paid.study_id, State.PUBLISHED, "test")
     client = stranger(here)
     for part in ("", "/study.toml", "/plan.json", "/release.json", "/report"):
-        answer = client.get(f"/s/{paid.survey_id}{part}")
+        answer = client.get(f"/s/{paid.study_id}{part}")
         assert answer.status_code == 200
         assert not re.search(r"\bp-\d\d\b", answer.text)
     for part in (
@@ -142,7 +142,7 @@ def test_no_public_page_tells_an_amount_or_who_took_part(here: Served, paid: Ask
         "/closed.json",
         "/settlement/release.json",
     ):
-        assert client.get(f"/s/{paid.survey_id}{part}").status_code == 404
+        assert client.get(f"/s/{paid.study_id}{part}").status_code == 404
 
 
 def test_a_used_sign_in_link_opens_nothing_again(here: Served) -> None:
@@ -185,7 +185,7 @@ def test_another_sites_page_changes_nothing_in_a_signed_in_browser(
     analyst, study = here.signed_in(Role.ANALYST), asked(here.service, players=4)
     token = next(iter(study.links.values()))
     moves = {
-        f"/studies/{study.survey_id}/close": {"name": "Designed"},
+        f"/studies/{study.study_id}/close": {"name": "Designed"},
         "/people": {"name": "evil payer"},
         "/sign-out": {},
         f"/a/{token}/consent": {},
@@ -193,10 +193,10 @@ def test_another_sites_page_changes_nothing_in_a_signed_in_browser(
     }
     for path, data in moves.items():
         assert analyst.post(path, data=data, headers=headers).status_code == 403
-    assert here.state(study.survey_id) == State.OPEN
+    assert here.state(study.study_id) == State.OPEN
     assert "evil payer" not in analyst.get("/people").text
     with here.service.database.reading() as session:
-        counts = surveys.counts(session, study.survey_id)
+        counts = studies.counts(session, study.study_id)
     assert (counts["consented"], counts["disputed"]) == (0, 0)
 
 
@@ -209,7 +209,7 @@ def test_opening_pages_changes_nothing(here: Served) -> None:
         for method in ("GET", "HEAD", "OPTIONS"):
             assert client.request(method, f"/a/{token}{part}").status_code < 500
     with here.service.database.reading() as session:
-        counts = surveys.counts(session, study.survey_id)
+        counts = studies.counts(session, study.study_id)
     assert (counts["consented"], counts["disputed"], counts["answered"]) == (0, 0, 0)
 
 
@@ -252,8 +252,8 @@ def test_a_hundred_megabytes_are_refused_from_anybody(here: Served, paid: Asked,
     for client, path in (
         (stranger(here), "/sign-in"),
         (stranger(here), f"/a/{paid.links['p-01']}/submit"),
-        (stranger(here), f"/studies/{paid.survey_id}/roster"),
-        (analyst, f"/studies/{paid.survey_id}/roster"),
+        (stranger(here), f"/studies/{paid.study_id}/roster"),
+        (analyst, f"/studies/{paid.study_id}/roster"),
         (analyst, "/studies/upload"),
     ):
         announced = client.post(path, content=b"x", headers={"content-length": str(size)})
@@ -324,7 +324,7 @@ def test_whatever_is_written_into_any_field_stays_text(here: Served) -> None:
         f"/studies/{drafted}/file",
         f"/studies/{draft(here.service)}/plan",
     ]
-    pages += [f"/studies/{study.survey_id}", f"/studies/{study.survey_id}/close", f"/a/{token}", "/sign-in"]
+    pages += [f"/studies/{study.study_id}", f"/studies/{study.study_id}/close", f"/a/{token}", "/sign-in"]
     seen = 0
     for text in HOSTILE:
         for path in pages:
@@ -334,9 +334,9 @@ def test_whatever_is_written_into_any_field_stays_text(here: Served) -> None:
                 assert text not in shown or not re.search("[<>\"']", text), (action, text)
                 assert "1337" not in shown  # 7 × 191: nothing is computed
     assert seen > 100
-    assert here.state(study.survey_id) == State.OPEN
+    assert here.state(study.study_id) == State.OPEN
     with here.service.database.reading() as session:
-        assert surveys.counts(session, study.survey_id)["roster"] == 4
+        assert studies.counts(session, study.study_id)["roster"] == 4
 
 
 @pytest.mark.parametrize(
@@ -362,9 +362,9 @@ def test_a_roster_of_nonsense_is_refused_clearly_and_changes_nothing(here: Serve
     study = asked(here.service, players=4)
     analyst = here.signed_in(Role.ANALYST)
     answer = analyst.post(
-        f"/studies/{study.survey_id}/roster", files={"file": ("roster.csv", roster, "text/csv")}
+        f"/studies/{study.study_id}/roster", files={"file": ("roster.csv", roster, "text/csv")}
     )
     assert answer.status_code in (400, 409, 422)
     assert "<h1" in answer.text
     with here.service.database.reading() as session:
-        assert surveys.counts(session, study.survey_id)["roster"] == 4
+        assert studies.counts(session, study.study_id)["roster"] == 4

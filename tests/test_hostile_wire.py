@@ -10,7 +10,7 @@ import pytest
 from support.listening import listening
 from support.serving import asked
 
-from truthful.service.web import Service
+from truthful.service.pages import Service
 
 
 @pytest.fixture(scope="module")

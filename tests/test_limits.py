@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from truthful.service.browsers import browser, known
-from truthful.service.limits import FORGOTTEN, LONGEST, Limit, address
+from truthful.service.limits import FORGOTTEN, LONGEST, Limit, address, browser, known
 from truthful.store.tables import Account, Role
 
 

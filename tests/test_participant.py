@@ -28,9 +28,9 @@ from support.serving import (
     settle_with_less,
 )
 
-from truthful.service.bill import her_pay_range, pay_range
-from truthful.service.freezing import freeze
-from truthful.store import answers, roster, surveys
+from truthful.service.offer import her_pay_range, pay_range
+from truthful.service.settle_study import freeze
+from truthful.store import answers, roster, studies
 from truthful.store.tables import Answer, Player
 from truthful.study import Study
 
@@ -85,7 +85,7 @@ def test_a_link_that_leads_nowhere_looks_like_any_other_page_that_is_not_there(
         assert seen("GET", f"/a/{STRANGER}{path}") == nothing
     for move in MOVES:
         assert seen("POST", f"/a/{STRANGER}/{move}") == nothing
-    close(here.service, study.survey_id)
+    close(here.service, study.study_id)
     assert seen("POST", f"/a/{STRANGER}/submit") == nothing
     assert seen("GET", f"/a/{study.links['p-01']}/receipt.json")[0] == 404
 
@@ -110,7 +110,7 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "45.1%",
         "ε = 2",
         declared.sha256,
-        f"/s/{her.study.survey_id}",
+        f"/s/{her.study.study_id}",
         str(features["region"]),
         f"{features['price']:.8}"[:8],
         "shown only in this browser",
@@ -197,14 +197,14 @@ def test_a_study_without_features_says_so(here: Served) -> None:
 
 
 def test_a_study_that_pays_everybody_the_same_says_so(here: Served) -> None:
-    survey_id, service = draft(here.service), here.service
+    study_id, service = draft(here.service), here.service
     plan = planned(Study.parse(STUDY), score_weight=0.0, base_payment=1.25)
     with service.database.writing() as session:
-        surveys.find(session, survey_id).plan = json.dumps(plan.record())
-    freeze(service.database, service.places, survey_id, WHO, rehearsal=False)
+        studies.find(session, study_id).plan = json.dumps(plan.record())
+    freeze(service.database, service.locations, study_id, WHO, rehearsal=False)
     with service.database.writing() as session:
-        roster.add(session, survey_id, WHO, {"p": {"price": 2.5, "region": "east"}}, 40)
-        links = dict(roster.invite(session, survey_id, WHO))
+        roster.add(session, study_id, WHO, {"p": {"price": 2.5, "region": "east"}}, 40)
+        links = dict(roster.invite(session, study_id, WHO))
     told = here.client.get(f"/a/{links['p']}").text
     assert "You are paid $1.25." in told
     assert "does not depend on your answer" in told
@@ -309,7 +309,7 @@ def test_features_that_are_wrong_stop_everything_until_they_are_right(her: Her) 
     with her.here.service.database.writing() as session:
         roster.add(
             session,
-            her.study.survey_id,
+            her.study.study_id,
             WHO,
             {"p-01": {"price": 2.5, "region": "east"}},
             her.study.plan.players,
@@ -337,7 +337,7 @@ def test_a_link_alone_looks_the_same_whether_she_has_answered_or_not(here: Serve
     study = asked(here.service, ASKING)
     her, silent = Her(here, study, "p-01"), Her(here, study, "p-02")
     features = {"price": 2.5, "region": "east"}
-    alike = Player.survey_id == study.survey_id, Player.player.in_((her.player, silent.player))
+    alike = Player.study_id == study.study_id, Player.player.in_((her.player, silent.player))
     with here.service.database.writing() as session:
         session.execute(update(Player).where(*alike).values(features=features))
 
@@ -357,9 +357,9 @@ def test_a_link_alone_looks_the_same_whether_she_has_answered_or_not(here: Serve
     with here.service.database.writing() as session:
         for player, link in list(study.links.items())[2:]:
             answers.submit(session, link, study.answers[player], answers.consent(session, link))
-    close(here.service, study.survey_id)
+    close(here.service, study.study_id)
     look()
-    settle_with_less(here.service, study.survey_id)
+    settle_with_less(here.service, study.study_id)
     look()
     assert "Your payment" in her.sees()
 
@@ -409,7 +409,7 @@ def test_new_links_keep_the_code(her: Her) -> None:
     her.answers(5)
     code = her.code
     with her.here.service.database.writing() as session:
-        fresh = dict(roster.invite(session, her.study.survey_id, WHO, again=True))["p-01"]
+        fresh = dict(roster.invite(session, her.study.study_id, WHO, again=True))["p-01"]
     assert "Your answer counts" not in her.client.get(f"/a/{fresh}").text
     assert her.client.post(f"/a/{fresh}/code", data={"code": code}).status_code == 303
     assert "Your answer counts" in her.client.get(f"/a/{fresh}").text

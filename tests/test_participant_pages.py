@@ -14,7 +14,7 @@ from support.listening import listening
 from support.participant_pages import pages
 from support.serving import code_of
 
-from truthful.service.web import Service
+from truthful.service.pages import Service
 from truthful.store.roster import player_of
 from truthful.store.tables import Due
 
@@ -192,7 +192,7 @@ def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: S
             hers = player_of(session, link.removeprefix("/a/"))
             session.execute(
                 update(Due)
-                .where(Due.survey_id == hers.survey_id, Due.player == hers.player)
+                .where(Due.study_id == hers.study_id, Due.player == hers.player)
                 .values(millionths=Due.millionths + by)
             )
 

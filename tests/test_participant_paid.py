@@ -15,10 +15,10 @@ from support.participants import GERMAN, MOVES, Her, everything, quiet
 from support.serving import STUDY, WHO, Asked, Served, answer, asked, close, settle_with_less
 
 from truthful.release import Receipt, ReceiptOfHalves, Release, read_release, verify
-from truthful.service.bill import base_payments
-from truthful.service.once import cancel_survey
+from truthful.service.offer import base_payments
+from truthful.service.settle_study import cancel_study
 from truthful.store import answers
-from truthful.store.tables import Due, Player, State, Survey
+from truthful.store.tables import Due, Player, State, StoredStudy
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_review_shows_no_separator_that_could_be_taken_for_a_decimal_point(her
 def test_after_closing_every_move_is_refused_and_nothing_changes(her: Her) -> None:
     her.answers(5)
     silent = Her(her.here, her.study, "p-02")
-    close(her.here.service, her.study.survey_id)
+    close(her.here.service, her.study.study_id)
     before = everything(her.here)
     for somebody in (her, silent):
         for move in MOVES:
@@ -152,7 +152,7 @@ def test_nothing_is_shown_of_a_payment_before_the_study_is_settled(her: Her) -> 
     her.answers(5)
     for path in ("/receipt.json", "/release.json"):
         her.sees(path, 404)
-    close(her.here.service, her.study.survey_id)
+    close(her.here.service, her.study.study_id)
     for path in ("/receipt.json", "/release.json"):
         her.sees(path, 404)
 
@@ -164,7 +164,7 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
     study = settled(here.service, published=published)
     with here.service.database.reading() as session:
         due = {row.player: row for row in session.scalars(select(Due))}
-        kept = session.scalar(select(Survey.release).where(Survey.id == study.survey_id))
+        kept = session.scalar(select(StoredStudy.release).where(StoredStudy.id == study.study_id))
     for player in ("p-01", "p-02", "p-60"):
         her = Her(here, study, player)
         told, row = her.sees(), due[player]
@@ -177,7 +177,7 @@ def test_her_payment_is_shown_in_coins_and_exactly_and_her_receipt_verifies(
         assert (receipt.player, receipt.report) == (player, study.answers[player])
         assert receipt.features == study.features[player]
         assert verify(read_release(release.encode()), receipt).verified
-        public = f"/s/{study.survey_id}/release.json"
+        public = f"/s/{study.study_id}/release.json"
         assert f'data-release="{public if published else her.link + "/release.json"}"' in told
         for move in MOVES:
             her.does(move, 409, answer="6")
@@ -187,7 +187,7 @@ def test_a_payment_is_shown_in_the_coins_it_was_paid_in(here: Served) -> None:
     """Although the currency's coins are others by now."""
     her = Her(here, settled(here.service))
     with here.service.database.writing() as session:
-        row = session.get_one(Due, (her.study.survey_id, her.player))
+        row = session.get_one(Due, (her.study.study_id, her.player))
         row.coins, row.digits = row.millionths // 1000, 3
         paid = f"${row.coins / 1000:.3f}"
     told = her.sees()
@@ -229,8 +229,8 @@ def test_who_gave_no_answer_is_told_so_when_others_are_paid(here: Served, study:
         for player, link in list(study.links.items())[1:]:
             answers.submit(session, link, study.answers[player], answers.consent(session, link))
         answers.consent(session, study.links["p-01"])
-    close(here.service, study.survey_id)
-    settle_with_less(here.service, study.survey_id)
+    close(here.service, study.study_id)
+    settle_with_less(here.service, study.study_id)
     silent = Her(here, study)
     assert "You gave no answer" in silent.sees()
     silent.sees("/receipt.json", 404)
@@ -269,10 +269,10 @@ def test_a_state_that_is_no_more_open_is_never_an_answer(here: Served, study: As
     her = Her(here, study)
     her.does("consent")
     her.does("review", 200, "5")
-    close(here.service, study.survey_id)
+    close(here.service, study.study_id)
     assert "closed in the meantime" in her.does("submit", 409, "5")
     assert her.stored() is None
-    assert here.state(study.survey_id) == State.CLOSED
+    assert here.state(study.study_id) == State.CLOSED
 
 
 def test_a_receipt_is_the_record_that_the_library_reads(here: Served) -> None:
@@ -319,12 +319,12 @@ def test_where_sums_are_kept_back_she_checks_with_two_numbers_of_her_receipt(her
 def test_after_a_study_was_cancelled_she_is_paid_the_base_and_told_why(here: Served, study: Asked) -> None:
     silent, *others = study.links
     answer(here.service, study, others)
-    close(here.service, study.survey_id)
-    cancel_survey(here.service.database, here.service.places, study.survey_id, WHO)
+    close(here.service, study.study_id)
+    cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
     her = Her(here, study, others[0])
     told = her.sees()
     with here.service.database.reading() as session:
-        owed = session.get_one(Due, (study.survey_id, her.player))
+        owed = session.get_one(Due, (study.study_id, her.player))
     base = base_payments(study.plan, [study.features[her.player]])[0]
     assert owed.millionths == round(base * 1e6)
     assert f"${owed.coins / 100:.2f}" in told

@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
 from support.serving import STUDY, Asked, Served, answer_all, asked, close, served
 
-from truthful.service.once import settle_survey
 from truthful.service.payer import Bill, Kind
-from truthful.store import due
-from truthful.store.log import events
-from truthful.store.tables import Role, Survey
+from truthful.service.settle_study import settle_study
+from truthful.store import studies
+from truthful.store.studies import events
+from truthful.store.tables import Role, StoredStudy
 
 FILES = {kind: f"/{kind}" for kind in Kind}
 
@@ -31,15 +31,15 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
 def settled(here: Served, text: str = STUDY) -> Asked:
     study = asked(here.service, text)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    close(here.service, study.study_id)
+    settle_study(here.service.database, here.service.locations, study.study_id)
     return study
 
 
-def take(client: TestClient, survey_id: str, kind: str) -> str:
-    answer = client.post(f"/payments/{survey_id}/{kind}")
+def take(client: TestClient, study_id: str, kind: str) -> str:
+    answer = client.post(f"/payments/{study_id}/{kind}")
     assert answer.status_code == 200
-    assert answer.headers["content-disposition"] == f'attachment; filename="{survey_id}-{kind}"'
+    assert answer.headers["content-disposition"] == f'attachment; filename="{study_id}-{kind}"'
     assert answer.headers["cache-control"] == "no-store"
     return answer.text
 
@@ -47,11 +47,12 @@ def take(client: TestClient, survey_id: str, kind: str) -> str:
 def test_the_payment_file_is_player_and_amount_in_coins_and_nothing_else(here: Served) -> None:
     study = settled(here)
     payer = here.signed_in(Role.PAYER)
-    rows = list(csv.reader(io.StringIO(take(payer, study.survey_id, "payments.csv"))))
+    rows = list(csv.reader(io.StringIO(take(payer, study.study_id, "payments.csv"))))
     assert rows[0] == ["player", "amount"]
     with here.service.database.reading() as session:
         meant = [
-            [row.player, f"{Decimal(row.coins) / 100:.2f}"] for row in due.payments(session, study.survey_id)
+            [row.player, f"{Decimal(row.coins) / 100:.2f}"]
+            for row in studies.payments(session, study.study_id)
         ]
     assert rows[1:] == meant
     assert len(meant) == 60
@@ -60,9 +61,9 @@ def test_the_payment_file_is_player_and_amount_in_coins_and_nothing_else(here: S
 def test_the_page_tells_the_total_and_the_count(here: Served) -> None:
     study = settled(here)
     payer = here.signed_in(Role.PAYER)
-    rows = csv.DictReader(io.StringIO(take(payer, study.survey_id, "payments.csv")))
+    rows = csv.DictReader(io.StringIO(take(payer, study.study_id, "payments.csv")))
     total = sum(Decimal(row["amount"]) for row in rows)
-    for path in ("/payments", f"/payments/{study.survey_id}"):
+    for path in ("/payments", f"/payments/{study.study_id}"):
         shown = payer.get(path).text
         assert f"${total:,.2f}" in shown
         assert "To 60 people." in shown
@@ -72,36 +73,36 @@ def test_before_anything_is_settled_there_is_nothing_to_pay(here: Served) -> Non
     study = asked(here.service)
     payer = here.signed_in(Role.PAYER)
     assert "No study has been settled yet" in payer.get("/payments").text
-    assert payer.get(f"/payments/{study.survey_id}").status_code == 404
-    assert payer.post(f"/payments/{study.survey_id}/payments.csv").status_code == 404
-    assert payer.get("/payments/nothing").text == payer.get(f"/payments/{study.survey_id}").text.replace(
-        study.survey_id, "nothing"
+    assert payer.get(f"/payments/{study.study_id}").status_code == 404
+    assert payer.post(f"/payments/{study.study_id}/payments.csv").status_code == 404
+    assert payer.get("/payments/nothing").text == payer.get(f"/payments/{study.study_id}").text.replace(
+        study.study_id, "nothing"
     )
 
 
 def test_taking_a_file_is_in_the_log_and_looking_is_not(here: Served) -> None:
     study = settled(here)
     payer = here.signed_in(Role.PAYER)
-    payer.get(f"/payments/{study.survey_id}")
+    payer.get(f"/payments/{study.study_id}")
     with here.service.database.reading() as session:
         before = len(events(session))
-    take(payer, study.survey_id, "payments.csv")
+    take(payer, study.study_id, "payments.csv")
     with here.service.database.reading() as session:
         found = events(session)
     assert len(found) == before + 1
-    assert (found[0].who, found[0].what, found[0].survey_id) == (
+    assert (found[0].who, found[0].what, found[0].study_id) == (
         "the payer",
         "took the payment file",
-        study.survey_id,
+        study.study_id,
     )
 
 
 def test_a_rehearsal_is_not_to_be_paid_and_says_so(here: Served) -> None:
     study = asked(here.service, rehearsal=True)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
-    assert "Pay nobody" in here.signed_in(Role.PAYER).get(f"/payments/{study.survey_id}").text
+    close(here.service, study.study_id)
+    settle_study(here.service.database, here.service.locations, study.study_id)
+    assert "Pay nobody" in here.signed_in(Role.PAYER).get(f"/payments/{study.study_id}").text
 
 
 def test_the_payer_gets_nothing_elsewhere_and_the_analyst_nothing_here(here: Served) -> None:
@@ -110,30 +111,30 @@ def test_the_payer_gets_nothing_elsewhere_and_the_analyst_nothing_here(here: Ser
     for path in ("/people", "/log"):
         assert payer.get(path).headers["location"] == "/sign-in"
     assert payer.post("/people", data={"name": "eve"}).headers["location"] == "/sign-in"
-    for path in ("/payments", f"/payments/{study.survey_id}"):
+    for path in ("/payments", f"/payments/{study.study_id}"):
         assert analyst.get(path).headers["location"] == "/sign-in"
     for kind in Kind:
-        refused = analyst.post(f"/payments/{study.survey_id}/{kind}")
+        refused = analyst.post(f"/payments/{study.study_id}/{kind}")
         assert refused.headers["location"] == "/sign-in"
         assert not refused.text
-    assert here.client.post(f"/payments/{study.survey_id}/payments.csv").headers["location"] == "/sign-in"
+    assert here.client.post(f"/payments/{study.study_id}/payments.csv").headers["location"] == "/sign-in"
 
 
 def test_an_unknown_kind_of_file_is_refused(here: Served) -> None:
     study = settled(here)
-    assert here.signed_in(Role.PAYER).post(f"/payments/{study.survey_id}/answers.csv").status_code == 422
+    assert here.signed_in(Role.PAYER).post(f"/payments/{study.study_id}/answers.csv").status_code == 422
 
 
 def test_platforms_are_not_offered_players_that_are_no_ids_of_theirs(here: Served) -> None:
     study = settled(here)  # p-01 is nobody's worker id
     payer = here.signed_in(Role.PAYER)
-    assert "other names of players" in payer.get(f"/payments/{study.survey_id}").text
+    assert "other names of players" in payer.get(f"/payments/{study.study_id}").text
     for kind in (Kind.PROLIFIC, Kind.MTURK):
-        assert payer.post(f"/payments/{study.survey_id}/{kind}").status_code == 409
+        assert payer.post(f"/payments/{study.study_id}/{kind}").status_code == 409
 
 
 def bill(currency: str, digits: int, *rows: tuple[str, int]) -> Bill:
-    return Bill(Survey(id="x", name="x"), currency, digits, list(rows))
+    return Bill(StoredStudy(id="x", name="x"), currency, digits, list(rows))
 
 
 def test_prolific_takes_lines_of_id_and_amount_without_a_heading() -> None:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, Served, asked, served
 
-from truthful.store import access
+from truthful.store import accounts
 from truthful.store.tables import Role
 
 
@@ -36,7 +36,7 @@ def entered(here: Served, link: str) -> TestClient:
 
 def number(here: Served, name: str) -> int:
     with here.service.database.reading() as session:
-        found = access.named(session, name)
+        found = accounts.named(session, name)
         assert found is not None
         return found.id
 

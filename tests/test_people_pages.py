@@ -12,8 +12,8 @@ from support.browsers import Windows, opened
 from support.listening import listening
 from support.serving import PASSWORD, answer_all, asked, close
 
-from truthful.service.once import settle_survey
-from truthful.service.web import Service
+from truthful.service.pages import Service
+from truthful.service.settle_study import settle_study
 from truthful.store import accounts
 from truthful.store.tables import Role
 
@@ -103,8 +103,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for rehearsal in (False, True):
             study = asked(service, rehearsal=rehearsal)
             answer_all(service, study)
-            close(service, study.survey_id)
-            settle_survey(service.database, service.places, study.survey_id)
+            close(service, study.study_id)
+            settle_study(service.database, service.locations, study.study_id)
         yield Site(Windows(browser), url, service)
 
 

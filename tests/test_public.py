@@ -11,8 +11,8 @@ from support.serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, 
 
 from truthful.plan import Plan
 from truthful.release import read_release
-from truthful.service.once import settle_survey
-from truthful.store import surveys
+from truthful.service.settle_study import settle_study
+from truthful.store.studies import find, step
 from truthful.store.tables import State
 from truthful.study import Study
 
@@ -34,22 +34,22 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studies]:
         ids = {State.DRAFT: draft(here.service)}
         for state in (State.OPEN, State.CLOSED, State.SETTLED, State.PUBLISHED):
             study = asked(here.service)
-            ids[state] = study.survey_id
+            ids[state] = study.study_id
             if state == State.OPEN:
                 continue
             answer_all(here.service, study)
-            close(here.service, study.survey_id)
+            close(here.service, study.study_id)
             if state != State.CLOSED:
-                settle_survey(here.service.database, here.service.places, study.survey_id)
+                settle_study(here.service.database, here.service.locations, study.study_id)
             if state == State.PUBLISHED:
                 with here.service.database.writing() as session:
-                    surveys.step(session, study.survey_id, State.PUBLISHED, "ada")
+                    step(session, study.study_id, State.PUBLISHED, "ada")
         yield Studies(here, ids)
 
 
-def got(studies: Studies, survey_id: str, path: str = "", status: int = 200) -> str:
+def got(studies: Studies, study_id: str, path: str = "", status: int = 200) -> str:
     studies.here.service.limits.unknown.forgive("testclient")
-    answer = studies.here.client.get(f"/s/{survey_id}{path}")
+    answer = studies.here.client.get(f"/s/{study_id}{path}")
     assert answer.status_code == status
     return html.unescape(answer.text)
 
@@ -63,26 +63,26 @@ def test_a_draft_and_a_study_that_does_not_exist_look_the_same(studies: Studies,
 
 @pytest.mark.parametrize("state", [State.OPEN, State.CLOSED, State.SETTLED])
 def test_a_frozen_study_shows_what_it_declared_and_nothing_else(studies: Studies, state: State) -> None:
-    survey_id = studies.ids[state]
-    page = got(studies, survey_id)
-    assert got(studies, survey_id, "/study.toml") == STUDY
+    study_id = studies.ids[state]
+    page = got(studies, study_id)
+    assert got(studies, study_id, "/study.toml") == STUDY
     study = Study.parse(STUDY)
     assert study.sha256 in page
     assert "Institute for Household Studies" in page
     assert "The five guarantees" in page
-    plan = Plan.parse(got(studies, survey_id, "/plan.json"))
+    plan = Plan.parse(got(studies, study_id, "/plan.json"))
     assert plan.sha256 in page
     for path in ("/release.json", "/report", "/forest.svg"):
-        got(studies, survey_id, path, 404)
+        got(studies, study_id, path, 404)
     assert "What was found" not in page
 
 
 def test_a_published_study_shows_its_results(studies: Studies) -> None:
-    survey_id = studies.ids[State.PUBLISHED]
-    page = got(studies, survey_id)
+    study_id = studies.ids[State.PUBLISHED]
+    page = got(studies, study_id)
     with studies.here.service.database.reading() as session:
-        stored = surveys.find(session, survey_id)
-    assert studies.here.client.get(f"/s/{survey_id}/release.json").content == (stored.release or "").encode()
+        stored = find(session, study_id)
+    assert studies.here.client.get(f"/s/{study_id}/release.json").content == (stored.release or "").encode()
     release = read_release((stored.release or "").encode())
     for row in release.coefficients:
         assert row.name in page
@@ -90,7 +90,7 @@ def test_a_published_study_shows_its_results(studies: Studies) -> None:
         assert guarantee in page
     assert "truthful verify release.json receipt.json" in page
     assert "-0<" not in page
-    assert got(studies, survey_id, "/report") == html.unescape(stored.report or "")
+    assert got(studies, study_id, "/report") == html.unescape(stored.report or "")
 
 
 def test_what_is_guaranteed_stands_beside_what_was_promised_and_what_is_not_protected(
@@ -118,7 +118,7 @@ def test_what_is_guaranteed_stands_beside_what_was_promised_and_what_is_not_prot
 def test_people_s_own_features_are_said_to_be_protected_or_not(
     studies: Studies, text: str, told: str
 ) -> None:
-    page = got(studies, asked(studies.here.service, text).survey_id)
+    page = got(studies, asked(studies.here.service, text).study_id)
     assert told in page
     assert ("The facts of those who took part" in page) == (text is ANSWERS)
 
@@ -127,15 +127,15 @@ def test_a_study_settled_with_random_halves_shows_its_results(studies: Studies) 
     service = studies.here.service
     study = asked(service, peers="halves")
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
     with service.database.writing() as session:
-        surveys.step(session, study.survey_id, State.PUBLISHED, "ada")
-    page = got(studies, study.survey_id)
+        step(session, study.study_id, State.PUBLISHED, "ada")
+    page = got(studies, study.study_id)
     assert "region=north" in page
     assert "The five guarantees" in page
     assert "What is not protected" not in page
-    assert '"truthful/release/1"' in got(studies, study.survey_id, "/release.json")
+    assert '"truthful/release/1"' in got(studies, study.study_id, "/release.json")
 
 
 def test_a_report_may_style_itself_and_nothing_else(studies: Studies) -> None:
@@ -148,19 +148,19 @@ def test_a_report_may_style_itself_and_nothing_else(studies: Studies) -> None:
 
 
 def test_files_are_downloads_and_the_chart_is_a_picture(studies: Studies) -> None:
-    survey_id, client = studies.ids[State.PUBLISHED], studies.here.client
+    study_id, client = studies.ids[State.PUBLISHED], studies.here.client
     for name in ("study.toml", "plan.json", "release.json"):
-        told = client.get(f"/s/{survey_id}/{name}").headers["content-disposition"]
+        told = client.get(f"/s/{study_id}/{name}").headers["content-disposition"]
         assert told == f'attachment; filename="{name}"'
-    chart = client.get(f"/s/{survey_id}/forest.svg")
+    chart = client.get(f"/s/{study_id}/forest.svg")
     assert chart.headers["content-type"] == "image/svg+xml"
     assert b"<svg" in chart.content
     assert b"<script" not in chart.content
 
 
 def test_a_results_page_holds_no_answer_no_player_and_no_amount(studies: Studies) -> None:
-    survey_id = studies.ids[State.PUBLISHED]
-    whole = "".join(got(studies, survey_id, path) for path in ("", *FILES))
+    study_id = studies.ids[State.PUBLISHED]
+    whole = "".join(got(studies, study_id, path) for path in ("", *FILES))
     assert "p-01" not in whole
     assert "p-60" not in whole
 
@@ -174,11 +174,11 @@ def test_a_study_without_features_has_no_chart_and_no_broken_picture(
         here.service.settler.stop()
         study = asked(here.service, bare)
         answer_all(here.service, study)
-        close(here.service, study.survey_id)
-        settle_survey(here.service.database, here.service.places, study.survey_id)
+        close(here.service, study.study_id)
+        settle_study(here.service.database, here.service.locations, study.study_id)
         with here.service.database.writing() as session:
-            surveys.step(session, study.survey_id, State.PUBLISHED, "ada")
-        page = here.client.get(f"/s/{study.survey_id}")
+            step(session, study.study_id, State.PUBLISHED, "ada")
+        page = here.client.get(f"/s/{study.study_id}")
         assert page.status_code == 200
         assert "forest.svg" not in page.text
-        assert here.client.get(f"/s/{study.survey_id}/forest.svg").status_code == 404
+        assert here.client.get(f"/s/{study.study_id}/forest.svg").status_code == 404

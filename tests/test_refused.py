@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from support.analysts import counts, shown, survey, wait_until_refused, wait_until_settled
+from support.analysts import counts, shown, stored, wait_until_refused, wait_until_settled
 from support.databases import KINDS, database_url
 from support.participants import Her
 from support.serving import ANSWERS, WHO, Asked, Served, answer, answer_all, asked, close, served
@@ -20,11 +20,11 @@ from truthful.errors import Refused
 from truthful.guarantees import Guarantees
 from truthful.promises import promises
 from truthful.release import Release, read_release
-from truthful.service.bill import bases
-from truthful.service.once import cancel_survey, settle_survey
+from truthful.service.offer import bases
+from truthful.service.settle_study import cancel_study, settle_study
 from truthful.settlement.atomic_release import read_ledger
-from truthful.store import answers, due, surveys
-from truthful.store.log import events
+from truthful.store import answers, studies
+from truthful.store.studies import events
 from truthful.store.tables import Answer, Role, State
 
 FEWER = 45
@@ -47,24 +47,24 @@ def study(here: Served, analyst: TestClient) -> Asked:
     found = asked(here.service)
     answer(here.service, found, list(found.links)[:FEWER])
     assert analyst.post(place(found, "/close"), data={"name": "Designed"}).status_code == 303
-    wait_until_refused(here, found.survey_id)
+    wait_until_refused(here, found.study_id)
     return found
 
 
 def place(study: Asked, path: str = "") -> str:
-    return f"/studies/{study.survey_id}{path}"
+    return f"/studies/{study.study_id}{path}"
 
 
 def drawn(here: Served, study: Asked) -> int:
     """How many releases there ever were."""
-    return len(read_ledger(here.service.places.study(study.survey_id) / "ledger.json").entries)
+    return len(read_ledger(here.service.locations.study(study.study_id) / "ledger.json").entries)
 
 
 def test_what_could_be_guaranteed_is_shown_beside_what_was_promised(
     here: Served, analyst: TestClient, study: Asked
 ) -> None:
     page = shown(analyst, place(study))
-    refused = survey(here, study.survey_id).refused or {}
+    refused = stored(here, study.study_id).refused or {}
     found = Guarantees.from_record(refused["found"])
     assert "the error of predictions is up to" in refused["words"]
     assert refused["words"] in page
@@ -78,16 +78,16 @@ def test_what_could_be_guaranteed_is_shown_beside_what_was_promised(
     for decision in ("accept", "reopen", "cancel"):
         assert f'action="{place(study, f"/{decision}")}"' in page
     assert drawn(here, study) == 0
-    assert not here.service.places.settlement(study.survey_id).exists()
+    assert not here.service.locations.settlement(study.study_id).exists()
     assert not any(player in page for player in study.links)
 
 
 def test_less_is_accepted_and_the_result_says_both(here: Served, analyst: TestClient, study: Asked) -> None:
     assert analyst.post(place(study, "/accept")).status_code == 303
-    wait_until_settled(here, study.survey_id)
-    assert here.state(study.survey_id) == State.SETTLED
+    wait_until_settled(here, study.study_id)
+    assert here.state(study.study_id) == State.SETTLED
     assert drawn(here, study) == 1
-    release = read_release((survey(here, study.survey_id).release or "").encode())
+    release = read_release((stored(here, study.study_id).release or "").encode())
     assert isinstance(release, Release)
     assert release.players == FEWER
     assert release.promised == study.plan.guarantees.record()
@@ -96,23 +96,23 @@ def test_less_is_accepted_and_the_result_says_both(here: Served, analyst: TestCl
     for decision in ("accept", "reopen"):
         assert analyst.post(place(study, f"/{decision}")).status_code == 409
     with here.service.database.reading() as session:
-        assert "accepted less" in {event.what for event in events(session, study.survey_id)}
+        assert "accepted less" in {event.what for event in events(session, study.study_id)}
 
 
 def test_answers_are_taken_again_and_those_there_are_stay(
     here: Served, analyst: TestClient, study: Asked
 ) -> None:
     assert analyst.post(place(study, "/reopen")).status_code == 303
-    assert here.state(study.survey_id) == State.OPEN
-    assert not here.service.places.is_closed(study.survey_id)
-    assert counts(here, study.survey_id)["answered"] == FEWER
+    assert here.state(study.study_id) == State.OPEN
+    assert not here.service.locations.is_closed(study.study_id)
+    assert counts(here, study.study_id)["answered"] == FEWER
     early, late = (Her(here, study, list(study.links)[at]) for at in (0, FEWER))
     early.does("submit", answer="5")
     late.answers(5)
     answer_all(here.service, study)
     assert analyst.post(place(study, "/close"), data={"name": "Designed"}).status_code == 303
-    wait_until_settled(here, study.survey_id)
-    assert here.state(study.survey_id) == State.SETTLED
+    wait_until_settled(here, study.study_id)
+    assert here.state(study.study_id) == State.SETTLED
     assert drawn(here, study) == 1
 
 
@@ -120,23 +120,23 @@ def test_it_is_cancelled_and_everybody_who_answered_is_paid_the_base(
     here: Served, analyst: TestClient, study: Asked
 ) -> None:
     assert analyst.post(place(study, "/cancel")).status_code == 303
-    assert here.state(study.survey_id) == State.CANCELLED
+    assert here.state(study.study_id) == State.CANCELLED
     assert drawn(here, study) == 0
     with here.service.database.reading() as session:
-        owed = list(due.payments(session, study.survey_id))
-        paid = bases(study.plan, answers.features(session, study.survey_id))
+        owed = list(studies.payments(session, study.study_id))
+        paid = bases(study.plan, answers.features(session, study.study_id))
     assert {row.player for row in owed} == set(list(study.links)[:FEWER])
     assert sum(row.millionths for row in owed) == paid.total * 1_000_000
     assert {(row.group, row.leverage) for row in owed} == {(None, None)}
     payer = here.signed_in(Role.PAYER)
-    file = payer.post(f"/payments/{study.survey_id}/payments.csv").text
+    file = payer.post(f"/payments/{study.study_id}/payments.csv").text
     amounts = [Decimal(row["amount"]) for row in csv.DictReader(io.StringIO(file))]
     assert len(amounts) == FEWER
     assert abs(sum(amounts) - paid.total) < FEWER * Decimal("0.01")
     assert "Cancelled" in shown(analyst, place(study))
-    public = shown(here.client, f"/s/{study.survey_id}")
+    public = shown(here.client, f"/s/{study.study_id}")
     assert "No result was drawn" in public
-    assert here.client.get(f"/s/{study.survey_id}/release.json").status_code == 404
+    assert here.client.get(f"/s/{study.study_id}/release.json").status_code == 404
     assert analyst.get(place(study, "/release.json")).status_code == 404
     for path in ("/accept", "/reopen", "/publish"):
         assert analyst.post(place(study, path)).status_code == 409
@@ -145,11 +145,11 @@ def test_it_is_cancelled_and_everybody_who_answered_is_paid_the_base(
 
 
 def test_nothing_is_settled_behind_the_analyst_s_back(here: Served, study: Asked) -> None:
-    here.service.settler.ask(study.survey_id)
+    here.service.settler.ask(study.study_id)
     here.service.settler.stop()
-    assert here.state(study.survey_id) == State.CLOSED
+    assert here.state(study.study_id) == State.CLOSED
     with here.service.database.reading() as session:
-        assert surveys.to_settle(session) == []
+        assert studies.to_settle(session) == []
 
 
 def test_a_study_whose_result_was_drawn_is_neither_opened_again_nor_cancelled(
@@ -159,17 +159,17 @@ def test_a_study_whose_result_was_drawn_is_neither_opened_again_nor_cancelled(
     study = asked(here.service)
     answer_all(here.service, study)
     here.service.settler.stop()
-    close(here.service, study.survey_id)
-    unfinished = here.service.places.study(study.survey_id) / ".settlement.unfinished"
+    close(here.service, study.study_id)
+    unfinished = here.service.locations.study(study.study_id) / ".settlement.unfinished"
     unfinished.mkdir()
     (unfinished / "draw.json").write_text("{}")
     with here.service.database.writing() as session:
-        surveys.note_problem(session, study.survey_id, "The disk is full.")
+        studies.note_problem(session, study.study_id, "The disk is full.")
     for path in ("/reopen", "/cancel"):
         refused = analyst.post(place(study, path))
         assert refused.status_code == 409
         assert "drawn already" in refused.text
-    assert here.state(study.survey_id) == State.CLOSED
+    assert here.state(study.study_id) == State.CLOSED
 
 
 def test_a_study_that_stopped_for_another_reason_may_go_on_collecting_or_be_cancelled(
@@ -180,17 +180,17 @@ def test_a_study_that_stopped_for_another_reason_may_go_on_collecting_or_be_canc
     few = [player for player, row in study.features.items() if row["region"] == "north"][:4]
     answer(here.service, study, [p for p, row in study.features.items() if row["region"] != "north"] + few)
     here.service.settler.stop()
-    close(here.service, study.survey_id)
+    close(here.service, study.study_id)
     with pytest.raises(Refused, match="Only 4 of those who answered have region = 'north'") as refused:
-        settle_survey(here.service.database, here.service.places, study.survey_id)
+        settle_study(here.service.database, here.service.locations, study.study_id)
     with here.service.database.writing() as session:
-        surveys.note_problem(session, study.survey_id, str(refused.value))
+        studies.note_problem(session, study.study_id, str(refused.value))
     page = shown(analyst, place(study))
     assert "Only 4 of those who answered" in page
     assert place(study, "/accept") not in page
     assert analyst.post(place(study, "/accept")).status_code == 409
     assert analyst.post(place(study, "/reopen")).status_code == 303
-    assert here.state(study.survey_id) == State.OPEN
+    assert here.state(study.study_id) == State.OPEN
 
 
 def test_a_study_that_nothing_stopped_is_not_cancelled(here: Served, analyst: TestClient) -> None:
@@ -199,17 +199,17 @@ def test_a_study_that_nothing_stopped_is_not_cancelled(here: Served, analyst: Te
     for closed in (False, True):
         if closed:
             here.service.settler.stop()
-            close(here.service, study.survey_id)
-        before = here.state(study.survey_id)
+            close(here.service, study.study_id)
+        before = here.state(study.study_id)
         analyst.post(place(study, "/cancel"))
-        assert here.state(study.survey_id) == before
+        assert here.state(study.study_id) == before
 
 
 def test_other_answers_than_those_it_was_closed_with_are_not_paid(here: Served, study: Asked) -> None:
     """A database that was restored from a backup, say."""
     with here.service.database.writing() as session:
-        found = session.get_one(Answer, (study.survey_id, next(iter(study.links))))
+        found = session.get_one(Answer, (study.study_id, next(iter(study.links))))
         found.value += 1
     with pytest.raises(Refused, match="not those that the study was closed with"):
-        cancel_survey(here.service.database, here.service.places, study.survey_id, WHO)
-    assert here.state(study.survey_id) == State.CLOSED
+        cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
+    assert here.state(study.study_id) == State.CLOSED

@@ -15,9 +15,8 @@ from support.listening import listening, own_address
 from support.serving import PASSWORD, URL, Served, asked, served
 
 from truthful.errors import InputError
-from truthful.service.bodies import LARGEST_FORM, LARGEST_ROSTER, SmallBodies
-from truthful.service.security import HEADERS
-from truthful.service.settings import Settings
+from truthful.service.locations import Settings
+from truthful.service.middleware import HEADERS, LARGEST_FORM, LARGEST_ROSTER, SmallBodies
 from truthful.store import accounts
 from truthful.store.tables import Role
 
@@ -96,14 +95,14 @@ def test_where_the_server_keeps_its_files_is_told_to_the_analyst_alone(
     with served(tmp_path / "service") as here:
         study = asked(here.service, players=4)
         analyst, payer = here.signed_in(Role.ANALYST), here.signed_in(Role.PAYER)
-        here.service.places.study(study.survey_id).rename(tmp_path / "elsewhere")
+        here.service.locations.study(study.study_id).rename(tmp_path / "elsewhere")
         link = f"/a/{next(iter(study.links.values()))}"
         refused = [
-            here.client.get(f"/s/{study.survey_id}"),
+            here.client.get(f"/s/{study.study_id}"),
             here.client.get(link),
-            payer.get(f"/s/{study.survey_id}"),
+            payer.get(f"/s/{study.study_id}"),
         ]
-        told = analyst.get(f"/studies/{study.survey_id}")
+        told = analyst.get(f"/studies/{study.study_id}")
     assert {answer.status_code for answer in refused} == {503}
     assert not any(str(tmp_path) in answer.text for answer in refused)
     assert all("The fault is ours" in answer.text for answer in refused)

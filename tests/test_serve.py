@@ -23,11 +23,9 @@ from support.databases import database_url
 from support.lives import until
 from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 
-from truthful.service.demo import PLAYERS, TO_ANSWER, make_demo
-from truthful.service.opening import Opening
-from truthful.service.places import Places
-from truthful.service.settings import Settings
-from truthful.store import surveys
+from truthful.service.locations import Locations, Settings
+from truthful.service.server import PLAYERS, TO_ANSWER, Opening, make_demo
+from truthful.store import studies
 from truthful.store.database import Database
 from truthful.store.tables import State
 
@@ -129,7 +127,7 @@ def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path
     with served(tmp_path) as before:
         study = asked(before.service)
         answer_all(before.service, study)
-        close(before.service, study.survey_id)
+        close(before.service, study.study_id)
         link = study.links["p-01"]
         hers = {"code": code_of(before.service, link)}
     with serving(tmp_path) as first:
@@ -142,8 +140,8 @@ def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path
     with served(tmp_path) as after:
         after.client.cookies.update(hers)
         until(lambda: after.client.get(f"/a/{link}/receipt.json").status_code == 200)
-        assert after.state(study.survey_id) == State.SETTLED
-    ledger = json.loads((Places(tmp_path).study(study.survey_id) / "ledger.json").read_text())
+        assert after.state(study.study_id) == State.SETTLED
+    ledger = json.loads((Locations(tmp_path).study(study.study_id) / "ledger.json").read_text())
     assert len(ledger["releases"]) == 1
 
 
@@ -169,19 +167,19 @@ def test_a_service_keeps_its_answers_in_postgresql_if_told_to(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_the_demo_is_made_once_and_most_have_answered(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    places.make()
-    database = Database(places.database)
+    locations = Locations(tmp_path)
+    locations.make()
+    database = Database(locations.database)
     database.upgrade()
-    made = make_demo(database, places)
+    made = make_demo(database, locations)
     assert made is not None
-    assert make_demo(database, places) is None
+    assert make_demo(database, locations) is None
     with database.reading() as session:
-        survey = surveys.find(session, made.survey_id)
-        counts = surveys.counts(session, made.survey_id)
+        stored = studies.find(session, made.study_id)
+        counts = studies.counts(session, made.study_id)
     database.close()
-    assert survey.rehearsal
-    assert survey.state == State.OPEN
+    assert stored.rehearsal
+    assert stored.state == State.OPEN
     assert counts["roster"] == counts["invited"] == PLAYERS
     assert counts["answered"] == PLAYERS - TO_ANSWER
 

@@ -20,14 +20,13 @@ from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.service.answering import Said, Wrong, read_said, sent_said
-from truthful.service.bill import her_pay_range, pay_range
-from truthful.service.catalogue import languages
-from truthful.service.once import cancel_survey, settle_survey
-from truthful.service.rosters import read_roster
-from truthful.service.stakes import stakes_of
+from truthful.service.offer import her_pay_range, pay_range, stakes_of
+from truthful.service.pages import languages
+from truthful.service.participant import Said, Wrong, read_said, sent_said
+from truthful.service.roster_file import read_roster
+from truthful.service.settle_study import cancel_study, settle_study
 from truthful.settlement import settle
-from truthful.store import surveys
+from truthful.store import studies
 from truthful.store.tables import Answer, Role, State
 from truthful.study import Study
 
@@ -62,19 +61,19 @@ def settled(here: Served, text: str, **parameters: Any) -> Asked:
     """A study that everybody answered, published."""
     study = asked(here.service, text, **parameters)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
+    close(here.service, study.study_id)
     with here.service.database.writing() as session:
-        surveys.note_refusal(session, study.survey_id, {})
-        surveys.accept_less(session, study.survey_id, WHO)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+        studies.note_refusal(session, study.study_id, {})
+        studies.accept_less(session, study.study_id, WHO)
+    settle_study(here.service.database, here.service.locations, study.study_id)
     with here.service.database.writing() as session:
-        surveys.step(session, study.survey_id, State.PUBLISHED, WHO)
+        studies.step(session, study.study_id, State.PUBLISHED, WHO)
     return study
 
 
 def stored(her: Her) -> tuple[float, float | None] | None:
     with her.here.service.database.reading() as session:
-        found = session.get(Answer, (her.study.survey_id, her.player))
+        found = session.get(Answer, (her.study.study_id, her.player))
         return None if found is None else (found.value, found.prediction)
 
 
@@ -249,7 +248,7 @@ def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> 
 @pytest.mark.parametrize("text", BELIEVED, ids=["number", "yes or no"])
 def test_nothing_that_is_believed_is_shown_while_people_are_asked(here: Served, text: str) -> None:
     study = asked(here.service, text)
-    her, public = Her(here, study), f"/s/{study.survey_id}"
+    her, public = Her(here, study), f"/s/{study.study_id}"
     pages = [her.sees(), unescape(here.client.get(public).text)]
     her.does("consent")
     pages += [her.sees(), her.does("review", 200, answer="1", prediction="2")]
@@ -260,7 +259,7 @@ def test_nothing_that_is_believed_is_shown_while_people_are_asked(here: Served, 
     for file in ("study.toml", "plan.json"):
         assert here.client.get(f"{public}/{file}").status_code == 404
         assert file not in pages[1]
-    close(here.service, study.survey_id)
+    close(here.service, study.study_id)
     for file in ("study.toml", "plan.json"):
         assert here.client.get(f"{public}/{file}").status_code == 200
     closed = unescape(here.client.get(public).text)
@@ -319,8 +318,8 @@ def test_an_average_that_was_thought_impossible_is_told(here: Served) -> None:
 def test_a_cancelled_study_pays_the_base_and_half_of_what_a_prediction_earns(here: Served) -> None:
     study = asked(here.service, NUMBER)
     answer(here.service, study, list(study.links)[:20])
-    close(here.service, study.survey_id)
-    cancel_survey(here.service.database, here.service.places, study.survey_id, WHO)
+    close(here.service, study.study_id)
+    cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
     her = Her(here, study)
     mechanism = study.plan.mechanism
     assert isinstance(mechanism, AskedRelease)
@@ -330,7 +329,7 @@ def test_a_cancelled_study_pays_the_base_and_half_of_what_a_prediction_earns(her
     exact = mechanism.base_payment + mechanism.prediction_payment / 2
     assert abs(float(paid[1]) - exact) < float(in_currency(1, 2))
     assert "half of what a prediction can earn" in page
-    assert "half of what a prediction can earn" in unescape(here.client.get(f"/s/{study.survey_id}").text)
+    assert "half of what a prediction can earn" in unescape(here.client.get(f"/s/{study.study_id}").text)
 
 
 def test_the_range_of_pay_holds_for_whoever_answers() -> None:
@@ -386,7 +385,7 @@ NAMED = {"name": "Drinks", "response": "drinks", "question": "How many?", "curre
 
 def declared(here: Served, path: str) -> Study:
     with here.service.database.reading() as session:
-        return Study.parse(surveys.find(session, path.rsplit("/", 1)[-1]).declaration or "")
+        return Study.parse(studies.find(session, path.rsplit("/", 1)[-1]).declaration or "")
 
 
 def test_the_wizard_asks_for_predictions_unless_there_are_facts_or_it_is_unticked(
@@ -442,7 +441,7 @@ def test_a_study_that_asks_is_planned_frozen_and_its_pages_say_what_is_asked(
     assert SECOND[text] in frozen
     assert "they may be off by" in frozen
     with here.service.database.reading() as session:
-        plan = Plan.parse(surveys.find(session, path.rsplit("/", 1)[-1]).plan or "")
+        plan = Plan.parse(studies.find(session, path.rsplit("/", 1)[-1]).plan or "")
     assert plan.asked_mechanism is not None
 
 
@@ -482,7 +481,7 @@ def test_results_show_both_averages(here: Served, analyst: TestClient, text: str
     release = read_release(Her(here, study).sees("/release.json").encode())
     assert isinstance(release, Release)
     assert release.predictions
-    page = sees(here.client, f"/s/{study.survey_id}", language)
+    page = sees(here.client, f"/s/{study.study_id}", language)
     for name, row in (
         ({"en": "answers", GERMAN: "Antworten"}, release.predictions.answer),
         ({"en": "predictions", GERMAN: "Vorhersagen"}, release.predictions.prediction),
@@ -491,4 +490,4 @@ def test_results_show_both_averages(here: Served, analyst: TestClient, text: str
         assert found
         assert float(found[1].replace(",", ".")) == pytest.approx(row.value, abs=(row.high - row.low) / 4)
     assert ("people had expected" in page or "wurde" in page) or text == YES_NO
-    assert "predicted" in sees(analyst, f"/studies/{study.survey_id}")
+    assert "predicted" in sees(analyst, f"/studies/{study.study_id}")

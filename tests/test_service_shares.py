@@ -16,10 +16,10 @@ from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.service.answering import Wrong, choices, offered, read_answer, sent_answer
-from truthful.service.catalogue import languages
-from truthful.service.once import cancel_survey, settle_survey
-from truthful.store import surveys
+from truthful.service.pages import languages
+from truthful.service.participant import Wrong, choices, offered, read_answer, sent_answer
+from truthful.service.settle_study import cancel_study, settle_study
+from truthful.store import studies
 from truthful.store.tables import Player, Role, State
 from truthful.study import Study
 
@@ -34,10 +34,10 @@ def settled(here: Served, text: str, **parameters: Any) -> Asked:
     """A study that everybody answered, published."""
     study = asked(here.service, text, **parameters)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    settle_survey(here.service.database, here.service.places, study.survey_id)
+    close(here.service, study.study_id)
+    settle_study(here.service.database, here.service.locations, study.study_id)
     with here.service.database.writing() as session:
-        surveys.step(session, study.survey_id, State.PUBLISHED, WHO)
+        studies.step(session, study.study_id, State.PUBLISHED, WHO)
     return study
 
 
@@ -72,7 +72,7 @@ def test_anything_else_is_told_in_a_sentence(text: str, typed: str, key: str) ->
 def test_which_of_the_two_comes_first_is_a_lot_that_stays() -> None:
     """Of 1,000 people it is yes for 500; six standard deviations are 95."""
     response = Study.parse(YES_NO).response
-    people = [Player(survey_id="s", player=f"p-{i}") for i in range(1000)]
+    people = [Player(study_id="s", player=f"p-{i}") for i in range(1000)]
     first = [offered(response, player)[0] for player in people]
     assert 405 < sum(first) < 595
     assert first == [offered(response, player)[0] for player in people]
@@ -82,7 +82,7 @@ def test_which_of_the_two_comes_first_is_a_lot_that_stays() -> None:
 def test_ratings_are_in_order_for_everybody() -> None:
     response = Study.parse(RATING).response
     assert choices(response) == (1.0, 2.0, 3.0, 4.0, 5.0)
-    assert {offered(response, Player(survey_id="s", player=f"{i}")) for i in range(20)} == {choices(response)}
+    assert {offered(response, Player(study_id="s", player=f"{i}")) for i in range(20)} == {choices(response)}
 
 
 # Her pages
@@ -217,8 +217,8 @@ def test_an_implausible_share_is_told(here: Served) -> None:
 def test_a_cancelled_study_pays_half_of_the_bonus(here: Served) -> None:
     study = asked(here.service, YES_NO)
     answer_all(here.service, study)
-    close(here.service, study.survey_id)
-    cancel_survey(here.service.database, here.service.places, study.survey_id, WHO)
+    close(here.service, study.study_id)
+    cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
     page = Her(here, study).sees()
     assert "$0.30" in page
     assert "half of what does" in page
@@ -284,7 +284,7 @@ def test_the_wizard_makes_a_study_of_yes_or_no_and_keeps_what_was_typed(
     fill(analyst, path, "beliefs", {"share_low": "5", "share_high": "40"})
     fill(analyst, path, "costs", COSTS)
     with here.service.database.reading() as session:
-        study = Study.parse(surveys.find(session, path.rsplit("/", 1)[-1]).declaration or "")
+        study = Study.parse(studies.find(session, path.rsplit("/", 1)[-1]).declaration or "")
     assert (study.kind, study.declared.beliefs.share) == ("yes-no", (0.05, 0.4))
     assert re.search(r'name="share_high" value="40"', sees(analyst, f"{path}/edit/beliefs"))
     assert 'value="yes-no" checked' in sees(analyst, f"{path}/edit/question")
@@ -332,7 +332,7 @@ def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, ana
     kept = analyst.post(f"{path}/plan", data={"players": "2000", "accuracy": "2"})
     assert kept.status_code == 303
     with here.service.database.reading() as session:
-        plan = Plan.parse(surveys.find(session, path.rsplit("/", 1)[-1]).plan or "")
+        plan = Plan.parse(studies.find(session, path.rsplit("/", 1)[-1]).plan or "")
     assert plan.guarantees.accuracy.rmse is not None
     assert 0.015 < plan.guarantees.accuracy.rmse <= 0.02
     assert re.search(r'name="accuracy" value="2"', sees(analyst, f"{path}/plan"))
@@ -382,7 +382,7 @@ def test_results_of_yes_or_no_are_percentages_and_points(
     read = read_release(release.encode())
     assert isinstance(read, Release)
     assert read.shares
-    page = sees(here.client, f"/s/{study.survey_id}", language)
+    page = sees(here.client, f"/s/{study.study_id}", language)
     word = {"en": "Everybody who answered", GERMAN: "Alle, die geantwortet haben"}[language]
     found = re.search(rf'{word}</th><td class="number">([\d.,]+)</td>', page)
     assert found
@@ -390,19 +390,19 @@ def test_results_of_yes_or_no_are_percentages_and_points(
     assert {"en": "in percentage points", GERMAN: "in Prozentpunkten"}[language] in page
     assert {"en": "Odds ratios", GERMAN: "Chancenverhältnisse"}[language] in page
     assert "region=south" in page
-    drawn = here.client.get(f"/s/{study.survey_id}/forest.svg")
+    drawn = here.client.get(f"/s/{study.study_id}/forest.svg")
     assert drawn.headers["content-type"].startswith("image/svg")
-    assert "percentage points" in sees(analyst, f"/studies/{study.survey_id}")
+    assert "percentage points" in sees(analyst, f"/studies/{study.study_id}")
 
 
 def test_results_without_facts_have_no_differences_and_no_odds(here: Served) -> None:
     for text, words in ((YES_NO, "Share of Yes to “evaded”, in percent"), (RATING, "Mean rating, “evaded”")):
         study = settled(here, text)
-        page = sees(here.client, f"/s/{study.survey_id}")
+        page = sees(here.client, f"/s/{study.study_id}")
         assert words in page
         assert "Odds" not in page
         assert "Differences" not in page
-        assert here.client.get(f"/s/{study.survey_id}/forest.svg").status_code == 404
+        assert here.client.get(f"/s/{study.study_id}/forest.svg").status_code == 404
 
 
 def test_odds_that_cannot_be_estimated_are_said_to_be_so(here: Served) -> None:
@@ -411,7 +411,7 @@ def test_odds_that_cannot_be_estimated_are_said_to_be_so(here: Served) -> None:
     read = read_release(Her(here, study).sees("/release.json").encode())
     assert isinstance(read, Release)
     assert read.odds_ratios is None
-    assert "not estimable from this result" in sees(here.client, f"/s/{study.survey_id}")
+    assert "not estimable from this result" in sees(here.client, f"/s/{study.study_id}")
 
 
 def test_the_public_page_says_in_words_what_is_believed(here: Served) -> None:
@@ -423,4 +423,4 @@ def test_the_public_page_says_in_words_what_is_believed(here: Served) -> None:
     }
     for kind, words in told.items():
         study = asked(here.service, KINDS[kind])
-        assert words in sees(here.client, f"/s/{study.survey_id}")
+        assert words in sees(here.client, f"/s/{study.study_id}")

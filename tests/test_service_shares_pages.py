@@ -16,7 +16,7 @@ from support.participant_pages import settled
 from support.serving import PASSWORD, Asked, asked, code_of, draft
 from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
-from truthful.service.web import Service
+from truthful.service.pages import Service
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -76,14 +76,14 @@ class Site:
     @property
     def paths(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for kind, survey in self.drafts.items():
-            found |= {f"{kind}, {step}": f"/studies/{survey}/edit/{step}" for step in STEPS}
-            found[f"{kind}, plan"] = f"/studies/{survey}/plan"
-            found[f"{kind}, freeze"] = f"/studies/{survey}/freeze"
+        for kind, stored in self.drafts.items():
+            found |= {f"{kind}, {step}": f"/studies/{stored}/edit/{step}" for step in STEPS}
+            found[f"{kind}, plan"] = f"/studies/{stored}/plan"
+            found[f"{kind}, freeze"] = f"/studies/{stored}/freeze"
         for kind, study in self.open.items():
-            found[f"{kind}, declared"] = f"/s/{study.survey_id}"
+            found[f"{kind}, declared"] = f"/s/{study.study_id}"
         for kind, study in self.ended.items():
-            found[f"{kind}, results"] = f"/s/{study.survey_id}"
+            found[f"{kind}, results"] = f"/s/{study.study_id}"
         return found
 
 

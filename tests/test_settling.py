@@ -16,11 +16,9 @@ from support.serving import WHO, Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
-from truthful.service.freezing import freeze
-from truthful.service.once import settle_survey
-from truthful.service.settling import Settler
-from truthful.service.standing import SCORED
-from truthful.store import due, surveys
+from truthful.service.participant_view import SCORED
+from truthful.service.settle_study import Settler, freeze, settle_study
+from truthful.store import studies
 from truthful.store.tables import State
 
 #: Statements that make a database, SQLite or not, store other payments than it is given.
@@ -42,13 +40,13 @@ def test_a_settled_study_pays_everybody_what_its_release_implies(here: Served) -
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
     with service.database.reading() as session:
-        survey = surveys.find(session, study.survey_id)
-        assert survey.state == State.SETTLED
-        release = Release.model_validate_json(survey.release or "")
-        paid = list(due.payments(session, study.survey_id))
+        stored = studies.find(session, study.study_id)
+        assert stored.state == State.SETTLED
+        release = Release.model_validate_json(stored.release or "")
+        paid = list(studies.payments(session, study.study_id))
     assert release.players == 60
     assert not release.rehearsal
     assert {row.player for row in paid} == set(study.links)
@@ -69,29 +67,30 @@ def test_a_rehearsal_says_so(here: Served) -> None:
     service = here.service
     study = asked(service, rehearsal=True)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
     with service.database.reading() as session:
-        assert json.loads(surveys.find(session, study.survey_id).release or "")["rehearsal"] is True
+        assert json.loads(studies.find(session, study.study_id).release or "")["rehearsal"] is True
 
 
 def test_a_settlement_whose_files_are_there_is_stored_without_another_draw(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
-    written = (service.places.settlement(study.survey_id) / "release.json").read_text()
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
+    written = (service.locations.settlement(study.study_id) / "release.json").read_text()
     with service.database.writing() as session:  # as a crash before the last transaction would leave it
-        for row in due.payments(session, study.survey_id):
+        for row in studies.payments(session, study.study_id):
             session.delete(row)
-        survey = surveys.find(session, study.survey_id)
-        survey.state, survey.release, survey.report = State.CLOSED, None, None
-    settle_survey(service.database, service.places, study.survey_id)
+        stored = studies.find(session, study.study_id)
+        stored.state, stored.release, stored.report = State.CLOSED, None, None
+    settle_study(service.database, service.locations, study.study_id)
     with service.database.reading() as session:
-        assert surveys.find(session, study.survey_id).release == written
+        assert studies.find(session, study.study_id).release == written
     assert (
-        len(json.loads((service.places.study(study.survey_id) / "ledger.json").read_text())["releases"]) == 1
+        len(json.loads((service.locations.study(study.study_id) / "ledger.json").read_text())["releases"])
+        == 1
     )
 
 
@@ -101,33 +100,33 @@ def test_other_answers_than_those_it_was_closed_with_are_refused(here: Served) -
     service.settler.stop()  # it would close the study again before anybody could answer
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
     with service.database.writing() as session:
-        survey = surveys.find(session, study.survey_id)
-        for row in due.payments(session, study.survey_id):
+        stored = studies.find(session, study.study_id)
+        for row in studies.payments(session, study.study_id):
             session.delete(row)
-        survey.state = State.OPEN
+        stored.state = State.OPEN
     answer_all(service, replace(study, answers=dict.fromkeys(study.answers, 100.0)))
-    close(service, study.survey_id)
+    close(service, study.study_id)
     with pytest.raises(Refused, match="not those that the study was closed with"):
-        settle_survey(service.database, service.places, study.survey_id)
-    assert here.state(study.survey_id) == State.CLOSED
+        settle_study(service.database, service.locations, study.study_id)
+    assert here.state(study.study_id) == State.CLOSED
 
 
 def test_a_settlement_that_was_removed_is_not_drawn_again(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
-    shutil.rmtree(service.places.settlement(study.survey_id))
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
+    shutil.rmtree(service.locations.settlement(study.study_id))
     with service.database.writing() as session:
-        for row in due.payments(session, study.survey_id):
+        for row in studies.payments(session, study.study_id):
             session.delete(row)
-        surveys.find(session, study.survey_id).state = State.CLOSED
+        studies.find(session, study.study_id).state = State.CLOSED
     with pytest.raises(Refused, match="already released"):
-        settle_survey(service.database, service.places, study.survey_id)
+        settle_study(service.database, service.locations, study.study_id)
 
 
 def test_a_database_without_its_directory_settles_nothing(here: Served) -> None:
@@ -135,10 +134,10 @@ def test_a_database_without_its_directory_settles_nothing(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    shutil.move(service.places.study(study.survey_id), service.places.root / "elsewhere")
+    close(service, study.study_id)
+    shutil.move(service.locations.study(study.study_id), service.locations.root / "elsewhere")
     with pytest.raises(Refused, match="are not in"):
-        settle_survey(service.database, service.places, study.survey_id)
+        settle_study(service.database, service.locations, study.study_id)
 
 
 def soon(true: Callable[[], bool]) -> None:
@@ -153,16 +152,16 @@ def test_servers_on_one_directory_settle_a_study_once(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    servers = [Settler(service.database, service.places) for _ in range(3)]
+    close(service, study.study_id)
+    servers = [Settler(service.database, service.locations) for _ in range(3)]
     for server in servers:
         server.start()
-    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+    soon(lambda: here.state(study.study_id) == State.SETTLED)
     for server in servers:
         server.stop()
     with service.database.reading() as session:
-        assert surveys.find(session, study.survey_id).problem is None
-    ledger = json.loads((service.places.study(study.survey_id) / "ledger.json").read_text())
+        assert studies.find(session, study.study_id).problem is None
+    ledger = json.loads((service.locations.study(study.study_id) / "ledger.json").read_text())
     assert len(ledger["releases"]) == 1
 
 
@@ -170,31 +169,31 @@ def test_a_server_takes_over_from_one_that_dies_while_settling(here: Served) -> 
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    with service.places.settling(study.survey_id):  # as another server does; a killed one frees it
-        close(service, study.survey_id)
-        service.settler.ask(study.survey_id)
-        soon(lambda: service.settler.doing(study.survey_id) is not None)
+    with service.locations.settling(study.study_id):  # as another server does; a killed one frees it
+        close(service, study.study_id)
+        service.settler.ask(study.study_id)
+        soon(lambda: service.settler.doing(study.study_id) is not None)
         time.sleep(0.2)
-        assert here.state(study.survey_id) == State.CLOSED
-    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+        assert here.state(study.study_id) == State.CLOSED
+    soon(lambda: here.state(study.study_id) == State.SETTLED)
 
 
 def test_a_problem_is_shown_and_settling_is_tried_again_until_it_is_gone(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    plan = service.places.study(study.survey_id) / "plan.json"
+    plan = service.locations.study(study.study_id) / "plan.json"
     plan.rename(plan.with_name("elsewhere"))
-    close(service, study.survey_id)
-    service.settler.ask(study.survey_id)
+    close(service, study.study_id)
+    service.settler.ask(study.study_id)
 
     def problem() -> str:
         with service.database.reading() as session:
-            return surveys.find(session, study.survey_id).problem or ""
+            return studies.find(session, study.study_id).problem or ""
 
     soon(lambda: "are not in" in problem())
     plan.with_name("elsewhere").rename(plan)
-    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+    soon(lambda: here.state(study.study_id) == State.SETTLED)
     assert problem() == ""
 
 
@@ -202,7 +201,7 @@ def test_a_database_that_was_away_is_waited_for(tmp_path: Path, capsys: pytest.C
     with database_url("postgresql", tmp_path) as url, served(tmp_path / "service", url) as here:
         study = asked(here.service)
         answer_all(here.service, study)
-        close(here.service, study.survey_id)
+        close(here.service, study.study_id)
         said = ""
 
         def complained() -> bool:
@@ -211,9 +210,9 @@ def test_a_database_that_was_away_is_waited_for(tmp_path: Path, capsys: pytest.C
             return "OperationalError" in said
 
         with away(url):
-            here.service.settler.ask(study.survey_id)
+            here.service.settler.ask(study.study_id)
             soon(complained)
-        soon(lambda: here.state(study.survey_id) == State.SETTLED)
+        soon(lambda: here.state(study.study_id) == State.SETTLED)
 
 
 def test_a_study_that_was_closed_is_closed_in_an_older_database_too(tmp_path: Path) -> None:
@@ -225,17 +224,17 @@ def test_a_study_that_was_closed_is_closed_in_an_older_database_too(tmp_path: Pa
         backup = tmp_path / "backup.db"
         with closing(sqlite3.connect(directory / "truthful.db")) as connection:
             connection.execute("VACUUM INTO ?", [str(backup)])
-        close(here.service, study.survey_id)
-        settle_survey(here.service.database, here.service.places, study.survey_id)
+        close(here.service, study.study_id)
+        settle_study(here.service.database, here.service.locations, study.study_id)
         with here.service.database.reading() as session:
-            release = surveys.find(session, study.survey_id).release
+            release = studies.find(session, study.study_id).release
     for path in directory.glob("truthful.db*"):
         path.unlink()
     shutil.move(backup, directory / "truthful.db")
     with served(directory) as here:
-        soon(lambda: here.state(study.survey_id) == State.SETTLED)
+        soon(lambda: here.state(study.study_id) == State.SETTLED)
         with here.service.database.reading() as session:
-            assert surveys.find(session, study.survey_id).release == release
+            assert studies.find(session, study.study_id).release == release
 
 
 def test_a_database_that_falls_back_under_a_running_server_is_closed_again(here: Served) -> None:
@@ -243,32 +242,32 @@ def test_a_database_that_falls_back_under_a_running_server_is_closed_again(here:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
     with service.database.writing() as session:
-        survey = surveys.find(session, study.survey_id)
-        release, survey.state, survey.closed, survey.release = survey.release, State.OPEN, None, None
+        stored = studies.find(session, study.study_id)
+        release, stored.state, stored.closed, stored.release = stored.release, State.OPEN, None, None
         session.execute(text("DELETE FROM due"))
-    service.settler.ask(study.survey_id)
-    soon(lambda: here.state(study.survey_id) == State.SETTLED)
+    service.settler.ask(study.study_id)
+    soon(lambda: here.state(study.study_id) == State.SETTLED)
     with service.database.reading() as session:
-        assert surveys.find(session, study.survey_id).release == release
+        assert studies.find(session, study.study_id).release == release
 
 
 def test_a_study_that_was_closed_is_not_frozen_again_from_an_older_database(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
-    kept = service.places.study(study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
+    kept = service.locations.study(study.study_id)
     for missing in ((), ("ledger.json",)):
         for name in missing:
             (kept / name).unlink()
         with service.database.writing() as session:
-            surveys.find(session, study.survey_id).state = State.DRAFT
+            studies.find(session, study.study_id).state = State.DRAFT
         with pytest.raises(Refused, match="frozen and closed before"):
-            freeze(service.database, service.places, study.survey_id, WHO, rehearsal=False)
+            freeze(service.database, service.locations, study.study_id, WHO, rehearsal=False)
 
 
 def test_an_error_of_the_database_does_not_tell_what_people_said(here: Served) -> None:
@@ -285,7 +284,7 @@ def test_an_outcome_that_does_not_read_back_is_not_stored(here: Served) -> None:
     service = here.service
     study = asked(service)
     answer_all(service, study)
-    close(service, study.survey_id)
+    close(service, study.study_id)
     with service.database.writing() as session:
         session.execute(text(ROUNDING[service.database.is_sqlite]))
         if not service.database.is_sqlite:
@@ -293,8 +292,8 @@ def test_an_outcome_that_does_not_read_back_is_not_stored(here: Served) -> None:
                 text("CREATE TRIGGER rounding BEFORE INSERT ON due FOR EACH ROW EXECUTE FUNCTION rounded()")
             )
     with pytest.raises(Refused, match="not what its settlement wrote"):
-        settle_survey(service.database, service.places, study.survey_id)
-    assert here.state(study.survey_id) == State.CLOSED
+        settle_study(service.database, service.locations, study.study_id)
+    assert here.state(study.study_id) == State.CLOSED
     with service.database.reading() as session:
-        assert list(due.payments(session, study.survey_id)) == []
-        assert surveys.find(session, study.survey_id).release is None
+        assert list(studies.payments(session, study.study_id)) == []
+        assert studies.find(session, study.study_id).release is None

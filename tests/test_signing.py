@@ -13,7 +13,7 @@ from support.databases import KINDS, database_url
 from support.serving import PASSWORD, URL, Served, served
 
 from truthful.store import accounts
-from truthful.store.log import events
+from truthful.store.studies import events
 from truthful.store.tables import Role
 
 NAME = "the analyst"

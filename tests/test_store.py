@@ -18,14 +18,12 @@ from sqlalchemy.orm import Session
 from support.databases import KINDS, away, database_url
 
 from truthful.errors import InputError, Refused
-from truthful.store import accounts, answers, due, roster, surveys
+from truthful.store import accounts, answers, roster, studies
+from truthful.store.accounts import hashed
 from truthful.store.answers import NotHers, NotReady, TooLate
 from truthful.store.database import MIGRATIONS, Database
-from truthful.store.due import Amount
-from truthful.store.log import events
-from truthful.store.surveys import NotNow, Unknown
+from truthful.store.studies import Amount, NotNow, Unknown, events
 from truthful.store.tables import Answer, Player, Role, SignInLink, State, Table
-from truthful.store.tokens import hashed
 
 WHO = "ada"
 PEOPLE = {"p1": {"age": 30.0}, "p2": {"age": 40.0}, "p3": {"age": 50.0}}
@@ -48,14 +46,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 
 @pytest.fixture
-def open_survey(database: Database) -> tuple[str, dict[str, str]]:
+def open_study(database: Database) -> tuple[str, dict[str, str]]:
     """An open study with three people, and their links."""
     with database.writing() as session:
-        survey_id = surveys.create(session, WHO, {"name": "S"}).id
-        surveys.step(session, survey_id, State.OPEN, WHO)
-        roster.add(session, survey_id, WHO, PEOPLE, most=5)
-        links = dict(roster.invite(session, survey_id, WHO))
-    return survey_id, links
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        studies.step(session, study_id, State.OPEN, WHO)
+        roster.add(session, study_id, WHO, PEOPLE, most=5)
+        links = dict(roster.invite(session, study_id, WHO))
+    return study_id, links
 
 
 def answer(database: Database, link: str, value: float) -> str:
@@ -70,9 +68,9 @@ def known(session: Session, link: str) -> str:
     return roster.player_of(session, link).code or ""
 
 
-def stored(database: Database, survey_id: str) -> dict[str, float]:
+def stored(database: Database, study_id: str) -> dict[str, float]:
     with database.reading() as session:
-        return {player: value for player, _, value, _ in answers.reports(session, survey_id)}
+        return {player: value for player, _, value, _ in answers.reports(session, study_id)}
 
 
 def test_migrations_make_just_the_tables_that_the_code_knows(database: Database) -> None:
@@ -83,10 +81,10 @@ def test_migrations_make_just_the_tables_that_the_code_knows(database: Database)
 
 def test_upgrading_again_keeps_what_is_there(database: Database) -> None:
     with database.writing() as session:
-        surveys.create(session, WHO, {"name": "S"})
+        studies.create(session, WHO, {"name": "S"})
     database.upgrade()
     with database.reading() as session:
-        assert [survey.name for survey in surveys.everything(session)] == ["S"]
+        assert [row.name for row in studies.everything(session)] == ["S"]
 
 
 def test_a_database_of_version_0_1_keeps_its_payments_and_their_groups(tmp_path: Path) -> None:
@@ -100,23 +98,23 @@ def test_a_database_of_version_0_1_keeps_its_payments_and_their_groups(tmp_path:
             connection.execute(text(statement))
     opened.upgrade()
     with opened.reading() as session:
-        (paid,) = due.payments(session, "old")
+        (paid,) = studies.payments(session, "old")
         assert (paid.player, paid.group, paid.millionths, paid.leverage) == ("p1", 1, 167078, None)
-        survey = surveys.find(session, "old")
-        assert (survey.state, survey.refused, survey.accepts_less) == (State.SETTLED, None, False)
+        row = studies.find(session, "old")
+        assert (row.state, row.refused, row.accepts_less) == (State.SETTLED, None, False)
     opened.close()
 
 
 def test_an_error_leaves_nothing_of_its_transaction(database: Database) -> None:
     def fail() -> None:
         with database.writing() as session:
-            surveys.create(session, WHO, {"name": "S"})
+            studies.create(session, WHO, {"name": "S"})
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
     with database.reading() as session:
-        assert surveys.everything(session) == []
+        assert studies.everything(session) == []
 
 
 def test_sqlite_waits_for_the_disk_before_it_says_done(tmp_path: Path) -> None:
@@ -136,17 +134,17 @@ def test_a_wrong_url_is_named() -> None:
 
 def test_a_study_goes_one_way_and_each_step_is_made_once(database: Database) -> None:
     with database.writing() as session:
-        survey_id = surveys.create(session, WHO, {"name": "S"}).id
+        study_id = studies.create(session, WHO, {"name": "S"}).id
     for state in (State.OPEN, State.CLOSED, State.SETTLED, State.PUBLISHED):
         with database.writing() as session:
-            surveys.step(session, survey_id, state, WHO)
+            studies.step(session, study_id, state, WHO)
         with pytest.raises(NotNow, match="only one that is"), database.writing() as session:
-            surveys.step(session, survey_id, state, WHO)
+            studies.step(session, study_id, state, WHO)
     with database.reading() as session:
-        found = surveys.find(session, survey_id)
+        found = studies.find(session, study_id)
         assert found.state == State.PUBLISHED
         assert found.frozen <= found.closed <= found.settled <= found.published  # type: ignore[operator]
-        assert [event.what for event in events(session, survey_id)] == [
+        assert [event.what for event in events(session, study_id)] == [
             "published",
             "settled",
             "closed",
@@ -158,115 +156,115 @@ def test_a_study_goes_one_way_and_each_step_is_made_once(database: Database) -> 
 def refuse(database: Database) -> str:
     """A closed study for those who answered which less could be promised."""
     with database.writing() as session:
-        survey_id = surveys.create(session, WHO, {"name": "S"}).id
-        surveys.step(session, survey_id, State.OPEN, WHO)
-        roster.add(session, survey_id, WHO, PEOPLE, most=5)
-        surveys.step(session, survey_id, State.CLOSED, WHO)
-        surveys.note_refusal(session, survey_id, {"accuracy": {}})
-    return survey_id
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        studies.step(session, study_id, State.OPEN, WHO)
+        roster.add(session, study_id, WHO, PEOPLE, most=5)
+        studies.step(session, study_id, State.CLOSED, WHO)
+        studies.note_refusal(session, study_id, {"accuracy": {}})
+    return study_id
 
 
 def test_a_study_that_can_promise_less_waits_for_a_decision(database: Database) -> None:
-    survey_id = refuse(database)
+    study_id = refuse(database)
     with database.reading() as session:
-        assert surveys.to_settle(session) == []
-        assert surveys.in_state(session, State.CLOSED) == [survey_id]
+        assert studies.to_settle(session) == []
+        assert studies.in_state(session, State.CLOSED) == [study_id]
     with database.writing() as session:
-        surveys.accept_less(session, survey_id, WHO)
+        studies.accept_less(session, study_id, WHO)
     with database.reading() as session:
-        assert surveys.to_settle(session) == [survey_id]
-    for decide in (surveys.accept_less, surveys.reopen):
+        assert studies.to_settle(session) == [study_id]
+    for decide in (studies.accept_less, studies.reopen):
         with pytest.raises(NotNow, match="nothing to decide"), database.writing() as session:
-            decide(session, survey_id, WHO)
+            decide(session, study_id, WHO)
 
 
 def test_it_may_take_answers_again(database: Database) -> None:
-    survey_id = refuse(database)
+    study_id = refuse(database)
     with database.writing() as session:
-        surveys.reopen(session, survey_id, WHO)
+        studies.reopen(session, study_id, WHO)
     with database.reading() as session:
-        survey = surveys.find(session, survey_id)
-        assert (survey.state, survey.closed, survey.refused) == (State.OPEN, None, None)
-        assert next(event.what for event in events(session, survey_id)) == "opened again"
+        row = studies.find(session, study_id)
+        assert (row.state, row.closed, row.refused) == (State.OPEN, None, None)
+        assert next(event.what for event in events(session, study_id)) == "opened again"
     with database.writing() as session:
-        surveys.step(session, survey_id, State.CLOSED, WHO)
+        studies.step(session, study_id, State.CLOSED, WHO)
     with database.reading() as session:
-        assert surveys.to_settle(session) == [survey_id]
+        assert studies.to_settle(session) == [study_id]
 
 
 def test_it_may_be_cancelled_and_everybody_is_due_what_was_recorded(database: Database) -> None:
-    survey_id, amounts = refuse(database), [Amount("p1", 150000, 15, 2), Amount("p2", 150000, 15, 2)]
+    study_id, amounts = refuse(database), [Amount("p1", 150000, 15, 2), Amount("p2", 150000, 15, 2)]
     with database.writing() as session:
-        due.record_cancelled(session, survey_id, amounts, WHO)
-        due.require_recorded(session, survey_id, None, amounts)
+        studies.record_cancelled(session, study_id, amounts, WHO)
+        studies.require_recorded(session, study_id, None, amounts)
     with database.reading() as session:
-        assert surveys.find(session, survey_id).state == State.CANCELLED
-        assert [row.coins for row in due.payments(session, survey_id)] == [15, 15]
+        assert studies.find(session, study_id).state == State.CANCELLED
+        assert [row.coins for row in studies.payments(session, study_id)] == [15, 15]
     with pytest.raises(NotNow), database.writing() as session:
-        due.record_cancelled(session, survey_id, amounts, WHO)
+        studies.record_cancelled(session, study_id, amounts, WHO)
 
 
 def test_nothing_is_decided_of_a_study_that_was_not_refused(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, _ = open_survey
+    study_id, _ = open_study
     for state in (State.OPEN, State.CLOSED):
         if state == State.CLOSED:
             with database.writing() as session:
-                surveys.step(session, survey_id, State.CLOSED, WHO)
-        for decide in (surveys.accept_less, surveys.reopen):
+                studies.step(session, study_id, State.CLOSED, WHO)
+        for decide in (studies.accept_less, studies.reopen):
             with pytest.raises(NotNow), database.writing() as session:
-                decide(session, survey_id, WHO)
+                decide(session, study_id, WHO)
     with pytest.raises(Unknown), database.writing() as session:
-        surveys.reopen(session, "none", WHO)
+        studies.reopen(session, "none", WHO)
 
 
 def test_people_brought_to_a_draft_replace_those_before_and_drop_its_plan(database: Database) -> None:
     with database.writing() as session:
-        survey = surveys.create(session, WHO, {"name": "S"})
-        survey.plan = "{}"
-        survey_id = survey.id
+        row = studies.create(session, WHO, {"name": "S"})
+        row.plan = "{}"
+        study_id = row.id
     hashes = []
     for people in (PEOPLE, {"p9": {"age": 1.0}}, {"p9": {"age": 2.0}}):
         with database.writing() as session:
-            roster.replace(session, survey_id, WHO, people, ["age"])
+            roster.replace(session, study_id, WHO, people, ["age"])
         with database.reading() as session:
-            survey = surveys.find(session, survey_id)
-            assert survey.plan is None
-            assert roster.features(session, survey_id) == list(people.values())
-            assert roster.fits(session, survey, ["age"])
-            assert not roster.fits(session, survey, ["height"])
-            hashes.append(survey.roster)
+            row = studies.find(session, study_id)
+            assert row.plan is None
+            assert roster.features(session, study_id) == list(people.values())
+            assert roster.fits(session, row, ["age"])
+            assert not roster.fits(session, row, ["height"])
+            hashes.append(row.roster)
     assert len(set(hashes)) == 3
     with database.writing() as session:
-        surveys.step(session, survey_id, State.OPEN, WHO)
+        studies.step(session, study_id, State.OPEN, WHO)
     with pytest.raises(NotNow, match="frozen"), database.writing() as session:
-        roster.replace(session, survey_id, WHO, PEOPLE, ["age"])
+        roster.replace(session, study_id, WHO, PEOPLE, ["age"])
     with database.reading() as session:
-        assert roster.size(session, survey_id) == 1
+        assert roster.size(session, study_id) == 1
 
 
 def test_a_draft_goes_with_its_people(database: Database) -> None:
     with database.writing() as session:
-        survey_id = surveys.create(session, WHO, {"name": "S"}).id
-        roster.replace(session, survey_id, WHO, PEOPLE, ["age"])
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        roster.replace(session, study_id, WHO, PEOPLE, ["age"])
     with database.writing() as session:
-        surveys.remove(session, survey_id, WHO)
+        studies.remove(session, study_id, WHO)
     with database.reading() as session:
-        assert roster.size(session, survey_id) == 0
-        assert surveys.everything(session) == []
+        assert roster.size(session, study_id) == 0
+        assert studies.everything(session) == []
 
 
 def test_of_many_who_close_at_once_one_succeeds(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, _ = open_survey
+    study_id, _ = open_study
     outcomes: list[bool] = []
 
     def close() -> None:
         try:
             with database.writing() as session:
-                surveys.step(session, survey_id, State.CLOSED, WHO)
+                studies.step(session, study_id, State.CLOSED, WHO)
             outcomes.append(True)
         except NotNow:
             outcomes.append(False)
@@ -282,15 +280,15 @@ def test_of_many_who_close_at_once_one_succeeds(
 def test_an_unknown_study_and_an_unknown_link_are_unknown(database: Database) -> None:
     with database.writing() as session:
         with pytest.raises(Unknown):
-            surveys.find(session, "none")
+            studies.find(session, "none")
         with pytest.raises(Unknown):
-            surveys.step(session, "none", State.OPEN, WHO)
+            studies.step(session, "none", State.OPEN, WHO)
         with pytest.raises(Unknown):
             roster.player_of(session, "none")
 
 
-def test_links_are_kept_as_hashes_alone(database: Database, open_survey: tuple[str, dict[str, str]]) -> None:
-    _, links = open_survey
+def test_links_are_kept_as_hashes_alone(database: Database, open_study: tuple[str, dict[str, str]]) -> None:
+    _, links = open_study
     with database.reading() as session:
         kept = set(session.scalars(select(Player.link)))
         assert kept == {hashed(link) for link in links.values()}
@@ -299,12 +297,12 @@ def test_links_are_kept_as_hashes_alone(database: Database, open_survey: tuple[s
 
 
 def test_new_links_for_all_end_the_old_ones(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     with database.writing() as session:
-        assert roster.invite(session, survey_id, WHO) == []
-        fresh = dict(roster.invite(session, survey_id, WHO, again=True))
+        assert roster.invite(session, study_id, WHO) == []
+        fresh = dict(roster.invite(session, study_id, WHO, again=True))
     assert not set(fresh.values()) & set(links.values())
     with database.reading() as session:
         assert roster.player_of(session, fresh["p1"]).player == "p1"
@@ -313,37 +311,37 @@ def test_new_links_for_all_end_the_old_ones(
 
 
 def test_a_roster_is_brought_whole_or_not_at_all(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, _ = open_survey
+    study_id, _ = open_study
     with pytest.raises(InputError, match="'p1' is on the roster already"), database.writing() as session:
-        roster.add(session, survey_id, WHO, {"p9": {"age": 1.0}, "p1": {"age": 2.0}}, most=5)
+        roster.add(session, study_id, WHO, {"p9": {"age": 1.0}, "p1": {"age": 2.0}}, most=5)
     with pytest.raises(Refused, match=r"would have 6 people.*at most 2 new"), database.writing() as session:
-        roster.add(session, survey_id, WHO, {f"q{i}": {"age": 1.0} for i in range(3)}, most=5)
+        roster.add(session, study_id, WHO, {f"q{i}": {"age": 1.0} for i in range(3)}, most=5)
     with database.reading() as session:
-        assert roster.size(session, survey_id) == 3
+        assert roster.size(session, study_id) == 3
 
 
 def test_an_answer_needs_consent_and_can_be_changed_and_withdrawn(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     with pytest.raises(NotReady), database.writing() as session:
         answers.submit(session, links["p1"], 5.0, "")
     first, second = answer(database, links["p1"], 5.0), answer(database, links["p1"], 6.0)
     assert first == second
-    assert stored(database, survey_id) == {"p1": 6.0}
+    assert stored(database, study_id) == {"p1": 6.0}
     with database.writing() as session:
         answers.withdraw(session, links["p1"], first)
-    assert stored(database, survey_id) == {}
+    assert stored(database, study_id) == {}
     with pytest.raises(NotReady), database.writing() as session:
         answers.submit(session, links["p1"], 5.0, first)
 
 
 def test_who_does_not_know_the_code_can_neither_change_an_answer_nor_take_it_back(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     code = answer(database, links["p1"], 5.0)
     for wrong in ("", "AAAA-AAAA", code.lower(), "\ud800"):
         for move in (
@@ -354,17 +352,17 @@ def test_who_does_not_know_the_code_can_neither_change_an_answer_nor_take_it_bac
         ):
             with pytest.raises(NotHers), database.writing() as session:
                 move(session)
-    assert stored(database, survey_id) == {"p1": 5.0}
+    assert stored(database, study_id) == {"p1": 5.0}
 
 
 def test_features_that_are_wrong_stop_an_answer_until_they_are_put_right(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     code = answer(database, links["p1"], 5.0)
     with database.writing() as session:
         answers.dispute(session, links["p1"], True, code)
-    assert stored(database, survey_id) == {}
+    assert stored(database, study_id) == {}
     for move in (
         lambda s: answers.consent(s, links["p1"]),
         lambda s: answers.submit(s, links["p1"], 1.0, code),
@@ -372,20 +370,20 @@ def test_features_that_are_wrong_stop_an_answer_until_they_are_put_right(
         with pytest.raises(NotReady), database.writing() as session:
             move(session)
     with database.writing() as session:
-        assert list(roster.disputes(session, survey_id)) == ["p1"]
-        roster.add(session, survey_id, WHO, {"p1": {"age": 31.0}}, most=3)
+        assert list(roster.disputes(session, study_id)) == ["p1"]
+        roster.add(session, study_id, WHO, {"p1": {"age": 31.0}}, most=3)
     answer(database, links["p1"], 7.0)
     with database.reading() as session:
-        assert list(answers.reports(session, survey_id)) == [("p1", {"age": 31.0}, 7.0, None)]
+        assert list(answers.reports(session, study_id)) == [("p1", {"age": 31.0}, 7.0, None)]
 
 
 def test_after_closing_nothing_of_a_player_changes(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     code = answer(database, links["p1"], 5.0)
     with database.writing() as session:
-        surveys.step(session, survey_id, State.CLOSED, WHO)
+        studies.step(session, study_id, State.CLOSED, WHO)
     for move in (
         lambda s: answers.consent(s, links["p2"]),
         lambda s: answers.submit(s, links["p1"], 1.0, code),
@@ -395,22 +393,22 @@ def test_after_closing_nothing_of_a_player_changes(
         with pytest.raises(TooLate), database.writing() as session:
             move(session)
     for change in (
-        lambda s: roster.add(s, survey_id, WHO, {"p9": {"age": 1.0}}, most=9),
-        lambda s: roster.invite(s, survey_id, WHO),
+        lambda s: roster.add(s, study_id, WHO, {"p9": {"age": 1.0}}, most=9),
+        lambda s: roster.invite(s, study_id, WHO),
     ):
         with pytest.raises(NotNow), database.writing() as session:
             change(session)
-    assert stored(database, survey_id) == {"p1": 5.0}
+    assert stored(database, study_id) == {"p1": 5.0}
 
 
 def test_no_acknowledged_answer_is_missed_by_a_closing_at_the_same_moment(database: Database) -> None:
     """Forty people submit while the study is closed: who was told that it counts is in what is settled."""
     people = {f"p{i:02d}": {"age": 1.0} for i in range(40)}
     with database.writing() as session:
-        survey_id = surveys.create(session, WHO, {"name": "S"}).id
-        surveys.step(session, survey_id, State.OPEN, WHO)
-        roster.add(session, survey_id, WHO, people, most=40)
-        links = dict(roster.invite(session, survey_id, WHO))
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        studies.step(session, study_id, State.OPEN, WHO)
+        roster.add(session, study_id, WHO, people, most=40)
+        links = dict(roster.invite(session, study_id, WHO))
         codes = {player: answers.consent(session, link) for player, link in links.items()}
     acknowledged: list[str] = []
     seen: list[set[str]] = []
@@ -427,8 +425,8 @@ def test_no_acknowledged_answer_is_missed_by_a_closing_at_the_same_moment(databa
         while len(acknowledged) < 10:
             pass
         with database.writing() as session:
-            surveys.step(session, survey_id, State.CLOSED, WHO)
-        seen.append(set(stored(database, survey_id)))
+            studies.step(session, study_id, State.CLOSED, WHO)
+        seen.append(set(stored(database, study_id)))
 
     threads = [threading.Thread(target=submit, args=(player,)) for player in people]
     threads.append(threading.Thread(target=close))
@@ -437,13 +435,13 @@ def test_no_acknowledged_answer_is_missed_by_a_closing_at_the_same_moment(databa
     for thread in threads:
         thread.join()
     assert len(acknowledged) >= 10
-    assert set(acknowledged) == seen[0] == set(stored(database, survey_id))
+    assert set(acknowledged) == seen[0] == set(stored(database, study_id))
 
 
 def test_two_tabs_at_once_leave_one_answer(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     with database.writing() as session:
         code = answers.consent(session, links["p1"])
 
@@ -458,17 +456,17 @@ def test_two_tabs_at_once_leave_one_answer(
         thread.join()
     with database.reading() as session:
         assert len(session.scalars(select(Answer)).all()) == 1
-    assert len(stored(database, survey_id)) == 1
+    assert len(stored(database, study_id)) == 1
 
 
 def test_replacing_links_while_people_submit_waits_for_nobody_for_ever(database: Database) -> None:
     """Whoever locks takes the study before its players: the other way round PostgreSQL would end one of the two."""
     people = {f"p{i:03d}": {"age": 1.0} for i in range(200)}
     with database.writing() as session:
-        survey_id = surveys.create(session, WHO, {"name": "S"}).id
-        surveys.step(session, survey_id, State.OPEN, WHO)
-        roster.add(session, survey_id, WHO, people, most=200)
-        links = dict(roster.invite(session, survey_id, WHO))
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        studies.step(session, study_id, State.OPEN, WHO)
+        roster.add(session, study_id, WHO, people, most=200)
+        links = dict(roster.invite(session, study_id, WHO))
         codes = {player: answers.consent(session, link) for player, link in links.items()}
     stop, failed = threading.Event(), []
 
@@ -488,7 +486,7 @@ def test_replacing_links_while_people_submit_waits_for_nobody_for_ever(database:
         thread.start()
     for _ in range(4):
         with database.writing() as session:
-            links.update(roster.invite(session, survey_id, WHO, again=True))
+            links.update(roster.invite(session, study_id, WHO, again=True))
     stop.set()
     for thread in threads:
         thread.join()
@@ -496,13 +494,13 @@ def test_replacing_links_while_people_submit_waits_for_nobody_for_ever(database:
 
 
 def test_the_fingerprint_tells_answers_and_features_apart(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
 
     def fingerprint() -> str:
         with database.reading() as session:
-            return answers.fingerprint(session, survey_id)
+            return answers.fingerprint(session, study_id)
 
     found = {fingerprint()}
     for player, value in (("p1", 5.0), ("p1", 5.000001), ("p2", 5.0)):
@@ -512,87 +510,87 @@ def test_the_fingerprint_tells_answers_and_features_apart(
 
 
 def test_a_prediction_is_kept_changed_and_erased_with_its_answer(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     for said in ((7.0, 40.0), (7.0, 41.5), (8.0, 41.5)):
         with database.writing() as session:
             code = answers.consent(session, links["p1"], known(session, links["p1"]))
             answers.submit(session, links["p1"], said[0], code, prediction=said[1])
         with database.reading() as session:
-            assert list(answers.reports(session, survey_id)) == [("p1", {"age": 30.0}, *said)]
+            assert list(answers.reports(session, study_id)) == [("p1", {"age": 30.0}, *said)]
     with database.writing() as session:
         answers.withdraw(session, links["p1"], code)
     with database.reading() as session:
-        assert list(answers.reports(session, survey_id)) == []
+        assert list(answers.reports(session, study_id)) == []
         assert session.execute(select(Answer)).all() == []
 
 
 def test_the_fingerprint_tells_predictions_apart_and_is_the_old_one_where_there_are_none(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, links = open_survey
+    study_id, links = open_study
     answer(database, links["p1"], 5.0)
     with database.reading() as session:
         before = hashlib.sha256(b"('p1', {'age': 30.0}, 5.0)\n").hexdigest()
-        assert answers.fingerprint(session, survey_id) == before
+        assert answers.fingerprint(session, study_id) == before
     found = {before}
     for prediction in (0.0, 5.0, 5.000001):
         with database.writing() as session:
             answers.submit(session, links["p1"], 5.0, known(session, links["p1"]), prediction=prediction)
         with database.reading() as session:
-            found.add(answers.fingerprint(session, survey_id))
+            found.add(answers.fingerprint(session, study_id))
     assert len(found) == 4
 
 
 def test_an_outcome_is_stored_whole_or_not_at_all(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, _ = open_survey
+    study_id, _ = open_study
     amounts = [
         Amount("p1", 167078, 17, 2, group=0),
         Amount("p2", 150000, 15, 2, leverage=0.1),
         Amount("p3", 150000, 15, 2, leverage=0.1, others_answer=0.5, others_prediction=0.4, surprise=0.15),
     ]
     with pytest.raises(NotNow), database.writing() as session:
-        due.record(session, survey_id, "{}", "<p>", amounts, WHO)
+        studies.record(session, study_id, "{}", "<p>", amounts, WHO)
     with database.writing() as session:
-        surveys.step(session, survey_id, State.CLOSED, WHO)
+        studies.step(session, study_id, State.CLOSED, WHO)
     with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as session:
-        due.record(session, survey_id, "{}", "<p>", [*amounts, Amount("nobody", 1, 1, 6)], WHO)
+        studies.record(session, study_id, "{}", "<p>", [*amounts, Amount("nobody", 1, 1, 6)], WHO)
     with database.reading() as session:
-        assert surveys.find(session, survey_id).state == State.CLOSED
-        assert list(due.payments(session, survey_id)) == []
+        assert studies.find(session, study_id).state == State.CLOSED
+        assert list(studies.payments(session, study_id)) == []
     with database.writing() as session:
-        due.record(session, survey_id, "{}", "<p>", amounts, WHO)
+        studies.record(session, study_id, "{}", "<p>", amounts, WHO)
     with database.reading() as session:
-        due.require_recorded(session, survey_id, "{}", amounts)
+        studies.require_recorded(session, study_id, "{}", amounts)
         for wrong in (replace(amounts[1], millionths=150001), replace(amounts[1], digits=3)):
             with pytest.raises(Refused, match="not what its settlement wrote"):
-                due.require_recorded(session, survey_id, "{}", [amounts[0], wrong])
+                studies.require_recorded(session, study_id, "{}", [amounts[0], wrong])
         with pytest.raises(Refused, match="not what its settlement wrote"):
-            due.require_recorded(session, survey_id, "{}", amounts[:1])
+            studies.require_recorded(session, study_id, "{}", amounts[:1])
         with pytest.raises(Refused):
-            due.require_recorded(session, survey_id, '{"a": 1}', amounts)
+            studies.require_recorded(session, study_id, '{"a": 1}', amounts)
 
 
 def test_coins_that_do_not_pay_what_is_due_are_not_stored(
-    database: Database, open_survey: tuple[str, dict[str, str]]
+    database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
-    survey_id, _ = open_survey
+    study_id, _ = open_study
     amounts = [Amount("p1", 167078, 18, 2), Amount("p2", 150000, 15, 2)]
     with database.writing() as session:
-        surveys.step(session, survey_id, State.CLOSED, WHO)
+        studies.step(session, study_id, State.CLOSED, WHO)
 
     def settle() -> None:
         with database.writing() as session:
-            due.record(session, survey_id, "{}", "<p>", amounts, WHO)
-            due.require_recorded(session, survey_id, "{}", amounts)
+            studies.record(session, study_id, "{}", "<p>", amounts, WHO)
+            studies.require_recorded(session, study_id, "{}", amounts)
 
     with pytest.raises(Refused, match="nothing was stored"):
         settle()
     with database.reading() as session:
-        assert list(due.payments(session, survey_id)) == []
+        assert list(studies.payments(session, study_id)) == []
 
 
 def test_a_sign_in_link_works_once_and_a_new_one_ends_the_old(database: Database) -> None:

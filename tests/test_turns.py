@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
-from truthful.store.database import Database
-from truthful.store.turns import MOST, NotKept
+from truthful.store.database import MOST, Database, NotKept
 
 
 @pytest.fixture

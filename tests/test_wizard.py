@@ -11,17 +11,23 @@ from hypothesis import strategies as st
 from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful.errors import InputError
-from truthful.service.drafting import (
+from truthful.service.drafts import (
     BEGINNING,
     STEPS,
+    USUAL,
+    YES,
+    asks,
     complaints,
     declared,
+    document,
     fields_of,
     parse,
+    plain,
     protecting,
+    quoted,
+    read,
     unfilled,
 )
-from truthful.service.study_file import USUAL, YES, asks, document, plain, quoted, read
 from truthful.study import Study, template
 
 FULL: dict[str, Any] = {

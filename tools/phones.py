@@ -27,9 +27,9 @@ from support.serving import PLAYERS, WHO, answer_all, bring, close, settle_with_
 from support.studies import people
 
 from truthful.plan import Plan, design
-from truthful.service.freezing import freeze
-from truthful.service.web import Service
-from truthful.store import surveys
+from truthful.service.pages import Service
+from truthful.service.settle_study import freeze
+from truthful.store import studies
 from truthful.study import Study
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
     answer_all(
         service, replace(study, links={who: other for who, other in study.links.items() if who != player})
     )
-    close(service, study.survey_id)
-    settle_with_less(service, study.survey_id)
+    close(service, study.study_id)
+    settle_with_less(service, study.study_id)
     view.goto(f"{url}/a/{link}")
     paid = view.screenshot()
     view.click("#check-run")
@@ -129,8 +129,8 @@ def _both(view: Page, url: str, service: Service) -> list[bytes]:
     answer_all(
         service, replace(study, links={who: other for who, other in study.links.items() if who != player})
     )
-    close(service, study.survey_id)
-    settle_with_less(service, study.survey_id)
+    close(service, study.study_id)
+    settle_with_less(service, study.study_id)
     view.goto(f"{url}/a/{link}")
     view.click("summary:has-text('Show every step')")
     return [asked, _from(view, "h2:has-text('How it was worked out')")]
@@ -139,11 +139,11 @@ def _both(view: Page, url: str, service: Service) -> list[bytes]:
 def _frozen(service: Service, text: str, plan: Plan) -> str:
     """A study of some thousand people, as its analyst planned it."""
     with service.database.writing() as session:
-        survey = surveys.create(session, WHO, tomllib.loads(text))
-        survey.name, survey.declaration, survey.plan = plan.study.name, text, json.dumps(plan.record())
-        survey_id = survey.id
-    freeze(service.database, service.places, survey_id, WHO, rehearsal=False)
-    return survey_id
+        stored = studies.create(session, WHO, tomllib.loads(text))
+        stored.name, stored.declaration, stored.plan = plan.study.name, text, json.dumps(plan.record())
+        study_id = stored.id
+    freeze(service.database, service.locations, study_id, WHO, rehearsal=False)
+    return study_id
 
 
 def _from(view: Page, selector: str) -> bytes:

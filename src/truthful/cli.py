@@ -498,18 +498,18 @@ def serve(
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
     try:
-        from truthful.service import opening, serving
-        from truthful.service.settings import Settings
+        from truthful.service import server
+        from truthful.service.locations import Settings
     except ModuleNotFoundError as missing:
         raise InputError(
             f"The service needs {missing.name}, which is not installed: pip install 'truthful[service]'"
         ) from None
-    settings = Settings(directory, serving.reached_at(url, host, port), database, behind_proxy, api_docs)
+    settings = Settings(directory, server.reached_at(url, host, port), database, behind_proxy, api_docs)
 
-    def tell(told: opening.Opening) -> None:
+    def tell(told: server.Opening) -> None:
         print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)
 
-    serving.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
+    server.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
 
 
 @app.command(

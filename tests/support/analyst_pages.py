@@ -8,12 +8,11 @@ import pytest
 from support.serving import PASSWORD, STUDY, answer, asked, close, draft
 from truthful.errors import WorseThanPromised
 from truthful.people import invent
-from truthful.service.analyst.shared import features_declared
-from truthful.service.drafting import BEGINNING
-from truthful.service.once import cancel_survey, settle_survey
-from truthful.service.settling import refusal
-from truthful.service.web import Service
-from truthful.store import accounts, answers, roster, surveys
+from truthful.service.analyst.study_pages import features_declared
+from truthful.service.drafts import BEGINNING
+from truthful.service.pages import Service
+from truthful.service.settle_study import cancel_study, refusal, settle_study
+from truthful.store import accounts, answers, roster, studies
 from truthful.store.tables import Role, State
 from truthful.study import Study, template
 
@@ -61,32 +60,32 @@ def pages(service: Service) -> dict[str, str]:
     study = asked(service, players=6)
     with service.database.writing() as session:
         answers.dispute(session, next(iter(study.links.values())), True)
-    found |= {"open": f"/studies/{study.survey_id}", "few": f"/studies/{study.survey_id}/close"}
-    found["frozen file"] = f"/studies/{study.survey_id}/file"
-    found["declared"] = f"/s/{study.survey_id}"
+    found |= {"open": f"/studies/{study.study_id}", "few": f"/studies/{study.study_id}/close"}
+    found["frozen file"] = f"/studies/{study.study_id}/file"
+    found["declared"] = f"/s/{study.study_id}"
     return found | _ended(service)
 
 
 def _begun(service: Service) -> str:
     with service.database.writing() as session:
-        return surveys.create(session, NAME, {"name": "", "fields": BEGINNING}).id
+        return studies.create(session, NAME, {"name": "", "fields": BEGINNING}).id
 
 
 def _whole(service: Service, kind: str = "uniform") -> str:
     with service.database.writing() as session:
-        survey = surveys.create(session, NAME, {"name": "Weekly gambling spend"})
-        survey.declaration = gambling(kind)
-        return survey.id
+        stored = studies.create(session, NAME, {"name": "Weekly gambling spend"})
+        stored.declaration = gambling(kind)
+        return stored.id
 
 
 def _brought(service: Service) -> str:
     """A draft with its people."""
-    survey_id, study = _whole(service, "observed"), Study.parse(gambling())
+    study_id, study = _whole(service, "observed"), Study.parse(gambling())
     rows = invent(study, 1_200, np.random.default_rng(3)).reports.to_pylist()
     people = {row["player"]: {feature.name: row[feature.name] for feature in study.features} for row in rows}
     with service.database.writing() as session:
-        roster.replace(session, survey_id, NAME, people, features_declared(study))
-    return survey_id
+        roster.replace(session, study_id, NAME, people, features_declared(study))
+    return study_id
 
 
 def _ended(service: Service) -> dict[str, str]:
@@ -95,25 +94,25 @@ def _ended(service: Service) -> dict[str, str]:
     for name in ("close", "settling", "stopped", "refused", "cancelled", "settled", "published"):
         study = asked(service, STUDY.replace("Designed", f"Prices, {name}"), rehearsal=name == "settled")
         answer(service, study, list(study.links)[: 50 if name == "refused" else None])
-        found[name] = f"/studies/{study.survey_id}"
+        found[name] = f"/studies/{study.study_id}"
         if name != "close":
-            close(service, study.survey_id)
+            close(service, study.study_id)
         if name == "stopped":
             with service.database.writing() as session:
-                surveys.note_problem(session, study.survey_id, "The disk is full. Nothing was released.")
+                studies.note_problem(session, study.study_id, "The disk is full. Nothing was released.")
         if name == "refused":
             with pytest.raises(WorseThanPromised) as worse:
-                settle_survey(service.database, service.places, study.survey_id)
+                settle_study(service.database, service.locations, study.study_id)
             with service.database.writing() as session:
-                surveys.note_refusal(session, study.survey_id, refusal(worse.value))
+                studies.note_refusal(session, study.study_id, refusal(worse.value))
         if name == "cancelled":
-            found["declared, cancelled"] = f"/s/{study.survey_id}"
-            cancel_survey(service.database, service.places, study.survey_id, NAME)
+            found["declared, cancelled"] = f"/s/{study.study_id}"
+            cancel_study(service.database, service.locations, study.study_id, NAME)
         if name in ("settled", "published"):
-            settle_survey(service.database, service.places, study.survey_id)
+            settle_study(service.database, service.locations, study.study_id)
         if name == "published":
-            found["results"] = f"/s/{study.survey_id}"
+            found["results"] = f"/s/{study.study_id}"
             with service.database.writing() as session:
-                surveys.step(session, study.survey_id, State.PUBLISHED, NAME)
+                studies.step(session, study.study_id, State.PUBLISHED, NAME)
     found["close"] += "/close"
     return found

@@ -11,9 +11,9 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from support.serving import STUDY, WHO, Served, draft
-from truthful.service.freezing import freeze
-from truthful.store import surveys
-from truthful.store.tables import State, Survey
+from truthful.service.settle_study import freeze
+from truthful.store import studies
+from truthful.store.tables import State, StoredStudy
 
 QUESTION = {
     "name": "Spending",
@@ -40,9 +40,9 @@ STEPS = {"question": QUESTION, "invitation": INVITED, "people": PEOPLE, "beliefs
 HEAD = "player,price,region\n"
 
 
-def survey(here: Served, survey_id: str) -> Survey:
+def stored(here: Served, study_id: str) -> StoredStudy:
     with here.service.database.reading() as session:
-        return surveys.find(session, survey_id)
+        return studies.find(session, study_id)
 
 
 def new(analyst: TestClient) -> str:
@@ -54,18 +54,18 @@ def new(analyst: TestClient) -> str:
 
 def declared(analyst: TestClient, **changes: dict[str, str]) -> str:
     """A draft that has been through the whole wizard."""
-    survey_id = new(analyst)
+    study_id = new(analyst)
     for step, fields in STEPS.items():
-        answer = analyst.post(f"/studies/{survey_id}/edit/{step}", data={**fields, **changes.get(step, {})})
+        answer = analyst.post(f"/studies/{study_id}/edit/{step}", data={**fields, **changes.get(step, {})})
         assert answer.status_code == 303, answer.text
-    return survey_id
+    return study_id
 
 
 def open_study(here: Served) -> str:
     """An open study, of whose people nobody is known yet."""
-    survey_id = draft(here.service, STUDY)
-    freeze(here.service.database, here.service.places, survey_id, WHO, rehearsal=False)
-    return survey_id
+    study_id = draft(here.service, STUDY)
+    freeze(here.service.database, here.service.locations, study_id, WHO, rehearsal=False)
+    return study_id
 
 
 def shown(analyst: TestClient, path: str, status: int = 200) -> str:
@@ -75,32 +75,32 @@ def shown(analyst: TestClient, path: str, status: int = 200) -> str:
     return html.unescape(answer.text)
 
 
-def send_roster(analyst: TestClient, survey_id: str, text: str | bytes) -> Any:
+def send_roster(analyst: TestClient, study_id: str, text: str | bytes) -> Any:
     content = text if isinstance(text, bytes) else text.encode()
-    return analyst.post(f"/studies/{survey_id}/roster", files={"file": ("people.csv", content, "text/csv")})
+    return analyst.post(f"/studies/{study_id}/roster", files={"file": ("people.csv", content, "text/csv")})
 
 
-def counts(here: Served, survey_id: str) -> dict[str, int]:
+def counts(here: Served, study_id: str) -> dict[str, int]:
     with here.service.database.reading() as session:
-        return surveys.counts(session, survey_id)
+        return studies.counts(session, study_id)
 
 
 def rows(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
 
 
-def wait_until_refused(here: Served, survey_id: str) -> None:
+def wait_until_refused(here: Served, study_id: str) -> None:
     """Until less can be guaranteed for those who answered than was promised, and the analyst is asked."""
     for _ in range(600):
-        if survey(here, survey_id).refused is not None:
+        if stored(here, study_id).refused is not None:
             return
         time.sleep(0.1)
-    raise AssertionError(survey(here, survey_id).problem)
+    raise AssertionError(stored(here, study_id).problem)
 
 
-def wait_until_settled(here: Served, survey_id: str) -> None:
+def wait_until_settled(here: Served, study_id: str) -> None:
     for _ in range(600):
-        if here.state(survey_id) != State.CLOSED:
+        if here.state(study_id) != State.CLOSED:
             return
         time.sleep(0.1)
-    raise AssertionError(survey(here, survey_id).problem)
+    raise AssertionError(stored(here, study_id).problem)

@@ -20,12 +20,12 @@ import httpx2
 from support.lives import Lives, until
 from support.serving import WHO, WITHOUT_FEATURES, Asked, asked
 from truthful.release import Receipt, Release, verify
-from truthful.service.settings import Settings
-from truthful.service.settling import Settler
+from truthful.service.locations import Settings
+from truthful.service.pages import Service
+from truthful.service.participant_view import SCORED
+from truthful.service.settle_study import Settler
 from truthful.service.signing import COOKIE
-from truthful.service.standing import SCORED
-from truthful.service.web import Service
-from truthful.store import accounts, answers, due, surveys
+from truthful.store import accounts, answers, studies
 from truthful.store.database import Database
 from truthful.store.tables import Role, State
 
@@ -109,7 +109,7 @@ class Theatre:
                 thread.start()
             self._interrupt("answering", lambda: None)
             until(lambda: sum(person.acknowledged for person in cast.values()) >= PLAYERS)
-            path = f"/studies/{study.survey_id}"
+            path = f"/studies/{study.study_id}"
             self._interrupt("closing", lambda: _try(analyst, f"{path}/close", name=study.plan.study.name))
             until(
                 lambda: (
@@ -163,25 +163,25 @@ class Theatre:
 
     def _past(self, study: Asked, state: State) -> bool:
         with self.service.database.reading() as session:
-            found = surveys.find(session, study.survey_id)
+            found = studies.find(session, study.study_id)
             assert found.problem is None, found.problem
             return list(State).index(found.state) > list(State).index(state)
 
     def _settled(self, analyst: httpx2.Client, study: Asked) -> bool:
         """Whether the study is; if less can be guaranteed than was promised, that is accepted on the way."""
         with self.service.database.reading() as session:
-            found = surveys.find(session, study.survey_id)
+            found = studies.find(session, study.study_id)
         if found.refused is not None and not found.accepts_less:
-            _try(analyst, f"/studies/{study.survey_id}/accept")
+            _try(analyst, f"/studies/{study.study_id}/accept")
         return self._past(study, State.CLOSED)
 
     def _look(self, study: Asked, seen: set[str]) -> None:
         """Every release that there is to be seen."""
-        path = self.service.places.settlement(study.survey_id) / "release.json"
+        path = self.service.locations.settlement(study.study_id) / "release.json"
         if path.exists():
             seen.add(path.read_text("utf-8"))
         with self.service.database.reading() as session:
-            if (stored := surveys.find(session, study.survey_id).release) is not None:
+            if (stored := studies.find(session, study.study_id).release) is not None:
                 seen.add(stored)
 
 
@@ -198,14 +198,14 @@ def _try(analyst: httpx2.Client, path: str, **form: str) -> bool:
 def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen: set[str]) -> None:
     """All that must hold of a study, whatever was killed when."""
     with service.database.reading() as session:
-        survey = surveys.find(session, study.survey_id)
-        assert survey.state == State.PUBLISHED
-        stored = {player: value for player, _, value, _ in answers.reports(session, study.survey_id)}
-        rows = list(due.payments(session, study.survey_id))
-        assert seen == {survey.release}
+        found = studies.find(session, study.study_id)
+        assert found.state == State.PUBLISHED
+        stored = {player: value for player, _, value, _ in answers.reports(session, study.study_id)}
+        rows = list(studies.payments(session, study.study_id))
+        assert seen == {found.release}
     for player, person in cast.items():
         assert stored.get(player) in person.possible, (player, stored.get(player), person.possible)
-    release = Release.model_validate_json(survey.release or "")
+    release = Release.model_validate_json(found.release or "")
     assert release.players == len(stored)
     assert {row.player for row in rows} == set(stored)
     for row in rows:
@@ -217,7 +217,7 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
             **{name: getattr(row, name) for name in SCORED},
         )
         assert verify(release, receipt).verified, row.player
-    directory = service.places.study(study.survey_id)
+    directory = service.locations.study(study.study_id)
     assert len(json.loads((directory / "ledger.json").read_text())["releases"]) == 1
     assert {path.name for path in directory.iterdir()} == FILES
     assert {path.name for path in (directory / "settlement").iterdir()} == SETTLEMENT
@@ -226,10 +226,10 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
 def run(directory: Path, url: str, studies: int, seed: int) -> Theatre:
     """That many studies in a row on one service."""
     settings = Settings(directory, database=url)
-    settings.places.make()
+    settings.locations.make()
     database = Database(url)
     database.upgrade()
-    service = Service(settings, database, Settler(database, settings.places))
+    service = Service(settings, database, Settler(database, settings.locations))
     with Lives(directory, url) as lives:
         theatre = Theatre(lives, service, random.Random(seed))
         for _ in range(studies):

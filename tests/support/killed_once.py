@@ -21,12 +21,10 @@ from sqlalchemy.orm import Session
 from support import killed_settlement
 from support.killed_settlement import deadly, load
 from support.serving import PLAYERS, WHO, Asked, answer_all, bring, close, invented
-from truthful.service.freezing import freeze
-from truthful.service.once import settle_survey
-from truthful.service.settings import Settings
-from truthful.service.settling import Settler
-from truthful.service.web import Service
-from truthful.store import roster, surveys
+from truthful.service.locations import Settings
+from truthful.service.pages import Service
+from truthful.service.settle_study import Settler, freeze, settle_study
+from truthful.store import roster, studies
 from truthful.store.database import Database
 from truthful.store.tables import State
 
@@ -49,32 +47,32 @@ class Mortal(Database):
 def live(directory: Path, k: int) -> None:
     settings = Settings(directory)
     database = Mortal(settings.database_url, k)
-    service = Service(settings, database, Settler(database, settings.places))
+    service = Service(settings, database, Settler(database, settings.locations))
     for name in ("fsync", "replace", "rename"):
         setattr(os, name, deadly(getattr(os, name), k, "before"))
     with database.reading() as session:
-        (survey,) = surveys.everything(session)
-        asked = roster.size(session, survey.id) > 0
-    if survey.state == State.DRAFT:
-        freeze(database, settings.places, survey.id, WHO, rehearsal=False)
-    if survey.state in (State.DRAFT, State.OPEN):
+        (stored,) = studies.everything(session)
+        asked = roster.size(session, stored.id) > 0
+    if stored.state == State.DRAFT:
+        freeze(database, settings.locations, stored.id, WHO, rehearsal=False)
+    if stored.state in (State.DRAFT, State.OPEN):
         if not asked:
-            bring(service, survey.id, PLAYERS)
-        answer_all(service, invited_again(service, survey.id))
-        close(service, survey.id)
-    if survey.state != State.SETTLED:
-        settle_survey(database, settings.places, survey.id)
+            bring(service, stored.id, PLAYERS)
+        answer_all(service, invited_again(service, stored.id))
+        close(service, stored.id)
+    if stored.state != State.SETTLED:
+        settle_study(database, settings.locations, stored.id)
     with database.writing() as session:
-        surveys.step(session, survey.id, State.PUBLISHED, WHO)
+        studies.step(session, stored.id, State.PUBLISHED, WHO)
     (directory / "steps").write_text(str(killed_settlement.writes))
 
 
-def invited_again(service: Service, survey_id: str) -> Asked:
+def invited_again(service: Service, study_id: str) -> Asked:
     """Everybody, with new links."""
-    plan = service.places.plan(survey_id)
+    plan = service.locations.plan(study_id)
     with service.database.writing() as session:
-        links = dict(roster.invite(session, survey_id, WHO, again=True))
-    return Asked(survey_id, plan, links, *invented(plan, PLAYERS))
+        links = dict(roster.invite(session, study_id, WHO, again=True))
+    return Asked(study_id, plan, links, *invented(plan, PLAYERS))
 
 
 def forked(directory: Path, k: int) -> None:

@@ -16,7 +16,7 @@ import uvicorn
 
 from support.killed_settlement import load
 from truthful.service.app import create_app
-from truthful.service.settings import Settings
+from truthful.service.locations import Settings
 
 
 def live(directory: Path, database: str, port: int) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import uvicorn
 
 from truthful.service.app import create_app
-from truthful.service.settings import Settings
-from truthful.service.web import Service
+from truthful.service.locations import Settings
+from truthful.service.pages import Service
 
 
 @contextmanager

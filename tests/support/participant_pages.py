@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from support.serving import ANSWERS, RECORDS, STUDY, WHO, Asked, answer_all, asked, close
-from truthful.service.once import cancel_survey, settle_survey
-from truthful.service.web import Service
-from truthful.store import answers, surveys
+from truthful.service.pages import Service
+from truthful.service.settle_study import cancel_study, settle_study
+from truthful.store import answers, studies
 from truthful.store.tables import State
 
 QUESTION = 'question = "How much did you spend on groceries last week, in dollars?"'
@@ -48,11 +48,11 @@ def settled(service: Service, text: str = ASKING, *, published: bool = False, **
     """A study that everybody answered, settled."""
     study = asked(service, text, **parameters)
     answer_all(service, study)
-    close(service, study.survey_id)
-    settle_survey(service.database, service.places, study.survey_id)
+    close(service, study.study_id)
+    settle_study(service.database, service.locations, study.study_id)
     if published:
         with service.database.writing() as session:
-            surveys.step(session, study.survey_id, State.PUBLISHED, WHO)
+            studies.step(session, study.study_id, State.PUBLISHED, WHO)
     return study
 
 
@@ -62,7 +62,7 @@ def _closed(service: Service) -> dict[str, str]:
     with service.database.writing() as session:
         answers.consent(session, silent)
         answers.submit(session, spoken, 62.5, answers.consent(session, spoken))
-    close(service, study.survey_id)
+    close(service, study.study_id)
     return {
         "closed": f"/a/{silent}",
         "closed after an answer": f"/a/{spoken}",
@@ -77,6 +77,6 @@ def _paid(service: Service, text: str = ASKING, **settings: Any) -> str:
 def _cancelled(service: Service) -> str:
     study = asked(service, ASKING)
     answer_all(service, study)
-    close(service, study.survey_id)
-    cancel_survey(service.database, service.places, study.survey_id, WHO)
+    close(service, study.study_id)
+    cancel_study(service.database, service.locations, study.study_id, WHO)
     return f"/a/{next(iter(study.links.values()))}"

@@ -71,7 +71,7 @@ class Her:
     def stored(self) -> float | None:
         """Her answer in the database."""
         with self.here.service.database.reading() as session:
-            found = session.get(Answer, (self.study.survey_id, self.player))
+            found = session.get(Answer, (self.study.study_id, self.player))
             return None if found is None else found.value
 
     @property

@@ -20,12 +20,11 @@ from support.shares import reports
 from support.studies import DESIGNED, people
 from truthful.plan import Plan, design
 from truthful.service.app import create_app
-from truthful.service.computing import needs_roster
-from truthful.service.freezing import freeze
-from truthful.service.once import settle_survey
-from truthful.service.settings import Settings
-from truthful.service.web import Service
-from truthful.store import accounts, answers, roster, surveys
+from truthful.service.jobs import needs_roster
+from truthful.service.locations import Settings
+from truthful.service.pages import Service
+from truthful.service.settle_study import freeze, settle_study
+from truthful.store import accounts, answers, roster, studies
 from truthful.store.tables import Role, State
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
@@ -74,16 +73,16 @@ class Served:
         assert client.post(f"/welcome/{link}", data={"password": PASSWORD}).status_code == 303
         return client
 
-    def state(self, survey_id: str) -> State:
+    def state(self, study_id: str) -> State:
         with self.service.database.reading() as session:
-            return surveys.find(session, survey_id).state
+            return studies.find(session, study_id).state
 
 
 @dataclass(frozen=True)
 class Asked:
     """An open study: its plan, everybody's link and what everybody will answer, and predict if she is asked to."""
 
-    survey_id: str
+    study_id: str
     plan: Plan
     links: dict[str, str]
     features: dict[str, dict[str, Any]]
@@ -115,9 +114,9 @@ def draft(service: Service, text: str = STUDY, players: int = PLAYERS, **paramet
     """A planned draft."""
     plan = planned(Study.parse(text), players, **parameters)
     with service.database.writing() as session:
-        survey = surveys.create(session, WHO, tomllib.loads(text))
-        survey.declaration, survey.plan = text, json.dumps(plan.record())
-        return survey.id
+        stored = studies.create(session, WHO, tomllib.loads(text))
+        stored.declaration, stored.plan = text, json.dumps(plan.record())
+        return stored.id
 
 
 def asked(
@@ -129,19 +128,19 @@ def asked(
     **parameters: Any,
 ) -> Asked:
     """An open study with that many people, all of whom have links; planned for more if they are few."""
-    survey_id = draft(service, text, max(players, PLAYERS), **parameters)
-    freeze(service.database, service.places, survey_id, WHO, rehearsal=rehearsal)
-    return bring(service, survey_id, players)
+    study_id = draft(service, text, max(players, PLAYERS), **parameters)
+    freeze(service.database, service.locations, study_id, WHO, rehearsal=rehearsal)
+    return bring(service, study_id, players)
 
 
-def bring(service: Service, survey_id: str, players: int) -> Asked:
+def bring(service: Service, study_id: str, players: int) -> Asked:
     """Bring people to an open study, and make them links."""
-    plan = service.places.plan(survey_id)
+    plan = service.locations.plan(study_id)
     features, spoken, predicted = invented(plan, players)
     with service.database.writing() as session:
-        roster.add(session, survey_id, WHO, features, plan.players)
-        links = dict(roster.invite(session, survey_id, WHO))
-    return Asked(survey_id, plan, links, features, spoken, predicted)
+        roster.add(session, study_id, WHO, features, plan.players)
+        links = dict(roster.invite(session, study_id, WHO))
+    return Asked(study_id, plan, links, features, spoken, predicted)
 
 
 def invented(
@@ -181,15 +180,15 @@ def code_of(service: Service, link: str) -> str:
         return roster.player_of(session, link).code or ""
 
 
-def settle_with_less(service: Service, survey_id: str) -> None:
+def settle_with_less(service: Service, study_id: str) -> None:
     """Settle a closed study, although not everybody has answered whom the plan counts on."""
     with service.database.writing() as session:
-        surveys.note_refusal(session, survey_id, {})
-        surveys.accept_less(session, survey_id, WHO)
-    settle_survey(service.database, service.places, survey_id)
+        studies.note_refusal(session, study_id, {})
+        studies.accept_less(session, study_id, WHO)
+    settle_study(service.database, service.locations, study_id)
 
 
-def close(service: Service, survey_id: str) -> None:
+def close(service: Service, study_id: str) -> None:
     """Close a study, without settling it."""
     with service.database.writing() as session:
-        surveys.step(session, survey_id, State.CLOSED, WHO)
+        studies.step(session, study_id, State.CLOSED, WHO)

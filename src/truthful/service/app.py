@@ -17,16 +17,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from truthful.errors import InputError, Refused
-from truthful.service import analyst, participant, payer, people, public, signing
-from truthful.service.bodies import SmallBodies
-from truthful.service.places import FilesMissing
-from truthful.service.security import FewGuesses, NoDetails, OwnHost, SafeHeaders, SameOrigin
-from truthful.service.settings import Settings
-from truthful.service.settling import Settler
+from truthful.service import analyst, participant, payer, public, signing
+from truthful.service.locations import FilesMissing, Settings
+from truthful.service.middleware import FewGuesses, NoDetails, OwnHost, SafeHeaders, SameOrigin, SmallBodies
+from truthful.service.pages import Service, TurnedAway, go, page
+from truthful.service.settle_study import Settler
 from truthful.service.signing import SignInFirst
-from truthful.service.web import Service, TurnedAway, go, page
 from truthful.store.database import Database
-from truthful.store.surveys import Unknown
+from truthful.store.studies import Unknown
 from truthful.store.tables import Role
 from truthful.version import __version__
 
@@ -43,7 +41,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.settings = settings
-    for part in (signing, people, analyst, participant, payer, public):
+    for part in (signing, analyst, participant, payer, public):
         app.include_router(part.router)
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
@@ -60,10 +58,10 @@ def create_app(settings: Settings) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     settings: Settings = app.state.settings
-    settings.places.make()
+    settings.locations.make()
     database = Database(settings.database_url)
     database.upgrade()
-    settler = Settler(database, settings.places)
+    settler = Settler(database, settings.locations)
     app.state.service = Service(settings, database, settler)
     settler.start()
     yield

@@ -8,6 +8,7 @@ refused and not counted, so that hammering does not make it longer.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import ipaddress
 import math
 import secrets
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from starlette.requests import HTTPConnection
+
+from truthful.store.tables import Account
 
 Clock = Callable[[], float]
 #: Seconds: the longest wait, and after how long without attempts somebody is forgotten.
@@ -102,3 +105,30 @@ def address(connection: HTTPConnection, behind_proxy: bool) -> str:
             return str(found.ipv4_mapped)
         return str(ipaddress.ip_network((found, 64), strict=False))
     return text
+
+
+#: The cookie that holds the mark.
+KNOWN = "known"
+
+
+def known(account: Account) -> str:
+    """A mark for a browser that has just signed in."""
+    chance = secrets.token_hex(8)
+    return f"{chance}.{_mark(account, chance)}"
+
+
+def browser(name: str, account: Account | None, mark: str) -> str:
+    """Under which name attempts to sign in to an account are counted: this browser's own, or that of all strangers."""
+    chance, _, shown = mark[:200].partition(".")
+    if (
+        account is not None
+        and account.password is not None
+        and hmac.compare_digest(shown.encode(), _mark(account, chance).encode())
+    ):
+        return f"known {chance} {name}"
+    return f"stranger {name}"
+
+
+def _mark(account: Account, chance: str) -> str:
+    words = f"{account.name} {chance}"
+    return hmac.digest((account.password or "").encode(), words.encode(), "sha256").hex()

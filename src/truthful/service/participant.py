@@ -9,11 +9,17 @@ gets as a cookie when she consents; in another browser she types it in.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any
 
+from babel import Locale
+from babel.numbers import format_decimal
 from fastapi import APIRouter, Form
 from sqlalchemy.orm import Session
 from starlette.requests import Request
@@ -22,24 +28,126 @@ from starlette.responses import Response
 from truthful.coins import in_currency
 from truthful.files import pretty_json
 from truthful.plan import Plan
-from truthful.service.answering import (
-    LONGEST,
-    Said,
-    Wrong,
-    as_typed,
-    offered,
-    plain_number,
-    read_said,
-    sent_said,
-)
-from truthful.service.security import wait
-from truthful.service.standing import Standing, standing
-from truthful.service.telling import is_assigned, offer, paid
-from truthful.service.web import Language, Running, Service, go, page
+from truthful.service.middleware import wait
+from truthful.service.pages import Language, Running, Service, go, page, read_number
+from truthful.service.participant_view import Standing, is_assigned, offer, paid, standing
 from truthful.store import answers
 from truthful.store.answers import NotHers, TooLate
-from truthful.store.surveys import NotNow
-from truthful.store.tables import State
+from truthful.store.studies import NotNow
+from truthful.store.tables import Player, State
+from truthful.study import Study
+from truthful.study.sections import Response as Question
+
+#: What is said of no choice, and of something else.
+_NO_CHOICE = {
+    "yes-no": ("participant.empty_yes_no", "participant.not_yes_no"),
+    "rating": ("participant.empty_rating", "participant.not_rating"),
+}
+#: Characters of an answer: no number that anybody means has more.
+LONGEST = 40
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Why an answer is not taken: the key of the text that says so."""
+
+    key: str
+    typed: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer, and a prediction of the others' where one is asked for; or why they are not taken."""
+
+    answer: float | Wrong
+    prediction: float | Wrong | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the study takes both."""
+        return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
+
+
+def read_said(answer: str, prediction: str, study: Study, locale: Locale) -> Said:
+    """What was typed in her language, or chosen."""
+    read = read_answer(answer, study.response, locale)
+    if study.levels is None:
+        return Said(read, None)
+    if not prediction.strip():
+        return Said(read, Wrong("participant.empty", ""))
+    value = read_number(prediction, locale) if len(prediction) <= LONGEST else None
+    return Said(read, _within(value, prediction, *study.prediction_range))
+
+
+def sent_said(answer: str, prediction: str, study: Study) -> Said:
+    """What the review page, or a program, sends, in plain numbers."""
+    sent = sent_answer(answer, study.response)
+    if study.levels is None:
+        return Said(sent, None)
+    return Said(sent, _within(plain_number(prediction), prediction, *study.prediction_range))
+
+
+def read_answer(typed: str, response: Question, locale: Locale) -> float | Wrong:
+    """The number that was typed in her language, or the choice that was made, if the study takes it."""
+    if response.kind is not None:
+        return sent_answer(typed, response)
+    if not typed.strip():
+        return Wrong("participant.empty", "")
+    value = read_number(typed, locale) if len(typed) <= LONGEST else None
+    return _checked(value, typed, response)
+
+
+def sent_answer(plain: str, response: Question) -> float | Wrong:
+    """The number that the review page, or a program, sends: plain, as 1234.5, whatever the language."""
+    return _checked(plain_number(plain), plain, response)
+
+
+def plain_number(plain: str) -> float | None:
+    """A number as 1234.5; None if it is none."""
+    try:
+        value = float(plain) if len(plain) <= LONGEST else math.nan
+    except ValueError:
+        return None
+    return value + 0.0 if math.isfinite(value) else None  # -0 is 0
+
+
+def choices(response: Question) -> tuple[float, ...]:
+    """What can be chosen from, in order; nothing where any number in the range can be given."""
+    return tuple(map(float, range(int(response.low), int(response.high) + 1))) if response.kind else ()
+
+
+def offered(response: Question, player: Player) -> tuple[float, ...]:
+    """The choices as they are shown to her. Whether yes or no comes first is her lot, and stays so."""
+    ordered = choices(response)
+    if response.kind != "yes-no":
+        return ordered
+    lot = hashlib.sha256(f"{player.study_id}/{player.player}".encode()).digest()[0] % 2
+    return ordered if lot else ordered[::-1]
+
+
+def _checked(value: float | None, typed: str, response: Question) -> float | Wrong:
+    shown = typed.strip()[:LONGEST]
+    if response.kind is not None:
+        if value is not None and value in choices(response):
+            return value
+        return Wrong(_NO_CHOICE[response.kind][bool(shown)], shown)
+    return _within(value, typed, response.low, response.high)
+
+
+def _within(value: float | None, typed: str, low: float, high: float) -> float | Wrong:
+    """A number in this range, or why it is none."""
+    shown = typed.strip()[:LONGEST]
+    if value is None or not math.isfinite(value):
+        return Wrong("participant.not_number", shown)
+    if not low <= value <= high:
+        return Wrong("participant.outside", shown)
+    return value + 0.0  # -0 is 0
+
+
+def as_typed(value: float, locale: Locale) -> str:
+    """A number in somebody's language without separators of thousands, which could be taken for a decimal point."""
+    return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
+
 
 Move = Callable[[Session], object]
 CODE, YEAR = "code", 31_536_000
@@ -158,8 +266,8 @@ def submit(
     """
     value, predicted = plain_number(answer), plain_number(prediction)
 
-    def fits(survey_id: str) -> bool:
-        said = sent_said(answer, prediction, service.places.plan(survey_id).study)
+    def fits(study_id: str) -> bool:
+        said = sent_said(answer, prediction, service.locations.plan(study_id).study)
         return said.fits and said.prediction == predicted
 
     code = _code(request)
@@ -222,7 +330,7 @@ def _standing(request: Request, service: Service, token: str) -> Standing:
 
 
 def _plan(service: Service, her: Standing) -> Plan:
-    return service.places.plan(her.survey.id)
+    return service.locations.plan(her.stored.id)
 
 
 def _move(request: Request, service: Service, token: str, move: Move, then: str = "") -> Response:
@@ -241,7 +349,7 @@ def _refusal(her: Standing, problem: NotNow | None = None) -> str:
     """The text that says why a move was not made."""
     if isinstance(problem, NotHers):
         return "participant.not_hers"
-    too_late = isinstance(problem, TooLate) or her.survey.state != State.OPEN
+    too_late = isinstance(problem, TooLate) or her.stored.state != State.OPEN
     return "participant.too_late" if too_late else "participant.not_ready"
 
 

@@ -17,15 +17,13 @@ from starlette.responses import Response
 
 from truthful.coins import in_currency
 from truthful.errors import Refused
-from truthful.service.places import Places
-from truthful.service.rosters import table
-from truthful.service.sending import CSV, TEXT, download
+from truthful.service.locations import Locations
+from truthful.service.pages import CSV, TEXT, Language, Running, download, page
+from truthful.service.roster_file import table
 from truthful.service.signing import Payer
-from truthful.service.web import Language, Running, page
-from truthful.store import due, surveys
-from truthful.store.log import log
-from truthful.store.surveys import Unknown
-from truthful.store.tables import Survey
+from truthful.store import studies
+from truthful.store.studies import Unknown, log
+from truthful.store.tables import StoredStudy
 
 router = APIRouter()
 
@@ -54,7 +52,7 @@ CURRENCIES = {Kind.PROLIFIC: ("GBP", "USD"), Kind.MTURK: ("USD",)}
 class Bill:
     """What a settled study owes: to whom how much, in the smallest coins of its currency."""
 
-    survey: Survey
+    stored: StoredStudy
     currency: str
     digits: int
     rows: list[tuple[str, int]]
@@ -85,45 +83,45 @@ class Bill:
         return table(HEADS[kind], rows)
 
 
-def _bill(session: Session, places: Places, survey: Survey) -> Bill:
-    owed = list(due.payments(session, survey.id))
+def _bill(session: Session, locations: Locations, stored: StoredStudy) -> Bill:
+    owed = list(studies.payments(session, stored.id))
     return Bill(
-        survey,
-        places.plan(survey.id).study.currency,
+        stored,
+        locations.plan(stored.id).study.currency,
         owed[0].digits,
         [(row.player, row.coins) for row in owed],
     )
 
 
-def _settled(session: Session, survey_id: str) -> Survey:
-    survey = surveys.find(session, survey_id)
-    if survey.state not in surveys.ENDED:
+def _settled(session: Session, study_id: str) -> StoredStudy:
+    stored = studies.find(session, study_id)
+    if stored.state not in studies.ENDED:
         raise Unknown("There is no such settled study.")
-    return survey
+    return stored
 
 
 @router.get("/payments")
 def payments(request: Request, service: Running, account: Payer) -> Response:
     with service.database.reading() as session:
-        ended = [survey for survey in surveys.everything(session) if survey.state in surveys.ENDED]
-        bills = [_bill(session, service.places, survey) for survey in ended]
+        ended = [stored for stored in studies.everything(session) if stored.state in studies.ENDED]
+        bills = [_bill(session, service.locations, stored) for stored in ended]
     return page(request, "payer/payments.html", account=account, bills=bills)
 
 
-@router.get("/payments/{survey_id}")
-def study_payments(request: Request, service: Running, account: Payer, survey_id: str) -> Response:
+@router.get("/payments/{study_id}")
+def study_payments(request: Request, service: Running, account: Payer, study_id: str) -> Response:
     with service.database.reading() as session:
-        bill = _bill(session, service.places, _settled(session, survey_id))
+        bill = _bill(session, service.locations, _settled(session, study_id))
     return page(request, "payer/study.html", account=account, bill=bill, kinds=Kind)
 
 
-@router.post("/payments/{survey_id}/{kind}")
-def payment_file(service: Running, texts: Language, account: Payer, survey_id: str, kind: Kind) -> Response:
+@router.post("/payments/{study_id}/{kind}")
+def payment_file(service: Running, texts: Language, account: Payer, study_id: str, kind: Kind) -> Response:
     """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
     with service.database.reading() as session:
-        bill = _bill(session, service.places, _settled(session, survey_id))
+        bill = _bill(session, service.locations, _settled(session, study_id))
     if not bill.takes(kind):
         raise Refused(texts("payer.not_for_it"))
     with service.database.writing() as session:
-        log(session, account.name, TAKEN[kind], survey_id)
-    return download(bill.file(kind), TEXT if kind == Kind.PROLIFIC else CSV, f"{survey_id}-{kind}")
+        log(session, account.name, TAKEN[kind], study_id)
+    return download(bill.file(kind), TEXT if kind == Kind.PROLIFIC else CSV, f"{study_id}-{kind}")

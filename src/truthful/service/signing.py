@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form
+from fastapi import APIRouter, Depends, Form, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.service.browsers import KNOWN, browser, known
-from truthful.service.catalogue import languages
-from truthful.service.limits import address
-from truthful.service.security import wait
-from truthful.service.web import LANGUAGE, Running, Service, go, page
-from truthful.store import access, accounts
+from truthful.service.limits import KNOWN, address, browser, known
+from truthful.service.middleware import wait
+from truthful.service.pages import LANGUAGE, Language, Running, Service, go, languages, page
+from truthful.store import accounts, studies
+from truthful.store.studies import events
 from truthful.store.tables import Account, Role
 
 COOKIE = "truthful"
@@ -75,7 +74,7 @@ def sign_in(
     request: Request, service: Running, name: Annotated[str, Form()], password: Annotated[str, Form()]
 ) -> Response:
     with service.database.reading() as session:
-        found = access.named(session, name)
+        found = accounts.named(session, name)
     trying = browser(name, found, request.cookies.get(_named(service, KNOWN), ""))
     limits = service.limits
     # Counted before the password is checked: of many that come at once, only so many are.
@@ -94,7 +93,7 @@ def sign_in(
     if account is None:
         # Of any name, so that it takes as long for one that is nobody's.
         with service.database.writing() as session:
-            access.refused(session, found)
+            accounts.refused(session, found)
         return page(request, "signing/sign_in.html", status=403, name=name[:200], wrong=True)
     limits.accounts.forgive(trying)
     return _enter(request, service, account)
@@ -142,7 +141,7 @@ def set_password(
         )
     try:
         with service.database.writing() as session:
-            access.lock(session, account)  # of two who use a link at once, the second finds it used
+            accounts.lock(session, account)  # of two who use a link at once, the second finds it used
             account = accounts.set_password(session, token, password_hash)
             session.expunge(account)
     except Refused:
@@ -183,3 +182,98 @@ def _keep(service: Service, response: Response, name: str, value: str, seconds: 
 def _named(service: Service, cookie: str) -> str:
     """With TLS the cookie's name says that no other host and no plain connection can have set it."""
     return f"__Host-{cookie}" if service.settings.secure else cookie
+
+
+#: The latest events that the log's page shows.
+SHOWN = 500
+LONGEST_NAME = 100
+#: Names under which the log tells what nobody signed in did.
+TAKEN = ("service", "command line")
+
+Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+@router.get("/people")
+def people(request: Request, service: Running, account: Analyst) -> Response:
+    return _show(request, service, account)
+
+
+@router.post("/people")
+def add_payer(request: Request, service: Running, account: Analyst, name: Annotated[str, Form()]) -> Response:
+    """A payer, and the link that lets her in. It is shown now and never again."""
+    name = " ".join(name.split())
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        return _show(request, service, account, status=400, typed=name[:LONGEST_NAME], problem="bad_name")
+    with service.database.writing() as session:
+        taken = name.lower() in TAKEN or accounts.named(session, name) is not None
+        if not taken:
+            added = accounts.account(session, name, Role.PAYER, account.name)
+            token = accounts.new_link(session, added, account.name)
+    if taken:
+        return _show(request, service, account, status=409, typed=name, problem="taken")
+    return _show(request, service, account, link=_link(service, token), whose=name)
+
+
+@router.post("/people/{number}/link")
+def replace_access(request: Request, service: Running, account: Analyst, number: Number) -> Response:
+    """A new link for a payer: who had access before has none now."""
+    with service.database.writing() as session:
+        payer = accounts.payer(session, number)
+        accounts.end(session, payer, account.name)
+        token, name = accounts.new_link(session, payer, account.name), payer.name
+    return _show(request, service, account, link=_link(service, token), whose=name)
+
+
+@router.post("/people/{number}/remove")
+def remove_access(service: Running, account: Analyst, number: Number) -> Response:
+    with service.database.writing() as session:
+        accounts.end(session, accounts.payer(session, number), account.name)
+    return go("/people")
+
+
+@router.get("/log")
+def log(request: Request, service: Running, account: Analyst, texts: Language) -> Response:
+    """The latest of what was done, and by whom."""
+    with service.database.reading() as session:
+        names = {stored.id: stored.name for stored in studies.everything(session)}
+        done = events(session, most=SHOWN)
+    rows = [(event, _told(event.what, texts.texts["people"]["done"])) for event in done]
+    return page(request, "people/log.html", account=account, rows=rows, names=names, most=SHOWN)
+
+
+def _told(what: str, words: dict[str, str]) -> str:
+    """An event in the reader's language; a name that follows stays."""
+    for english, told in words.items():
+        if what == english or what.startswith(f"{english} "):
+            return told + what.removeprefix(english)
+    return what
+
+
+def _show(
+    request: Request,
+    service: Service,
+    account: Account,
+    *,
+    status: int = 200,
+    typed: str = "",
+    problem: str | None = None,
+    link: str | None = None,
+    whose: str = "",
+) -> Response:
+    with service.database.reading() as session:
+        everybody = accounts.accounts(session)
+    return page(
+        request,
+        "people/people.html",
+        status=status,
+        account=account,
+        accounts=everybody,
+        typed=typed,
+        problem=problem,
+        link=link,
+        whose=whose,
+    )
+
+
+def _link(service: Service, token: str) -> str:
+    return f"{service.settings.origin}/welcome/{token}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from datetime import UTC, datetime, timedelta
 
 from argon2 import PasswordHasher
@@ -10,9 +12,19 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
-from truthful.store.log import log
+from truthful.store.studies import Unknown, log
 from truthful.store.tables import Account, Role, SignIn, SignInLink
-from truthful.store.tokens import hashed, new_token
+
+
+def new_token() -> str:
+    """256 random bits for a link or a cookie: nobody finds one by trying."""
+    return secrets.token_urlsafe(32)
+
+
+def hashed(token: str) -> str:
+    """How a token is kept and looked up. It is random, so a plain hash cannot be turned round."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
 
 LINK_LASTS = timedelta(days=7)
 SIGN_IN_LASTS = timedelta(hours=12)
@@ -106,3 +118,35 @@ def signed_in(session: Session, token: str) -> Account | None:
 
 def sign_out(session: Session, token: str) -> None:
     session.execute(delete(SignIn).where(SignIn.hash == hashed(token)))
+
+
+def lock(session: Session, account: Account) -> None:
+    """Let nobody else change an account before this transaction ends."""
+    session.get(Account, account.id, with_for_update=True)
+
+
+def payer(session: Session, account_id: int) -> Account:
+    """The payer of this number, locked for the rest of the transaction."""
+    found = session.get(Account, account_id, with_for_update=True)
+    if found is None or found.role != Role.PAYER:
+        raise Unknown("There is no such payer.")
+    return found
+
+
+def named(session: Session, name: str) -> Account | None:
+    return session.scalar(select(Account).where(Account.name == name))
+
+
+def end(session: Session, account: Account, who: str) -> None:
+    """Her password, her links and her browsers' cookies are worth nothing from now on."""
+    account.password = None
+    for kind in (SignInLink, SignIn):
+        session.execute(delete(kind).where(kind.account_id == account.id))
+    log(session, who, f"ended the access of {account.name}")
+
+
+def refused(session: Session, account: Account | None) -> None:
+    """Somebody's password was wrong. A name that is nobody's is not kept: it may be a password in the wrong field."""
+    log(
+        session, "service", "refused a sign-in" if account is None else f"refused a sign-in as {account.name}"
+    )

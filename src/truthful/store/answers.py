@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
+from base64 import b32encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -21,9 +23,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError
-from truthful.store.surveys import NotNow
-from truthful.store.tables import Answer, Player, State, Survey, Table
-from truthful.store.tokens import hashed, receipt_code
+from truthful.store.accounts import hashed
+from truthful.store.studies import NotNow
+from truthful.store.tables import Answer, Player, State, StoredStudy, Table
 
 #: A player, her features, her answer, and what she thinks the others will say, if she was asked.
 Reported = tuple[str, dict[str, object], float, float | None]
@@ -58,7 +60,7 @@ def consent(session: Session, token: str, code: str = "") -> str:
     if player.code is not None and knows(player, code):
         return player.code
     _require_no_answer(session, player)
-    player.code, player.consented = receipt_code(), datetime.now(UTC)
+    player.code, player.consented = _receipt_code(), datetime.now(UTC)
     return player.code
 
 
@@ -75,7 +77,7 @@ def submit(
     token: str,
     value: float,
     code: str,
-    fits: Callable[[str], bool] = lambda survey_id: True,
+    fits: Callable[[str], bool] = lambda study_id: True,
     prediction: float | None = None,
 ) -> None:
     """Give or change an answer, and the prediction that goes with it. They count once the transaction has ended.
@@ -87,7 +89,7 @@ def submit(
     if kept is None:
         _require_no_answer(session, _open_player(session, token))
         raise NotReady("An answer is taken after consent, for features that are right.")
-    if not fits(kept.survey_id):
+    if not fits(kept.study_id):
         raise Unfit("The study does not take this answer, or this prediction.")
 
 
@@ -104,35 +106,35 @@ def knows(player: Player, code: str) -> bool:
 
 
 def answer_of(session: Session, player: Player) -> Answer | None:
-    return session.get(Answer, (player.survey_id, player.player))
+    return session.get(Answer, (player.study_id, player.player))
 
 
-def reports(session: Session, survey_id: str) -> Iterator[Reported]:
+def reports(session: Session, study_id: str) -> Iterator[Reported]:
     """Everybody's player, features, answer and prediction, by player: for the settlement alone."""
     rows = (
         select(Player.player, Player.features, Answer.value, Answer.prediction)
-        .join(Answer, (Answer.survey_id == Player.survey_id) & (Answer.player == Player.player))
-        .where(Player.survey_id == survey_id)
+        .join(Answer, (Answer.study_id == Player.study_id) & (Answer.player == Player.player))
+        .where(Player.study_id == study_id)
         .order_by(Player.player)
     )
     yield from session.execute(rows).yield_per(10_000)
 
 
-def features(session: Session, survey_id: str) -> list[dict[str, Any]]:
+def features(session: Session, study_id: str) -> list[dict[str, Any]]:
     """The features of those who answered, by player, and nothing of what they said."""
     rows = (
         select(Player.features)
-        .join(Answer, (Answer.survey_id == Player.survey_id) & (Answer.player == Player.player))
-        .where(Player.survey_id == survey_id)
+        .join(Answer, (Answer.study_id == Player.study_id) & (Answer.player == Player.player))
+        .where(Player.study_id == study_id)
         .order_by(Player.player)
     )
     return list(session.scalars(rows))
 
 
-def fingerprint(session: Session, survey_id: str) -> str:
+def fingerprint(session: Session, study_id: str) -> str:
     """A hash of all answers and features: two databases with the same one would settle the same study."""
     whole = hashlib.sha256()
-    for line in sorted(map(_line, reports(session, survey_id))):
+    for line in sorted(map(_line, reports(session, study_id))):
         whole.update(line.encode() + b"\n")
     return whole.hexdigest()
 
@@ -147,40 +149,46 @@ def _submission(dialect: str) -> Executable:
     """An answer given or changed in one statement, which gives the study; nothing, if she may not answer now."""
     insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
     # Tables, not their classes: the rows are not kept in the session, which takes longer than the database does.
-    player, survey, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
+    player, study, answer = (Table.metadata.tables[name] for name in ("players", "surveys", "answers"))
     hers = (
         select(
-            player.c.survey_id,
+            player.c.study_id,
             player.c.player,
             *(bindparam(name, type_=answer.c[name].type) for name in SAID),
         )
         # The study first: who changes a roster locks the study before its players, and would wait for us for ever.
-        .join_from(survey, player, survey.c.id == player.c.survey_id)
+        .join_from(study, player, study.c.id == player.c.study_id)
         .where(
             player.c.link == bindparam("link"),
             player.c.code == bindparam("code"),
             player.c.consented.is_not(None),
             ~player.c.disputed,
-            survey.c.state == State.OPEN,
+            study.c.state == State.OPEN,
         )
         .with_for_update(read=True)
     )
-    given = insert(answer).from_select(["survey_id", "player", *SAID], hers)
+    given = insert(answer).from_select(["study_id", "player", *SAID], hers)
     change = {
-        "index_elements": ["survey_id", "player"],
+        "index_elements": [answer.c.study_id, answer.c.player],
         "set_": {name: given.excluded[name] for name in SAID},
     }
-    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.survey_id)
+    statement: Executable = given.on_conflict_do_update(**change).returning(answer.c.study_id)
     return statement
+
+
+def _receipt_code() -> str:
+    """What opens a player's answer to her alone: as 7KQ4-M2XD, easy to write down. Forty bits: tries are limited."""
+    letters = b32encode(secrets.token_bytes(5)).decode()
+    return f"{letters[:4]}-{letters[4:]}"
 
 
 def _open_player(session: Session, token: str) -> Player:
     """Whose link it is, locked, in a study that is open and stays so until the transaction ends."""
     found = session.execute(
-        select(Player, Survey.state)
-        .join(Survey, Survey.id == Player.survey_id)
+        select(Player, StoredStudy.state)
+        .join(StoredStudy, StoredStudy.id == Player.study_id)
         .where(Player.link == hashed(token))
-        .with_for_update(read=True, of=Survey)
+        .with_for_update(read=True, of=StoredStudy)
     ).first()
     if found is None or found[1] != State.OPEN:
         raise TooLate("Answers are not taken any more.")
@@ -198,6 +206,4 @@ def _forget(session: Session, player: Player, code: str) -> None:
     if not knows(player, code):
         _require_no_answer(session, player)
     player.consented = player.code = None
-    session.execute(
-        delete(Answer).where(Answer.survey_id == player.survey_id, Answer.player == player.player)
-    )
+    session.execute(delete(Answer).where(Answer.study_id == player.study_id, Answer.player == player.player))

@@ -10,22 +10,21 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
-from truthful.store.log import log
-from truthful.store.surveys import NotNow, Unknown, drafted
-from truthful.store.tables import Player, State, Survey
-from truthful.store.tokens import hashed, new_token
+from truthful.store.accounts import hashed, new_token
+from truthful.store.studies import NotNow, Unknown, drafted, log
+from truthful.store.tables import Player, State, StoredStudy
 
 Features = Mapping[str, Any]
 
 
-def add(session: Session, survey_id: str, who: str, people: Mapping[str, Features], most: int) -> None:
+def add(session: Session, study_id: str, who: str, people: Mapping[str, Features], most: int) -> None:
     """Put people on the roster of an open study; all of them, or after an error none.
 
     Somebody who said that her features are wrong is put right by being brought again. Nobody else can change: what she
     was shown when she consented stays true.
     """
-    _require_open(session, survey_id)
-    brought = select(Player.player, Player.disputed).where(Player.survey_id == survey_id)
+    _require_open(session, study_id)
+    brought = select(Player.player, Player.disputed).where(Player.study_id == study_id)
     there = {row.player: row.disputed for row in session.execute(brought)}
     known = [player for player in people if player in there]
     if fixed := [player for player in known if not there[player]]:
@@ -41,80 +40,80 @@ def add(session: Session, survey_id: str, who: str, people: Mapping[str, Feature
     for player in known:
         session.execute(
             update(Player)
-            .where(Player.survey_id == survey_id, Player.player == player)
+            .where(Player.study_id == study_id, Player.player == player)
             .values(features=dict(people[player]), disputed=False, consented=None, code=None)
         )
     fresh = [
-        {"survey_id": survey_id, "player": player, "features": dict(features), "disputed": False}
+        {"study_id": study_id, "player": player, "features": dict(features), "disputed": False}
         for player, features in people.items()
         if player not in there
     ]
     if fresh:
         session.execute(insert(Player), fresh)
-    log(session, who, "brought a roster", survey_id)
+    log(session, who, "brought a roster", study_id)
 
 
-def replace(session: Session, survey_id: str, who: str, people: Mapping[str, Features], checked: Any) -> None:
+def replace(session: Session, study_id: str, who: str, people: Mapping[str, Features], checked: Any) -> None:
     """The people of a draft, instead of any that were brought before. A plan that was made for those goes.
 
     `checked` is the declaration of features that they were checked for.
     """
-    survey = drafted(session, survey_id)
-    clear(session, survey)
-    survey.roster = _hash(people, checked)
+    stored = drafted(session, study_id)
+    clear(session, stored)
+    stored.roster = _hash(people, checked)
     if people:
         rows = [
-            {"survey_id": survey_id, "player": player, "features": dict(features), "disputed": False}
+            {"study_id": study_id, "player": player, "features": dict(features), "disputed": False}
             for player, features in people.items()
         ]
         session.execute(insert(Player), rows)
-    log(session, who, "brought a roster", survey_id)
+    log(session, who, "brought a roster", study_id)
 
 
-def clear(session: Session, survey: Survey) -> None:
+def clear(session: Session, stored: StoredStudy) -> None:
     """Forget the people of a draft."""
-    session.execute(delete(Player).where(Player.survey_id == survey.id))
-    survey.roster = survey.plan = None
+    session.execute(delete(Player).where(Player.study_id == stored.id))
+    stored.roster = stored.plan = None
 
 
-def features(session: Session, survey_id: str) -> list[Features]:
+def features(session: Session, study_id: str) -> list[Features]:
     """Everybody's features, by player."""
-    rows = select(Player.features).where(Player.survey_id == survey_id).order_by(Player.player)
+    rows = select(Player.features).where(Player.study_id == study_id).order_by(Player.player)
     return list(session.scalars(rows))
 
 
-def fits(session: Session, survey: Survey, checked: Any) -> bool:
+def fits(session: Session, stored: StoredStudy, checked: Any) -> bool:
     """Whether the people of a draft were checked for this declaration of features."""
-    rows = select(Player.player, Player.features).where(Player.survey_id == survey.id)
-    return _hash({row.player: row.features for row in session.execute(rows)}, checked) == survey.roster
+    rows = select(Player.player, Player.features).where(Player.study_id == stored.id)
+    return _hash({row.player: row.features for row in session.execute(rows)}, checked) == stored.roster
 
 
 def _hash(people: Mapping[str, Features], checked: Any) -> str:
     return sha256({"people": {player: dict(people[player]) for player in sorted(people)}, "checked": checked})
 
 
-def invite(session: Session, survey_id: str, who: str, *, again: bool = False) -> list[tuple[str, str]]:
+def invite(session: Session, study_id: str, who: str, *, again: bool = False) -> list[tuple[str, str]]:
     """Links for everybody who has none, or, `again`, for all, whose old links then lead nowhere.
 
     They can be read now and never again: only hashes are kept.
     """
-    _require_open(session, survey_id)
-    asked = select(Player.player).where(Player.survey_id == survey_id).order_by(Player.player)
+    _require_open(session, study_id)
+    asked = select(Player.player).where(Player.study_id == study_id).order_by(Player.player)
     players = list(session.scalars(asked if again else asked.where(Player.link.is_(None))))
     links = [(player, new_token()) for player in players]
     if links:
         session.execute(
             update(Player),
-            [{"survey_id": survey_id, "player": player, "link": hashed(token)} for player, token in links],
+            [{"study_id": study_id, "player": player, "link": hashed(token)} for player, token in links],
         )
-        log(session, who, "replaced all links" if again else "made links", survey_id)
+        log(session, who, "replaced all links" if again else "made links", study_id)
     return links
 
 
-def disputes(session: Session, survey_id: str) -> Iterator[str]:
+def disputes(session: Session, study_id: str) -> Iterator[str]:
     """Who says that her features are wrong."""
     yield from session.scalars(
-        select(Player.player).where(Player.survey_id == survey_id, Player.disputed).order_by(Player.player)
+        select(Player.player).where(Player.study_id == study_id, Player.disputed).order_by(Player.player)
     )
 
 
@@ -126,14 +125,14 @@ def player_of(session: Session, token: str) -> Player:
     return found
 
 
-def size(session: Session, survey_id: str) -> int:
-    return session.scalar(select(func.count()).select_from(Player).where(Player.survey_id == survey_id)) or 0
+def size(session: Session, study_id: str) -> int:
+    return session.scalar(select(func.count()).select_from(Player).where(Player.study_id == study_id)) or 0
 
 
-def _require_open(session: Session, survey_id: str) -> None:
+def _require_open(session: Session, study_id: str) -> None:
     """Lock the study: two who change its roster go one after the other, and closing waits for us or we for it."""
-    survey = session.get(Survey, survey_id, with_for_update=True)
-    if survey is None:
+    stored = session.get(StoredStudy, study_id, with_for_update=True)
+    if stored is None:
         raise Unknown("There is no such study.")
-    if survey.state != State.OPEN:
-        raise NotNow(f"The study is {survey.state}; people can be brought and invited only while it is open.")
+    if stored.state != State.OPEN:
+        raise NotNow(f"The study is {stored.state}; people can be brought and invited only while it is open.")

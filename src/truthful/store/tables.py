@@ -26,6 +26,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+#: What the column of a study's name is called in databases that are there already.
+COLUMN = "survey_id"
+
 
 class Moment(TypeDecorator[datetime]):
     """A time in UTC, whatever the database makes of time zones."""
@@ -105,7 +108,7 @@ class SignIn(Table):
     expires: Mapped[datetime]
 
 
-class Survey(Table):
+class StoredStudy(Table):
     """A study as the service runs it: what is declared and planned, and how far it has come.
 
     `release` is stored with all payments in one transaction, and no page shows it before it was read back. `refused` is
@@ -146,7 +149,7 @@ class Player(Table):
 
     __tablename__ = "players"
 
-    survey_id: Mapped[str] = mapped_column(ForeignKey("surveys.id"), primary_key=True)
+    study_id: Mapped[str] = mapped_column(COLUMN, ForeignKey("surveys.id"), key="study_id", primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     features: Mapped[dict[str, Any]]
     link: Mapped[str | None] = mapped_column(String(64), unique=True)
@@ -159,9 +162,9 @@ class Answer(Table):
     """What a player reported, in raw units, and what she thinks the others will say, if she is asked."""
 
     __tablename__ = "answers"
-    __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
+    __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
 
-    survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    study_id: Mapped[str] = mapped_column(COLUMN, String(16), key="study_id", primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     value: Mapped[float]
     prediction: Mapped[float | None]
@@ -176,9 +179,9 @@ class Due(Table):
     """
 
     __tablename__ = "due"
-    __table_args__ = (ForeignKeyConstraint(["survey_id", "player"], ["players.survey_id", "players.player"]),)
+    __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
 
-    survey_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    study_id: Mapped[str] = mapped_column(COLUMN, String(16), key="study_id", primary_key=True)
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     millionths: Mapped[int] = mapped_column(BigInteger)
     coins: Mapped[int] = mapped_column(BigInteger)
@@ -202,4 +205,4 @@ class Event(Table):
     time: Mapped[datetime]
     who: Mapped[str] = mapped_column(String(200))
     what: Mapped[str] = mapped_column(String(300))
-    survey_id: Mapped[str | None] = mapped_column(String(16))
+    study_id: Mapped[str | None] = mapped_column(COLUMN, String(16), key="study_id")

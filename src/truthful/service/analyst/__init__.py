@@ -2,19 +2,10 @@
 
 from fastapi import APIRouter
 
-from truthful.service.analyst import (
-    closing,
-    collecting,
-    files,
-    freezing,
-    planning,
-    rehearsing,
-    studies,
-    wizard,
-)
+from truthful.service.analyst import planning, running, study_pages, wizard
 
 router = APIRouter()
-for _part in (studies, files, wizard, planning, rehearsing, freezing, collecting, closing):
+for _part in (wizard, study_pages, planning, running):
     router.include_router(_part.router)
 
 __all__ = ["router"]

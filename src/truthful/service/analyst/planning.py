@@ -14,31 +14,34 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from truthful.agents import ASKED, KINDS, SHARES
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.promises import Promise, otherwise, promises
-from truthful.service.analyst.shared import Sent, declaration, draft, find, listed
+from truthful.service.analyst.study_pages import Sent, declaration, draft, find, listed
 from truthful.service.analyst.wizard import shown
-from truthful.service.bill import most_paid, pay_range
-from truthful.service.computing import (
+from truthful.service.drafts import plain
+from truthful.service.jobs import (
     Asked,
     Listed,
+    Shares,
+    count_studies,
     frontier_chart,
     kept,
     needs_roster,
     planned,
     plans_from_roster,
+    simulated,
 )
-from truthful.service.formats import read_number
-from truthful.service.sending import SVG, styled
+from truthful.service.offer import most_paid, pay_range
+from truthful.service.pages import HTML, SVG, Language, Running, Service, go, page, read_number, styled
+from truthful.service.settle_study import NOT_PLANNED
 from truthful.service.signing import Analyst
-from truthful.service.study_file import plain
-from truthful.service.web import Language, Running, Service, go, page
-from truthful.store import roster, surveys
-from truthful.store.log import log
-from truthful.store.tables import Account, Survey
+from truthful.store import roster, studies
+from truthful.store.studies import log
+from truthful.store.tables import Account, StoredStudy
 from truthful.study import Study
 
 router = APIRouter()
@@ -144,16 +147,16 @@ def _usual(name: str, number: float) -> bool:
     return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
-def _outcome(survey: Survey, wishes: Wishes, people: Listed | None) -> Outcome:
+def _outcome(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Outcome:
     """The answer to what is asked; to nothing, the plan that was kept."""
     if wishes.wrong:
         return Outcome()
     if wishes.none:
-        return _of(kept(survey.plan)) if survey.plan is not None else Outcome()
+        return _of(kept(stored.plan)) if stored.plan is not None else Outcome()
     if wishes.given < ENOUGH:
         return Outcome()
     try:
-        return _of(planned(declaration(survey), wishes.asked, people))
+        return _of(planned(declaration(stored), wishes.asked, people))
     except Infeasible as answer:
         return Outcome(infeasible=answer)
     except (InputError, Refused) as problem:
@@ -165,56 +168,56 @@ def _of(plan: Plan) -> Outcome:
     return Outcome(plan, promises=promises(plan), otherwise=otherwise(plan), pay=pay_range(plan), most=most)
 
 
-def _people(service: Service, survey: Survey) -> Listed | None:
+def _people(service: Service, stored: StoredStudy) -> Listed | None:
     """Those from whom a plan is made: brought already, and of features that a plan may know."""
-    if survey.roster is None or not plans_from_roster(Study.parse(declaration(survey))):
+    if stored.roster is None or not plans_from_roster(Study.parse(declaration(stored))):
         return None
-    return listed(service, survey)
+    return listed(service, stored)
 
 
-def _in_points(survey: Survey) -> bool:
+def _in_points(stored: StoredStudy) -> bool:
     """Whether errors are those of shares of yes, which are typed in percentage points."""
-    return survey.declaration is not None and Study.parse(survey.declaration).kind == "yes-no"
+    return stored.declaration is not None and Study.parse(stored.declaration).kind == "yes-no"
 
 
 def _asked(
-    service: Service, survey: Survey, sent: FormData | QueryParams, locale: Locale
+    service: Service, stored: StoredStudy, sent: FormData | QueryParams, locale: Locale
 ) -> tuple[Wishes, Outcome]:
     """What is wished, and what comes of it."""
-    people = _people(service, survey)
-    wishes = read_wishes(sent, locale, listed=people is not None, points=_in_points(survey))
-    return wishes, _outcome(survey, wishes, people)
+    people = _people(service, stored)
+    wishes = read_wishes(sent, locale, listed=people is not None, points=_in_points(stored))
+    return wishes, _outcome(stored, wishes, people)
 
 
-@router.get("/studies/{survey_id}/plan")
+@router.get("/studies/{study_id}/plan")
 def plan_page(
-    request: Request, service: Running, account: Analyst, texts: Language, survey_id: str
+    request: Request, service: Running, account: Analyst, texts: Language, study_id: str
 ) -> Response:
-    return _page(request, service, account, draft(service, survey_id), texts.locale, request.query_params)
+    return _page(request, service, account, draft(service, study_id), texts.locale, request.query_params)
 
 
 def _page(
     request: Request,
     service: Service,
     account: Account,
-    survey: Survey,
+    stored: StoredStudy,
     locale: Locale,
     sent: FormData | QueryParams,
 ) -> Response:
-    study = Study.parse(declaration(survey))
-    if needs_roster(study) and survey.roster is None:
+    study = Study.parse(declaration(stored))
+    if needs_roster(study) and stored.roster is None:
         raise Refused(NO_PEOPLE)
-    wishes, outcome = _asked(service, survey, sent, locale)
+    wishes, outcome = _asked(service, stored, sent, locale)
     with service.database.reading() as session:
-        people = roster.size(session, survey.id) if wishes.listed else None
-    if not any(wishes.typed.values()) and survey.plan is not None:
-        before = _asked_before(survey.plan, locale, wishes.points)
+        people = roster.size(session, stored.id) if wishes.listed else None
+    if not any(wishes.typed.values()) and stored.plan is not None:
+        before = _asked_before(stored.plan, locale, wishes.points)
         wishes = replace(wishes, typed={**wishes.typed, **before})
     return page(
         request,
         "analyst/plan.html",
         account=account,
-        survey=survey,
+        stored=stored,
         wishes=wishes,
         outcome=outcome,
         people=people,
@@ -240,37 +243,127 @@ def _asked_before(plan: str, locale: Locale, points: bool = False) -> dict[str, 
     return typed if share == 1.0 else {**typed, SHARE: shown(plain(round(100 * share, 9)), locale)}
 
 
-@router.post("/studies/{survey_id}/plan")
+@router.post("/studies/{study_id}/plan")
 def keep_plan(
-    request: Request, service: Running, account: Analyst, texts: Language, survey_id: str, sent: Sent
+    request: Request, service: Running, account: Analyst, texts: Language, study_id: str, sent: Sent
 ) -> Response:
     """Keep the plan that these wishes come to."""
-    survey = draft(service, survey_id)
-    _, outcome = _asked(service, survey, sent, texts.locale)
+    stored = draft(service, study_id)
+    _, outcome = _asked(service, stored, sent, texts.locale)
     if outcome.plan is None:
-        return _page(request, service, account, survey, texts.locale, sent)
+        return _page(request, service, account, stored, texts.locale, sent)
     with service.database.writing() as session:
-        now = surveys.drafted(session, survey_id)
-        if (now.declaration, now.roster) != (survey.declaration, survey.roster):
+        now = studies.drafted(session, study_id)
+        if (now.declaration, now.roster) != (stored.declaration, stored.roster):
             raise Refused("The study was changed meanwhile, so this plan is not its plan. Plan it again.")
         now.plan = pretty_json(outcome.plan.record())
-        log(session, account.name, "planned", survey_id)
-    return go(f"/studies/{survey_id}")
+        log(session, account.name, "planned", study_id)
+    return go(f"/studies/{study_id}")
 
 
-@router.get("/studies/{survey_id}/frontier.svg")
+@router.get("/studies/{study_id}/frontier.svg")
 def frontier(
-    request: Request, service: Running, account: Analyst, texts: Language, survey_id: str
+    request: Request, service: Running, account: Analyst, texts: Language, study_id: str
 ) -> Response:
     """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
-    survey, sent = find(service, survey_id), request.query_params
-    if not sent and survey.plan is not None:
-        sent = QueryParams(_asked_before(survey.plan, texts.locale, _in_points(survey)))
-    _, outcome = _asked(service, survey, sent, texts.locale)
+    stored, sent = find(service, study_id), request.query_params
+    if not sent and stored.plan is not None:
+        sent = QueryParams(_asked_before(stored.plan, texts.locale, _in_points(stored)))
+    _, outcome = _asked(service, stored, sent, texts.locale)
     if (
         outcome.plan is None
         or outcome.plan.study.kind != "number"
         or outcome.plan.asked_mechanism is not None
     ):
-        raise surveys.Unknown("There is no plan to draw.")
+        raise studies.Unknown("There is no plan to draw.")
     return styled(frontier_chart(outcome.plan), SVG)
+
+
+HONEST = "honest"
+LARGEST_SEED = 2**31
+
+
+@router.get("/studies/{study_id}/rehearse")
+def rehearse_page(request: Request, service: Running, account: Analyst, study_id: str) -> Response:
+    stored = find(service, study_id)
+    usual = "exaggerator" if kept(_plan(stored)).study.shares is None else "denier"
+    return _rehearsal_page(request, account, stored, {usual: "5"})
+
+
+def _rehearsal_page(
+    request: Request, account: Account, stored: StoredStudy, typed: dict[str, str], problem: str | None = None
+) -> Response:
+    plan = kept(_plan(stored))
+    try:
+        runs = count_studies(plan)
+    except Refused as too_large:
+        runs, problem = 0, str(too_large)
+    return page(
+        request,
+        "analyst/rehearse.html",
+        status=200 if problem is None or not runs else 400,
+        account=account,
+        stored=stored,
+        others=_others(stored),
+        runs=runs,
+        players=plan.players,
+        invented=bool(plan.study.features)
+        and plan.study.design.kind in ("observed", "covariance")
+        and plan.roster is None,
+        problem=problem,
+        typed=typed,
+    )
+
+
+@router.post("/studies/{study_id}/rehearse")
+def rehearse(
+    request: Request, service: Running, account: Analyst, texts: Language, study_id: str, sent: Sent
+) -> Response:
+    """Run it, and show its page, whose address says all that makes it again."""
+    stored = find(service, study_id)
+    try:
+        shares, seed = read_mix(sent, texts.locale, _others(stored))
+        simulated(_plan(stored), shares, seed, listed(service, stored))
+    except (InputError, Refused) as problem:
+        typed = {name: str(sent.get(name, ""))[:20] for name in (*_others(stored), "seed")}
+        return _rehearsal_page(request, account, stored, typed, str(problem))
+    query = {**{name: f"{100 * share:.10g}" for name, share in shares}, "seed": seed}
+    return go(f"/studies/{study_id}/rehearse/report?{urlencode(query)}")
+
+
+@router.get("/studies/{study_id}/rehearse/report")
+def rehearsed(request: Request, service: Running, account: Analyst, study_id: str) -> Response:
+    stored = find(service, study_id)
+    shares, seed = read_mix(request.query_params, Locale("en"), _others(stored))
+    return styled(simulated(_plan(stored), shares, seed, listed(service, stored)), HTML)
+
+
+def _others(stored: StoredStudy) -> tuple[str, ...]:
+    """Who can be mixed in; who is left is honest."""
+    study = kept(_plan(stored)).study
+    more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()
+    return tuple(name for name in (*KINDS, *more) if name != HONEST)
+
+
+def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:
+    """The share of each kind of people, typed in percent, and the seed."""
+    shares = []
+    for name in others:
+        typed = str(sent.get(name, "")).strip()
+        percent = read_number(typed, locale) if typed else 0.0
+        if percent is None or not 0 <= percent <= 100:
+            raise InputError(f"The share of {name!r} is {typed[:20]!r}; give a number from 0 to 100.")
+        if percent:
+            shares.append((name, percent / 100))
+    if sum(share for _, share in shares) > 1 + 1e-9:
+        raise InputError("The shares add up to more than 100. Make some of them smaller.")
+    seed = str(sent.get("seed", "")).strip() or "0"
+    if not (seed.isascii() and seed.isdecimal() and int(seed[:12]) < LARGEST_SEED):
+        raise InputError(f"The seed is {seed[:20]!r}; give a whole number from 0 to {LARGEST_SEED:,}.")
+    return tuple(shares), int(seed)
+
+
+def _plan(stored: StoredStudy) -> str:
+    if stored.plan is None:
+        raise Refused(NOT_PLANNED)
+    return stored.plan

@@ -12,28 +12,106 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from truthful.service.analyst.shared import Sent, declare, draft, text
-from truthful.service.drafting import EXAMPLE, STEPS, complaints, declared, fields_of, protecting, unfilled
-from truthful.service.formats import read_number
-from truthful.service.signing import Analyst
-from truthful.service.study_file import (
+from truthful.errors import InputError
+from truthful.service.analyst.study_pages import Sent, declare, draft, find, studies_page, text, uploaded
+from truthful.service.drafts import (
+    EXAMPLE,
     NUMBER,
     RATING,
+    STEPS,
     YES,
     YES_NO,
     Fields,
     asks,
+    complaints,
+    declared,
     document,
+    fields_of,
     kind_of,
+    parse,
     plain,
+    protecting,
     read,
+    unfilled,
 )
-from truthful.service.web import Language, Running, Service, go, page
-from truthful.store.surveys import Unknown
-from truthful.store.tables import Account, Survey
+from truthful.service.pages import JSON, TOML, Language, Running, Service, download, go, page, read_number
+from truthful.service.signing import Analyst
+from truthful.store import studies
+from truthful.store.studies import Unknown
+from truthful.store.tables import Account, StoredStudy
 from truthful.study import Study
 
 router = APIRouter()
+
+
+@router.post("/studies/upload")
+def upload_study(request: Request, service: Running, account: Analyst, sent: Sent) -> Response:
+    """A new draft from a study file, which is kept as it is."""
+    try:
+        text, study = study_file(sent)
+    except InputError as problem:
+        return studies_page(request, service, account, str(problem))
+    with service.database.writing() as session:
+        stored = studies.create(session, account.name, {"name": study.name})
+        stored.declaration = text
+        return go(f"/studies/{stored.id}")
+
+
+def study_file(sent: FormData) -> tuple[str, Study]:
+    """The text of an uploaded study file, and the study in it."""
+    file = uploaded(sent, "file")
+    if file is None:
+        raise InputError("No file was chosen. Choose a study.toml first.")
+    try:
+        text = file.file.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("The file is not UTF-8 text. Save it as plain text in UTF-8.") from None
+    return checked(text)
+
+
+def checked(text: str) -> tuple[str, Study]:
+    """The text of a study file, and the study in it."""
+    text = text.replace("\r\n", "\n")
+    return text, parse(text)
+
+
+@router.get("/studies/{study_id}/study.toml")
+def declaration_file(service: Running, account: Analyst, study_id: str) -> Response:
+    return download(find(service, study_id).declaration or "", TOML, "study.toml")
+
+
+@router.get("/studies/{study_id}/plan.json")
+def plan_file(service: Running, account: Analyst, study_id: str) -> Response:
+    return download(find(service, study_id).plan or "", JSON, "plan.json")
+
+
+@router.get("/studies/{study_id}/file")
+def file_page(request: Request, service: Running, account: Analyst, study_id: str) -> Response:
+    """The study as the file it is."""
+    return page(
+        request,
+        "analyst/file.html",
+        account=account,
+        stored=find(service, study_id),
+        typed=None,
+        problem=None,
+    )
+
+
+@router.post("/studies/{study_id}/file")
+def change_file(request: Request, service: Running, account: Analyst, study_id: str, sent: Sent) -> Response:
+    """Change the study by its file: uploaded, or typed."""
+    typed = str(sent.get("text", "")).replace("\0", "")
+    try:
+        text, study = study_file(sent) if uploaded(sent, "file") else checked(typed)
+    except InputError as problem:
+        stored = find(service, study_id)
+        values = {"stored": stored, "typed": typed, "problem": str(problem)}
+        return page(request, "analyst/file.html", status=400, account=account, **values)
+    declare(service, study_id, account.name, text, name=study.name, draft={"name": study.name})
+    return go(f"/studies/{study_id}")
+
+
 MOST_FEATURES = 40
 #: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
 TYPED = {
@@ -65,80 +143,80 @@ CHOICES = {
 }
 
 
-@router.get("/studies/{survey_id}/edit")
-def edit(service: Running, account: Analyst, survey_id: str) -> Response:
+@router.get("/studies/{study_id}/edit")
+def edit(service: Running, account: Analyst, study_id: str) -> Response:
     """The first step that is not finished, or the first of all."""
-    fields = _fields(draft(service, survey_id))
+    fields = _fields(draft(service, study_id))
     if fields is None:
-        return go(f"/studies/{survey_id}/file")
+        return go(f"/studies/{study_id}/file")
     waiting = (step for step in STEPS if unfilled(fields, step) or complaints(fields, step))
-    return go(f"/studies/{survey_id}/edit/{next(waiting, STEPS[0])}")
+    return go(f"/studies/{study_id}/edit/{next(waiting, STEPS[0])}")
 
 
-@router.get("/studies/{survey_id}/edit/{step}")
+@router.get("/studies/{study_id}/edit/{step}")
 def edit_step(
-    request: Request, service: Running, account: Analyst, texts: Language, survey_id: str, step: str
+    request: Request, service: Running, account: Analyst, texts: Language, study_id: str, step: str
 ) -> Response:
-    survey = draft(service, survey_id)
-    fields = _fields(survey)
+    stored = draft(service, study_id)
+    fields = _fields(stored)
     if step not in STEPS:
         raise Unknown("There is no such step.")
     if fields is None:
-        return go(f"/studies/{survey_id}/file")
-    return _page(request, account, survey, fields, step, texts.locale)
+        return go(f"/studies/{study_id}/file")
+    return _page(request, account, stored, fields, step, texts.locale)
 
 
-@router.post("/studies/{survey_id}/edit/{step}")
+@router.post("/studies/{study_id}/edit/{step}")
 def save_step(
     request: Request,
     service: Running,
     account: Analyst,
     texts: Language,
     sent: Sent,
-    survey_id: str,
+    study_id: str,
     step: str,
 ) -> Response:
     """Keep what was typed, good or bad; go on if it is good."""
-    survey = draft(service, survey_id)
+    stored = draft(service, study_id)
     if step not in STEPS:
         raise Unknown("There is no such step.")
-    before = _fields(survey) or {}
+    before = _fields(stored) or {}
     fields = {**before, **_typed(sent, step, texts.locale, kind_of(before))}
     pressed = text(sent, "do")
     if step == "people":
         fields["features"] = _rows(sent, pressed, texts.locale)
         fields = protecting(fields, before) if kind_of(fields) == NUMBER else fields
-    _keep(service, survey, account, fields)
-    here = f"/studies/{survey_id}/edit/{step}"
+    _keep(service, stored, account, fields)
+    here = f"/studies/{study_id}/edit/{step}"
     if pressed == "add":
         return go(f"{here}#f{len(fields['features']) - 1}_name")
     if pressed.startswith("remove-"):
         return go(f"{here}#features")
     if unfilled(fields, step) or complaints(fields, step):
-        return _page(request, account, draft(service, survey_id), fields, step, texts.locale, checked=True)
+        return _page(request, account, draft(service, study_id), fields, step, texts.locale, checked=True)
     later = STEPS[STEPS.index(step) + 1 :]
-    return go(f"/studies/{survey_id}/edit/{later[0]}" if later else f"/studies/{survey_id}")
+    return go(f"/studies/{study_id}/edit/{later[0]}" if later else f"/studies/{study_id}")
 
 
-def _keep(service: Service, survey: Survey, account: Account, fields: Fields) -> None:
+def _keep(service: Service, stored: StoredStudy, account: Account, fields: Fields) -> None:
     name = str(fields.get("name", ""))
     declare(
-        service, survey.id, account.name, declared(fields), name=name, draft={"name": name, "fields": fields}
+        service, stored.id, account.name, declared(fields), name=name, draft={"name": name, "fields": fields}
     )
 
 
-def _fields(survey: Survey) -> Fields | None:
+def _fields(stored: StoredStudy) -> Fields | None:
     """What was typed, or what a file says; None if that is more than forms hold."""
-    fields = survey.draft.get("fields")
+    fields = stored.draft.get("fields")
     if isinstance(fields, dict):
         return fields
-    return None if survey.declaration is None else fields_of(Study.parse(survey.declaration))
+    return None if stored.declaration is None else fields_of(Study.parse(stored.declaration))
 
 
 def _page(
     request: Request,
     account: Account,
-    survey: Survey,
+    stored: StoredStudy,
     fields: Fields,
     step: str,
     locale: Locale,
@@ -151,7 +229,7 @@ def _page(
         f"analyst/edit_{step}.html",
         status=400 if checked else 200,
         account=account,
-        survey=survey,
+        stored=stored,
         step=step,
         steps=STEPS,
         fields=fields,

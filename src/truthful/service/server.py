@@ -1,4 +1,4 @@
-"""Start a service and keep it running: `truthful serve`."""
+"""What whoever starts a service is told."""
 
 from __future__ import annotations
 
@@ -7,24 +7,120 @@ import os
 import signal
 import socket
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import resources
 from types import FrameType
+from urllib.parse import urlsplit
 
+import numpy as np
 import uvicorn
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
 from truthful.errors import InputError, Refused
-from truthful.files import exclusive
+from truthful.files import exclusive, pretty_json
+from truthful.people import invent
+from truthful.plan import Plan, design
 from truthful.service.app import create_app
-from truthful.service.demo import make_demo
-from truthful.service.opening import Opening
-from truthful.service.settings import Settings
-from truthful.store import accounts
+from truthful.service.locations import LOOPBACK, Locations, Settings
+from truthful.service.settle_study import freeze
+from truthful.store import accounts, answers, roster, studies
 from truthful.store.database import Database
 from truthful.store.tables import Role
+from truthful.study import Study
+from truthful.study.declaration import PLAYER
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Where a service is, and the links that nobody is shown again."""
+
+    url: str
+    directory: str
+    database: str
+    running_already: bool
+    sign_in_link: str | None
+    participant_link: str | None = None
+    public_page: str | None = None
+
+    def words(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.running_already:
+            yield "The service is running already; this link works there."
+        else:
+            yield f"The service answers at {self.url}. Ctrl-C stops it."
+            yield f"It keeps studies and ledgers in {self.directory}, answers in {self.database}."
+            if self.url.startswith("http:") and urlsplit(self.url).hostname not in LOOPBACK:
+                yield (
+                    "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in "
+                    "front, and give its address: --url https://…"
+                )
+        if self.sign_in_link is not None:
+            yield f"\nThe analyst signs in with this link, once, within a week:\n  {self.sign_in_link}"
+        elif not self.running_already:
+            yield "\nSign in there. If the password is lost: truthful serve --new-link"
+        if self.participant_link is not None:
+            yield f"\nA demo study is open. Answer as one of its invented people:\n  {self.participant_link}"
+            yield f"Its public page:\n  {self.public_page}"
+            yield "Then sign in as the analyst, close the study and see it settled."
+
+
+#: Who does it, in the audit log.
+DEMO = "demo"
+PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
+#: The last of them have not answered yet: their links are to try out.
+TO_ANSWER = 100
+INVITATION = """[invitation]
+asked_by = "The makers of truthful"
+purpose = "To show how a study runs. Everybody in it is invented, and nobody is paid."
+contact = "whoever started this service"
+
+[response]"""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What was made: the study, and the token of somebody who has not answered yet."""
+
+    study_id: str
+    token: str
+
+
+def make_demo(database: Database, locations: Locations) -> Demo | None:
+    """Make the study, in a service that has none; otherwise nothing happens."""
+    with database.reading() as session:
+        if studies.everything(session):
+            return None
+    text = resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8")
+    text = text.replace("[response]", INVITATION, 1)
+    study = Study.parse(text)
+    plan = design(study, players=PLAYERS, budget=BUDGET, response_share=ANSWERING)
+    with database.writing() as session:
+        stored = studies.create(session, DEMO, tomllib.loads(text))
+        stored.declaration, stored.plan = text, pretty_json(plan.record())
+        study_id = stored.id
+    freeze(database, locations, study_id, DEMO, rehearsal=True)
+    return Demo(study_id, _collect(database, study_id, plan))
+
+
+def _collect(database: Database, study_id: str, plan: Plan) -> str:
+    """Put invented people on the roster and let them answer; the link of the last of them."""
+    rows = invent(plan.study, PLAYERS, np.random.default_rng()).reports.to_pylist()
+    response = plan.study.response.name
+    said = {row[PLAYER]: row.pop(response) for row in rows}
+    people = {row.pop(PLAYER): row for row in rows}
+    with database.writing() as session:
+        roster.add(session, study_id, DEMO, people, plan.players)
+        links = roster.invite(session, study_id, DEMO)
+        for player, token in links[:-TO_ANSWER]:
+            answers.submit(session, token, said[player], answers.consent(session, token))
+    return links[-1][1]
+
 
 #: Who makes the first link, in the audit log.
 OPERATOR = "command line"
@@ -76,13 +172,13 @@ def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> 
             False,
             _link(database, settings, analyst, new_link),
         )
-        made = make_demo(database, settings.places) if demo else None
+        made = make_demo(database, settings.locations) if demo else None
         if made is None:
             return opening
         return replace(
             opening,
             participant_link=f"{settings.origin}/a/{made.token}",
-            public_page=f"{settings.origin}/s/{made.survey_id}",
+            public_page=f"{settings.origin}/s/{made.study_id}",
         )
     finally:
         database.close()
@@ -134,7 +230,7 @@ def _for_its_owner() -> Iterator[None]:
 @contextmanager
 def _held(settings: Settings) -> Iterator[bool]:
     """The directory, made if it is not there; yields whether no other server has it."""
-    settings.places.make()
+    settings.locations.make()
     with exclusive(settings.directory) as alone:
         yield alone
 

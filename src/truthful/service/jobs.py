@@ -27,7 +27,7 @@ from truthful.intake import read_features
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.report import simulation_report
-from truthful.service.rosters import feature_columns
+from truthful.service.roster_file import feature_columns
 from truthful.simulation import simulate
 from truthful.study import Study
 from truthful.study.features import sample_uniform
@@ -121,7 +121,7 @@ def drawn(chart: Chart) -> bytes:
         return path.read_bytes()
 
 
-def studies(plan: Plan, shares: Shares = ()) -> int:
+def count_studies(plan: Plan, shares: Shares = ()) -> int:
     """How many studies a simulation of this plan is made of: fewer where people look at many predictions first."""
     each = 1 + LOOK * sum(share * agent(name).looks for name, share in shares)
     runs = min(MOST_STUDIES, int(MOST_PEOPLE / (plan.players * each)))
@@ -139,7 +139,9 @@ def simulated(plan: str, shares: Shares, seed: int, listed: Listed | None = None
     planned = kept(plan)
     features = _features(planned, listed)
     with _turn():
-        done = simulate(planned, dict(shares), runs=studies(planned, shares), seed=seed, features=features)
+        done = simulate(
+            planned, dict(shares), runs=count_studies(planned, shares), seed=seed, features=features
+        )
     with _CHARTS:
         return simulation_report(done)
 

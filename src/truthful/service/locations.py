@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from truthful.errors import Refused
+from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json, sync_directory, write_atomically
 from truthful.plan import Plan
 from truthful.settlement.atomic_release import open_target, read_ledger
@@ -52,7 +53,7 @@ class FilesMissing(Refused):
 
 
 @dataclass(frozen=True)
-class Places:
+class Locations:
     """The service's directory."""
 
     root: Path
@@ -67,18 +68,18 @@ class Places:
         for directory in (self.root, self.root / "studies"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def study(self, survey_id: str) -> Path:
-        return self.root / "studies" / survey_id
+    def study(self, study_id: str) -> Path:
+        return self.root / "studies" / study_id
 
-    def settlement(self, survey_id: str) -> Path:
-        return self.study(survey_id) / SETTLEMENT
+    def settlement(self, study_id: str) -> Path:
+        return self.study(study_id) / SETTLEMENT
 
-    def freeze(self, survey_id: str, declaration: str, plan: str) -> Plan:
+    def freeze(self, study_id: str, declaration: str, plan: str) -> Plan:
         """Write down the declaration and the plan that will be carried out. Once released, they stay."""
-        directory = self.study(survey_id)
+        directory = self.study(study_id)
         directory.mkdir(mode=0o700, exist_ok=True)
         sync_directory(directory.parent)
-        if self.is_closed(survey_id) or read_ledger(directory / LEDGER).entries:
+        if self.is_closed(study_id) or read_ledger(directory / LEDGER).entries:
             raise Refused(
                 "This very study was frozen and closed before, so the database is older than its directory. Restore a "
                 "newer backup of the database, or create a new study; nothing was changed."
@@ -89,75 +90,147 @@ class Places:
         if at_home.sha256 != planned.study.sha256:
             raise Refused("The study was changed after its plan was made. Plan it again, then freeze it.")
         replace(planned, study=at_home).save(directory / PLAN)
-        return self.plan(survey_id)
+        return self.plan(study_id)
 
-    def plan(self, survey_id: str) -> Plan:
+    def plan(self, study_id: str) -> Plan:
         """The plan of a frozen study."""
-        path = self.study(survey_id) / PLAN
+        path = self.study(study_id) / PLAN
         try:
             written = path.stat().st_mtime_ns
         except FileNotFoundError:
             raise FilesMissing(
-                f"The files of the frozen study {survey_id!r} are not in {str(self.root)!r}, and its ledger would be "
+                f"The files of the frozen study {study_id!r} are not in {str(self.root)!r}, and its ledger would be "
                 "there too: without it a second release could go unnoticed. Start the service with the directory that "
                 "the study was frozen in."
             ) from None
         with _LOADING:
             return _load(path, written)
 
-    def is_closed(self, survey_id: str) -> bool:
+    def is_closed(self, study_id: str) -> bool:
         """Whether the study was ever closed, whatever the database says."""
-        return (self.study(survey_id) / CLOSED).exists()
+        return (self.study(study_id) / CLOSED).exists()
 
     @contextmanager
-    def settling(self, survey_id: str) -> Iterator[None]:
+    def settling(self, study_id: str) -> Iterator[None]:
         """Keep other servers out while a study is settled here, and remove what killed ones left."""
-        directory = self.study(survey_id)
+        directory = self.study(study_id)
         with exclusive(directory / LOCK) as free:
             if not free:
                 raise SettledElsewhere("Another server is settling this study.")
             for path in directory.iterdir():
                 if _UNWRITTEN.fullmatch(path.name):
                     path.unlink()
-            (self.settlement(survey_id) / DRAW).unlink(missing_ok=True)
+            (self.settlement(study_id) / DRAW).unlink(missing_ok=True)
             yield
 
-    def require_same_answers(self, survey_id: str, fingerprint: str) -> None:
+    def require_same_answers(self, study_id: str, fingerprint: str) -> None:
         """Note with which answers the study was closed; later they must be the same ones."""
-        path = self.study(survey_id) / CLOSED
+        path = self.study(study_id) / CLOSED
         if not path.exists():
             closed = {"answers_sha256": fingerprint, "coins_key": secrets.token_hex(16)}
             write_atomically(path, pretty_json(closed))
-        if self._closed(survey_id)["answers_sha256"] != fingerprint:
+        if self._closed(study_id)["answers_sha256"] != fingerprint:
             raise Refused(
                 "The answers in the database are not those that the study was closed with: it is another database, or "
                 "was restored from a backup. Nothing was released. Bring the right database back."
             )
 
-    def coins_key(self, survey_id: str) -> bytes:
+    def coins_key(self, study_id: str) -> bytes:
         """What tosses for coins, of a closed study: a key of its own, or that of the settlement's random halves."""
-        summary = self.settlement(survey_id) / SUMMARY
+        summary = self.settlement(study_id) / SUMMARY
         halves = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
-        return bytes.fromhex(halves.get("group_key") or self._closed(survey_id)["coins_key"])
+        return bytes.fromhex(halves.get("group_key") or self._closed(study_id)["coins_key"])
 
-    def _closed(self, survey_id: str) -> dict[str, str]:
-        found: dict[str, str] = json.loads((self.study(survey_id) / CLOSED).read_text(encoding="utf-8"))
+    def _closed(self, study_id: str) -> dict[str, str]:
+        found: dict[str, str] = json.loads((self.study(study_id) / CLOSED).read_text(encoding="utf-8"))
         return found
 
-    def require_undrawn(self, survey_id: str) -> None:
+    def require_undrawn(self, study_id: str) -> None:
         """Nothing was ever drawn for this study, so that it may still end in another way."""
-        out = self.settlement(survey_id)
-        entered = out.exists() or read_ledger(self.study(survey_id) / LEDGER).entries
+        out = self.settlement(study_id)
+        entered = out.exists() or read_ledger(self.study(study_id) / LEDGER).entries
         if entered or (open_target(out).unfinished / DRAW).exists():
             raise Refused("The result of this study was drawn already. Settle it; nothing was changed.")
 
-    def reopen(self, survey_id: str) -> None:
+    def reopen(self, study_id: str) -> None:
         """Forget with which answers the study was closed: others will come."""
-        (self.study(survey_id) / CLOSED).unlink(missing_ok=True)
-        sync_directory(self.study(survey_id))
+        (self.study(study_id) / CLOSED).unlink(missing_ok=True)
+        sync_directory(self.study(study_id))
 
 
 @lru_cache(maxsize=32)
 def _load(path: Path, written: int) -> Plan:
     """Read once: a frozen plan never changes, only one whose freezing was interrupted is written again."""
     return Plan.load(path.resolve())
+
+
+PORTS = {"http": 80, "https": 443}
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `truthful serve` was told.
+
+    url: where people reach the service, as https://study.example.org; links begin with it. With https, cookies are sent
+    over TLS alone. database: a URL; without one, SQLite in the directory. behind_proxy: addresses are those the proxy
+    tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages.
+    """
+
+    directory: Path
+    url: str = "http://127.0.0.1:8000"
+    database: str | None = None
+    behind_proxy: bool = False
+    api_docs: bool = False
+
+    def __post_init__(self) -> None:
+        if not _is_origin(self.url):
+            raise InputError(
+                f"url is {self.url!r}; give what people type before the first slash, as https://study.example.org."
+            )
+
+    @property
+    def origin(self) -> str:
+        return f"{urlsplit(self.url).scheme}://{self._host(urlsplit(self.url).hostname or '')}"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names by which browsers know the service; on one's own machine, all that it has for itself."""
+        name = urlsplit(self.url).hostname or ""
+        return frozenset(map(self._host, LOOPBACK if name in LOOPBACK else (name,)))
+
+    def _host(self, name: str) -> str:
+        """A name with our port, as browsers send it: without the port that the scheme has anyway."""
+        parts = urlsplit(self.url)
+        bare = f"[{name}]" if ":" in name else name
+        return bare if parts.port in (None, PORTS[parts.scheme]) else f"{bare}:{parts.port}"
+
+    @property
+    def secure(self) -> bool:
+        return self.origin.startswith("https:")
+
+    @property
+    def locations(self) -> Locations:
+        return Locations(self.directory)
+
+    @property
+    def database_url(self) -> str:
+        return self.database or self.locations.database
+
+
+def _is_origin(url: str) -> bool:
+    """Whether it has a scheme and a host, perhaps a port, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+        return (
+            parts.scheme in PORTS
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port >= 0)
+            and not extra
+            and url.isascii()
+            and url.isprintable()
+            and " " not in url
+        )
+    except ValueError:  # a port that is none
+        return False

@@ -6,9 +6,10 @@ browser has no such header). Cookies are SameSite besides. Programs, which send 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthful.service.limits import address
-from truthful.service.web import Service, TurnedAway, page
+from truthful.service.pages import Service, TurnedAway, page
 
 POLICY = "; ".join(
     (
@@ -89,8 +90,8 @@ class NoDetails:
             if scope["type"] != "http":
                 raise
             # The message of an error may quote an answer or an address of a page; its place in the code does not.
-            places = "".join(traceback.format_tb(problem.__traceback__))
-            print(f"A page failed.\n{places}{type(problem).__name__}", file=sys.stderr)
+            where = "".join(traceback.format_tb(problem.__traceback__))
+            print(f"A page failed.\n{where}{type(problem).__name__}", file=sys.stderr)
             if begun:
                 raise ConnectionAbortedError from None
             await page(Request(scope), "broken.html", status=500)(scope, receive, send)
@@ -170,3 +171,115 @@ def wait(request: Request, seconds: int) -> Response:
     shown = page(request, "wait.html", status=429, seconds=seconds)
     shown.headers["Retry-After"] = str(seconds)
     return shown
+
+
+#: Bytes of a form; a roster may be larger.
+LARGEST_FORM, LARGEST_ROSTER = 256_000, 64_000_000
+#: Seconds that a form may take to arrive, and a roster.
+FORM_SECONDS, ROSTER_SECONDS = 30.0, 900.0
+NUL, ENCODED_NUL = b"\0", b"%00"
+
+
+class SmallBodies:
+    """Refuses to read more than a page can need: by the length that is announced, and by what arrives."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        may_send_roster: Callable[[Scope], Awaitable[bool]],
+        form_seconds: float = FORM_SECONDS,
+    ) -> None:
+        self._app, self._may_send_roster, self._seconds = app, may_send_roster, form_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, request = Headers(scope=scope), Request(scope)
+        if "\0" in scope["path"] or ENCODED_NUL in scope["query_string"] or not _is_utf_8(headers):
+            await TurnedAway(400, "shared.not_text").page(request)(scope, receive, send)
+            return
+        large = scope["path"].endswith("/roster") and await self._may_send_roster(scope)
+        most = LARGEST_ROSTER if large else LARGEST_FORM
+        announced = headers.get("content-length", "0")
+        try:
+            if not announced.isdecimal() or len(announced) > 18 or int(announced) > most:
+                raise _too_large(most)
+            if scope["method"] in SAFE:
+                await self._app(scope, receive, send)
+            elif large:
+                await self._app(scope, _counted(receive, most), send)
+            elif (body := await _whole(receive, most, self._seconds)) is not None:
+                if _has_nul(body, headers):
+                    raise TurnedAway(400, "shared.not_text")
+                await self._app(scope, _again(body, receive), send)
+        except TurnedAway as problem:
+            await problem.page(request)(scope, receive, send)
+
+
+def _too_large(most: int) -> TurnedAway:
+    return TurnedAway(413, "shared.too_large", kilobytes=most // 1000)
+
+
+async def _whole(receive: Receive, most: int, seconds: float) -> bytes | None:
+    """All of a body; None if the other side hung up."""
+    parts, size, more = [], 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                parts.append(message.get("body", b""))
+                size, more = size + len(parts[-1]), message.get("more_body", False)
+                if size > most:
+                    raise _too_large(most)
+    except TimeoutError:
+        raise TurnedAway(408, "shared.too_slow") from None
+    return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, to be read by the page."""
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+def _counted(receive: Receive, most: int) -> Receive:
+    """The same body, as long as it is not too large or too late."""
+    read, until = 0, asyncio.get_running_loop().time() + ROSTER_SECONDS
+
+    async def receive_counted() -> Message:
+        nonlocal read, until
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            raise TurnedAway(408, "shared.too_slow") from None
+        read += len(message.get("body", b""))
+        if read > most:
+            raise _too_large(most)
+        if not message.get("more_body", False):
+            until = float("inf")  # it is all here; now the page may take its time
+        return message
+
+    return receive_counted
+
+
+def _is_utf_8(headers: Headers) -> bool:
+    """Other character sets could hide what they hold, as half characters that nothing can write."""
+    _, _, charset = headers.get("content-type", "").lower().partition("charset=")
+    return not charset or charset.partition(";")[0].strip(' "') in ("utf-8", "utf8")
+
+
+def _has_nul(body: bytes, headers: Headers) -> bool:
+    encoded = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
+    return NUL in body or (encoded and ENCODED_NUL in body)

@@ -1,4 +1,4 @@
-"""What a participant is told in numbers: before she consents, and when she is paid. All of them are the library's."""
+"""How one participant stands: all that her link may see, and which page shows it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from sqlalchemy.orm import Session, defer
+
 from truthful.asked_release import AskedRelease
 from truthful.charts.estimate_charts import Odds
 from truthful.coins import in_currency, pays
@@ -14,14 +16,116 @@ from truthful.formatting import odds
 from truthful.one_release import SumRelease
 from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
-from truthful.release import Release, ReleaseOfHalves, verify
+from truthful.release import (
+    AnyReceipt,
+    AnyRelease,
+    Receipt,
+    ReceiptOfHalves,
+    Release,
+    ReleaseOfHalves,
+    read_release,
+    verify,
+)
 from truthful.release.verdict import Steps, steps
-from truthful.service.bill import her_pay_range
-from truthful.service.bonus import Bonus, bonus_at, bonus_of
-from truthful.service.stakes import Earned, Stakes, earned, stakes_of
-from truthful.service.standing import Standing
+from truthful.service.offer import Bonus, Earned, Stakes, bonus_at, bonus_of, earned, her_pay_range, stakes_of
 from truthful.share_release import ShareRelease
+from truthful.store import answers, roster, studies
+from truthful.store.studies import ENDED, Unknown
+from truthful.store.tables import Answer, Due, Player, State, StoredStudy
 from truthful.study import Study
+
+#: How her payment came about, as it is stored.
+SCORED = (
+    *("leverage", "noise_scale", "peer_prediction", "own_prediction"),
+    *("others_answer", "others_prediction", "surprise"),
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A player, her study, and what she has in it so far; `code` is what this browser brings.
+
+    A browser without her code is told what anybody who has the link may know: that she is invited, or that the study
+    has closed. So who hands out links does not learn from them what she said, nor whether.
+    """
+
+    link: str
+    code: str
+    stored: StoredStudy
+    player: Player
+    answer: Answer | None
+    due: Due | None
+
+    @property
+    def knows(self) -> bool:
+        """Whether this browser knows her code."""
+        return answers.knows(self.player, self.code)
+
+    @property
+    def page(self) -> str:
+        """Which page is hers now."""
+        if self.stored.state != State.OPEN:
+            paid = "cancelled" if self.stored.state == State.CANCELLED else "paid"
+            return "shut" if not self.knows else paid if self.due is not None else "closed"
+        if self.player.disputed:
+            return "disputed"
+        if not self.knows:
+            return "invited"
+        return "question" if self.answer is None else "answered"
+
+    @property
+    def may_answer(self) -> bool:
+        return self.page in ("question", "answered")
+
+    @property
+    def release(self) -> AnyRelease:
+        """The release she is paid by. Before the study is settled there is none."""
+        return read_release(self.released.encode())
+
+    @property
+    def released(self) -> str:
+        """The same, as it is published."""
+        if not self.knows or self.due is None or self.stored.release is None:
+            raise Unknown("Nothing is settled.")
+        return self.stored.release
+
+    @property
+    def owed(self) -> Due:
+        """What she is paid."""
+        if not self.knows or self.due is None:
+            raise Unknown("Nothing is due.")
+        return self.due
+
+    @property
+    def receipt(self) -> AnyReceipt:
+        """What `truthful verify` takes, and nobody but her gets. Of a study that was cancelled there is none."""
+        if not self.knows or self.answer is None:
+            raise Unknown("There is no answer.")
+        owed = self.owed
+        record: dict[str, Any] = {
+            "player": self.player.player,
+            "features": self.player.features,
+            "report": self.answer.value,
+            "payment": owed.millionths / PAYMENT_STEPS,
+        }
+        if owed.group is not None:
+            return ReceiptOfHalves(**record, group=1 if owed.group else 0)
+        if owed.leverage is None:
+            raise Unknown("Nothing was settled.")
+        record["prediction"] = self.answer.prediction
+        return Receipt(**record, **{name: getattr(owed, name) for name in SCORED})
+
+
+def standing(session: Session, token: str, code: str) -> Standing:
+    """Whose link this is, and how she stands, for a browser that brings this code."""
+    player = roster.player_of(session, token)
+    stored = session.get(StoredStudy, player.study_id, options=[defer(StoredStudy.report)])
+    if stored is None:
+        raise Unknown("There is no such study.")
+    # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
+    owed = studies.payment_of(session, player) if stored.state in ENDED else None
+    return Standing(f"/a/{token}", code, stored, player, answers.answer_of(session, player), owed)
+
 
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.1, 0.5, 0.9)

@@ -1,0 +1,255 @@
+"""All words that people read, in one catalogue for each language: the files of texts/en, of texts/de.
+
+A key begins with its file's name, as in `participant.consent`. A text is plain: markup belongs to templates. `{name}`
+in it stands for a value. Where a number decides, a text has forms (`one`, `other`), chosen by the language's own rule.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from functools import cache, partial
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Annotated, Any
+
+from babel import Locale, UnknownLocaleError, negotiate_locale
+from babel.dates import format_datetime
+from babel.numbers import (
+    NumberFormatError,
+    format_currency,
+    format_decimal,
+    format_percent,
+    parse_decimal,
+)
+from fastapi import Depends
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from truthful.service.limits import Limits
+from truthful.service.locations import Locations, Settings
+from truthful.service.settle_study import Settler
+from truthful.store.database import Database
+from truthful.version import __version__
+
+ENGLISH = "en"
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """The catalogue of one language."""
+
+    language: str
+    texts: dict[str, Any]
+
+    @property
+    def locale(self) -> Locale:
+        return Locale.parse(self.language)
+
+    @property
+    def name(self) -> str:
+        """What the language calls itself."""
+        return (self.locale.get_display_name() or self.language).capitalize()
+
+    def __call__(self, key: str, count: int | None = None, **values: Any) -> str:
+        """The text of this key, with its values."""
+        text: Any = self.texts
+        for part in key.split("."):
+            text = text[part]
+        if count is not None:
+            values["count"] = values.get("count", count)
+            text = text[self.locale.plural_form(count)] if isinstance(text, dict) else text
+        return str(text).format(**values)
+
+
+@cache
+def languages() -> dict[str, Texts]:
+    """Every language there is, English first."""
+    folder = resources.files("truthful.service").joinpath("texts")
+    names = sorted(
+        (part.name for part in folder.iterdir() if part.is_dir()), key=lambda name: (name != ENGLISH, name)
+    )
+    return {name: Texts(name, _read(folder.joinpath(name))) for name in names}
+
+
+def _read(folder: Traversable) -> dict[str, Any]:
+    return {
+        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    }
+
+
+def chosen(cookie: str | None, accepted: str) -> Texts:
+    """The language somebody chose, or else the best of those her browser accepts, or English."""
+    known = languages()
+    if cookie in known:
+        return known[cookie]
+    wanted = sorted((_preference(part) for part in accepted.split(",")[:20]), key=lambda pair: -pair[1])
+    try:
+        found = negotiate_locale([tag for tag, _ in wanted], known, sep="-")
+    except (ValueError, UnknownLocaleError):
+        found = None
+    return known[found or ENGLISH]
+
+
+def _preference(part: str) -> tuple[str, float]:
+    """A language of an Accept-Language header and its weight."""
+    tag, _, weight = part.strip().partition(";q=")
+    try:
+        return tag, float(weight or 1)
+    except ValueError:
+        return tag, 0.0
+
+
+def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | None = None) -> str:
+    """An amount with its currency; `digits` after the point if more than its coins have are to be seen."""
+    if digits is None:
+        return str(format_currency(amount, currency, locale=locale))
+    pattern = locale.currency_formats["standard"].pattern.split(";")[0]
+    return str(
+        format_currency(
+            amount,
+            currency,
+            pattern.replace("0.00", "0." + "0" * digits if digits else "0"),
+            locale=locale,
+            currency_digits=False,
+        )
+    )
+
+
+def number(value: float, locale: Locale) -> str:
+    """A number with the digits that it has, up to fifteen."""
+    return str(format_decimal(Decimal(f"{value:.15g}"), format="#,##0.###############", locale=locale))
+
+
+def percent(share: float, locale: Locale, digits: int = 0) -> str:
+    pattern = "#,##0" + ("." + "#" * digits if digits else "") + "%"
+    return str(format_percent(share, format=pattern, locale=locale))
+
+
+def moment(time: datetime, locale: Locale) -> str:
+    """A day and time, in UTC."""
+    return f"{format_datetime(time, 'medium', locale=locale)} UTC"
+
+
+def read_number(text: str, locale: Locale) -> float | None:
+    """The number that somebody typed, in her language or plainly; None if it is none."""
+    words = text.strip().replace("\u2212", "-").replace(" ", "").replace("\u00a0", "").replace("\u202f", "")
+    try:
+        value = float(parse_decimal(words, locale=locale, strict=True))
+    except (NumberFormatError, ValueError, ArithmeticError):  # the last for exponents that no decimal has
+        try:
+            value = float(words) if words.isascii() and "_" not in words else float("nan")
+        except ValueError:
+            return None
+    return value if abs(value) < float("inf") else None
+
+
+LANGUAGE = "language"
+"""The cookie of a chosen language."""
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("truthful.service"),
+    autoescape=select_autoescape(default=True, default_for_string=True),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Service:
+    """A running service."""
+
+    settings: Settings
+    database: Database
+    settler: Settler
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def locations(self) -> Locations:
+        return self.settings.locations
+
+
+async def running(request: Request) -> Service:
+    """The service that a request has come to."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def _language(request: Request) -> Texts:
+    return language(request)
+
+
+def language(request: Request) -> Texts:
+    """The words of the reader's language."""
+    return chosen(request.cookies.get(LANGUAGE), request.headers.get("accept-language", ""))
+
+
+#: For the arguments of a page's function. They are asynchronous because they wait for nothing: no thread is needed.
+Running = Annotated[Service, Depends(running)]
+Language = Annotated[Texts, Depends(_language)]
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """A template as a page in the reader's language. `t` in it gives texts; values are escaped."""
+    texts = language(request)
+    shown = _TEMPLATES.get_template(template).render(
+        t=texts,
+        language=texts.language,
+        languages=languages(),
+        version=__version__,
+        path=request.url.path,
+        money=partial(money, locale=texts.locale),
+        number=partial(number, locale=texts.locale),
+        percent=partial(percent, locale=texts.locale),
+        moment=partial(moment, locale=texts.locale),
+        **{"account": None, **values},
+    )
+    return HTMLResponse(shown, status, headers={"Vary": "Accept-Language, Cookie"})
+
+
+class TurnedAway(HTTPException):
+    """A request that no page gets to see; `key` is the text that says why."""
+
+    def __init__(self, status: int, key: str, **values: Any) -> None:
+        super().__init__(status)
+        self._key, self._values = key, values
+
+    def page(self, request: Request) -> HTMLResponse:
+        problem = language(request)(self._key, **self._values)
+        return page(request, "problem.html", status=self.status_code, problem=problem)
+
+
+def go(path: str) -> RedirectResponse:
+    """After a form: show that page. A reload then sends nothing again."""
+    return RedirectResponse(path, 303)
+
+
+#: Their style and nothing else: no script, no other file, no form, no frame.
+STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+HTML, SVG, CSV, TEXT, JSON, TOML = (
+    "text/html",
+    "image/svg+xml",
+    "text/csv",
+    "text/plain",
+    "application/json",
+    "application/toml; charset=utf-8",
+)
+
+
+def download(content: str | bytes, kind: str, name: str) -> Response:
+    """A file to keep."""
+    return Response(
+        content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+def styled(content: str | bytes, kind: str) -> Response:
+    """A picture or a report, shown as it is."""
+    return Response(content, media_type=kind, headers={"Content-Security-Policy": STYLED})

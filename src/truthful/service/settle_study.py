@@ -1,0 +1,305 @@
+"""Freeze a draft: what it declares and plans is written down for good, and people may be asked."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet
+from sqlalchemy.orm import Session
+
+from truthful.coins import in_coins
+from truthful.errors import Refused, WorseThanPromised
+from truthful.guarantees import Guarantees
+from truthful.payments import in_millionths
+from truthful.plan import Plan
+from truthful.service.locations import Locations, SettledElsewhere
+from truthful.service.offer import base_payments, coin_digits
+from truthful.service.roster_file import feature_columns
+from truthful.settlement import settle
+from truthful.settlement.books import RECEIPTS
+from truthful.store import answers, roster, studies
+from truthful.store.answers import Reported
+from truthful.store.database import Database
+from truthful.store.studies import Amount
+from truthful.store.tables import State, StoredStudy
+from truthful.study import Study
+from truthful.study.declaration import PLAYER, PREDICTION
+
+NOT_PLANNED = "The study has no plan yet. Plan it first; then it can be frozen."
+NOT_INVITING = (
+    "The study does not say who asks, what for and whom to turn to. People are told that before they answer: fill in "
+    "the invitation, plan again, then freeze."
+)
+CAN_OWE = (
+    "With payments = 'expected' a participant can end up owing money, so it is for research alone. Plan with "
+    "never-negative payments."
+)
+
+TOO_FEW = (
+    f"The plan is for fewer than {studies.COARSE} people, and a study is closed only with {studies.COARSE} answers or "
+    "more. Plan it for more people."
+)
+
+
+def freeze(database: Database, locations: Locations, study_id: str, who: str, *, rehearsal: bool) -> None:
+    """Open a planned draft for answers, of people or, in a rehearsal, of programs.
+
+    The files are written before the step is durable: a crash in between leaves a draft, which can be frozen again.
+    """
+    with database.writing() as session:
+        stored = studies.drafted(session, study_id)
+        if stored.declaration is None or stored.plan is None:
+            raise Refused(NOT_PLANNED)
+        plan = locations.freeze(study_id, stored.declaration, stored.plan)
+        if plan.study.declared.invitation is None:
+            raise Refused(NOT_INVITING)
+        if plan.mechanism.payments == "expected":
+            raise Refused(CAN_OWE)
+        if plan.players < studies.COARSE:
+            raise Refused(TOO_FEW)
+        if (brought := roster.size(session, study_id)) > plan.players:
+            raise Refused(
+                f"{brought:,} people were brought, but the plan is for {plan.players:,}. Plan it for all of them, or "
+                "bring fewer."
+            )
+        seed = secrets.randbelow(2**62) if rehearsal else None
+        studies.step(session, study_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name)
+
+
+def akin(session: Session, study_id: str, study: Study) -> list[StoredStudy]:
+    """Studies of people that were frozen here before, have the same name or declare the same, and perhaps ask the same.
+
+    For whoever is in two of them ε adds up, and no ledger counts it: each study has its own.
+    """
+    return [
+        other
+        for other in studies.everything(session)
+        if other.id != study_id and other.state != State.DRAFT and not other.rehearsal
+        if _like(Study.parse(other.declaration or ""), study)
+    ]
+
+
+def _like(one: Study, other: Study) -> bool:
+    same_name = one.name.split() == other.name.split()
+    return same_name or {**one.declaration(), "name": ""} == {**other.declaration(), "name": ""}
+
+
+#: Who does it, in the audit log.
+SERVICE = "service"
+#: What receipts say besides records and payments: of random halves the group, of one release the others.
+TOLD = (
+    *("group", "leverage", "noise_scale", "peer_prediction", "own_prediction"),
+    *("others_answer", "others_prediction", "surprise"),
+)
+
+
+@dataclass(frozen=True)
+class Doing:
+    """How far a settlement is: its stage, rows done, rows in all if known."""
+
+    stage: str
+    done: int = 0
+    rows: int | None = None
+
+
+def settle_study(
+    database: Database,
+    locations: Locations,
+    study_id: str,
+    tell: Callable[[Doing], None] = lambda doing: None,
+) -> None:
+    """Settle one closed study, or go on where a killed settlement of it stopped."""
+    plan = locations.plan(study_id)
+    with locations.settling(study_id):
+        with database.reading() as session:
+            stored = studies.find(session, study_id)
+            if stored.state != State.CLOSED:
+                return  # another server was quicker
+            locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
+            reports = _reports(plan, list(answers.reports(session, study_id)))
+        directory = locations.settlement(study_id)
+        if not directory.exists():
+            settle(
+                plan,
+                reports,
+                out=directory,
+                seed=stored.seed,
+                accept_less=stored.accepts_less,
+                progress=lambda stage, done, rows: tell(Doing(stage, done, rows)),
+            )
+        tell(Doing("storing"))
+        release, report = ((directory / name).read_text("utf-8") for name in ("release.json", "report.html"))
+        amounts = _amounts(locations, study_id)
+        with database.writing() as session:
+            studies.record(session, study_id, release, report, amounts, SERVICE)
+            session.expire_all()
+            studies.require_recorded(session, study_id, release, amounts)
+
+
+def cancel_study(database: Database, locations: Locations, study_id: str, who: str) -> None:
+    """End a closed study for which nothing was drawn. Everybody who answered is paid her base payment."""
+    with locations.settling(study_id):
+        locations.require_undrawn(study_id)
+        with database.writing() as session:
+            locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
+            rows = list(answers.reports(session, study_id))
+            bases = base_payments(locations.plan(study_id), [features for _, features, *_ in rows])
+            amounts = _in_coins(locations, study_id, {row[0]: {} for row in rows}, bases)
+            studies.record_cancelled(session, study_id, amounts, who)
+            session.expire_all()
+            studies.require_recorded(session, study_id, None, amounts)
+
+
+def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
+    """Everybody's reports as `settle` takes them."""
+    study = plan.study
+    said = {study.response.name: 2} if study.levels is None else {study.response.name: 2, PREDICTION: 3}
+    return pa.table(
+        {
+            PLAYER: pa.array([row[0] for row in rows], pa.string()),
+            **feature_columns(study, [row[1] for row in rows]),
+            **{name: pa.array([row[at] for row in rows], pa.float64()) for name, at in said.items()},
+        }
+    )
+
+
+def _amounts(locations: Locations, study_id: str) -> list[Amount]:
+    """What the settlement's files say that everybody is due, and how that came about."""
+    rows = pyarrow.parquet.read_table(locations.settlement(study_id) / RECEIPTS).to_pylist()
+    told = {row[PLAYER]: {name: row[name] for name in TOLD if name in row} for row in rows}
+    return _in_coins(locations, study_id, told, [row["payment"] for row in rows])
+
+
+def _in_coins(
+    locations: Locations, study_id: str, told: dict[str, dict[str, Any]], payments: Sequence[float]
+) -> list[Amount]:
+    """These exact payments, to the players told of, in coins too."""
+    digits = coin_digits(locations.plan(study_id).study.currency)
+    millionths, players = [*map(in_millionths, payments)], list(told)
+    coins = in_coins(millionths, players, locations.coins_key(study_id), digits)
+    rows = zip(players, millionths, coins, strict=True)
+    return [Amount(player, amount, paid, digits, **told[player]) for player, amount, paid in rows]
+
+
+#: It looks for closed studies when asked to and this often besides: whoever was asked may have died.
+LOOK_SECONDS = 10.0
+#: What failed is tried again after the first, then after twice as long each time, up to the last.
+FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
+
+
+class Settler:
+    """Settles one study after the other. A study that cannot be settled stays closed, and its page says why."""
+
+    def __init__(self, database: Database, locations: Locations) -> None:
+        self._database, self._locations = database, locations
+        self._asked, self._ended = threading.Event(), threading.Event()
+        self._doing: dict[str, Doing] = {}
+        self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
+
+    def start(self) -> None:
+        self._close_again()
+        self._thread.start()
+
+    def ask(self, study_id: str) -> None:
+        """Settle this study as soon as others are done. Asking twice does no harm."""
+        self._doing.setdefault(study_id, Doing("waiting"))
+        self._asked.set()
+
+    def doing(self, study_id: str) -> Doing | None:
+        """What is being done to a study, if anything is."""
+        return self._doing.get(study_id)
+
+    def stop(self) -> None:
+        """End after what is being done."""
+        self._ended.set()
+        self._asked.set()
+        self._thread.join()
+
+    def _close_again(self) -> None:
+        """A study that its directory knows as closed is open only in a database from an older backup.
+
+        An answer given to it now could never be settled. A database server can fall back while we run, so it is looked
+        for at the start, before any page is shown, and then each time.
+        """
+        with self._database.reading() as session:
+            known = studies.in_state(session, State.OPEN)
+        for study_id in filter(self._locations.is_closed, known):
+            with suppress(studies.NotNow), self._database.writing() as session:
+                studies.step(session, study_id, State.CLOSED, SERVICE)
+
+    def _run(self) -> None:
+        pause = LOOK_SECONDS
+        while not self._ended.is_set():
+            self._asked.clear()
+            try:
+                well = self._settle_all()
+            except Exception as failed:  # the database is away: the thread must live
+                _complain(failed)
+                well = False
+            pause = (
+                LOOK_SECONDS if well else FIRST_PAUSE if pause == LOOK_SECONDS else min(2 * pause, LAST_PAUSE)
+            )
+            self._asked.wait(pause)
+
+    def _settle_all(self) -> bool:
+        """Settle every closed study; whether all went well."""
+        self._close_again()
+        with self._database.reading() as session:
+            closed = studies.to_settle(session)
+        for study_id in self._doing.keys() - set(closed):
+            self._doing.pop(study_id, None)
+        problems = []
+        for study_id in closed:
+            if not self._ended.is_set():
+                problems.append(self._settle(study_id))
+        return not any(problems)
+
+    def _settle(self, study_id: str) -> str | None:
+        """Settle; what went wrong, which the study's page shows too."""
+        try:
+            settle_study(
+                self._database, self._locations, study_id, lambda doing: self._doing.update({study_id: doing})
+            )
+            problem = None
+        except SettledElsewhere as busy:
+            self._doing[study_id] = Doing("waiting")
+            return str(busy)
+        except WorseThanPromised as worse:
+            self._wait_for_decision(study_id, worse)
+            return None
+        except Refused as refused:
+            problem = str(refused)
+        except Exception as failed:
+            _complain(failed)
+            problem = f"Settling stopped ({type(failed).__name__}) and is tried again. See the service's own output."
+        self._doing.pop(study_id, None)
+        if problem is not None:
+            with self._database.writing() as session:
+                studies.note_problem(session, study_id, problem)
+        return problem
+
+    def _wait_for_decision(self, study_id: str, worse: WorseThanPromised) -> None:
+        """Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides."""
+        with self._database.writing() as session:
+            studies.note_refusal(session, study_id, refusal(worse))
+        self._doing.pop(study_id, None)
+
+
+def refusal(worse: WorseThanPromised) -> dict[str, Any]:
+    """What is kept of it: in what less can be guaranteed, and the guarantees themselves."""
+    words, _, _ = str(worse).partition(" Nothing was drawn.")
+    return {"words": words, "found": cast(Guarantees, worse.found).record()}
+
+
+def _complain(failed: Exception) -> None:
+    """Tell the console where something failed. What the error says may quote an answer, so it is not told."""
+    where = "".join(traceback.format_tb(failed.__traceback__))
+    print(f"Settling failed.\n{where}{type(failed).__name__}", file=sys.stderr, flush=True)

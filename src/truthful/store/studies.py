@@ -1,0 +1,273 @@
+"""The audit log: who did what, when. It holds no answer, no amount, no link and no address."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
+from sqlalchemy.orm import Session, defer
+
+from truthful.coins import pays
+from truthful.errors import Refused
+from truthful.store.tables import Answer, Due, Event, Player, State, StoredStudy
+
+
+def log(session: Session, who: str, what: str, study_id: str | None = None) -> None:
+    """Add an event, in the transaction that does what it tells."""
+    session.add(Event(time=datetime.now(UTC), who=who, what=what, study_id=study_id))
+
+
+def events(session: Session, study_id: str | None = None, *, most: int = 200) -> list[Event]:
+    """The latest events, of one study or of all."""
+    wanted = select(Event).order_by(Event.id.desc()).limit(most)
+    return list(session.scalars(wanted if study_id is None else wanted.where(Event.study_id == study_id)))
+
+
+#: What each step is called in the log, and the column that says when it was made.
+STEPS = {
+    State.OPEN: ("froze", "frozen"),
+    State.CLOSED: ("closed", "closed"),
+    State.SETTLED: ("settled", "settled"),
+    State.PUBLISHED: ("published", "published"),
+    State.CANCELLED: ("cancelled", "settled"),
+}
+#: After these, payments are due.
+ENDED = (State.SETTLED, State.PUBLISHED, State.CANCELLED)
+#: While people answer, progress is told in steps of so many; a study for fewer, or closed by fewer, would tell of each.
+COARSE = 10
+_BEFORE = {**dict(zip(list(State)[1:], State, strict=False)), State.CANCELLED: State.CLOSED}
+
+
+class Unknown(Refused):
+    """There is no such study."""
+
+
+class NotNow(Refused):
+    """The study is in another state than the one asked for: somebody was quicker, or it is too late."""
+
+
+def create(session: Session, who: str, draft: dict[str, Any]) -> StoredStudy:
+    """A new draft."""
+    stored = StoredStudy(
+        id=secrets.token_hex(6),  # in public addresses: it says nothing, and is taken by no other
+        name=str(draft.get("name", "")),
+        state=State.DRAFT,
+        draft=draft,
+        rehearsal=False,
+        created=datetime.now(UTC),
+    )
+    session.add(stored)
+    log(session, who, "created", stored.id)
+    return stored
+
+
+def find(session: Session, study_id: str) -> StoredStudy:
+    stored = session.get(StoredStudy, study_id)
+    if stored is None:
+        raise Unknown("There is no such study.")
+    return stored
+
+
+def everything(session: Session) -> list[StoredStudy]:
+    """All studies, the newest first. Their files take room, and are read when one asks for them in the session."""
+    light = [defer(column) for column in (StoredStudy.plan, StoredStudy.release, StoredStudy.report)]
+    return list(
+        session.scalars(
+            select(StoredStudy).options(*light).order_by(StoredStudy.created.desc(), StoredStudy.id)
+        )
+    )
+
+
+def drafted(session: Session, study_id: str) -> StoredStudy:
+    """A study that may still be changed, locked for the rest of the transaction."""
+    stored = session.get(StoredStudy, study_id, with_for_update=True)
+    if stored is None:
+        raise Unknown("There is no such study.")
+    return require_draft(stored)
+
+
+def remove(session: Session, study_id: str, who: str) -> None:
+    """Throw a draft away, and the people brought to it. What is frozen stays."""
+    stored = drafted(session, study_id)
+    session.execute(delete(Player).where(Player.study_id == study_id))
+    session.delete(stored)
+    log(session, who, "removed a draft", study_id)
+
+
+def require_draft(stored: StoredStudy) -> StoredStudy:
+    if stored.state != State.DRAFT:
+        raise NotNow("This study is frozen: nothing it declares can change. Create a new one instead.")
+    return stored
+
+
+def step(session: Session, study_id: str, to: State, who: str, **values: Any) -> None:
+    """Make one step, if the study is where it begins; of two who try at once, one is refused."""
+    what, when = STEPS[to]
+    moved = session.execute(
+        update(StoredStudy)
+        .where(StoredStudy.id == study_id, StoredStudy.state == _BEFORE[to])
+        .values({"state": to, when: datetime.now(UTC), **values})
+    )
+    if not moved.rowcount:  # type: ignore[attr-defined]
+        stored = find(session, study_id)
+        raise NotNow(f"The study is {stored.state}; only one that is {_BEFORE[to]} can become {to}.")
+    log(session, who, what, study_id)
+
+
+def note_problem(session: Session, study_id: str, problem: str) -> None:
+    """Why settling stopped, to be seen by the analyst; nothing, if another has settled the study meanwhile."""
+    session.execute(
+        update(StoredStudy)
+        .where(StoredStudy.id == study_id, StoredStudy.state == State.CLOSED)
+        .values(problem=problem)
+    )
+
+
+def note_refusal(session: Session, study_id: str, refused: dict[str, Any]) -> None:
+    """What can be guaranteed for those who answered is less than was promised. The analyst decides what to do."""
+    session.execute(
+        update(StoredStudy)
+        .where(StoredStudy.id == study_id, StoredStudy.state == State.CLOSED, ~StoredStudy.accepts_less)
+        .values(refused=refused, problem=None)
+    )
+
+
+def accept_less(session: Session, study_id: str, who: str) -> None:
+    """Settle all the same, with what can be promised for those who answered."""
+    _decide(session, study_id, StoredStudy.refused.is_not(None), accepts_less=True)
+    log(session, who, "accepted less", study_id)
+
+
+def reopen(session: Session, study_id: str, who: str) -> None:
+    """Take answers again."""
+    stopped = or_(StoredStudy.refused.is_not(None), StoredStudy.problem.is_not(None))
+    _decide(session, study_id, stopped, state=State.OPEN, closed=None, refused=None, problem=None)
+    log(session, who, "opened again", study_id)
+
+
+def _decide(session: Session, study_id: str, waits: ColumnElement[bool], **values: Any) -> None:
+    """What becomes of a closed study that waits for it, once; of two who decide at once, one is refused."""
+    decided = session.execute(
+        update(StoredStudy)
+        .where(
+            StoredStudy.id == study_id, StoredStudy.state == State.CLOSED, ~StoredStudy.accepts_less, waits
+        )
+        .values(values)
+    )
+    if not decided.rowcount:  # type: ignore[attr-defined]
+        find(session, study_id)
+        raise NotNow("There is nothing to decide: the study is not closed, is being settled, or has ended.")
+
+
+def to_settle(session: Session) -> list[str]:
+    """Closed studies, the first closed first, but for those that wait for a decision."""
+    waiting = or_(StoredStudy.refused.is_(None), StoredStudy.accepts_less)
+    closed = select(StoredStudy.id).where(StoredStudy.state == State.CLOSED, waiting)
+    return list(session.scalars(closed.order_by(StoredStudy.closed)))
+
+
+def in_state(session: Session, state: State) -> list[str]:
+    """The studies in a state, those that were closed first before others."""
+    return list(
+        session.scalars(select(StoredStudy.id).where(StoredStudy.state == state).order_by(StoredStudy.closed))
+    )
+
+
+def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
+    """All that an analyst sees of people's progress.
+
+    While a study is open, who agreed and who answered are told as the tens below them: with exact numbers she could
+    invite one person after the other, and see of each whether she has answered.
+    """
+    found = counts(session, stored.id)
+    if stored.state == State.OPEN:
+        found |= {name: found[name] // COARSE * COARSE for name in ("consented", "answered")}
+    return found
+
+
+def counts(session: Session, study_id: str) -> dict[str, int]:
+    """How far people are, exactly."""
+
+    def count(*where: Any) -> int:
+        return (
+            session.scalar(
+                select(func.count()).select_from(Player).where(Player.study_id == study_id, *where)
+            )
+            or 0
+        )
+
+    return {
+        "roster": count(),
+        "invited": count(Player.link.is_not(None)),
+        "consented": count(Player.consented.is_not(None)),
+        "disputed": count(Player.disputed),
+        "answered": session.scalar(
+            select(func.count()).select_from(Answer).where(Answer.study_id == study_id)
+        )
+        or 0,
+    }
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What one player is due: exactly, in millionths of the currency, and in the coins of 10^-digits that are paid.
+
+    The rest is what her receipt says besides: of a settlement of halves the group, of any other how it came about.
+    """
+
+    player: str
+    millionths: int
+    coins: int
+    digits: int
+    group: int | None = None
+    leverage: float | None = None
+    noise_scale: float | None = None
+    peer_prediction: float | None = None
+    own_prediction: float | None = None
+    others_answer: float | None = None
+    others_prediction: float | None = None
+    surprise: float | None = None
+
+
+def record(
+    session: Session, study_id: str, release: str, report: str, amounts: Iterable[Amount], who: str
+) -> None:
+    """Store the whole outcome; the study is settled then, or, after an error, nothing has changed."""
+    step(session, study_id, State.SETTLED, who, release=release, report=report, problem=None)
+    _insert(session, study_id, amounts)
+
+
+def record_cancelled(session: Session, study_id: str, amounts: Iterable[Amount], who: str) -> None:
+    """Store what everybody is paid although nothing was drawn; the study has ended then."""
+    step(session, study_id, State.CANCELLED, who, problem=None)
+    _insert(session, study_id, amounts)
+
+
+def _insert(session: Session, study_id: str, amounts: Iterable[Amount]) -> None:
+    rows = [{"study_id": study_id, **asdict(amount)} for amount in amounts]
+    session.execute(insert(Due), rows)
+
+
+def require_recorded(session: Session, study_id: str, release: str | None, amounts: Iterable[Amount]) -> None:
+    """Read the outcome back: what the database holds is what the settlement wrote, and coins pay what is due."""
+    names = [field.name for field in fields(Amount)]
+    stored = {Amount(*(getattr(row, name) for name in names)) for row in payments(session, study_id)}
+    paid = all(pays(amount.coins, amount.millionths, amount.digits) for amount in stored)
+    if find(session, study_id).release != release or stored != set(amounts) or not paid:
+        raise Refused(
+            f"What the database gives back of study {study_id!r} is not what its settlement wrote, so nothing was "
+            "stored. The settlement's files are whole. Check the database and its disk."
+        )
+
+
+def payments(session: Session, study_id: str) -> Iterator[Due]:
+    """Everybody's payment, by player: for the payer alone."""
+    yield from session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player))
+
+
+def payment_of(session: Session, player: Player) -> Due | None:
+    return session.get(Due, (player.study_id, player.player))
