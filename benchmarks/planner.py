@@ -22,7 +22,6 @@ from truthful.estimators import Estimator
 from truthful.geometry import geometry
 from truthful.guarantees import model
 from truthful.instruments import best_transform, instruments_on_grid, shortened
-from truthful.mechanism import Mechanism
 from truthful.moments import GRID, grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
@@ -31,6 +30,7 @@ from truthful.planner import Goals, Infeasible
 from truthful.planner.budget_frontier import paper_solution
 from truthful.planner.number_planning import Solution, solve
 from truthful.planner.panel import Panel
+from truthful.random_halves import Mechanism
 from truthful.regression import fast_answer
 from truthful.study import Study
 

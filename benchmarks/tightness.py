@@ -24,7 +24,7 @@ from truthful.bounds.setting import expected_pull  # noqa: E402
 from truthful.bounds.spectrum import greatest_spectrum, least_spectrum  # noqa: E402
 from truthful.check import Floats  # noqa: E402
 from truthful.guarantees import setting as setting_of  # noqa: E402
-from truthful.mechanism import Mechanism  # noqa: E402
+from truthful.random_halves import Mechanism  # noqa: E402
 from truthful.regression import private_regression  # noqa: E402
 
 PAGE = ROOT / "docs" / "theory.md"

@@ -35,9 +35,9 @@ from truthful.check import Floats
 from truthful.errata import find
 from truthful.errors import InputError
 from truthful.estimators.shrinkage import shrinkage_factor
-from truthful.mechanism import Mechanism, peer_curve
 from truthful.moments import GRID, grid_features
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, peer_curve
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
 

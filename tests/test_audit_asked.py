@@ -26,10 +26,10 @@ from truthful.auditor.trial_settlements import invented_reports, normalised, one
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.lattice import Bits, SeededBits
-from truthful.mechanism import Answer
 from truthful.moments import GRID, Sums, grid_responses
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
+from truthful.random_halves import Answer
 from truthful.settlement.draw import Drawing, replay
 from truthful.study.credibility import LevelBeliefs
 

@@ -35,11 +35,10 @@ from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
 from truthful.estimators.sensitivity import minimiser_distance
 from truthful.lattice import Bits, SeededBits
-from truthful.mechanism import Answer, Mechanism
 from truthful.moments import GRID, Sums
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.one_release_payments import Scored
+from truthful.one_release import LeaveOneOut, OneRelease, Scored
 from truthful.plan import Plan, design
+from truthful.random_halves import Answer, Mechanism
 from truthful.settlement.draw import Drawing
 from truthful.study import Study
 

@@ -33,8 +33,7 @@ from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, grid_features, sums
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.one_release_payments import Paymaster, Scored, paymaster
+from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, Scored, paymaster
 from truthful.plan import Plan
 from truthful.release import Release, publish
 from truthful.settlement import Settlement, checks, passes, settlement

@@ -35,10 +35,10 @@ from truthful.auditor.settlements import checks_finding, drawn_findings, settled
 from truthful.auditor.trial_settlements import invented_reports
 from truthful.check import Floats
 from truthful.lattice import Bits, SeededBits
-from truthful.mechanism import Answer
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
+from truthful.random_halves import Answer
 from truthful.settlement import Settlement
 from truthful.settlement.draw import Drawing, replay
 from truthful.share_release import ShareRelease

@@ -18,7 +18,7 @@ from truthful.bounds import Setting, proved
 from truthful.bounds.proved import _times
 from truthful.check import Floats
 from truthful.guarantees import setting as setting_of
-from truthful.mechanism import Mechanism
+from truthful.random_halves import Mechanism
 from truthful.regression import private_regression
 
 RULES = ("quadratic", "brier")

@@ -44,10 +44,9 @@ from truthful.bounds.spectrum import mean_square_along
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.estimators.shrinkage import shrinkage_factor
-from truthful.mechanism import Mechanism, peer_curve, private_estimates
 from truthful.moments import GRID, grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace
-from truthful.payments import paymaster
+from truthful.random_halves import Mechanism, paymaster, peer_curve, private_estimates
 
 PEERS = ("known-design", "ridge-free", "noisy-statistics")
 PAYMENTS = ("never-negative", "expected")

@@ -27,8 +27,8 @@ from truthful.bounds.spectrum import (
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import NoisyStatistics
-from truthful.mechanism import Mechanism
 from truthful.noise import L2Laplace
+from truthful.random_halves import Mechanism
 
 ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 

@@ -36,7 +36,7 @@ from truthful.bounds.spectrum import least_spectrum, shortfall_chance
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
-from truthful.mechanism import Mechanism
+from truthful.random_halves import Mechanism
 from truthful.regression import private_regression
 from truthful.scoring import RULES
 

@@ -19,10 +19,9 @@ from truthful.charts.drawing import Chart, canvas, draw_chart, inline
 from truthful.charts.simulation_charts import BAND, BestReports, Earned, Earnings, Errors, Rates, power
 from truthful.check import Floats
 from truthful.deterrence import typical
-from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.payments import peer_prediction
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, peer_prediction, private_estimates
 from truthful.regression import fast_answer
 from truthful.simulation.best_responses import PAPERS_PENALTY, Reports, typical_reports
 from truthful.simulation.measurements import Found

@@ -18,8 +18,8 @@ from truthful.charts.estimate_charts import MOST_ROWS, Effect, Forest, Odds
 from truthful.charts.payment_charts import Lie, Lies, Payments
 from truthful.check import Floats
 from truthful.deterrence import stretch
-from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
+from truthful.random_halves import Mechanism, peer_curve
 from truthful.report.settlement_page import lies
 from truthful.study import Study
 

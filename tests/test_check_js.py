@@ -21,8 +21,8 @@ from support.studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, people
 
 from truthful.beliefs import Clipped, Shrunk
 from truthful.errors import TruthfulError
-from truthful.mechanism import peer_curve
 from truthful.plan import Plan, design
+from truthful.random_halves import peer_curve
 from truthful.release import (
     AnyReceipt,
     AnyRelease,

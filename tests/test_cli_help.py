@@ -13,9 +13,9 @@ from support.commands import Ran, Run
 from support.shown_asked import NUMBER, reports, study_of
 
 from truthful import cli
-from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import ABSENT_SHARE, design
+from truthful.random_halves import Mechanism
 from truthful.version import __version__
 
 

@@ -27,8 +27,7 @@ from truthful.plan import Plan, design
 from truthful.release import read_receipt, verify
 from truthful.settlement import Settlement, settle
 from truthful.settlement.atomic_release import read_ledger
-from truthful.settlement.cluster import Cluster, ClusterLost, _run
-from truthful.settlement.engines import Threads
+from truthful.settlement.engines import Cluster, ClusterLost, Threads, _run
 from truthful.study import Study
 
 PLAYERS, PIECE, PIECES = 12_000, 1_000, 12
@@ -56,7 +55,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truthful.settlement.cluster.LEAST_ROWS", PIECE)
+    monkeypatch.setattr("truthful.settlement.engines.LEAST_ROWS", PIECE)
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def calm(
     directory = tmp_path_factory.mktemp("calm")
     plan = replace(from_roster, study=saved_study(directory))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("truthful.settlement.cluster.LEAST_ROWS", PIECE)
+        patch.setattr("truthful.settlement.engines.LEAST_ROWS", PIECE)
         source = parts(directory / "reports", everybody)
         return settle(plan, source, out=directory / "out", seed=3, engine="dask", scheduler=cluster)
 
@@ -406,6 +405,6 @@ def test_without_dask_the_command_that_installs_it_is_told(
 def test_an_address_without_a_scheduler_is_told(
     plan: Plan, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truthful.settlement.cluster.WAIT", 0.5)
+    monkeypatch.setattr("truthful.settlement.engines.WAIT", 0.5)
     with pytest.raises(InputError, match="no Dask scheduler with a worker at 'tcp://127"):
         settle(plan, reports, out=tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:9")

@@ -11,11 +11,11 @@ import pytest
 from support.studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned
 
 from truthful.check import Floats
-from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments, sums
 from truthful.one_release import OneRelease
 from truthful.people import invent
 from truthful.plan import Plan, design
+from truthful.random_halves import Mechanism, private_estimates
 from truthful.regression import fast_answer
 from truthful.release import verify
 from truthful.release.coefficients import coefficients, released_coefficients

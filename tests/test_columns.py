@@ -22,7 +22,7 @@ from support.generators_intake import (
 )
 
 from truthful.errors import InputError
-from truthful.intake.records import BadReports
+from truthful.intake.rules import BadReports
 from truthful.study import Study
 
 

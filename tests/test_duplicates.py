@@ -14,8 +14,7 @@ from support import oracles_duplicates as oracle
 
 from truthful import kernels
 from truthful.errors import InputError
-from truthful.groups import player_hashes
-from truthful.intake.duplicates import Duplicates, Repeats, find_duplicates
+from truthful.intake.duplicates import Duplicates, Repeats, find_duplicates, player_hashes
 from truthful.intake.stream import open_reports
 
 KEY = bytes(range(16))

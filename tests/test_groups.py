@@ -13,7 +13,7 @@ from scipy.stats import binom
 from support.oracles_estimators import id_bytes, siphash
 
 from truthful.errors import InputError
-from truthful.groups import groups_of, player_hashes
+from truthful.intake.duplicates import groups_of, player_hashes
 
 KEY = bytes(range(16))
 

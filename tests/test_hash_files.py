@@ -14,12 +14,11 @@ from support import oracles_duplicates as oracle
 
 from truthful.errors import InputError
 from truthful.intake.intake import Cells
-from truthful.intake.records import BadRecords
+from truthful.intake.rules import BadRecords
 from truthful.intake.sources import Held, Piece
 from truthful.moments import Sums
-from truthful.settlement.cluster import FiledDuplicates, HashFile, ranges
-from truthful.settlement.engines import Threads
-from truthful.settlement.tasks import Gathered
+from truthful.settlement.engines import FiledDuplicates, HashFile, Threads, ranges
+from truthful.settlement.passes import Gathered
 
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
 

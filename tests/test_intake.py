@@ -291,7 +291,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from support.generators_intake import GAMBLING, KEY
 from truthful.intake.duplicates import Duplicates
-from truthful.groups import player_hashes
+from truthful.intake.duplicates import player_hashes
 from truthful.intake import Intake, report_columns
 from truthful.intake.stream import open_reports
 with open_reports(sys.argv[2], report_columns(GAMBLING)) as reports, Duplicates(in_memory=500_000) as duplicates:

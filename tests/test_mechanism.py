@@ -11,9 +11,8 @@ from truthful.beliefs.laws import Clipped, Identity, Shrunk, TruncatedNormal, Un
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimate
-from truthful.mechanism import Mechanism, peer_curve, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.payments import noise_along, noise_range, payable
+from truthful.random_halves import Mechanism, noise_along, noise_range, payable, peer_curve, private_estimates
 from truthful.regression import fast_answer
 from truthful.scoring import RULES
 

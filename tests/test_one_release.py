@@ -16,9 +16,9 @@ from truthful.bounds import proved
 from truthful.errors import InputError, Refused, WorseThanPromised
 from truthful.geometry import geometry
 from truthful.guarantees import setting
-from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
+from truthful.random_halves import Mechanism
 from truthful.release import Receipt, Release, read_receipt, read_release, verify
 from truthful.release.publication import WITHDRAWN
 from truthful.settlement import settle

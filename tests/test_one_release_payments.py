@@ -18,10 +18,8 @@ from truthful.check import Floats
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
 from truthful.intake.tiles import Tiles
 from truthful.moments import GRID, PRODUCT, grid_features, grid_responses, sums
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.one_release_payments import Paymaster, noise_range, paymaster, payment_range
-from truthful.payments import PAYMENT_STEPS
-from truthful.scoring import RULES
+from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, noise_range, paymaster, payment_range
+from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "one_release.json").read_text())

@@ -12,11 +12,10 @@ from support.studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned,
 
 from truthful.files import sha256
 from truthful.instruments import instruments_on_grid
-from truthful.mechanism import Mechanism
 from truthful.moments import GRID, grid_features
-from truthful.one_release import OneRelease
-from truthful.one_release_payments import payment_range
-from truthful.payments import payment_range as payment_range_of_halves
+from truthful.one_release import OneRelease, payment_range
+from truthful.random_halves import Mechanism
+from truthful.random_halves import payment_range as payment_range_of_halves
 from truthful.release import Receipt, ReceiptOfHalves, Release, ReleaseOfHalves, find_receipt, verify
 from truthful.release.verdict import steps
 from truthful.settlement import Settlement, settle

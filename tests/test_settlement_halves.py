@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.studies import CASES, DESIGNED, people, planned, saved_study
 
 from truthful.errors import InputError, Refused
-from truthful.intake.records import BadReports
+from truthful.intake.rules import BadReports
 from truthful.plan import Plan
 from truthful.release import ReceiptOfHalves, ReleaseOfHalves, verify
 from truthful.settlement import Settlement, settle

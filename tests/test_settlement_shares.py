@@ -12,7 +12,7 @@ from support.shares import NUMBER, reports, study_of, two_levels
 
 import truthful as tf
 from truthful.errors import InputError, Refused, WorseThanPromised
-from truthful.intake.records import BadReports
+from truthful.intake.rules import BadReports
 from truthful.moments import GRID, grid_features, sums
 from truthful.one_release import LeaveOneOut
 from truthful.share_release import SharePaymaster

@@ -22,11 +22,10 @@ from truthful.agents.games import foreseen, foreseen_people
 from truthful.beliefs import Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
-from truthful.mechanism import Mechanism, peer_curve
 from truthful.moments import grid_features, grid_responses, sums
-from truthful.one_release import OneRelease
-from truthful.one_release_payments import paymaster
+from truthful.one_release import OneRelease, paymaster
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, peer_curve
 from truthful.regression import fast_answer, private_regression
 from truthful.show_simulation import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate

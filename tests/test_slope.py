@@ -13,9 +13,9 @@ from truthful.beliefs.laws import Clipped
 from truthful.check import Floats
 from truthful.deterrence import Typical, central_slope, share_beyond, stretch, typical
 from truthful.geometry import geometry
-from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, peer_curve
 from truthful.study import Study
 
 BOTH = pytest.mark.parametrize("peers", ["leave-one-out", "halves"])

@@ -8,9 +8,9 @@ from support.studies import DESIGNED, planned
 from truthful.beliefs import Beliefs
 from truthful.bounds import Setting
 from truthful.guarantees import Participation, Truthfulness
-from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import PARAMETERS, design
+from truthful.random_halves import Mechanism
 from truthful.release import Payment, Receipt, Release, Verdict
 from truthful.release.release import Instruments
 from truthful.study import Study

@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, table_of
 
-from truthful.groups import player_hashes
 from truthful.instruments import Transform
 from truthful.intake import Intake, report_columns
-from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats
+from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats, player_hashes
 from truthful.intake.intake import Cells
 from truthful.intake.sources import Held, Piece
 from truthful.moments import SumsTally
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.one_release_payments import Paymaster, paymaster
-from truthful.settlement.tasks import Gather, Measure, Paid, Pay
+from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, paymaster
+from truthful.settlement.books import Paid
+from truthful.settlement.passes import Gather, Measure, Pay
 from truthful.study import Study
 
 GOOD_RECORDS = st.lists(

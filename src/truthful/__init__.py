@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     )
     from truthful.costs import EmpiricalCosts, LognormalCosts, ParetoCosts
     from truthful.errors import InputError, Refused, TruthfulError, WorseThanPromised
-    from truthful.mechanism import Mechanism
     from truthful.one_release import OneRelease
     from truthful.plan import Plan, design
     from truthful.planner import Infeasible
+    from truthful.random_halves import Mechanism
     from truthful.regression import private_regression, truthful_regression
     from truthful.release import Receipt, Release, Verdict, verify
     from truthful.scoring import basic_brier, brier, quadratic

@@ -34,7 +34,7 @@ from truthful.estimators.sensitivity import Query, cross_sensitivity, sqrt_above
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
 from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease
-from truthful.payments import PAYMENT_STEPS
+from truthful.scoring import PAYMENT_STEPS
 from truthful.study.credibility import LevelBeliefs
 
 #: The payment rules: of numbers and ratings, and of yes and no.

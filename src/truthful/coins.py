@@ -17,6 +17,11 @@ EXACT = 6
 """Digits after the point in which payments are exact: millionths."""
 
 
+def in_millionths(payment: float) -> int:
+    """A payment, which is a whole number of millionths, as that number: a float is near enough to tell which."""
+    return round(payment * 1e6)
+
+
 def in_coins(millionths: Sequence[int], players: Sequence[str], key: bytes, digits: int) -> list[int]:
     """What is paid, in coins of 10^-digits of the currency unit, for exact amounts in millionths of it."""
     if not 0 <= digits <= EXACT:

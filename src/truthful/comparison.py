@@ -11,9 +11,9 @@ import numpy as np
 from truthful.bounds import Setting, published
 from truthful.formatting import money, number, percent
 from truthful.guarantees import setting
-from truthful.mechanism import Mechanism
 from truthful.plan import Plan, solved
 from truthful.planner import Infeasible
+from truthful.random_halves import Mechanism
 
 STEEPER = 0.9
 

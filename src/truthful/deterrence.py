@@ -23,8 +23,8 @@ from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.geometry import Geometry
-from truthful.mechanism import Mechanism, peer_curve
 from truthful.one_release import OneRelease
+from truthful.random_halves import Mechanism, peer_curve
 from truthful.study import Study
 
 # Answers y ≥ 0 of each person at which q is computed: most by how likely they are, some from its kink to its edge.

@@ -33,9 +33,9 @@ from truthful.deterrence import (
 )
 from truthful.errors import InputError
 from truthful.geometry import Geometry
-from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease, SumRelease
-from truthful.payments import PAYMENT_STEPS
+from truthful.random_halves import Mechanism
+from truthful.scoring import PAYMENT_STEPS
 from truthful.study import Study
 from truthful.tolerance import tolerated_gap
 

@@ -23,7 +23,6 @@ from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.instruments import UNIT
 from truthful.intake import read_features
-from truthful.mechanism import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
 from truthful.moments import GRID
 from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease, SumRelease
@@ -33,6 +32,7 @@ from truthful.planner.goals import LEAST_SLOPE, PEERS, PINS
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.share_planning import ShareSolution, solve_shares, usual_norm, usual_tolerance
 from truthful.planner.terms import LeaveOneOutTerms
+from truthful.random_halves import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
 from truthful.share_guarantees import asked_guarantees, share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study

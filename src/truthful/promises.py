@@ -15,9 +15,9 @@ from truthful.guarantees import (
     model,
     untruthful_because,
 )
-from truthful.mechanism import Mechanism
 from truthful.plan import Plan
 from truthful.planner.asked_planning import SMALL_SLOPE
+from truthful.random_halves import Mechanism
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.release.publication import WITHDRAWN
 from truthful.study import Study

@@ -23,10 +23,9 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.estimators.least_squares import least_squares, products, require_company, solved
-from truthful.mechanism import Answer, Estimates, Mechanism, private_estimates
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import laplace
-from truthful.payments import payable, paymaster
+from truthful.random_halves import Answer, Estimates, Mechanism, payable, paymaster, private_estimates
 from truthful.scoring import RULES
 
 #: Players a thread takes at a time. Sums are added part by part: another size would round them differently.

@@ -26,9 +26,8 @@ import numpy as np
 from truthful import check, kernels
 from truthful.check import Floats
 from truthful.moments import GRID, in_fours, stacked
-from truthful.one_release import LeaveOneOut, SumRelease
-from truthful.one_release_payments import Scored
-from truthful.payments import PAYMENT_STEPS
+from truthful.one_release import LeaveOneOut, Scored, SumRelease
+from truthful.scoring import PAYMENT_STEPS
 from truthful.study.credibility import ShareBeliefs
 
 #: The name of the payment rule.

@@ -20,8 +20,7 @@ from truthful.geometry import leverages
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
 from truthful.lattice import Bits, SeededBits, SystemBits
 from truthful.moments import GRID, grid_features, grid_responses, sums
-from truthful.one_release import OneRelease, require_invertible
-from truthful.one_release_payments import LARGEST_LEVERAGE, paymaster
+from truthful.one_release import LARGEST_LEVERAGE, OneRelease, paymaster, require_invertible
 from truthful.settlement.draw import Drawing
 
 PROTECTS = ("records", "answers")

@@ -11,10 +11,9 @@ import pyarrow.parquet
 import pytest
 from hypothesis import strategies as st
 
-from truthful.groups import player_hashes
 from truthful.intake import Checked, Counts, Intake, report_columns
-from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates
-from truthful.intake.records import BadReports
+from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates, player_hashes
+from truthful.intake.rules import BadReports
 from truthful.intake.stream import open_reports
 from truthful.study import Study
 

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from truthful.intake.records import Bad
+from truthful.intake.rules import Bad
 
 Record = dict[str, Any]
 

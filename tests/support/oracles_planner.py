@@ -18,8 +18,8 @@ from truthful.deterrence import Deterrence, representative, stretch
 from truthful.geometry import Geometry
 from truthful.guarantees import model
 from truthful.noise import L2Laplace
-from truthful.payments import PAYMENT_STEPS
 from truthful.planner.goals import LEAST_SLOPE
+from truthful.scoring import PAYMENT_STEPS
 from truthful.study import Study
 
 MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}

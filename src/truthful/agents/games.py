@@ -21,12 +21,11 @@ from truthful.estimators import Estimate
 from truthful.geometry import Geometry, effects_of, geometry, measured
 from truthful.guarantees import setting
 from truthful.instruments import Transform, instruments_on_grid
-from truthful.mechanism import Mechanism
 from truthful.moments import GRID, grid_features, sums
 from truthful.one_release import Bounded, OneRelease, SumRelease, require_invertible
-from truthful.payments import lengths, noise_along
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
+from truthful.random_halves import Mechanism, lengths, noise_along
 from truthful.share_guarantees import asked_setting
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs

@@ -20,7 +20,7 @@ from truthful.asked_release import SCALE
 from truthful.beliefs.laws import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.payments import lengths, noise_along
+from truthful.random_halves import lengths, noise_along
 
 
 class Agent(ABC):

@@ -20,11 +20,10 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.lattice import Bits
-from truthful.mechanism import Answer
 from truthful.moments import Sums, grid_features, grid_responses, sums
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.one_release_payments import Scored, paymaster
+from truthful.one_release import LeaveOneOut, OneRelease, Scored, paymaster
 from truthful.plan import Plan
+from truthful.random_halves import Answer
 from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
 from truthful.settlement.settled import Progress

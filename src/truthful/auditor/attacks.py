@@ -61,9 +61,9 @@ from truthful.check import Floats
 from truthful.errors import TruthfulError
 from truthful.estimators import Estimator
 from truthful.lattice import Bits, SeededBits
-from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import Moments, grid_features, grid_responses, moments
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, private_estimates
 
 SAMPLES = 8_000
 FEWEST_SAMPLES = 1_000

@@ -37,9 +37,9 @@ from truthful.auditor.noise_tests import unclipped
 from truthful.check import Floats
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.lattice import Bits
-from truthful.mechanism import Answer
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features, grid_responses
 from truthful.one_release import LeaveOneOut
+from truthful.random_halves import Answer
 from truthful.settlement.draw import replay
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs

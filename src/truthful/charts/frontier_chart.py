@@ -16,13 +16,13 @@ from truthful.charts.drawing import AROUND, BLUE, GREY, INK, ORANGE, Labels, dra
 from truthful.charts.payment_charts import chart_answers, chart_surprises
 from truthful.deterrence import Deterrence
 from truthful.formatting import money, number
-from truthful.mechanism import Mechanism
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.planner import Goals
 from truthful.planner.budget_frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
 from truthful.planner.number_planning import prior_error
 from truthful.planner.panel import panel_of_design
+from truthful.random_halves import Mechanism
 from truthful.study import Study
 
 if TYPE_CHECKING:

@@ -26,8 +26,17 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake.columns import arrow_numbers, missing_text, player_ids
 from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
-from truthful.intake.records import Bad, BadRecords, Fault, Mask
-from truthful.intake.rules import Values, ball_rules_of, player_faults, rules_of, without
+from truthful.intake.rules import (
+    Bad,
+    BadRecords,
+    Fault,
+    Mask,
+    Values,
+    ball_rules_of,
+    player_faults,
+    rules_of,
+    without,
+)
 from truthful.intake.sources import Piece, listed
 from truthful.intake.stream import Reports, open_reports
 from truthful.moments import GRID, grid_features, grid_responses

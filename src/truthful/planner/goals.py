@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from truthful import check
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
-from truthful.mechanism import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
 from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS
+from truthful.random_halves import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
 

@@ -16,11 +16,11 @@ from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.formatting import money, number
 from truthful.guarantees import model
-from truthful.mechanism import EPSILON_RANGE
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import LEAST_CLIP, SHORTENINGS
 from truthful.planner.search import Axis, Point, crossing, last_below, lowest, minimise
 from truthful.planner.terms import MARGIN, MOST_PUBLIC, Choice, LeaveOneOutTerms, Terms
+from truthful.random_halves import EPSILON_RANGE
 from truthful.study import Study
 
 MOST_LIARS = 0.3

@@ -26,8 +26,7 @@ from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, Largest, Lengths, effects_of, geometry
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
 from truthful.moments import GRID, grid_features
-from truthful.one_release import WORST_CONDITION
-from truthful.one_release_payments import LARGEST_LEVERAGE
+from truthful.one_release import LARGEST_LEVERAGE, WORST_CONDITION
 from truthful.study import Study
 
 #: The least clip level that is tried, as a part of R: below, most lies would go free.

@@ -17,11 +17,11 @@ from truthful.bounds.share_bounds import ShareSetting, error, gain
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.formatting import money, number
-from truthful.mechanism import EPSILON_RANGE
 from truthful.noise import NORMS
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.number_planning import Infeasible, Remedy, believing, less_tolerance
 from truthful.planner.panel import SHORTENINGS, Panel
+from truthful.random_halves import EPSILON_RANGE
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
 

@@ -19,12 +19,11 @@ from truthful.check import Floats
 from truthful.deterrence import least_noise, noise_proportion, stretch
 from truthful.geometry import Geometry
 from truthful.guarantees import model
-from truthful.mechanism import EPSILON_RANGE
 from truthful.noise import L2Laplace
-from truthful.payments import PAYMENT_STEPS
 from truthful.planner.goals import Goals
 from truthful.planner.panel import BeliefGaps, MatchedLies
-from truthful.scoring import RULES
+from truthful.random_halves import EPSILON_RANGE
+from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
 
 #: At most this share of ε is spent on the published estimate, and at least the rest on the halves. Unclipped payments

@@ -15,10 +15,10 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Estimate, NoisyStatistics
 from truthful.instruments import instruments_on_grid
-from truthful.mechanism import Mechanism
 from truthful.moments import GRID, PRODUCT, Sums
 from truthful.noise import SupLaplace, laplace
 from truthful.one_release import LeaveOneOut, SumRelease
+from truthful.random_halves import Mechanism
 from truthful.release.intervals import ErrorLaw, Laplace, SupErrorLaw, log_odds, odds_ratios, share_interval
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study

@@ -10,7 +10,7 @@ import numpy as np
 
 from truthful.estimators import Estimate
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.mechanism import Estimates, Mechanism
+from truthful.random_halves import Estimates, Mechanism
 from truthful.release.coefficients import INTERVAL_LEVEL, coefficients
 from truthful.release.release import GOOD_RECORDS, Coefficient, Named, Record, load_record, restored_study
 from truthful.study import Study

@@ -11,10 +11,9 @@ from truthful.beliefs.laws import Clipped, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import instruments_on_grid
-from truthful.mechanism import peer_curve
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.payments import lengths, noise_along, payable, peer_prediction
+from truthful.random_halves import lengths, noise_along, payable, peer_curve, peer_prediction
 from truthful.release.release import Receipt, Release
 from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 from truthful.scoring import PAYMENT_STEPS

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from truthful import one_release_payments
+from truthful import one_release
 from truthful.charts.estimate_charts import BEFORE, Forest, Odds
 from truthful.charts.payment_charts import Lie, Lies, Payments
 from truthful.check import Floats
@@ -21,12 +21,11 @@ from truthful.deterrence import Typical, typical
 from truthful.errors import InputError
 from truthful.formatting import money, number, odds, to_within
 from truthful.guarantees import Guarantees, Truthfulness
-from truthful.mechanism import peer_curve
 from truthful.moments import grid_features, grid_responses
 from truthful.one_release import OneRelease
-from truthful.payments import lengths, noise_along, payable, payment_range, peer_prediction
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, compared, otherwise, released
+from truthful.random_halves import lengths, noise_along, payable, payment_range, peer_curve, peer_prediction
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
 from truthful.report import asked, averages, shares
 from truthful.report.declared import assumed, identity, question
@@ -294,7 +293,7 @@ def _payments(release: AnyRelease, plan: Plan) -> str:
     """Predicted, never the payments themselves: those are functions of raw answers."""
     mechanism, currency = plan.number_mechanism, plan.study.currency
     if isinstance(mechanism, OneRelease):
-        least, most = one_release_payments.payment_range(mechanism)
+        least, most = one_release.payment_range(mechanism)
     else:
         least, most = payment_range(mechanism, plan.study.beliefs)
     bounds = (
@@ -394,7 +393,7 @@ def predicted_payments(release: AnyRelease, plan: Plan) -> Floats | None:
     if estimate is None or not isinstance(mechanism, OneRelease):
         return None
     X, y = invented(DRAWS)
-    master = one_release_payments.paymaster(mechanism, beliefs, estimate, DRAWS)
+    master = one_release.paymaster(mechanism, beliefs, estimate, DRAWS)
     return master.scored(grid_features(X), grid_responses(y, beliefs.response_bound)).payment
 
 

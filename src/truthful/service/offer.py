@@ -15,13 +15,13 @@ from babel.numbers import get_currency_precision
 from truthful import one_release_payments, payments
 from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
 from truthful.check import Floats
-from truthful.coins import EXACT, coin_range, most_in_coins
+from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
-from truthful.mechanism import Mechanism
-from truthful.payments import PAYMENT_STEPS, in_millionths
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism
 from truthful.release.verdict import Steps
+from truthful.scoring import PAYMENT_STEPS
 from truthful.service.roster_file import feature_columns
 from truthful.share_release import ShareRelease
 from truthful.study import Study

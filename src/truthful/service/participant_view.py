@@ -14,7 +14,6 @@ from truthful.charts.estimate_charts import Odds
 from truthful.coins import in_currency, pays
 from truthful.formatting import odds
 from truthful.one_release import SumRelease
-from truthful.payments import PAYMENT_STEPS
 from truthful.plan import Plan
 from truthful.release import (
     AnyReceipt,
@@ -27,6 +26,7 @@ from truthful.release import (
     verify,
 )
 from truthful.release.verdict import Steps, steps
+from truthful.scoring import PAYMENT_STEPS
 from truthful.service.offer import Bonus, Earned, Stakes, bonus_at, bonus_of, earned, her_pay_range, stakes_of
 from truthful.share_release import ShareRelease
 from truthful.store import answers, roster, studies

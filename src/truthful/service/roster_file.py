@@ -19,7 +19,7 @@ import pyarrow as pa
 from truthful.errors import InputError, Refused
 from truthful.intake import Intake, open_reports, report_columns
 from truthful.intake.duplicates import later_records
-from truthful.intake.records import quoted
+from truthful.intake.rules import quoted
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION

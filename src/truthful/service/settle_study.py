@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet
 from sqlalchemy.orm import Session
 
-from truthful.coins import in_coins
+from truthful.coins import in_coins, in_millionths
 from truthful.errors import Refused, WorseThanPromised
 from truthful.guarantees import Guarantees
-from truthful.payments import in_millionths
 from truthful.plan import Plan
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.offer import base_payments, coin_digits

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from truthful import check
+from truthful import check, kernels
+from truthful.check import Floats
 from truthful.files import PAYMENTS as PAYMENTS
 from truthful.files import PAYMENTS_CSV as PAYMENTS_CSV
 from truthful.files import RECEIPTS as RECEIPTS
+from truthful.scoring import PAYMENT_STEPS
 
 KEPT = ("all", "payments")
 # What the payer may see, of what there is; everything else in a receipt is the player's own.
@@ -22,6 +27,31 @@ PAYMENT_COLUMNS = ("player", "group", "payment")
 
 #: What decided a payment.
 SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
+
+
+@dataclass(frozen=True)
+class Paid:
+    """How many players were paid how much, exactly, and the extremes, for the private summary."""
+
+    players: int = 0
+    total: Fraction = Fraction(0)
+    least: float = np.inf
+    most: float = -np.inf
+
+    def __add__(self, other: Paid) -> Paid:
+        return Paid(
+            self.players + other.players,
+            self.total + other.total,
+            min(self.least, other.least),
+            max(self.most, other.most),
+        )
+
+
+def paid_in(payments: Floats) -> Paid:
+    """Payments are whole numbers of steps: added as integers, in two parts so that no sum overflows."""
+    high, low = kernels.total_steps(payments, float(PAYMENT_STEPS))
+    total = Fraction(int(high) * 2**32 + int(low), PAYMENT_STEPS)
+    return Paid(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
 
 
 class Books(Protocol):

@@ -24,8 +24,7 @@ from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
 from truthful.intake.intake import Cells
 from truthful.moments import GRID, PRODUCT, Sums
-from truthful.one_release import OneRelease, SumRelease, require_invertible
-from truthful.one_release_payments import LARGEST_LEVERAGE
+from truthful.one_release import LARGEST_LEVERAGE, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_guarantees import payable_to_all

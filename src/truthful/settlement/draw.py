@@ -17,7 +17,7 @@ from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.files import pretty_json, write_atomically
 from truthful.lattice import Bits, sample, sample_sup
-from truthful.mechanism import Answer
+from truthful.random_halves import Answer
 
 FILE = "draw.json"
 

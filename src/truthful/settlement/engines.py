@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from multiprocessing import resource_tracker
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from truthful.intake.duplicates import IN_MEMORY, Duplicates
+import numpy as np
+
+from truthful import check
+from truthful.errors import InputError, TruthfulError
+from truthful.files import sync, written_whole
+from truthful.intake.duplicates import IN_MEMORY, NOTHING, Duplicates, Hashes, repeated_in
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
-from truthful.settlement.books import Books, FileBooks
+from truthful.settlement.books import (
+    KEPT,
+    PAYMENTS,
+    RECEIPTS,
+    Books,
+    FileBooks,
+    Paid,
+    parquet_writer,
+    payments_schema,
+)
+from truthful.version import __version__
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -103,3 +129,341 @@ def _taken(results: queue.Queue[Any]) -> Iterator[Any]:
                 raise error
             case result:
                 yield result
+
+
+Gathering = Callable[[Piece], Iterator[Any]]
+Range = tuple[int, int]  # the least and the largest value
+
+
+@dataclass(frozen=True)
+class HashFile:
+    """The sorted hashes of one piece."""
+
+    path: str
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class FileHashes:
+    """A first pass that leaves its hashes in a file, and gives only its name."""
+
+    gather: Gathering
+    directory: Path
+
+    def __call__(self, piece: Piece) -> Iterator[Any]:
+        path = self.directory / f"{piece.number:05d}.npy"
+        for part in self.gather(piece):
+            with written_whole(path) as temporary, open(temporary, "wb") as file:
+                np.save(file, np.sort(part.hashes))
+            yield replace(part, hashes=HashFile(str(path), len(part.hashes)))
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedWithin:
+    """The hashes of a range that come more than once in all files together."""
+
+    paths: tuple[str, ...]
+
+    def __call__(self, within: Range) -> Iterator[Hashes]:
+        found = np.concatenate([NOTHING, *(_within(path, *map(np.uint64, within)) for path in self.paths)])
+        yield repeated_in(found)
+
+
+class FiledDuplicates:
+    """Does what Duplicates does, with hashes that lie in a directory shared by all workers.
+
+    `run` has a task done for each of some ranges, by whichever worker.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        run: Callable[[RepeatedWithin, Iterable[Range]], Iterator[Hashes]],
+        in_memory: int = IN_MEMORY,
+    ) -> None:
+        self._directory, self._run, self._in_memory = directory, run, in_memory
+        self._files: list[HashFile] = []
+
+    def task(self, gather: Gathering) -> Gathering:
+        return FileHashes(gather, self._directory)
+
+    def add(self, hashes: HashFile) -> None:
+        if not os.path.exists(hashes.path):
+            raise InputError(
+                f"A worker wrote to {str(self._directory.parent)!r}, but what it wrote is not there on this machine. "
+                "Let the settlement go to a directory that the workers and this machine share."
+            )
+        self._files.append(hashes)
+
+    def repeated(self) -> Hashes:
+        """The hashes that came more than once, each once, ascending."""
+        count = sum(file.count for file in self._files)
+        task = RepeatedWithin(tuple(file.path for file in self._files if file.count))
+        return np.concatenate([NOTHING, *self._run(task, ranges(-(-count // self._in_memory)))])
+
+    def __enter__(self) -> FiledDuplicates:
+        self._directory.mkdir(mode=0o700)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def ranges(number: int) -> Iterator[Range]:
+    """So many ranges of nearly equal length that make up all 64-bit values: keyed hashes fill them evenly."""
+    edges = [k * 2**64 // number for k in range(number + 1)] if number else []
+    for low, end in pairwise(edges):
+        yield low, end - 1
+
+
+def _within(path: str, low: np.uint64, high: np.uint64) -> Hashes:
+    hashes: Hashes = np.load(path, mmap_mode="r")  # only what is looked at is read
+    part = hashes[np.searchsorted(hashes, low, "left") : np.searchsorted(hashes, high, "right")]
+    return np.array(part)
+
+
+Paying = Callable[[Piece], Iterator[tuple[Any, Paid]]]
+
+
+@dataclass(frozen=True, eq=False)
+class WriteParts:
+    """A second pass that leaves its books in files, and gives only their name and what was paid.
+
+    Parts depend on their piece alone: done again, after a worker was lost, they are the same to the byte.
+    """
+
+    pay: Paying
+    books: tuple[Path, ...]
+
+    def __call__(self, piece: Piece) -> Iterator[tuple[str | None, Paid]]:
+        name, paid = f"part-{piece.number:05d}.parquet", Paid()
+        writers: list[Any] = []
+        with ExitStack() as files:
+            for receipts, more in self.pay(piece):
+                if not writers:
+                    schemas = {PAYMENTS: payments_schema(receipts.schema), RECEIPTS: receipts.schema}
+                    parts = (_part(book / name, schemas[book.name]) for book in self.books)
+                    writers = [files.enter_context(part) for part in parts]
+                for writer in writers:
+                    writer.write(receipts.select(writer.schema.names))
+                paid += more
+        yield name if writers else None, paid
+
+
+class PartBooks:
+    """Books in a directory that all workers share.
+
+    They are built under a name that is used once, and then moved in one step. So a worker that was given up, but still
+    works, meets nobody's books but its own, and none that are finished.
+    """
+
+    def __init__(self, directory: Path, kept: str = "all") -> None:
+        names = (PAYMENTS, RECEIPTS) if check.choice("books", kept, KEPT) == "all" else (PAYMENTS,)
+        self._directory, self._building = directory, directory / f".books-{secrets.token_hex(8)}"
+        self._books = tuple(self._building / name for name in names)
+
+    def task(self, pay: Paying) -> Paying:
+        return WriteParts(pay, self._books)
+
+    def write(self, name: str | None) -> None:
+        """Take note of a part that a worker has written."""
+        for book in self._books:
+            if name is not None and not (book / name).exists():
+                raise InputError(
+                    f"A worker wrote {name} to {str(book)!r}, but it is not there on this machine. Let the settlement "
+                    "go to a directory that the workers and this machine share."
+                )
+
+    def __enter__(self) -> PartBooks:
+        for book in self._books:
+            book.mkdir(parents=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            for book in self._books:
+                _remove_debris(book.rename(self._directory / book.name))
+
+
+def _remove_debris(book: Path) -> None:
+    """Remove what killed workers left half written."""
+    for debris in book.glob(".*"):
+        debris.unlink()
+
+
+@contextmanager
+def _part(path: Path, schema: Any) -> Iterator[Any]:
+    with written_whole(path) as temporary:
+        with parquet_writer(temporary, schema) as writer:
+            yield writer
+        sync(temporary)
+
+
+ENGINES = ("threads", "dask")
+LEAST_ROWS, MOST_ROWS = 1 << 18, 1 << 22  # of a piece
+PIECES = 64  # that there are at least, of many rows, so that few workers end together
+LOST = "The Dask scheduler was lost. Nothing was published; start it and settle again."
+WAIT = 60  # seconds for a scheduler, and for its first worker
+
+
+class ClusterLost(TruthfulError):
+    """The workers, or the scheduler that leads them, are gone."""
+
+
+class Cluster:
+    """The workers of a Dask scheduler. `directory` is one that they and this process share."""
+
+    def __init__(self, client: Any, directory: Path) -> None:
+        self._client, self._directory = client, directory
+
+    def pieces(self, reports: Reports) -> Iterator[Piece]:
+        """Pieces that depend on the reports alone, so that the parts of books do too."""
+        rows = (reports.rows or 0) // PIECES
+        return reports.pieces(min(max(rows, LEAST_ROWS), MOST_ROWS))
+
+    def duplicates(self, reports: Reports) -> FiledDuplicates:
+        return FiledDuplicates(self._directory / f".hashes-{secrets.token_hex(8)}", self.run)
+
+    def books(self, directory: Path, kept: str) -> PartBooks:
+        return PartBooks(directory.absolute(), kept)
+
+    def run(self, task: Task[P, T], pieces: Iterable[P]) -> Iterator[T]:
+        """What the task gives for each piece, in order."""
+        if self._client.status == "closed":  # between two passes
+            raise ClusterLost(LOST)
+        # Submitted, not scattered: a worker that held the task and is lost takes nothing with it.
+        held = self._client.submit(_same, task, pure=False)
+        futures = self._client.map(_run, list(pieces), task=held, version=__version__, pure=False)
+        waiting = deque(futures)
+        del futures
+        try:
+            while waiting:
+                yield from _result(waiting[0])
+                waiting.popleft().release()
+        finally:
+            for future in waiting:
+                future.release()
+
+
+@contextmanager
+def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | None) -> Iterator[Engine]:
+    """The engine that `require_engine` has let pass: Dask's workers share a directory, threads need none."""
+    if name == "threads" or directory is None:
+        yield Threads()
+        return
+    if not reports.readable_elsewhere:
+        raise InputError(
+            f"With engine='dask' reports must be Parquet, in a file, a directory of parts or at a URL, so that every "
+            f"worker can read its own; {reports.where} is not."
+        )
+    with _connected(scheduler) as client:
+        yield Cluster(client, directory.absolute())
+
+
+def require_engine(name: str, scheduler: Any, directory: Path | None) -> None:
+    """Refuse, before anything is read, what cannot be."""
+    check.choice("engine", name, ENGINES)
+    if name == "threads" and scheduler is not None:
+        raise InputError(
+            f"A scheduler is given, {scheduler!r}, but engine='threads' has none. Say engine='dask'."
+        )
+    if name == "dask" and directory is None:
+        raise InputError(
+            "With engine='dask' the books are too large for memory. Name a directory, `out`, that all workers share."
+        )
+
+
+@contextmanager
+def _connected(scheduler: Any) -> Iterator[Any]:
+    """A client of the scheduler, which is an address, one of Dask's cluster objects, or one that is started here."""
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            "With engine='dask' Dask is needed. Install it: pip install 'truthful[dask]'."
+        ) from None
+    with ExitStack() as stack:
+        place = stack.enter_context(_local_cluster()) if scheduler is None else scheduler
+        try:
+            client = stack.enter_context(distributed.Client(place, set_as_default=False, timeout=WAIT))
+            client.wait_for_workers(1, timeout=WAIT)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(
+                f"There is no Dask scheduler with a worker at {scheduler!r}: {error}. Give the address that "
+                "`dask scheduler` prints, such as tcp://10.0.0.1:8786, and start a worker."
+            ) from None
+        yield client
+
+
+@contextmanager
+def _local_cluster() -> Iterator[Any]:
+    """A process for each processor of this machine.
+
+    With keys that are made for it: else whoever has an account here could connect, and run what he likes as us.
+    """
+    import distributed
+
+    with tempfile.TemporaryDirectory(prefix="truthful-") as scratch:
+        with _interrupts_held():
+            cluster = distributed.LocalCluster(
+                n_workers=len(os.sched_getaffinity(0)),
+                threads_per_worker=1,
+                processes=True,
+                security=True,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its port; there is nothing to see
+                silence_logs=logging.CRITICAL,
+                local_directory=scratch,
+            )
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block, and processes started in it never see one: the driver ends them."""
+    resource_tracker.ensure_running()  # else the first process starts it, and is open to interrupts again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _same(task: T) -> T:
+    return task
+
+
+def _run(piece: P, task: Task[P, T], version: str) -> list[T]:
+    if version != __version__:
+        raise InputError(
+            f"A worker has truthful {__version__}, and this is {version}. Install the same version everywhere."
+        )
+    try:
+        return list(task(piece))
+    except OSError as error:
+        raise InputError(
+            f"A worker on {socket.gethostname()} failed: {error}. Workers must see the settlement's directory, under "
+            "the name that it has on this machine, and be allowed to write there."
+        ) from None
+
+
+def _result(future: Any) -> Any:
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise ClusterLost(
+            f"One piece of the reports was lost with {error.allowed_failures + 1} workers, one after the other. Most "
+            "likely they ran out of memory: give each worker more, or fewer threads."
+        ) from None
+    except (CancelledError, CommClosedError):
+        raise ClusterLost(LOST) from None

@@ -19,22 +19,29 @@ import numpy as np
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
-from truthful.groups import Groups, groups_of, player_hashes
 from truthful.intake import Checked, Counts, Intake, report_columns
 from truthful.intake.columns import missing_text, player_ids
-from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats, find_duplicates, repeated_in
+from truthful.intake.duplicates import (
+    NO_REPEATS,
+    NOTHING,
+    Groups,
+    Repeats,
+    find_duplicates,
+    groups_of,
+    player_hashes,
+    repeated_in,
+)
 from truthful.intake.stream import Reports, open_reports
 from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.mechanism import Answer, Estimates, Mechanism, peer_curve, private_estimates
 from truthful.moments import Moments, group_moments
-from truthful.payments import paymaster
 from truthful.plan import Plan
+from truthful.random_halves import Answer, Estimates, Mechanism, paymaster, peer_curve, private_estimates
 from truthful.release.release_of_halves import publish_halves
 from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
-from truthful.settlement.books import Books, FileBooks, MemoryBooks
+from truthful.settlement.books import Books, FileBooks, MemoryBooks, Paid, paid_in
 from truthful.settlement.draw import Draw, Drawing, replay
+from truthful.settlement.passes import receipts_of
 from truthful.settlement.settled import Progress, RowsDone, Settlement, finished, stage
-from truthful.settlement.tasks import Paid, paid_in, receipts_of
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 

@@ -24,18 +24,16 @@ from truthful.guarantees import Guarantees
 from truthful.intake import report_columns
 from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
-from truthful.one_release import LeaveOneOut, OneRelease, SumRelease
-from truthful.one_release_payments import Paymaster, paymaster
+from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, paymaster
 from truthful.plan import Plan
 from truthful.release import publish
 from truthful.settlement import checks
 from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
-from truthful.settlement.books import KEPT, MemoryBooks
-from truthful.settlement.cluster import open_engine, require_engine
+from truthful.settlement.books import KEPT, MemoryBooks, Paid
 from truthful.settlement.draw import Draw, Drawing
+from truthful.settlement.engines import open_engine, require_engine
 from truthful.settlement.passes import Statistics, gather, measure, pay
 from truthful.settlement.settled import Progress, Settlement, finished, stage
-from truthful.settlement.tasks import Paid
 from truthful.share_release import SharePaymaster, ShareRelease
 
 

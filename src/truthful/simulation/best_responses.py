@@ -24,12 +24,11 @@ from truthful.check import Floats
 from truthful.deterrence import typical
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import Truthfulness
-from truthful.mechanism import Mechanism
 from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, moments, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
-from truthful.payments import lengths
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, lengths
 from truthful.regression import fast_answer
 from truthful.simulation.measurements import UNKNOWN, Found
 from truthful.simulation.population import Features

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truthful import kernels, one_release_payments, payments
+from truthful import kernels, one_release, random_halves
 from truthful.agents import AskedGame, Game, Players, ShareGame
 from truthful.agents.games import SumGame, asked_geometry, share_geometry, share_mechanism, share_promise
 from truthful.asked_release import SERUM, AskedPaymaster, level_of
@@ -23,7 +23,6 @@ from truthful.errors import Refused
 from truthful.geometry import measured
 from truthful.guarantees import Accuracy, setting
 from truthful.instruments import instruments_on_grid
-from truthful.mechanism import Mechanism, private_estimates
 from truthful.moments import (
     GRID,
     Sums,
@@ -40,6 +39,7 @@ from truthful.noise import L2Laplace
 from truthful.one_release import LeaveOneOut, OneRelease, require_invertible
 from truthful.people import answers, draw_answers, draw_centre, draw_level, draw_shares
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism, private_estimates
 from truthful.regression import fast_answer
 from truthful.release.coefficients import everybody_row, released_coefficients, released_shares
 from truthful.release.release import Coefficient
@@ -294,7 +294,7 @@ def _one_release(
     ]
     estimate = mechanism.estimate(answers, n, beliefs, added.matrix)
     exact = estimate.inverse @ (added.vector / kernels.PRODUCT).astype(np.float64)
-    master = one_release_payments.Paymaster(mechanism, beliefs, estimate, stage.predictors(n))
+    master = one_release.Paymaster(mechanism, beliefs, estimate, stage.predictors(n))
     found = np.empty((6, n))
     r, y, h, p, _, along = found
     kernels.predict_columns(k, master.others, np.empty((6, kernels.PANEL)), *found)
@@ -313,7 +313,7 @@ def _one_release(
         y,
         p,
         q,
-        one_release_payments.payable(mechanism, r, p, q),
+        one_release.payable(mechanism, r, p, q),
         own=lambda who, reports: master.predictor(r[who], reports, along[who]),
         expected=expected,
     )
@@ -340,7 +340,7 @@ def _halves(stage: Stage, mechanism: Mechanism, kx: Floats, ky: Floats, rng: np.
         )
     estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
     against = stage.predictors(sizes[1]), stage.predictors(sizes[0])
-    master = payments.Paymaster(mechanism, beliefs, estimates, against)
+    master = random_halves.Paymaster(mechanism, beliefs, estimates, against)
     r, p, noise = np.empty((3, n))
     y = ky / GRID
     kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, master.peers, r, p, noise)
@@ -356,7 +356,7 @@ def _halves(stage: Stage, mechanism: Mechanism, kx: Floats, ky: Floats, rng: np.
         y,
         p,
         q,
-        payments.payable(mechanism, beliefs, p, q),
+        random_halves.payable(mechanism, beliefs, p, q),
         own=lambda who, reports: master.own_predictions(r[who], reports, noise[who], groups[who]),
         expected=lambda who: p[who],
     )

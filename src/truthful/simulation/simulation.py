@@ -20,8 +20,8 @@ from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
 from truthful.guarantees import Guarantees, model
-from truthful.mechanism import Mechanism
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism
 from truthful.simulation.best_responses import BestResponse, best_responses
 from truthful.simulation.measurements import (
     INTERVALS,

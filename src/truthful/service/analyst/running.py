@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.intake.records import BadReports
+from truthful.intake.rules import BadReports
 from truthful.promises import promises
 from truthful.service.analyst.study_pages import (
     Sent,
