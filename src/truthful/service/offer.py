@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from babel.numbers import get_currency_precision
 
-from truthful import one_release_payments, payments
+from truthful import one_release, random_halves
 from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
 from truthful.check import Floats
 from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
@@ -45,10 +45,10 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
     if isinstance(mechanism, ShareRelease):
         return mechanism.payment_range
     if isinstance(mechanism, Mechanism):
-        return payments.payment_range(mechanism, plan.study.beliefs)
+        return random_halves.payment_range(mechanism, plan.study.beliefs)
     if isinstance(mechanism, AskedRelease):
         return asked_payment_range(mechanism, plan.study)
-    return one_release_payments.payment_range(mechanism)
+    return one_release.payment_range(mechanism)
 
 
 def her_pay_range(plan: Plan, features: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
@@ -130,8 +130,8 @@ def bases(plan: Plan, people: People) -> Bases:
 def _lengths(study: Study, people: People) -> Floats:
     """The length of everybody's features, normalised."""
     if not study.features:
-        return payments.lengths(study.normalise({}, len(people)))
-    return payments.lengths(read_features(study, pa.table(feature_columns(study, people))))
+        return random_halves.lengths(study.normalise({}, len(people)))
+    return random_halves.lengths(read_features(study, pa.table(feature_columns(study, people))))
 
 
 #: The lowest and the highest answer, normalised: no and yes.
