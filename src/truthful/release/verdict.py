@@ -1,8 +1,9 @@
-"""Verify: recompute one payment from what is public and what one player knows."""
+"""Verify: recompute one payment, with every number on the way, from what is public and what one player knows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features, grid_responses
-from truthful.one_release import LeaveOneOut, OneRelease
-from truthful.random_halves import lengths, noise_along, payable, peer_curve, peer_prediction
+from truthful.one_release import LeaveOneOut, OneRelease, payable
+from truthful.random_halves import lengths, noise_along, peer_curve, peer_prediction
+from truthful.random_halves import payable as payable_by_halves
+from truthful.release.receipts import AnyReceipt, AnyRelease
 from truthful.release.release import Receipt, Release
 from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 from truthful.scoring import PAYMENT_STEPS
@@ -29,6 +32,14 @@ class Steps:
     is taken out (none with random halves); noise is the scale of the peers' noise along the unit vector of x and
     shrinkage what their estimate leaves of the truth on average, both of which the own prediction allows for. base is
     what the payment starts from.
+
+    Where answers are shares, score is φ, switch the share at which the lowest and the highest answer pay the same,
+    plausible whether the others' share is one that was thought possible (if not, half of the bonus is paid), and bend
+    for ratings δ/2w, what is paid for an answer between the ends beside what φ says.
+
+    Where she is asked what the others will say, prediction is that, from −1 to 1, others_answer and others_prediction
+    are the others' averages, slope is s, how much an answer moves what is expected of people like her, and score is the
+    surprise as far as it counts.
     """
 
     x: tuple[float, ...]
@@ -36,7 +47,6 @@ class Steps:
     length: float
     leverage: float | None
     noise: float
-    shrinkage: float
     peer_prediction: float
     own_prediction: float
     base: float
@@ -44,180 +54,14 @@ class Steps:
     payment: float
     peer_answer: float
     own_answer: float
+    shrinkage: float = 1.0
     switch: float | None = None
-    """Where answers are shares, the share at which the lowest and the highest answer pay the same; score is φ then."""
     plausible: bool | None = None
-    """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
     bend: float | None = None
-    """And for ratings δ/2w, what is paid for an answer between the ends beside what φ says; None for yes and no."""
     prediction: float | None = None
-    """Where she is asked what the others will say, that, from −1 to 1; score is the surprise as far as it counts."""
     others_answer: float | None = None
-    """And the others' average answer."""
     others_prediction: float | None = None
-    """And their average prediction."""
     slope: float | None = None
-    """And s, how much an answer moves what is expected of people like her."""
-
-
-def recomputed(release: Release, receipt: Receipt) -> Steps:
-    study = release.declared_study()
-    mechanism = release.mechanism(study)
-    if isinstance(mechanism, AskedRelease):
-        return _recomputed_asked(release, receipt, study, mechanism)
-    if isinstance(mechanism, ShareRelease):
-        return _recomputed_share(release, receipt, study, mechanism)
-    beliefs = study.beliefs
-    X, x, y = record_on_grid(study, receipt)
-    r, estimate = float(np.sqrt(sum(v * v for v in x[0].tolist()))), release.estimate()
-    if estimate is None:
-        h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
-    else:
-        h, t, kept = taken_out(estimate, x[0])
-    p = (float(x[0] @ np.array(release.theta)) - h * float(y[0])) / kept if r > 0 else 0.0
-    if mechanism.clipped:
-        p = min(max(p, -mechanism.clip * r), mechanism.clip * r)
-    noise = t / r if r > 0 else 0.0
-    q = float(beliefs.prediction(np.array([r]), y, mechanism.curve(beliefs), np.array([noise]))[0])
-    base, score = float(mechanism.base(np.array(r))), float(mechanism.scoring(p, q, a=0.0, b=1.0))
-    return Steps(
-        x=tuple(x[0].tolist()),
-        y=float(y[0]),
-        length=r,
-        leverage=h,
-        noise=noise,
-        shrinkage=1.0,
-        peer_prediction=p,
-        own_prediction=q,
-        base=base,
-        score=score,
-        payment=_paid(mechanism, base, score, r),
-        peer_answer=float(study.raw_response(np.array([p]), X)[0]),
-        own_answer=float(study.raw_response(np.array([q]), X)[0]),
-    )
-
-
-def _recomputed_share(release: Release, receipt: Receipt, study: Study, mechanism: ShareRelease) -> Steps:
-    """Predictions are shares, base is the flat fee, and score is φ, from −1 to 1."""
-    beliefs, estimate = study.shares, release.estimate()
-    if beliefs is None:
-        raise InputError("The release pays for shares, and its study asks for numbers.")
-    _, x, y = record_on_grid(study, receipt)
-    if estimate is None:
-        h, t, kept = receipt.leverage, 2 * receipt.noise_scale, 1.0 - receipt.leverage
-    else:
-        h, t, kept = taken_out(estimate, x[0])
-    share = (1.0 + (float(x[0] @ np.array(release.theta)) - h * float(y[0])) / kept) / 2
-    phi, q, paid = (float(part[0]) for part in mechanism.steps(beliefs, x, y, np.array([share])))
-    expected, width = beliefs.expects(x), study.response.high - study.response.low
-    low, high = (float(end[0]) for end in (expected.low, expected.high))
-    bend = expected.advantage / (2 * expected.width(mechanism.margin))
-    return Steps(
-        x=tuple(x[0].tolist()),
-        y=float(y[0]),
-        length=float(np.sqrt(sum(v * v for v in x[0].tolist()))),
-        leverage=h,
-        noise=t / 2,
-        shrinkage=1.0,
-        peer_prediction=share,
-        own_prediction=q,
-        base=mechanism.flat,
-        score=phi,
-        payment=paid,
-        peer_answer=study.response.low + width * share,
-        own_answer=study.response.low + width * q,
-        switch=float(expected.switch[0]),
-        plausible=low - mechanism.tolerance <= share <= high + mechanism.tolerance,
-        bend=float(bend[0]) if beliefs.levels > 2 else None,
-    )
-
-
-def _recomputed_asked(release: Release, receipt: Receipt, study: Study, mechanism: AskedRelease) -> Steps:
-    """The surprise is the score; predictions are answers here, from −1 to 1."""
-    beliefs, estimate, level = study.levels, release.estimate(), release.level()
-    if beliefs is None or estimate is None or level is None or receipt.prediction is None:
-        raise InputError(
-            f"The receipt of player {receipt.player!r} has no prediction of the others' answers, or the release "
-            "nothing to compare it with: they do not belong together."
-        )
-    X, x, y = record_on_grid(study, receipt)
-    m = study.normalise_predictions(np.array([receipt.prediction]))
-    m = grid_responses(m, beliefs.response_bound) / GRID
-    h, t, kept = taken_out(estimate, x[0])
-    p = np.array([(float(x[0] @ estimate.theta) - h * float(y[0])) / kept])
-    scored = AskedPaymaster(mechanism, beliefs, estimate, level).score(
-        x * GRID, y, m, np.array([h]), p, np.array([t])
-    )
-    low, high = mechanism.plausible
-    average, slope = float(scored.others_answer[0]), float(beliefs.slopes(x, level.mean)[0])
-    return Steps(
-        x=tuple(x[0].tolist()),
-        y=float(y[0]),
-        length=float(np.sqrt(sum(v * v for v in x[0].tolist()))),
-        leverage=h,
-        noise=t,
-        shrinkage=1.0,
-        peer_prediction=float(p[0]),
-        own_prediction=slope * float(y[0]),
-        base=mechanism.base_payment,
-        score=float(scored.surprise[0]),
-        payment=float(scored.payment[0]),
-        peer_answer=float(study.raw_response(p, X)[0]),
-        own_answer=float(study.raw_response(y, X)[0]),
-        plausible=low <= average <= high,
-        prediction=float(m[0]),
-        others_answer=average,
-        others_prediction=float(scored.others_prediction[0]),
-        slope=slope,
-    )
-
-
-def taken_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
-    """A player's leverage, the scale of the noise in what others predict of her, and what they keep of the matrix."""
-    kz = instruments_on_grid(x[None] * GRID, estimate.transform, estimate.norm)
-    w = estimate.inverse.T @ x
-    h = float(w @ (kz[0] / GRID))
-    kept = 1.0 - h if estimate.kept is None else estimate.kept
-    return h, estimate.scale * float(np.linalg.norm(w)) / kept, kept
-
-
-def _paid(mechanism: OneRelease, base: float, score: float, r: float) -> float:
-    """Base and score in whole millionths, rounded down."""
-    amount = base + mechanism.score_weight * score
-    if mechanism.clipped:
-        most = base + mechanism.score_weight * mechanism.scoring.gain(mechanism.clip * r)
-        amount = min(max(amount, 0.0), most)
-    return float(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)
-
-
-def record_on_grid(study: Study, receipt: Receipt | ReceiptOfHalves) -> tuple[Floats, Floats, Floats]:
-    """One player's normalised features, and features and report on the grid: just what the settlement computed with."""
-    missing = [feature.name for feature in study.features if feature.name not in receipt.features]
-    if missing:
-        raise InputError(
-            f"The receipt of player {receipt.player!r} has no feature {missing[0]!r}; the study does."
-        )
-    for feature in study.features:
-        value = receipt.features[feature.name]
-        if feature.levels is None and isinstance(value, str):
-            raise InputError(
-                f"Feature {feature.name!r} of player {receipt.player!r} is {value!r}, not a number."
-            )
-    X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
-    y = study.normalise_response(np.array([receipt.report]), X)
-    kx, ky = grid_features(X), grid_responses(y, study.believed.response_bound)
-    return X, kx / GRID, ky / GRID
-
-
-def steps(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Steps:
-    """Compute one payment again. The own prediction is integrated directly, never read from a table."""
-    if isinstance(release, ReleaseOfHalves) and isinstance(receipt, ReceiptOfHalves):
-        return halves_steps(release, receipt)
-    if isinstance(release, Release) and isinstance(receipt, Receipt):
-        return recomputed(release, receipt)
-    raise InputError(
-        f"The release has format {release.format!r} and the receipt {receipt.format!r}: they do not belong together."
-    )
 
 
 @dataclass(frozen=True)
@@ -257,59 +101,194 @@ class Verdict:
     """And how much an answer moves what is expected of people like her."""
 
 
-def verify(release: Release | ReleaseOfHalves, receipt: Receipt | ReceiptOfHalves) -> Verdict:
+def verify(release: AnyRelease, receipt: AnyReceipt) -> Verdict:
     """Recompute one payment from the public release and one's own record.
 
     The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
     reads a table, which this then checks.
     """
     found = steps(release, receipt)
-    # A table behind a payment is good to 1e-9, so the last rounding may differ by one step.
-    verified = abs(found.payment - receipt.payment) < 1.5 / PAYMENT_STEPS
+    shares, asked = found.switch is not None, found.prediction is not None
+    shared = {field.name for field in fields(Steps)} & {field.name for field in fields(Verdict)}
     return Verdict(
-        verified,
-        receipt.player,
-        receipt.payment,
-        found.payment,
-        found.peer_prediction,
-        found.own_prediction,
-        release.rehearsal,
-        found.base,
-        found.leverage,
-        found.switch,
-        None if found.switch is None else found.score,
-        None if found.switch is None and found.prediction is None else found.y,
-        found.plausible,
-        found.bend,
-        found.prediction,
-        found.others_answer,
-        found.others_prediction,
-        None if found.prediction is None else found.score,
-        found.slope,
+        # A table behind a payment is good to 1e-9, so the last rounding may differ by one step.
+        verified=abs(found.payment - receipt.payment) < 1.5 / PAYMENT_STEPS,
+        player=receipt.player,
+        paid=receipt.payment,
+        recomputed=found.payment,
+        rehearsal=release.rehearsal,
+        phi=found.score if shares else None,
+        answer=found.y if shares or asked else None,
+        surprise=found.score if asked else None,
+        **{name: getattr(found, name) for name in shared},
     )
 
 
-def halves_steps(release: ReleaseOfHalves, receipt: ReceiptOfHalves) -> Steps:
-    study = release.declared_study()
-    mechanism, beliefs = release.mechanism(study), study.beliefs
-    X, x, y = record_on_grid(study, receipt)
-    r, peer = lengths(x), release.peer(receipt.group)
+def steps(release: AnyRelease, receipt: AnyReceipt) -> Steps:
+    """Compute one payment again. The own prediction is integrated directly, never read from a table."""
+    match release, receipt:
+        case ReleaseOfHalves(), ReceiptOfHalves():
+            her = _on_grid(release.declared_study(), receipt)
+            return _steps(her, **_by_halves(release, receipt, her))
+        case Release(), Receipt():
+            her = _on_grid(release.declared_study(), receipt)
+            return _steps(her, **_by_one_release(release, receipt, her))
+    raise InputError(
+        f"The release has format {release.format!r} and the receipt {receipt.format!r}: they do not belong together."
+    )
+
+
+class _OnGrid(NamedTuple):
+    """One player's normalised features, features and report on the grid, just as the settlement had them, and ‖x‖."""
+
+    study: Study
+    X: Floats
+    x: Floats
+    y: Floats
+    r: Floats
+
+
+def _on_grid(study: Study, receipt: AnyReceipt) -> _OnGrid:
+    for feature in study.features:
+        if feature.name not in receipt.features:
+            raise InputError(
+                f"The receipt of player {receipt.player!r} has no feature {feature.name!r}; the study does."
+            )
+        value = receipt.features[feature.name]
+        if feature.levels is None and isinstance(value, str):
+            raise InputError(
+                f"Feature {feature.name!r} of player {receipt.player!r} is {value!r}, not a number."
+            )
+    X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
+    y = study.normalise_response(np.array([receipt.report]), X)
+    x = grid_features(X) / GRID
+    return _OnGrid(study, X, x, grid_responses(y, study.believed.response_bound) / GRID, lengths(x))
+
+
+def _steps(her: _OnGrid, peer: Floats, own: Floats, **found: Any) -> Steps:
+    """What all payments have in common; peer and own are predictions as answers, normalised."""
+    told = {name: part.item() if isinstance(part, np.ndarray) else part for name, part in found.items()}
+    said = her.study.raw_response(np.array([peer.item(), own.item()]), her.X.repeat(2, axis=0)).tolist()
+    x, y, length = tuple(her.x[0].tolist()), float(her.y[0]), float(her.r[0])
+    return Steps(x, y, length, peer_answer=said[0], own_answer=said[1], **told)
+
+
+def _by_halves(release: ReleaseOfHalves, receipt: ReceiptOfHalves, her: _OnGrid) -> dict[str, Any]:
+    study, _, x, y, r = her
+    mechanism, beliefs, peer = release.mechanism(study), study.beliefs, release.peer(receipt.group)
     curve = peer_curve(mechanism, beliefs, release.groups[1 - receipt.group])
-    noise = noise_along(peer, x, r)
-    p = peer_prediction(mechanism, beliefs, peer, x, r)
+    noise, p = noise_along(peer, x, r), peer_prediction(mechanism, beliefs, peer, x, r)
     q = beliefs.prediction(r, y, curve, noise)
-    return Steps(
-        x=tuple(x[0].tolist()),
-        y=float(y[0]),
-        length=float(r[0]),
-        leverage=None,
-        noise=float(noise[0]),
-        shrinkage=curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0,
-        peer_prediction=float(p[0]),
-        own_prediction=float(q[0]),
-        base=mechanism.base_payment,
-        score=float(mechanism.scoring(p, q, a=0.0, b=1.0)[0]),
-        payment=float(payable(mechanism, beliefs, p, q)[0]),
-        peer_answer=float(study.raw_response(p, X)[0]),
-        own_answer=float(study.raw_response(q, X)[0]),
-    )
+    return {
+        "leverage": None,
+        "noise": noise,
+        "shrinkage": curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0,
+        "peer_prediction": p,
+        "own_prediction": q,
+        "base": mechanism.base_payment,
+        "score": mechanism.scoring(p, q, a=0.0, b=1.0),
+        "payment": payable_by_halves(mechanism, beliefs, p, q),
+        "peer": p,
+        "own": q,
+    }
+
+
+def _by_one_release(release: Release, receipt: Receipt, her: _OnGrid) -> dict[str, Any]:
+    """What the others predict of her, with her own answer taken out, and what is paid for it."""
+    mechanism, estimate = release.mechanism(her.study), release.estimate()
+    if estimate is None:
+        h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
+        t *= 2 if isinstance(mechanism, ShareRelease) else 1  # of shares it is told as that of a share
+    else:
+        h, t, kept = _take_out(estimate, her.x[0])
+    p = (float(her.x[0] @ np.array(release.theta)) - h * her.y) / kept
+    if isinstance(mechanism, OneRelease):
+        return {"leverage": h, **_of_number(mechanism, her, p, t)}
+    if isinstance(mechanism, ShareRelease):
+        return {"leverage": h, **_of_share(mechanism, her, p, t)}
+    return {"leverage": h, **_of_predictions(release, receipt, mechanism, her, h, p, t)}
+
+
+def _take_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
+    """A player's leverage, the scale of the noise in what others predict of her, and what they keep of the matrix."""
+    kz = instruments_on_grid(x[None] * GRID, estimate.transform, estimate.norm)
+    w = estimate.inverse.T @ x
+    h = float(w @ (kz[0] / GRID))
+    kept = 1.0 - h if estimate.kept is None else estimate.kept
+    return h, estimate.scale * float(np.linalg.norm(w)) / kept, kept
+
+
+def _of_number(mechanism: OneRelease, her: _OnGrid, p: Floats, t: float) -> dict[str, Any]:
+    beliefs, r = her.study.beliefs, her.r
+    if mechanism.clipped:
+        p = np.clip(p, -mechanism.clip * r, mechanism.clip * r)
+    noise = t / r if r[0] > 0 else np.zeros(1)
+    q = beliefs.prediction(r, her.y, mechanism.curve(beliefs), noise)
+    return {
+        "noise": noise,
+        "peer_prediction": p,
+        "own_prediction": q,
+        "base": mechanism.base(r),
+        "score": mechanism.scoring(p, q, a=0.0, b=1.0),
+        "payment": payable(mechanism, r, p, q),
+        "peer": p,
+        "own": q,
+    }
+
+
+def _of_share(mechanism: ShareRelease, her: _OnGrid, p: Floats, t: float) -> dict[str, Any]:
+    """Predictions are shares, base is the flat fee, and score is φ, from −1 to 1."""
+    beliefs = her.study.shares
+    if beliefs is None:
+        raise InputError("The release pays for shares, and its study asks for numbers.")
+    share, expected = (1.0 + p) / 2, beliefs.expects(her.x)
+    phi, q, payment = mechanism.steps(beliefs, her.x, her.y, share)
+    bend = expected.advantage / (2 * expected.width(mechanism.margin))
+    least, most = expected.low - mechanism.tolerance, expected.high + mechanism.tolerance
+    return {
+        "noise": t / 2,
+        "peer_prediction": share,
+        "own_prediction": q,
+        "base": mechanism.flat,
+        "score": phi,
+        "payment": payment,
+        "peer": p,
+        "own": 2 * q - 1,
+        "switch": expected.switch,
+        "plausible": (least <= share) & (share <= most),
+        "bend": bend if beliefs.levels > 2 else None,
+    }
+
+
+def _of_predictions(
+    release: Release, receipt: Receipt, mechanism: AskedRelease, her: _OnGrid, h: float, p: Floats, t: float
+) -> dict[str, Any]:
+    """The surprise is the score; predictions are answers here, from −1 to 1."""
+    study, _, x, y, _ = her
+    beliefs, estimate, level = study.levels, release.estimate(), release.level()
+    if beliefs is None or estimate is None or level is None or receipt.prediction is None:
+        raise InputError(
+            f"The receipt of player {receipt.player!r} has no prediction of the others' answers, or the release "
+            "nothing to compare it with: they do not belong together."
+        )
+    m = study.normalise_predictions(np.array([receipt.prediction]))
+    m = grid_responses(m, beliefs.response_bound) / GRID
+    paymaster = AskedPaymaster(mechanism, beliefs, estimate, level)
+    scored = paymaster.score(x * GRID, y, m, np.array([h]), p, np.array([t]))
+    low, high = mechanism.plausible
+    slope = beliefs.slopes(x, level.mean)
+    return {
+        "noise": t,
+        "peer_prediction": p,
+        "own_prediction": slope * y,
+        "base": mechanism.base_payment,
+        "score": scored.surprise,
+        "payment": scored.payment,
+        "peer": p,
+        "own": y,
+        "plausible": (low <= scored.others_answer) & (scored.others_answer <= high),
+        "prediction": m,
+        "others_answer": scored.others_answer,
+        "others_prediction": scored.others_prediction,
+        "slope": slope,
+    }
