@@ -136,7 +136,7 @@ def test_a_draft_is_thrown_away_and_a_frozen_study_is_not(here: Served, analyst:
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_is_a_page(analyst: TestClient, step: str) -> None:
     study_id = declared(analyst)
-    assert "Save and go on" in shown(analyst, f"/studies/{study_id}/edit/{step}")
+    assert "Save and continue" in shown(analyst, f"/studies/{study_id}/edit/{step}")
 
 
 def test_a_step_that_does_not_exist_is_nothing(analyst: TestClient) -> None:
@@ -197,7 +197,7 @@ def test_what_is_protected_is_asked_where_features_are_people_s_own(
     place = f"/studies/{study_id}/edit/people"
     page = shown(analyst, place)
     assert not re.search(r'name="protects" value="\w+" checked', page)
-    assert "sums over everybody's facts are published as they are" in page
+    assert "exact sums over everybody's facts are published" in page
     observed = {**STEPS["people"], "design": "observed"}
     refused = analyst.post(place, data=observed)
     assert refused.status_code == 400
@@ -249,7 +249,7 @@ def listed(players: int, text: str = ANSWERS) -> str:
 def test_a_plan_for_people_s_own_features_is_made_from_the_people(here: Served, analyst: TestClient) -> None:
     study_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
     place = f"/studies/{study_id}"
-    assert "bring a file of everybody you will invite" in shown(analyst, place)
+    assert "upload a file of everybody you will invite" in shown(analyst, place)
     assert "Bring a file of everybody you will invite" in analyst.get(f"{place}/plan").text
     assert analyst.get(f"{place}/roster.csv").text == "player,price,region\n"
     assert send_roster(analyst, study_id, listed(400)).status_code == 303
@@ -292,7 +292,7 @@ def test_protected_features_are_not_planned_from(here: Served, analyst: TestClie
     study_id = upload(analyst, RECORDS).headers["location"].rpartition("/")[2]
     send_roster(analyst, study_id, listed(400))
     page = shown(analyst, f"/studies/{study_id}")
-    assert "The plan is not worked out from their facts" in page
+    assert "The plan is not made from their facts" in page
     page = shown(analyst, f"/studies/{study_id}/plan")
     assert 'name="players"' in page
     assert 'name="response_share"' not in page

@@ -82,7 +82,7 @@ def test_a_study_lives_from_the_first_sign_in_to_the_last_payment(alive: tuple[L
     lived, link = alive
     analyst = lived.window("analyst", DESK)
     assert "There is no study yet." in life.set_password(analyst, link)
-    assert "does not work any more" in lived.window("late").open(link)
+    assert "no longer works" in lived.window("late").open(link)
     prepare(analyst)
     invite(lived, analyst)
     take_part(lived, analyst)
@@ -109,7 +109,7 @@ def test_a_study_lives_from_the_first_sign_in_to_the_last_payment(alive: tuple[L
 def prepare(analyst: Window) -> None:
     """Declare, plan, rehearse and freeze."""
     life.declare(analyst)
-    assert "A plan is kept" in life.plan(analyst)
+    assert "A plan is saved" in life.plan(analyst)
     assert "exaggerator" in life.rehearse(analyst)
     page = life.freeze(analyst)
     assert "Open for answers" in page
@@ -161,7 +161,7 @@ def on_her_phone(lived: Life) -> None:
         life.ASKED_BY,
         life.QUESTION,
         "What you get",
-        "at least and $",
+        "You are paid at least $",
         "north",
         "50:50",
         "It names nobody.",
@@ -170,7 +170,7 @@ def on_her_phone(lived: Life) -> None:
     anna.press("I take part")
     for typed, said in (("much", "“much” is not a number"), ("250", "250 is outside the range")):
         anna.type(answer=typed)
-        assert said in anna.press("Go on")
+        assert said in anna.press("Continue")
     page = life.say(anna, TYPED["anna"])
     assert "Your receipt code" in page
     lived.code = anna.view.inner_text(".big")
@@ -245,7 +245,7 @@ def end(lived: Life, analyst: Window) -> str:
     public = analyst.view.url.replace("/studies/", "/s/")
     stranger = lived.window("stranger", DESK)
     before = stranger.open(public)
-    assert "Results are not published yet." in before
+    assert "The results are not published yet." in before
     assert "What was found" not in before
     assert "Published" in analyst.press("Publish the results")
     page = stranger.open(public)
@@ -260,7 +260,7 @@ def end(lived: Life, analyst: Window) -> str:
 def be_curious(lived: Life, analyst: Window) -> None:
     """The analyst has all links, and opens one. It does not say whether its owner has answered, and what is her own."""
     back, page = analyst.view.url, analyst.open(lived.links["anna"])
-    for words in ("Your answer counts.", "How it was worked out"):
+    for words in ("Your answer counts.", "How it was computed"):
         assert words not in page, words
     assert analyst.view.request.get(f"{lived.links['anna']}/receipt.json").status == 404
     analyst.open(back)
@@ -318,7 +318,7 @@ def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
     page = payer.follow(life.NAME)
     assert f"${sum(coins for coins, _ in amounts.values()):,}" in page
     rows = {}
-    for button in ("Take the payment file", "Take the file for Prolific", "Take the file for MTurk"):
+    for button in ("Download the payment file", "Download the file for Prolific", "Download the file for MTurk"):
         with payer.take(payer.button(button), lived.directory).open(newline="") as file:
             rows[button] = [(who, amount) for who, amount in csv.reader(file)]
     table, prolific, mturk = rows.values()
@@ -333,7 +333,7 @@ def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
 def leave(lived: Life, analyst: Window) -> None:
     """The log tells who did what; after signing out there is nothing to see."""
     page = analyst.follow("Log")
-    for words in ("froze the study", "accepted less", "published the result", "took the payment file"):
+    for words in ("froze the study", "accepted less", "published the result", "downloaded the payment file"):
         assert words in page, words
     assert not any(who in page for who in lived.links)
     analyst.press("Sign out (analyst)")

@@ -99,8 +99,8 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "survey@example.org",
         "How much did you spend on groceries last week, in dollars?",
         "from 0 to 200",
-        "at least and $",
-        "at most, whatever anybody does",
+        "You are paid at least $",
+        "whatever anybody does",
         "what everybody else's answers predict for people like you",
         "your own answer is left out of that prediction",
         "The situation you are shown was drawn at random.",
@@ -162,7 +162,7 @@ def test_an_invitation_says_what_is_protected_and_what_is_not(
 
 def test_an_invitation_of_random_halves_says_what_it_said_before(here: Served) -> None:
     page = Her(here, asked(here.service, peers="halves")).sees()
-    assert "how well your answer foretells" in page
+    assert "how well your answer forecasts" in page
     assert "left out of that prediction" not in page
 
 
@@ -176,7 +176,7 @@ def test_what_she_can_be_paid_follows_from_her_own_features(here: Served) -> Non
     assert all(least <= low < high <= most for low, high in ranges.values())
     assert len(set(ranges.values())) > 1
     for player, (low, high) in ranges.items():
-        assert f"${low} at least and ${high} at most" in Her(here, study, player).sees()
+        assert f"at least ${low} and at most ${high}" in Her(here, study, player).sees()
 
 
 def test_a_rehearsal_says_that_it_is_one_on_every_page(here: Served) -> None:

@@ -196,7 +196,7 @@ def test_a_payment_is_shown_in_the_coins_it_was_paid_in(here: Served) -> None:
 
 
 def test_a_centre_of_expectations_is_told_where_there_is_one(here: Served) -> None:
-    words = "before anybody answered is taken off both"
+    words = "before anybody answered is subtracted from both"
     assert words not in Her(here, settled(here.service)).sees()
     centred = STUDY.replace("signal = 0.6", "signal = 0.6\n[beliefs.centre]\nintercept = 80")
     her = Her(here, settled(here.service, centred))
@@ -285,7 +285,7 @@ def test_a_receipt_is_the_record_that_the_library_reads(here: Served) -> None:
 
 def test_how_a_payment_came_about_is_told_without_halves(here: Served) -> None:
     told = Her(here, settled(here.service)).sees()
-    assert "Everybody else's answers, with the noise that protects them, do predict" in told
+    assert "Everybody else's answers, with the noise that protects them, predict" in told
     assert "Your own answer was taken out of this prediction; it had a weight of" in told
     assert "payments start from" in told
     assert "half" not in told
@@ -308,7 +308,7 @@ def test_a_study_that_was_settled_with_random_halves_is_shown_and_verifies(here:
 def test_where_sums_are_kept_back_she_checks_with_two_numbers_of_her_receipt(here: Served) -> None:
     her = Her(here, settled(here.service, ASKING.replace("[beliefs]", f"{HIDDEN}\n[beliefs]")))
     told = her.sees()
-    assert "are taken from your receipt here" in told
+    assert "are therefore taken from your receipt" in told
     assert "does not lead to the amount" not in told
     release = read_release(her.client.get(f"{her.link}/release.json").content)
     assert isinstance(release, Release)

@@ -128,7 +128,7 @@ def test_an_unknown_kind_of_file_is_refused(here: Served) -> None:
 def test_platforms_are_not_offered_players_that_are_no_ids_of_theirs(here: Served) -> None:
     study = settled(here)  # p-01 is nobody's worker id
     payer = here.signed_in(Role.PAYER)
-    assert "other names of players" in payer.get(f"/payments/{study.study_id}").text
+    assert "other player names" in payer.get(f"/payments/{study.study_id}").text
     for kind in (Kind.PROLIFIC, Kind.MTURK):
         assert payer.post(f"/payments/{study.study_id}/{kind}").status_code == 409
 

@@ -68,7 +68,7 @@ def test_access_that_is_ended_is_gone(here: Served) -> None:
     assert analyst.post(f"/people/{number(here, 'pat')}/remove").headers["location"] == "/people"
     assert payer.get("/payments").headers["location"] == "/sign-in"
     assert payer.post("/sign-in", data={"name": "pat", "password": PASSWORD}).status_code == 403
-    assert "Has no password" in analyst.get("/people").text
+    assert "No password" in analyst.get("/people").text
 
 
 def test_an_analyst_cannot_be_locked_out_on_the_page(here: Served) -> None:

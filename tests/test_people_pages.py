@@ -131,7 +131,7 @@ def test_a_payer_is_added_and_takes_the_file_with_the_keyboard_alone_and_without
     enter(payer, link)
     payer.locator("main h2 a").last.focus()
     payer.keyboard.press("Enter")
-    payer.get_by_role("button", name="Take the payment file").focus()
+    payer.get_by_role("button", name="Download the payment file").focus()
     with payer.expect_download() as taken:
         payer.keyboard.press("Enter")
     assert taken.value.suggested_filename.endswith("-payments.csv")
@@ -139,4 +139,4 @@ def test_a_payer_is_added_and_takes_the_file_with_the_keyboard_alone_and_without
     assert lines[0] == "player,amount"
     assert len(lines) == 61
     analyst.goto(f"{site.url}/log")
-    assert "took the payment file" in analyst.content()
+    assert "downloaded the payment file" in analyst.content()

@@ -92,7 +92,7 @@ def test_less_is_accepted_and_the_result_says_both(here: Served, analyst: TestCl
     assert release.players == FEWER
     assert release.promised == study.plan.guarantees.record()
     assert release.guarantees["accuracy"]["prediction_rmse"] > release.promised["accuracy"]["prediction_rmse"]
-    assert "Promised beforehand" in shown(analyst, place(study))
+    assert "Promised in advance" in shown(analyst, place(study))
     for decision in ("accept", "reopen"):
         assert analyst.post(place(study, f"/{decision}")).status_code == 409
     with here.service.database.reading() as session:

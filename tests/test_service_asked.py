@@ -213,14 +213,14 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
         "And, as a second question, what the others will say:",
         "What you say of the others is paid on its own, up to $",
         "Your own answer and prediction are left out",
-        "What you say of the others is protected together with your answer.",
+        "Your prediction is protected together with your answer.",
         "Next you are asked both questions.",
     ):
         assert said in page, said
-    impossible = "Should the others' average be one that was thought impossible" in page
+    impossible = "If the others' average is outside the plausible range" in page
     assert impossible == (text != NUMBER)
     least, most = pay_range(study.plan)
-    assert f"You are paid ${least:.2f} at least and ${most:.2f} at most" in page
+    assert f"You are paid at least ${least:.2f} and at most ${most:.2f}" in page
 
 
 def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> None:
@@ -312,7 +312,7 @@ def test_a_settlement_of_the_service_is_that_of_the_library(here: Served) -> Non
 def test_an_average_that_was_thought_impossible_is_told(here: Served) -> None:
     far = NUMBER.replace("spread = 15", 'spread = 15\nplausible = [80, 95]\nimplausible = "flat"')
     page = Her(here, settled(here, far)).sees()
-    assert "The others' average is one that was thought impossible. So the score is 0" in page
+    assert "The others' average is outside the plausible range. So the score is 0" in page
 
 
 def test_a_cancelled_study_pays_the_base_and_half_of_what_a_prediction_earns(here: Served) -> None:

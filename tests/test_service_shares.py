@@ -151,12 +151,12 @@ def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
     page = Her(here, asked(here.service, YES_NO, tolerance=0.037)).sees()
     for words in (
         "to be answered with Yes or No",
-        "You are paid $0.10 at least and $0.50 at most",
-        "If you say Yes you earn more the more of the others say Yes",
+        "You are paid at least $0.10 and at most $0.50",
+        "The more of the others say Yes, the more Yes earns",
         "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
         "the two lines cross at 24.1%",
         "Should less than 1.3% or more than 43.7% of the others say Yes",
-        "Nothing but your answer is used",
+        "Only your answer is used",
     ):
         assert words in page, words
     assert "/dispute" not in page
@@ -165,12 +165,12 @@ def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
 def test_the_invitation_says_how_ratings_are_paid_and_what_facts_do(here: Served) -> None:
     page = Her(here, asked(here.service, RATING)).sees()
     assert "one rating, from 1 to 5" in page
-    assert "If your rating is high you earn more" in page
-    assert "which was thought impossible" in page
+    assert "The higher the others' ratings are, the more a high rating earns" in page
+    assert "which is not plausible" in page
     paid = Her(here, asked(here.service, RATING, tolerance=math.inf)).sees()
-    assert "which was thought impossible" not in paid
+    assert "which is not plausible" not in paid
     facts = Her(here, asked(here.service, WITH_FEATURES)).sees()
-    assert "If you say Yes you earn more" in facts
+    assert "The more of the others say Yes, the more Yes earns" in facts
     assert "/dispute" in facts
 
 
@@ -210,7 +210,7 @@ def test_an_implausible_share_is_told(here: Served) -> None:
     """Three in ten say yes where 90 to 95 % were thought possible."""
     study = settled(here, YES_NO.replace("0.05, 0.40", "0.9, 0.95"), tolerance=0.05)
     page = Her(here, study).sees()
-    assert "That is below 85% or above 100%, which was thought impossible." in page
+    assert "That is below 85% or above 100%, which is not plausible." in page
     assert "$0.30" in page
 
 
@@ -221,7 +221,7 @@ def test_a_cancelled_study_pays_half_of_the_bonus(here: Served) -> None:
     cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
     page = Her(here, study).sees()
     assert "$0.30" in page
-    assert "half of what does" in page
+    assert "the flat fee and half of the bonus" in page
 
 
 def test_every_page_is_there_in_german(here: Served) -> None:
@@ -353,7 +353,7 @@ def test_what_would_make_a_plan_possible_is_said_in_points(analyst: TestClient) 
 def test_a_plan_of_a_rating_asks_from_how_many_levels_on_no_lie_may_pay(analyst: TestClient) -> None:
     path = uploaded(analyst, RATING)
     page = sees(analyst, f"{path}/plan?players=2000&budget=1000&lie=2")
-    assert "From how many levels on no lie may pay" in page
+    assert "Number of levels from which no lie may pay" in page
     assert "no lie of 2 steps or more" in page.lower()
     assert "Allowed error, in units of evaded" in page
 
@@ -364,7 +364,7 @@ def test_a_rehearsal_knows_those_who_deny_and_those_who_believe_otherwise(
     path = uploaded(analyst, YES_NO)
     analyst.post(f"{path}/plan", data={"players": "300", "budget": "150"})
     page = sees(analyst, f"{path}/rehearse")
-    assert "They give the lowest answer, such as no, whatever is true." in page
+    assert "They give the lowest answer, such as no, whatever the truth is." in page
     assert "People who believe otherwise" in page
     assert "Andere Erwartungen" in sees(analyst, f"{path}/rehearse", GERMAN)
     answer = analyst.post(f"{path}/rehearse", data={"denier": "10", "misbeliever": "5.5"})

@@ -36,7 +36,7 @@ def set_password(window: Window, link: str) -> str:
 def sign_in(window: Window, url: str, name: str) -> str:
     window.open(f"{url}/sign-in")
     window.type(name=name, password="a wrong password")
-    assert "do not belong together" in window.press("Sign in")
+    assert "do not match" in window.press("Sign in")
     window.type(password=PASSWORD)
     return window.press("Sign in")
 
@@ -45,21 +45,21 @@ def declare(analyst: Window) -> str:
     """A new study by the wizard, with a step that is sent too early."""
     analyst.press("New study")
     analyst.type(name=NAME, question=QUESTION, response="spend", low="0")
-    assert "Please fill this in." in analyst.press("Save and go on")
+    assert "Please fill this in." in analyst.press("Save and continue")
     analyst.type(high="200")
-    analyst.press("Save and go on")
+    analyst.press("Save and continue")
     analyst.type(asked_by=ASKED_BY, purpose="To learn how spending goes with prices.", contact=CONTACT)
-    analyst.press("Save and go on")
+    analyst.press("Save and continue")
     analyst.press("Add a fact")
     analyst.type(f0_name="price", f0_low="1", f0_high="5")
     analyst.press("Add a fact")
     analyst.type(f1_name="region")
     analyst.choose("f1_kind", "levels")
     analyst.type(f1_levels="\n".join(REGIONS))
-    assert "Please choose. The facts are people's own" in analyst.press("Save and go on")
+    assert "Please choose. The facts are people's own" in analyst.press("Save and continue")
     analyst.choose("design", "uniform")
     for _ in ("people", "beliefs", "costs"):
-        page = analyst.press("Save and go on")
+        page = analyst.press("Save and continue")
     return page
 
 
@@ -73,7 +73,7 @@ def plan(analyst: Window) -> str:
         analyst.look()
     drawn = analyst.view.locator("#result img").evaluate("img => img.decode().then(() => img.naturalWidth)")
     assert drawn > 0
-    return analyst.press("Keep this plan")
+    return analyst.press("Save this plan")
 
 
 def rehearse(analyst: Window) -> str:
@@ -87,11 +87,11 @@ def rehearse(analyst: Window) -> str:
 
 
 def freeze(analyst: Window) -> str:
-    page = analyst.follow("Look at it a last time and freeze")
+    page = analyst.follow("Review it and freeze")
     assert ASKED_BY in page
     assert QUESTION in page
     analyst.choose("for", "people")
-    return analyst.press("Freeze it for good")
+    return analyst.press("Freeze permanently")
 
 
 def bring(analyst: Window, rows: list[tuple[str, str, str]], directory: Path) -> str:
@@ -129,7 +129,7 @@ def answer(window: Window, link: str, typed: str) -> str:
 
 def say(window: Window, typed: str) -> str:
     window.type(answer=typed)
-    assert typed in window.press("Go on")
+    assert typed in window.press("Continue")
     return window.press("Send my answer")
 
 
@@ -151,15 +151,15 @@ def close(analyst: Window) -> str:
     """Closed by typing its name. Far fewer answered than were counted on, which is accepted; then it is settled."""
     analyst.follow("Close the study")
     analyst.type(name="Weekly")
-    assert "Nothing was closed" in analyst.press("Close for good")
+    assert "Nothing was closed" in analyst.press("Close permanently")
     analyst.type(name=NAME)
-    page = analyst.press("Close for good")
+    page = analyst.press("Close permanently")
     assert "being settled" in page or "Less can be guaranteed" in page
-    analyst.button("Settle it all the same").wait_for()  # the page renews itself
+    analyst.button("Settle it nevertheless").wait_for()  # the page renews itself
     page = analyst.look()
-    assert "Open the study again" in page
+    assert "Reopen the study" in page
     assert "Each is paid" in page
-    analyst.press("Settle it all the same")
+    analyst.press("Settle it nevertheless")
     analyst.button("Publish the results").wait_for()
     return analyst.look()
 
