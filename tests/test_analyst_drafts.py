@@ -113,7 +113,7 @@ def test_changing_the_study_drops_its_plan_and_saying_the_same_does_not(
     here: Served, analyst: TestClient
 ) -> None:
     study_id = draft(here.service)
-    assert "dropped" in shown(analyst, f"/studies/{study_id}/edit/beliefs")
+    assert "discarded" in shown(analyst, f"/studies/{study_id}/edit/beliefs")
     same = analyst.post(f"/studies/{study_id}/edit/beliefs", data={"signal": "0.60", "noise": "normal"})
     assert same.status_code == 303
     assert stored(here, study_id).plan is not None
@@ -250,10 +250,10 @@ def test_a_plan_for_people_s_own_features_is_made_from_the_people(here: Served, 
     study_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
     place = f"/studies/{study_id}"
     assert "upload a file of everybody you will invite" in shown(analyst, place)
-    assert "Bring a file of everybody you will invite" in analyst.get(f"{place}/plan").text
+    assert "Upload a file of everybody you will invite" in analyst.get(f"{place}/plan").text
     assert analyst.get(f"{place}/roster.csv").text == "player,price,region\n"
     assert send_roster(analyst, study_id, listed(400)).status_code == 303
-    assert "400 people were brought" in shown(analyst, place)
+    assert "400 people were uploaded" in shown(analyst, place)
     page = shown(analyst, f"{place}/plan?budget=2000")
     assert "made for the 400 people" in page
     assert 'name="players"' not in page

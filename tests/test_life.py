@@ -318,7 +318,11 @@ def pay(lived: Life, analyst: Window, amounts: dict[str, life.Paid]) -> None:
     page = payer.follow(life.NAME)
     assert f"${sum(coins for coins, _ in amounts.values()):,}" in page
     rows = {}
-    for button in ("Download the payment file", "Download the file for Prolific", "Download the file for MTurk"):
+    for button in (
+        "Download the payment file",
+        "Download the file for Prolific",
+        "Download the file for MTurk",
+    ):
         with payer.take(payer.button(button), lived.directory).open(newline="") as file:
             rows[button] = [(who, amount) for who, amount in csv.reader(file)]
     table, prolific, mturk = rows.values()

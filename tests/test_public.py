@@ -110,7 +110,7 @@ def test_what_is_guaranteed_stands_beside_what_was_promised_and_what_is_not_prot
     [
         (
             ANSWERS,
-            "The facts of those who took part (price, region). Sums over everybody's facts are published",
+            "The facts of those who took part (price, region). Exact sums over everybody's facts are published",
         ),
         (RECORDS, "How many took part"),
     ],

@@ -211,7 +211,7 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
     assert words in page
     for said in (
         "And, as a second question, what the others will say:",
-        "What you say of the others is paid on its own, up to $",
+        "Your prediction is paid separately, up to $",
         "Your own answer and prediction are left out",
         "Your prediction is protected together with your answer.",
         "Next you are asked both questions.",

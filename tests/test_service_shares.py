@@ -155,7 +155,7 @@ def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
         "The more of the others say Yes, the more Yes earns",
         "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
         "the two lines cross at 24.1%",
-        "Should less than 1.3% or more than 43.7% of the others say Yes",
+        "If less than 1.3% or more than 43.7% of the others say Yes",
         "Only your answer is used",
     ):
         assert words in page, words
@@ -418,7 +418,7 @@ def test_the_public_page_says_in_words_what_is_believed(here: Served) -> None:
     told = {
         "yes or no": "surely between 5% and 40% would truthfully say Yes.",
         "yes or no, with features": "Any one fact changes that by at most 10 percentage points.",
-        "yes or no, effects expected": "Changes that are expected: age: -5 percentage points, region=south: 3 perc",
+        "yes or no, effects expected": "Expected changes: age: -5 percentage points, region=south: 3 perc",
         "rating": "The mean rating of people like the average one is surely between 1.8 and 3.4.",
     }
     for kind, words in told.items():

@@ -55,7 +55,7 @@ SHARE = "response_share"
 
 
 NO_PEOPLE = (
-    "The facts are people's own, so the plan is worked out from them. Bring a file of everybody you will invite, on "
+    "The facts are people's own, so the plan is made from them. Upload a file of everybody you will invite, on "
     "the page of the study; then plan."
 )
 
