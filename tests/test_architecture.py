@@ -16,9 +16,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # the words
     ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily"),
     ("check",),
-    ("polynomials",),
     # mathematics: arrays in, arrays out, randomness passed in
-    ("kernels", "coins", "lattice", "noise", "scoring", "costs", "tolerance"),
+    ("kernels", "coins", "lattice", "noise", "scoring", "costs"),
     ("moments",),
     ("beliefs", "estimators", "instruments"),
     ("geometry",),

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from support import oracles_tolerance as tolerance
 from support.oracles_beliefs import projected_density
 from support.plans import bought, solved
 from support.shares import study_of
 from support.studies import DESIGNED, RECORDS
 
-from truthful import tolerance
 from truthful.beliefs import Beliefs, NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.bounds import Setting, proved

@@ -49,21 +49,7 @@ def test_one_dimension_is_the_plain_laplace_law() -> None:
     law, plain, x = L2Laplace(1, 0.7), stats.laplace(scale=0.7), np.linspace(-9, 9, 201)
     np.testing.assert_allclose(law.marginal_pdf(x), plain.pdf(x), rtol=1e-14)
     np.testing.assert_allclose(law.marginal_cdf(x), plain.cdf(x), rtol=1e-14)
-    p = np.linspace(0, 1, 41)
-    np.testing.assert_allclose(law.marginal_quantile(p), plain.ppf(p), rtol=1e-14, atol=1e-16)
-    np.testing.assert_allclose(law.log_density(x[:, None]), plain.logpdf(x), rtol=1e-13)
-
-
-@given(dimensions, scales, st.floats(min_value=1e-12, max_value=1 - 1e-12))
-def test_marginal_quantile_inverts_marginal_cdf(d: int, s: float, p: float) -> None:
-    law = L2Laplace(d, s)
-    assert law.marginal_cdf(law.marginal_quantile(p)) == pytest.approx(p, rel=1e-9, abs=1e-15)
-
-
-@given(dimensions, scales, st.floats(min_value=1e-9, max_value=1 - 1e-9))
-def test_norm_quantile_inverts_norm_cdf(d: int, s: float, p: float) -> None:
-    law = L2Laplace(d, s)
-    assert law.norm_cdf(law.norm_quantile(p)) == pytest.approx(p, rel=1e-9)
+    np.testing.assert_allclose(oracles.log_density(law, x[:, None]), plain.logpdf(x), rtol=1e-13)
 
 
 @given(dimensions, scales, st.floats(min_value=-50, max_value=50))
@@ -72,14 +58,6 @@ def test_marginal_law_is_symmetric_and_scales(d: int, s: float, t: float) -> Non
     assert law.marginal_cdf(s * t) + law.marginal_cdf(-s * t) == pytest.approx(1, abs=1e-13)
     assert law.marginal_cdf(s * t) == pytest.approx(unit.marginal_cdf(t), abs=1e-12)
     assert law.marginal_pdf(s * t) * s == pytest.approx(unit.marginal_pdf(t), abs=1e-12)
-
-
-@pytest.mark.parametrize("d", DIMENSIONS)
-def test_extreme_probabilities_have_extreme_quantiles(d: int) -> None:
-    low, middle, high = L2Laplace(d, 2.0).marginal_quantile([0.0, 0.5, 1.0])
-    assert low == -math.inf
-    assert high == math.inf
-    assert middle == pytest.approx(0, abs=1e-13)
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -107,19 +85,13 @@ def test_the_normals_of_the_mixture_have_gamma_variances(d: int) -> None:
 
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_norm_moments_are_those_of_the_norm_density(d: int) -> None:
-    law = L2Laplace(d, 0.25)
-    r = np.linspace(0, law.mean_norm + 0.25 * (60 + 12 * math.sqrt(d)), 200_001)
-    mass, mean, square = (integrate.simpson(law.norm_pdf(r) * r**k, x=r) for k in range(3))
+    law, norms = L2Laplace(d, 0.25), stats.gamma(d, scale=0.25)
+    r = np.linspace(0, d * 0.25 + 0.25 * (60 + 12 * math.sqrt(d)), 200_001)
+    mass, mean, square = (integrate.simpson(norms.pdf(r) * r**k, x=r) for k in range(3))
     assert mass == pytest.approx(1, rel=1e-8)
-    assert mean == pytest.approx(law.mean_norm, rel=1e-8)
+    assert mean == pytest.approx(d * 0.25, rel=1e-8)
     assert square == pytest.approx(law.mean_square_norm, rel=1e-8)
-    assert (law.mean_norm, law.mean_square_norm) == (d * 0.25, d * (d + 1) * 0.25**2)
-
-
-def test_norms_below_zero_do_not_happen() -> None:
-    law = L2Laplace(3, 1.0)
-    np.testing.assert_array_equal(law.norm_cdf([-1.0, 0.0]), 0)
-    np.testing.assert_array_equal(law.norm_pdf([-1.0, 0.0]), 0)
+    assert law.mean_square_norm == d * (d + 1) * 0.25**2
 
 
 @given(st.integers(min_value=1, max_value=300), scales, st.floats(min_value=0.01, max_value=100))
@@ -128,14 +100,17 @@ def test_density_on_a_sphere_is_the_norm_density_spread_over_it(d: int, s: float
     log_area = math.log(2) + d / 2 * math.log(math.pi) - math.lgamma(d / 2) + (d - 1) * math.log(r)
     v = np.full((2, d), r / math.sqrt(d))
     expected = stats.gamma(d, scale=s).logpdf(r) - log_area
-    np.testing.assert_allclose(law.log_density(v), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(oracles.log_density(law, v), expected, rtol=1e-9, atol=1e-9)
 
 
 @given(st.integers(min_value=1, max_value=20), st.integers(min_value=0, max_value=2**32))
 def test_log_density_moves_by_at_most_the_shift_over_the_scale(d: int, seed: int) -> None:
     v, shift = np.random.default_rng(seed).normal(size=(2, d))
     law = L2Laplace(d, 0.3)
-    assert abs(law.log_density(v) - law.log_density(v + shift)) <= np.linalg.norm(shift) / 0.3 + 1e-9
+    assert (
+        abs(oracles.log_density(law, v) - oracles.log_density(law, v + shift))
+        <= np.linalg.norm(shift) / 0.3 + 1e-9
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 50])
@@ -152,7 +127,7 @@ def test_fast_sampler_has_the_moments_of_the_law(d: int) -> None:
     law, size = L2Laplace(d, 3.0), 100_000
     draws = law.sample(np.random.default_rng(100 + d), size)
     norms = np.linalg.norm(draws, axis=1)
-    for values, mean in ((norms, law.mean_norm), (norms**2, law.mean_square_norm), (draws[:, 0], 0.0)):
+    for values, mean in ((norms, d * law.scale), (norms**2, law.mean_square_norm), (draws[:, 0], 0.0)):
         assert abs(values.mean() - mean) < 5 * values.std() / math.sqrt(size)
     assert abs((draws[:, 0] ** 2).mean() / law.marginal_variance - 1) < 0.1
 
@@ -168,11 +143,10 @@ def test_fast_sampler_gives_any_number_of_draws_from_the_generator_it_is_given(s
 @pytest.mark.parametrize("d", [1, 2, 30])
 def test_laws_keep_the_shape_of_what_they_are_given(d: int) -> None:
     law, x = L2Laplace(d, 1.0), np.linspace(0.1, 0.9, 6).reshape(2, 3)
-    for function in (law.marginal_pdf, law.marginal_cdf, law.marginal_quantile, law.norm_pdf, law.norm_cdf):
+    for function in (law.marginal_pdf, law.marginal_cdf):
         values = function(x)
         assert values.shape == (2, 3)
         assert values[1, 2] == function(0.9)
-    assert law.log_density(np.zeros((5, 2, d))).shape == (5, 2)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
@@ -181,14 +155,9 @@ def test_a_scale_that_is_not_positive_is_refused(scale: float) -> None:
         L2Laplace(2, scale)
 
 
-def test_bad_dimensions_probabilities_and_vectors_are_refused() -> None:
+def test_bad_dimensions_are_refused() -> None:
     with pytest.raises(InputError, match="dimension is 0"):
         L2Laplace(0, 1.0)
-    for p in (-0.1, 1.1, math.nan):
-        with pytest.raises(InputError, match="p holds"):
-            L2Laplace(2, 1.0).marginal_quantile([0.5, p])
-    with pytest.raises(InputError, match="last axis must have 2 entries"):
-        L2Laplace(2, 1.0).log_density([1.0, 2.0, 3.0])
 
 
 # By the sup norm

@@ -1,6 +1,6 @@
 import numpy as np
 
-from truthful.polynomials import chebyshev_coefficients, chebyshev_extrema, chebyshev_nodes, monomials
+from truthful.beliefs.laws import chebyshev_coefficients, chebyshev_extrema, chebyshev_nodes, monomials
 
 
 def test_nodes_are_the_zeros_of_the_polynomial_whose_extrema_lie_between_them() -> None:

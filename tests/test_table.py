@@ -18,6 +18,7 @@ from truthful.beliefs.laws import (
     TruncatedNormal,
     UniformBall,
     UniformNoise,
+    monomials,
 )
 from truthful.beliefs.lookup import OPEN, ORDER, PLANE, SCALE_ORDER, WEDGE
 from truthful.beliefs.table import (
@@ -30,7 +31,6 @@ from truthful.beliefs.table import (
 )
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.polynomials import monomials
 
 DEFAULT = Beliefs(5, UniformBall(0.6), TruncatedNormal(0.4, 0.2))
 SMOOTH = CustomNoise(0.4, lambda z: 1 + np.cos(5 * z))

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from support import oracles_tolerance as tolerance
 
-from truthful import tolerance
 from truthful.check import Floats
+from truthful.deterrence import tolerated_gap
+from truthful.pilot import pilot_cost, pilot_size
 
 SIGMA2, V = 0.09, 0.04
 REPORTS = np.linspace(-12, 12, 24_001)
@@ -81,15 +83,15 @@ def test_a_tolerated_gap_allows_just_the_lies_that_were_asked_for(
     lie: float, part: float, wider: float
 ) -> None:
     g = part * lie
-    gap = float(tolerance.tolerated_gap(lie, wider * lie, g))
+    gap = float(tolerated_gap(lie, wider * lie, g))
     assert gap >= -1e-12
     size = tolerance.lie_size(g, gap, lie**2 - 2 * lie * g)
     assert size == pytest.approx(wider * lie, rel=1e-9)
 
 
 def test_lies_half_as_large_again_are_the_price_of_a_gap_of_four_tenths_of_them() -> None:
-    assert tolerance.tolerated_gap(1.0, 1.5, 0.1) == pytest.approx(0.4166667 - 0.1 / 3)
-    assert tolerance.tolerated_gap(1.0, 2.0, 0.1) == pytest.approx(0.75 - 0.1 / 2)
+    assert tolerated_gap(1.0, 1.5, 0.1) == pytest.approx(0.4166667 - 0.1 / 3)
+    assert tolerated_gap(1.0, 2.0, 0.1) == pytest.approx(0.75 - 0.1 / 2)
 
 
 def test_a_tolerance_costs_a_third_more_then_twice_then_four_times_and_at_last_no_money_is_enough() -> None:
@@ -153,7 +155,7 @@ def test_with_nothing_but_the_pilot_declared_the_declared_centre_does_not_matter
 
 def test_what_a_published_pilot_costs_is_as_in_the_table_of_the_documents() -> None:
     people = np.array([0, 1, 3, 10, 30, 100])
-    cost = tolerance.pilot_cost(people, variance=25.0**2, noise_variance=15.0**2)
+    cost = pilot_cost(people, variance=25.0**2, noise_variance=15.0**2)
     assert cost == pytest.approx([1.28, 1.02, 1.41, 3.1, 8.1, 26], rel=0.02)
     # From the first principles: 4bR² with b = τh/(sΔ)² and R = z√v_p, over its value at v_p = σ².
     v = 1 / (1 / 625 + people / 225)
@@ -163,7 +165,7 @@ def test_what_a_published_pilot_costs_is_as_in_the_table_of_the_documents() -> N
 
 def test_a_pilot_is_worth_fewer_answers_than_it_has_people_the_more_private_it_is() -> None:
     levels = np.array([0.1, 1.0, 1e6])
-    worth = np.asarray(tolerance.pilot_size(100, levels, noise_variance=0.09, bound=1.0))
+    worth = np.asarray(pilot_size(100, levels, noise_variance=0.09, bound=1.0))
     assert worth[-1] == pytest.approx(100)
     # Laplace noise of scale 2Y/ε in a sum of N: variance 8Y²/(Nε)² in the mean.
     assert 0.09 / worth[1] == pytest.approx(0.09 / 100 + 8 / 100**2)

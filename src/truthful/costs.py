@@ -78,10 +78,6 @@ class Costs(ABC):
         n, alpha, beta = check.integer("n", n), _absent_share(alpha), check.share("beta", beta)
         return float(self.upper_quantile(min(float(miss_probability(n=n, alpha=alpha, beta=beta)), alpha)))
 
-    def published_threshold(self, *, alpha: float, beta: float) -> float:
-        """The paper's τ = F⁻¹(1 − αβ), by Markov's inequality: valid for every n, and far too large."""
-        return float(self.upper_quantile(_absent_share(alpha) * check.share("beta", beta)))
-
 
 @dataclass(frozen=True)
 class ParetoCosts(Costs):

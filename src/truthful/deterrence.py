@@ -450,6 +450,11 @@ def tolerated_shift(
     return low
 
 
+def tolerated_gap(lie: float, allowed: float, gap: float = 0.0) -> float:
+    """Γ(D') = (D'² − D² + 2Dg)/2D' − g: with payments that deter lies beyond D, `allowed` is D' if |γ| ≤ Γ."""
+    return (allowed**2 - lie**2 + 2 * lie * gap) / (2 * allowed) - gap
+
+
 def amplification(beliefs: Beliefs, r: float, scale: float, curve: Curve) -> float | None:
     """How far a centre that is wrong by a little moves the best answer of somebody who answers as declared, y = 0.
 

@@ -28,6 +28,7 @@ from truthful.deterrence import (
     likely_answers,
     representative,
     share_beyond,
+    tolerated_gap,
     tolerated_shift,
     typical,
 )
@@ -37,7 +38,6 @@ from truthful.one_release import OneRelease, SumRelease
 from truthful.random_halves import Mechanism
 from truthful.scoring import PAYMENT_STEPS
 from truthful.study import Study
-from truthful.tolerance import tolerated_gap
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"

@@ -24,8 +24,6 @@ from scipy import special
 
 from truthful import check
 from truthful.check import Floats
-from truthful.errors import InputError
-from truthful.polynomials import piecewise
 
 #: By which lengths are measured: of noise, and of how far one answer moves what is released.
 NORMS = ("l2", "sup")
@@ -43,11 +41,6 @@ class L2Laplace:
         check.positive("scale", self.scale)
 
     @property
-    def mean_norm(self) -> float:
-        """E‖v‖ = d s."""
-        return self.dimension * self.scale
-
-    @property
     def mean_square_norm(self) -> float:
         """E‖v‖² = d(d+1)s²."""
         return self.dimension * self.marginal_variance
@@ -56,31 +49,6 @@ class L2Laplace:
     def marginal_variance(self) -> float:
         """The variance of v·e for a unit vector e: (d+1)s²."""
         return (self.dimension + 1) * self.scale**2
-
-    def log_density(self, v: npt.ArrayLike) -> Floats:
-        """The log density at vectors v, shape (…, d): −‖v‖/s − log(s^d Γ(d) · area of the unit sphere)."""
-        d, s = self.dimension, self.scale
-        vectors = np.asarray(v, dtype=np.float64)
-        if vectors.shape[-1:] != (d,):
-            raise InputError(f"v has shape {vectors.shape}; its last axis must have {d} entries.")
-        log_area = math.log(2) + d / 2 * math.log(math.pi) - math.lgamma(d / 2)
-        norms = np.linalg.norm(vectors, axis=-1)
-        return np.asarray(-norms / s - d * math.log(s) - math.lgamma(d) - log_area)
-
-    def norm_pdf(self, r: npt.ArrayLike) -> Floats:
-        """The density of ‖v‖, which is Gamma(d, s)."""
-        d, t = self.dimension, self._standard(r)
-        inside = np.maximum(t, 0)
-        density = np.exp(special.xlogy(d - 1, inside) - inside - math.lgamma(d)) / self.scale
-        return np.where(t >= 0, density, 0.0)
-
-    def norm_cdf(self, r: npt.ArrayLike) -> Floats:
-        """P(‖v‖ ≤ r)."""
-        return np.asarray(special.gammainc(self.dimension, np.maximum(self._standard(r), 0)))
-
-    def norm_quantile(self, p: npt.ArrayLike) -> Floats:
-        """The r with P(‖v‖ ≤ r) = p."""
-        return np.asarray(self.scale * special.gammaincinv(self.dimension, _probability(p)))
 
     def marginal_pdf(self, x: npt.ArrayLike) -> Floats:
         """The density of v·e for a unit vector e."""
@@ -95,17 +63,6 @@ class L2Laplace:
         z = np.abs(t)
         tail = 0.5 * np.exp(-z) if self.dimension == 1 else _tail(self.dimension, z)
         return np.where(t < 0, tail, 1 - tail)
-
-    def marginal_quantile(self, p: npt.ArrayLike) -> Floats:
-        """The x with marginal_cdf(x) = p (for d > 1, tails thinner than 1e-17 come out short)."""
-        probability = _probability(p)
-        tail = np.minimum(probability, 1 - probability)
-        if self.dimension == 1:
-            with np.errstate(divide="ignore"):
-                size = -np.log(2 * tail)
-        else:
-            size = -_lower_quantile(self.dimension, tail)
-        return np.asarray(self.scale * np.where(probability < 0.5, -size, size))
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """`size` draws, shape (size, d), as s·sqrt(τ)·Z. In floating point: never for a release."""
@@ -175,14 +132,6 @@ def log_moments(norm: str, dimension: int, parts: Floats) -> Floats:
     return np.asarray(-np.log1p(-np.multiply.outer(parts, 1 - 2 * np.arange(d + 1) / d)).sum(axis=-1))
 
 
-def _probability(p: npt.ArrayLike) -> Floats:
-    values = np.asarray(p, dtype=np.float64)
-    bad = values[~((values >= 0) & (values <= 1))]
-    if bad.size:
-        raise InputError(f"p holds {bad.flat[0]}; a probability must lie between 0 and 1.")
-    return values
-
-
 @cache
 def normal_mixture(d: int) -> tuple[Floats, Floats]:
     """Weights and standard deviations of normals whose mixture is the marginal at scale 1, to about 1e-15.
@@ -244,21 +193,10 @@ def _log_tail(d: int) -> tuple[Floats, Floats]:
     return np.linalg.solve(np.vander(nodes, increasing=True), values) / widths**powers, ends
 
 
-def _lower_quantile(d: int, p: Floats) -> Floats:
-    """The t ≤ 0 with cdf p ≤ 1/2, at scale 1: Newton steps, bisection where they leave the bracket.
-
-    v·e is a difference of two Gamma((d+1)/2, 1), so P(v·e < −t) ≤ P(gamma > t): that gives the bracket.
-    """
-    reachable = np.maximum(p, 1e-300)
-    low, high = -special.gammainccinv((d + 1) / 2, reachable), np.zeros_like(p)
-    t = np.zeros_like(p)
-    for _ in range(100):
-        gap = _mixture_cdf(d, t) - reachable
-        low, high = np.where(gap < 0, t, low), np.where(gap < 0, high, t)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = t - gap / _mixture_pdf(d, t)
-        inside = (newton >= low) & (newton <= high)
-        before, t = t, np.where(inside, newton, (low + high) / 2)
-        if np.all(np.abs(t - before) <= 4e-16 * np.abs(t)):
-            break
-    return np.where(p > 0, t, -np.inf)
+def piecewise(coefficients: Floats, cell: npt.NDArray[np.intp], x: Floats) -> Floats:
+    """Σ_k coefficients[k, cell]·xᵏ, by Horner's rule; cells beyond the table are its ends."""
+    value, more = np.take(coefficients[-1], cell, mode="clip"), np.empty(np.shape(cell))
+    for row in coefficients[-2::-1]:
+        value *= x
+        value += np.take(row, cell, out=more, mode="clip")
+    return value

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.plan import Plan
 from truthful.release import Release
@@ -27,6 +28,8 @@ from truthful.study.parser import to_toml
 TAILS = 2.0
 #: Steps toward the centre of shares, on which the slope depends; each leaves less than a fifth of the error.
 STEPS = 60
+
+Numbers = float | Floats
 
 
 NOTE = """\
@@ -174,3 +177,24 @@ def _numbers(
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
+
+
+# What a published pilot would do
+
+
+def pilot_size(people: Numbers, epsilon: Numbers, *, noise_variance: float, bound: float) -> Numbers:
+    """N_eff = σ²/(σ²/N + 8Y²/(Nε)²): how many answers without noise a pilot of N people at ε is worth.
+
+    One sum of answers in ±bound, released with Laplace noise of scale 2Y/ε.
+    """
+    return noise_variance / (noise_variance / people + 8 * bound**2 / (people * epsilon) ** 2)
+
+
+def pilot_cost(people: Numbers, *, variance: float, noise_variance: float) -> Numbers:
+    """(1 + ω)²/4ω, ω = v_p/σ²: the cost of deterring a lie after a published pilot worth so many answers.
+
+    The least there can be is 1, at v_p = σ². Predictions range over R = z√v_p, payments over 4bR², and a lie Δ is
+    deterred by b = τh(ε)/(sΔ)²: a precise pilot makes R small like √v_p, but s like v_p.
+    """
+    omega = 1 / (noise_variance / variance + people)
+    return (1 + omega) ** 2 / (4 * omega)

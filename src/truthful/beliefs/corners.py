@@ -35,12 +35,13 @@ from truthful.beliefs.laws import (
     UniformBall,
     UniformNoise,
     antiderivative,
+    chebyshev_coefficients,
+    chebyshev_nodes,
     over_normals,
 )
 from truthful.beliefs.posterior import Laws
 from truthful.check import Floats
 from truthful.compiled import compiled
-from truthful.polynomials import chebyshev_coefficients, chebyshev_nodes
 
 _FINE, _COARSE = 24, 16
 _TOLERANCE, _MASS_TOLERANCE = 1e-12, 1e-10

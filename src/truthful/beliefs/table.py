@@ -23,7 +23,15 @@ import numpy as np
 
 from truthful import check
 from truthful.beliefs import posterior
-from truthful.beliefs.laws import Curve
+from truthful.beliefs.laws import (
+    Curve,
+    chebyshev_coefficients,
+    chebyshev_extrema,
+    chebyshev_nodes,
+    from_chebyshev,
+    monomials,
+    times,
+)
 from truthful.beliefs.lookup import (
     HALF,
     HIGH,
@@ -45,14 +53,6 @@ from truthful.beliefs.lookup import (
 from truthful.beliefs.posterior import Laws, Support
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.polynomials import (
-    chebyshev_coefficients,
-    chebyshev_extrema,
-    chebyshev_nodes,
-    from_chebyshev,
-    monomials,
-    times,
-)
 
 # Cells of a root: many, and too many. A square may cost this many points, and values at them.
 _MANY_CELLS, _MOST_CELLS = 16, 1024

@@ -15,12 +15,11 @@ from scipy import special
 
 from truthful import check
 from truthful.agents import Agent, Honest, agent
-from truthful.beliefs.laws import Noise, TruncatedNormal
+from truthful.beliefs.laws import Noise, TruncatedNormal, chebyshev_nodes, monomials
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.moments import GRID
 from truthful.plan import Plan
-from truthful.polynomials import chebyshev_nodes, monomials
 from truthful.study import Study
 from truthful.study.features import Levels
 

@@ -20,12 +20,11 @@ import numpy as np
 
 from truthful.agents.games import foreseen, foreseen_people
 from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
-from truthful.beliefs.laws import Curve, Shrunk
+from truthful.beliefs.laws import Curve, Shrunk, chebyshev_nodes, monomials
 from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.polynomials import chebyshev_nodes, monomials
 from truthful.random_halves import lengths, noise_along, noise_range, peer_curve
 
 #: So many own predictions are sooner computed one by one than a table is built.

@@ -56,11 +56,6 @@ def lie_size(gap: Numbers, belief_gap: Numbers, saved: Numbers) -> Numbers:
     return size
 
 
-def tolerated_gap(lie: Numbers, allowed: Numbers, gap: Numbers = 0.0) -> Numbers:
-    """Γ(D') = (D'² − D² + 2Dg)/2D' − g: with payments that deter lies beyond D, `allowed` is D' if |γ| ≤ Γ."""
-    return (allowed**2 - lie**2 + 2 * lie * gap) / (2 * allowed) - gap
-
-
 def cost_factor(belief_gap: Numbers, lie: Numbers, gap: Numbers = 0.0) -> Numbers:
     """How many times as much it costs to deter lies beyond D in spite of |γ| ≤ Γ; infinite from g + Γ = D/2 on."""
     left = np.asarray(1 - 2 * np.add(gap, belief_gap) / lie)
@@ -105,21 +100,3 @@ def after_pilot(
     known = float(precision @ [centre, pilot])
     total = float(precision.sum()) + 1 / noise_variance
     return lambda y: (known + y / noise_variance) / total
-
-
-def pilot_size(people: Numbers, epsilon: Numbers, *, noise_variance: float, bound: float) -> Numbers:
-    """N_eff = σ²/(σ²/N + 8Y²/(Nε)²): how many answers without noise a pilot of N people at ε is worth.
-
-    One sum of answers in ±bound, released with Laplace noise of scale 2Y/ε.
-    """
-    return noise_variance / (noise_variance / people + 8 * bound**2 / (people * epsilon) ** 2)
-
-
-def pilot_cost(people: Numbers, *, variance: Numbers, noise_variance: Numbers) -> Numbers:
-    """(1 + ω)²/4ω, ω = v_p/σ²: the cost of deterring a lie after a published pilot worth so many answers.
-
-    The least there can be is 1, at v_p = σ². Predictions range over R = z√v_p, payments over 4bR², and a lie Δ is
-    deterred by b = τh(ε)/(sΔ)²: a precise pilot makes R small like √v_p, but s like v_p.
-    """
-    omega = 1 / (noise_variance / variance + people)
-    return (1 + omega) ** 2 / (4 * omega)
