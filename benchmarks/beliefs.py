@@ -26,7 +26,7 @@ from truthful.agents.games import asked_mechanism
 from truthful.check import Floats
 from truthful.noise import L2Laplace
 from truthful.plan import Plan, design
-from truthful.simulation.runs import settled_predictions
+from truthful.simulation.runs import settle_predictions
 from truthful.study import Study
 
 EPSILON, SIGMA, SURE, SCATTER = 0.2, 15.0, 10.0, 3.0
@@ -114,7 +114,7 @@ def asked_errors(players: int, people: People, runs: int, rng: Rng) -> Floats:
         average = game.centre + SURE / 50 * rng.standard_normal()
         y = np.clip(average + SIGMA / 50 * rng.standard_normal(players), -1, 1)
         told, predicted = said(game, x, y, people, rng)
-        settled = settled_predictions(game, x, told, predicted, rng)
+        settled = settle_predictions(game, x, told, predicted, rng)
         found.append(50 * (float(settled.estimate.theta[0]) - average))
     return np.array(found)
 
@@ -146,7 +146,7 @@ def skewed_best(players: int, y: float, runs: int, rng: Rng) -> tuple[float, flo
     for average in ((180 + shape * y) / rng.gamma(11 + shape, size=runs)).tolist():
         others = np.minimum(rng.gamma(shape, average / shape, players - 1), 100)
         answers = np.append(others, y) / 50 - 1
-        settled = settled_predictions(game, x, answers, game.centre + k * (answers - game.centre), rng)
+        settled = settle_predictions(game, x, answers, game.centre + k * (answers - game.centre), rng)
         compared = (1 - k) * settled.surprise[-1] + k * float(np.clip(settled.p[-1], -1, 1))
         # The luck of the average is 0 on average.
         found.append(50 * (compared / k + 1) - y - (average - mean) / k)
@@ -188,7 +188,7 @@ def yes_no_asked(players: int, people: People, centre: float, runs: int, rng: Rn
         share = centre + 0.1 * rng.uniform(-1, 1)
         y = np.where(rng.random(players) < share, 1.0, -1.0)
         told, predicted = said(game, x, y, people, rng)
-        settled = settled_predictions(game, x, told, predicted, rng)
+        settled = settle_predictions(game, x, told, predicted, rng)
         found.append(100 * ((1 + float(settled.estimate.theta[0])) / 2 - share))
     return np.array(found)
 

@@ -32,9 +32,8 @@ from truthful.one_release import OneRelease  # noqa: E402
 from truthful.plan import Plan, design  # noqa: E402
 from truthful.regression import fast_answer  # noqa: E402
 from truthful.release.coefficients import released_coefficients  # noqa: E402
-from truthful.simulation.population import cast, features_of  # noqa: E402
-from truthful.simulation.runs import people, settled  # noqa: E402
-from truthful.simulation.simulation import set_up  # noqa: E402
+from truthful.simulation.population import assign_roles, features_of  # noqa: E402
+from truthful.simulation.simulation import set_up_numbers  # noqa: E402
 from truthful.study import Study  # noqa: E402
 
 STUDIES, DRAWS, PAID = 300, 4_000, 30
@@ -151,12 +150,12 @@ def half_widths(crowd: Crowd) -> Floats:
 
 def payments(plan: Plan, X: Floats) -> tuple[float, float]:
     """The least and the most that anybody was paid, in some studies of truthful people."""
-    stage = set_up(plan, cast(None, plan.players), features_of(plan, X)[0], PAID, X)
+    stage = set_up_numbers(plan, assign_roles(None, plan.players), features_of(plan, X)[0], PAID, X)
     ends = []
     for seed in range(PAID):
         rng = np.random.default_rng(seed)
-        _, everybody = people(stage, rng)
-        paid = settled(stage, everybody.x, everybody.y, rng).paid
+        *_, everybody = stage.draw(rng)
+        paid = stage.settle(everybody.x, everybody.y[None], rng).paid
         ends.append((paid.min(), paid.max()))
     return float(np.min(ends)), float(np.max(ends))
 

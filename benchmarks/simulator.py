@@ -19,9 +19,9 @@ from sklearn.linear_model import Ridge
 
 from truthful.plan import Plan, design
 from truthful.simulation import simulate
-from truthful.simulation.population import cast, features_of
-from truthful.simulation.runs import Stage, people, run_study, settled
-from truthful.simulation.simulation import in_order, set_up
+from truthful.simulation.population import assign_roles, features_of
+from truthful.simulation.runs import NumberContext, run_study
+from truthful.simulation.simulation import in_order, set_up_numbers
 from truthful.study import Study
 
 PLAYERS, FEATURES, STUDIES, ROUNDS = 10_000, 5, 1000, 5
@@ -44,13 +44,13 @@ def planned(text: str) -> Plan:
     )
 
 
-def settlement(stage: Stage, rng: np.random.Generator) -> object:
+def settlement(stage: NumberContext, rng: np.random.Generator) -> object:
     """One, of honest people."""
-    _, everybody = people(stage, rng)
-    return settled(stage, everybody.x, everybody.y, rng).paid
+    *_, everybody = stage.draw(rng)
+    return stage.settle(everybody.x, everybody.y[None], rng).paid
 
 
-def in_turn(work: Callable[[Stage, np.random.Generator], object], stage: Stage) -> None:
+def in_turn(work: Callable[[NumberContext, np.random.Generator], object], stage: NumberContext) -> None:
     """So many studies, as `simulate` runs them."""
     for _ in in_order(lambda _, rng: work(stage, rng), PLAYERS, STUDIES, seed=0):
         pass
@@ -62,8 +62,8 @@ def measured(text: str) -> tuple[dict[str, list[float]], float]:
     started = time.perf_counter()
     simulate(plan, runs=5)
     first = time.perf_counter() - started
-    stage = set_up(plan, cast(None, PLAYERS), features_of(plan, None)[0], STUDIES)
-    _, everybody = people(stage, np.random.default_rng(0))
+    stage = set_up_numbers(plan, assign_roles(None, PLAYERS), features_of(plan, None)[0], STUDIES)
+    *_, everybody = stage.draw(np.random.default_rng(0))
     X, y = np.ascontiguousarray(everybody.x), everybody.y
 
     def ridge() -> None:

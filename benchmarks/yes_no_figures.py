@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.agents.games import share_geometry, share_mechanism, share_promise
+from truthful.agents.games import share_mechanism, share_promise, sum_geometry
 from truthful.bounds.share_bounds import gain
 from truthful.check import Floats
 from truthful.instruments import instruments_on_grid
@@ -32,9 +32,9 @@ from truthful.noise import laplace
 from truthful.people import draw_shares
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
-from truthful.simulation.measurements import set_up_shares
-from truthful.simulation.population import cast, features_of
-from truthful.simulation.runs import run_share_study
+from truthful.simulation.population import assign_roles, features_of
+from truthful.simulation.runs import run_study
+from truthful.simulation.simulation import set_up
 from truthful.study import Study
 
 EACH = 0.25
@@ -132,9 +132,9 @@ def coverage(players: int, epsilon: float, d: int) -> float:
     """The share of all published intervals that cover the truth, in percent, if people are honest."""
     plan = design(study(d), players=players, epsilon=epsilon, bonus=1.0)
     draw, _ = features_of(plan, None)
-    stage = set_up_shares(plan, cast(None, players), draw, draw(np.random.default_rng(0), players))
+    stage = set_up(plan, assign_roles(None, players), draw, 1, draw(np.random.default_rng(0), players))
     streams = np.random.default_rng(players).spawn(INTERVALS // d)
-    covered = [run_share_study(stage, rng).covered for rng in streams]
+    covered = [run_study(stage, rng).covered for rng in streams]
     return 100 * float(np.mean([one for one in covered if one is not None]))
 
 
@@ -143,7 +143,7 @@ def tightness(plan: Plan) -> float:
     study, (mechanism, beliefs) = plan.study, share_mechanism(plan)
     people = roster(plan.players, study.dimension)
     X = grid_features(study.normalise(people, plan.players)) / GRID
-    guaranteed = float(gain(share_promise(plan, share_geometry(plan, X), plan.players))[0, 0])
+    guaranteed = float(gain(share_promise(plan, sum_geometry(plan, X), plan.players))[0, 0])
     cells, counts = np.unique(X, axis=0, return_counts=True)
     Z = instruments_on_grid(cells * GRID, mechanism.transform, mechanism.norm) / GRID
     M = (Z * counts[:, None]).T @ cells

@@ -15,7 +15,7 @@ from support.asked_studies import TEXT, mechanism_of, planned
 from support.oracles_asked import Asked, payments
 
 from truthful.agents import Influential, Misbeliever, Players, asked_game
-from truthful.agents.games import asked_geometry, asked_promise
+from truthful.agents.games import asked_promise, sum_geometry
 from truthful.asked_release import AskedPaymaster, level_of
 from truthful.bounds.asked_bounds import AskedSetting, advantage, gap, level_rows
 from truthful.check import Floats
@@ -23,7 +23,7 @@ from truthful.moments import GRID, grid_features, grid_responses
 from truthful.people import draw_level
 from truthful.plan import Plan
 from truthful.simulation import simulate
-from truthful.simulation.runs import settled_predictions
+from truthful.simulation.runs import settle_predictions
 from truthful.study import Study
 
 #: Kinds of answers with so many features, players and USD a head.
@@ -51,7 +51,7 @@ def people_of(plan: Plan) -> Floats:
 
 
 def promise_of(plan: Plan) -> AskedSetting:
-    return asked_promise(plan, asked_geometry(plan, people_of(plan)), plan.players)
+    return asked_promise(plan, sum_geometry(plan, people_of(plan)), plan.players)
 
 
 def oracle_of(plan: Plan, centre: float, liars: bool) -> Asked:
@@ -68,7 +68,7 @@ def test_the_oracle_sees_what_a_settlement_pays() -> None:
     rng = np.random.default_rng(1)
     y, m = rng.uniform(-1, 1, (2, 60))
     game = asked_game(plan, x)
-    settled = settled_predictions(game, x, y, m, np.random.default_rng(2))
+    settled = settle_predictions(game, x, y, m, np.random.default_rng(2))
     oracle = Asked(plan, x)
     ky, km = (grid_responses(part, 1.0) / GRID for part in (y, m))
     vector, total = oracle.z.T @ ky, km.sum()
@@ -274,7 +274,7 @@ def test_payments_are_never_negative_nor_above_the_cap_whatever_anybody_says() -
         for _ in range(100):
             y, m = rng.choice(everything, 20), rng.uniform(-1, 1, 20)
             y, m = (y, m) if rng.random() < 0.5 else (np.full(20, y[0]), np.sign(m))
-            paid = settled_predictions(game, x, y, m, rng).paid
+            paid = settle_predictions(game, x, y, m, rng).paid
             ends += [paid.min(), paid.max()]
         assert min(ends) >= 0
         assert max(ends) <= cap + 1e-9

@@ -20,7 +20,7 @@ from support.asked_studies import mechanism_of, planned
 from truthful.agents import Agent, AskedGame, Colluder, Misbeliever, asked_game
 from truthful.check import Floats
 from truthful.simulation import simulate
-from truthful.simulation.runs import ShareRun, settled_predictions
+from truthful.simulation.runs import settle_predictions
 
 Rng = np.random.Generator
 #: Ranges so wide that no answer is cut at an end, half of them being the unit.
@@ -80,7 +80,7 @@ def best_answer(
         answers = (np.append(others, y) - UNIT) / UNIT
         predictions = game.centre + k * (answers - game.centre)
         predictions[: careless[0]] = careless[1] / UNIT - 1
-        settled = settled_predictions(game, x, answers, predictions, rng)
+        settled = settle_predictions(game, x, answers, predictions, rng)
         Q = (1 - k) * settled.surprise[-1] + k * settled.p[-1]
         found.append(UNIT * (Q / k + 1) - (others.mean() - given.mean) / k)
     return float(np.mean(found)) - y, float(np.std(found) / np.sqrt(len(found)))
@@ -149,7 +149,7 @@ def test_everybody_giving_her_best_answer_leaves_the_average_where_it_is() -> No
     """
     plan = planned("number", players=500, each=20.0, response=WIDE, beliefs=NORMAL)
     seen = simulate(plan, {Misbeliever(scatter=0.03): 1.0}, runs=100, seed=3)
-    off = np.array([run.share_error for run in seen.studies if isinstance(run, ShareRun)])
+    off = np.array([run.share_error for run in seen.studies])
     assert len(off) == 100
     error = off.std() / np.sqrt(len(off))
     assert error < 0.4
@@ -207,7 +207,7 @@ def test_people_who_say_yes_expect_a_surprise_and_those_who_say_no_the_opposite(
     for share in shares[kept].tolist():
         answers = np.append(np.where(rng.random(n - 1) < share, 1.0, -1.0), answer)
         predictions = 2 * np.where(answers > 0, yes, no) - 1
-        settled = settled_predictions(game, np.ones((n, 1)), answers, predictions, rng)
+        settled = settle_predictions(game, np.ones((n, 1)), answers, predictions, rng)
         said = float(np.mean(answers[:-1] > 0))
         found.append(settled.surprise[-1] / 2 - (1 - (yes - no)) * (said - own))
     expected = (yes - no) * (1 - yes) if answer > 0 else -(yes - no) * no

@@ -24,12 +24,12 @@ from truthful.plan import Plan
 from truthful.random_halves import Mechanism, peer_prediction, private_estimates
 from truthful.regression import fast_answer
 from truthful.simulation.best_responses import PAPERS_PENALTY, Reports, typical_reports
-from truthful.simulation.measurements import Found
+from truthful.simulation.measurements import Measurement
 from truthful.simulation.simulation import Curve, Exponents, Point
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 POINTS = tuple(
-    Point(n, Found(900 / n, 90 / n), 1.0, 3.0 / n**0.25, Found(5 / n**0.5, 0.0), 1.0)
+    Point(n, Measurement(900 / n, 90 / n), 1.0, 3.0 / n**0.25, Measurement(5 / n**0.5, 0.0), 1.0)
     for n in (100, 400, 1600)
 )
 RATES = Rates(
@@ -42,12 +42,12 @@ TRUTH = np.linspace(0.0, 10.0, 11)
 REPORTS = Reports(TRUTH, TRUTH, 5 + 0.3 * (TRUTH - 5), (np.clip(TRUTH - 2, 0, 10), np.clip(TRUTH + 2, 0, 10)))
 BEST = BestReports(REPORTS, "spend")
 ERRORS = Errors(np.array([1.0, 2.0, 2.0, 4.0]), 6.0, "spend")
-UNKNOWN = Found(math.nan, math.nan)
+UNKNOWN = Measurement(math.nan, math.nan)
 EARNINGS = Earnings(
     (
-        Earned("exaggerator", Found(0.5, 0.01), Found(-0.02, 0.005)),
+        Earned("exaggerator", Measurement(0.5, 0.01), Measurement(-0.02, 0.005)),
         Earned("opt-out", UNKNOWN, UNKNOWN),
-        Earned("honest", Found(0.6, math.nan), Found(0.0, 0.0)),
+        Earned("honest", Measurement(0.6, math.nan), Measurement(0.0, 0.0)),
     ),
     "USD",
 )
@@ -289,6 +289,6 @@ def test_everybody_who_came_has_a_row_of_earnings_with_her_interval() -> None:
 
 
 def test_if_nobody_lied_what_lies_earned_is_drawn_at_zero() -> None:
-    honest = Earnings((Earned("honest", Found(0.6, 0.01), Found(0.0, 0.0)),), "USD")
+    honest = Earnings((Earned("honest", Measurement(0.6, 0.01), Measurement(0.0, 0.0)),), "USD")
     assert panels(honest)[1][1].tolist() == [[0.0, 0.72]]
     assert any(re.fullmatch(r"0\.0+", text) for text in words(honest))

@@ -30,10 +30,10 @@ from truthful.regression import fast_answer, private_regression
 from truthful.show_simulation import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
 from truthful.simulation.observations import beyond
-from truthful.simulation.population import cast, features_of
+from truthful.simulation.population import assign_roles, features_of
 from truthful.simulation.predictors import TOLERANCE, predictors
-from truthful.simulation.runs import run_study
-from truthful.simulation.simulation import set_up
+from truthful.simulation.runs import Bounds, run_study
+from truthful.simulation.simulation import set_up_numbers
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 WHOLE = ("plan", "guaranteed", "agents[].parameters")
@@ -49,18 +49,18 @@ def honest() -> Simulation:
 
 
 def test_shares_become_players_and_who_is_left_is_honest() -> None:
-    roles = cast({"exaggerator": 0.1, Coordinated(1): 0.05}, 1000)
+    roles = assign_roles({"exaggerator": 0.1, Coordinated(1): 0.05}, 1000)
     assert [(role.agent.name, role.count) for role in roles] == [
         ("exaggerator", 100),
         ("coordinated", 50),
         ("honest", 850),
     ]
-    assert cast(None, 7)[0].count == 7
+    assert assign_roles(None, 7)[0].count == 7
 
 
 @pytest.mark.parametrize("players", [2, 3, 10, 997])
 def test_every_player_has_exactly_one_role(players: int) -> None:
-    roles = cast({"exaggerator": 1 / 3, "opt-out": 1 / 3, "coordinated": 1 / 3}, players)
+    roles = assign_roles({"exaggerator": 1 / 3, "opt-out": 1 / 3, "coordinated": 1 / 3}, players)
     places = [i for role in roles for i in range(role.players.start, role.players.stop)]
     assert places == list(range(players))
 
@@ -76,7 +76,7 @@ def test_every_player_has_exactly_one_role(players: int) -> None:
 )
 def test_impossible_shares_are_refused(agents: dict[str | Agent, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        cast(agents, 10)
+        assign_roles(agents, 10)
 
 
 def test_shares_are_read_as_people_write_them() -> None:
@@ -144,7 +144,7 @@ def test_own_predictions_of_one_release_are_those_of_direct_quadrature(
 
 def one_study(plan: Plan, n: int, seed: int) -> tuple[Any, Any, Floats, Floats, Floats, Floats]:
     """A study of honest people; and a generator that has drawn what it drew: θ, features, answers and costs."""
-    stage = set_up(plan, cast(None, n), features_of(plan, None)[0], runs=1)
+    stage = set_up_numbers(plan, assign_roles(None, n), features_of(plan, None)[0], runs=1)
     run = run_study(stage, np.random.default_rng(seed))
     rng, study = np.random.default_rng(seed), plan.study
     theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
@@ -290,7 +290,7 @@ def test_studies_cost_what_is_expected_and_never_more_than_the_cap(honest: Simul
     # Lengths are drawn, so that caps differ; the plan's has room for that.
     assert seen.total.value < seen.largest <= (plan.guarantees.budget.cap or 0.0)
     for run in honest.studies:
-        assert run.bounds is None or run.total <= run.bounds.cap
+        assert run.bounds is None or (isinstance(run.bounds, Bounds) and run.total <= run.bounds.cap)
     halved = simulate(plan_of(peers="halves"), runs=40).observed.budget
     assert halved.above_likely == 0.0
 
@@ -501,6 +501,6 @@ def test_what_has_no_words_is_written_as_python_shows_it() -> None:
         def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
             return players.y
 
-    (role, _) = cast({Rounder(): 0.5}, 10)
+    (role, _) = assign_roles({Rounder(): 0.5}, 10)
     assert role.record()["parameters"] == {"steps": "(0.5, 1.0)"}
     assert role.record()["class"].endswith("Rounder")

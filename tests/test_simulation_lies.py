@@ -11,7 +11,7 @@ from support.studies import DESIGNED
 
 from truthful.check import Floats
 from truthful.simulation import simulate
-from truthful.simulation.measurements import FEWEST, Found, best_lie, mean, ratio
+from truthful.simulation.measurements import FEWEST, Measurement, best_lie, mean, ratio
 
 CELLS, PLAYERS = 16, 50
 
@@ -99,4 +99,4 @@ def test_means_have_the_errors_of_textbooks() -> None:
     assert ratio(np.array([2.0, 3.0]), np.array([4.0, 1.0])).value == 1.0
     assert math.isnan(ratio(np.zeros(2), np.zeros(2)).value)
     assert math.isnan(mean(np.ones(1)).error)
-    assert Found(2.0, 1.0).times(-3.0) == Found(-6.0, 3.0)
+    assert Measurement(2.0, 1.0).times(-3.0) == Measurement(-6.0, 3.0)

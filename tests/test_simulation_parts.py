@@ -12,10 +12,11 @@ from support.studies import DESIGNED, UNIT_BALL
 from truthful.beliefs import Beliefs, Clipped
 from truthful.beliefs.laws import Noise, NormalBall, Prior, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
-from truthful.simulation.population import cast, features_of, sampler
+from truthful.moments import GRID
+from truthful.simulation.population import assign_roles, features_of, sampler
 from truthful.simulation.predictors import TOLERANCE, Table, own_predictor
-from truthful.simulation.runs import Stage, cells_of, people, settled
-from truthful.simulation.simulation import set_up
+from truthful.simulation.runs import NumberContext
+from truthful.simulation.simulation import set_up_numbers
 
 N = 1000
 
@@ -39,16 +40,16 @@ def test_noise_is_what_its_law_draws(law: Noise) -> None:
     assert np.abs(drawn).max() <= law.bound
 
 
-def stage_of(text: str, agents: dict[Any, float] | None = None, n: int = N) -> Stage:
+def stage_of(text: str, agents: dict[Any, float] | None = None, n: int = N) -> NumberContext:
     plan = plan_of(text, n)
-    return set_up(plan, cast(agents, n), features_of(plan, None)[0], runs=1)
+    return set_up_numbers(plan, assign_roles(agents, n), features_of(plan, None)[0], runs=1)
 
 
 @pytest.mark.parametrize("text", [DESIGNED, UNIT_BALL])
 def test_cells_are_by_main_feature_and_answer_and_the_target_has_her_own(text: str) -> None:
     stage = stage_of(text)
-    _, players = people(stage, np.random.default_rng(6))
-    cells, start, typical = cells_of(stage, players), int(text == DESIGNED), stage.typical_answer
+    *_, players = stage.draw(np.random.default_rng(6))
+    cells, start, typical = stage.cells_of(players), int(text == DESIGNED), stage.typical_answer
     nearest = int(np.linalg.norm(players.x - stage.game.target, axis=1).argmin())
     assert cells[nearest] == stage.cells - 1
     for player in set(range(N)) - {nearest}:
@@ -63,7 +64,7 @@ def test_cells_are_by_main_feature_and_answer_and_the_target_has_her_own(text: s
 def test_those_who_can_do_most_harm_have_the_greatest_costs_and_all_the_same_costs(name: str) -> None:
     """Costs are the ones that are drawn, in another order, and only among those who play that role."""
     worst, honest = stage_of(UNIT_BALL, {name: 0.5}), stage_of(UNIT_BALL)
-    (_, some), (_, plain) = (people(stage, np.random.default_rng(3)) for stage in (worst, honest))
+    (*_, some), (*_, plain) = (stage.draw(np.random.default_rng(3)) for stage in (worst, honest))
     np.testing.assert_array_equal(np.sort(some.costs), np.sort(plain.costs))
     np.testing.assert_array_equal(some.costs[N // 2 :], plain.costs[N // 2 :])
     half = some[slice(0, N // 2)]
@@ -80,24 +81,26 @@ def test_what_others_predict_on_average_is_the_mean_over_the_noise(name: str) ->
     `noisy-statistics` draws a matrix too: of that it is the mean given the matrix, and only compared in one study.
     """
     plan = planned_like(name, 80, epsilon=3.0, clip=0.3)
-    stage = set_up(plan, cast(None, 80), features_of(plan, None)[0], runs=10**6)
-    _, players = people(stage, np.random.default_rng(1))
-    who = np.arange(30)
-    runs = [settled(stage, players.x, players.y, np.random.default_rng(seed)) for seed in range(400)]
+    stage = set_up_numbers(plan, assign_roles(None, 80), features_of(plan, None)[0], runs=10**6)
+    *_, players = stage.draw(np.random.default_rng(1))
+    who, said = np.arange(30), np.trunc(players.y[:30] * GRID) / GRID
+    runs = [stage.settle(players.x, players.y[None], np.random.default_rng(seed)) for seed in range(400)]
     p, means = np.array([run.p[who] for run in runs]), np.array([run.expected(who) for run in runs])
     error = (p - means).std(axis=0) / np.sqrt(len(runs))
     assert np.all(np.abs((p - means).mean(axis=0)) <= 5 * error)
     assert (means.std(axis=0).max() < 1e-12) == (name != "noisy-statistics")
-    np.testing.assert_array_equal(runs[0].own(who, runs[0].y[who]), runs[0].q[who])
+    np.testing.assert_array_equal(runs[0].own(who, said), runs[0].q[who])
 
 
 def test_a_report_moves_her_own_prediction_and_not_what_others_predict() -> None:
     """The same noise, one report changed: p of that player is the same, q is not."""
     stage = stage_of(DESIGNED, n=60)
-    _, players = people(stage, np.random.default_rng(2))
+    *_, players = stage.draw(np.random.default_rng(2))
     reports = players.y.copy()
     reports[7] = -reports[7]
-    one, other = (settled(stage, players.x, said, np.random.default_rng(4)) for said in (players.y, reports))
+    one, other = (
+        stage.settle(players.x, said[None], np.random.default_rng(4)) for said in (players.y, reports)
+    )
     assert one.p[7] == pytest.approx(other.p[7], abs=1e-12)
     assert abs(one.q[7] - other.q[7]) > 1e-3
     assert np.abs(np.delete(one.p - other.p, 7)).max() > 1e-4

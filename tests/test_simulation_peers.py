@@ -25,9 +25,9 @@ from truthful.simulation.best_responses import (
     reach,
 )
 from truthful.simulation.observations import best_reports
-from truthful.simulation.population import Features, cast, features_of
+from truthful.simulation.population import Features, assign_roles, features_of
 from truthful.simulation.predictors import Predictors, predictors
-from truthful.simulation.simulation import set_up
+from truthful.simulation.simulation import set_up_numbers
 
 NONE = "no report was found that pays more than the truth"
 NAMES = [*RELEASES, *HALVES]
@@ -38,7 +38,7 @@ def scene(name: str) -> tuple[Plan, Game, Features]:
     """A plan of 2,000 players, its game with direct own predictions, and what draws features."""
     plan = planned_like(name, 2000, score_weight=0.5)
     features = features_of(plan, None)[0]
-    return plan, set_up(plan, cast(None, 2000), features, runs=1).game, features
+    return plan, set_up_numbers(plan, assign_roles(None, 2000), features, runs=1).game, features
 
 
 def scaled(own: Predictor, factor: float) -> Predictor:

@@ -33,7 +33,7 @@ from truthful.agents import (
     agent,
     share_game,
 )
-from truthful.agents.games import ShareGame, share_geometry, share_mechanism, share_promise
+from truthful.agents.games import ShareGame, share_mechanism, share_promise, sum_geometry
 from truthful.beliefs import IDENTITY
 from truthful.bounds.share_bounds import gain, pull
 from truthful.check import Floats
@@ -48,6 +48,7 @@ from truthful.report import simulation_page as simulated_page
 from truthful.show_simulation import simulation_view
 from truthful.simulation import ShareSimulation, simulate
 from truthful.simulation.observations import best_reports, observations
+from truthful.simulation.runs import ShareBounds
 from truthful.study import Study
 
 FEATURES = {"share": (0.2, 0.5), "effect": 0.1}
@@ -103,7 +104,7 @@ def test_the_guarantee_is_below_it_and_it_is_below_what_is_believed(
 ) -> None:
     plan = pinned(players, epsilon, share=share, margin=margin)
     _, beliefs = share_mechanism(plan)
-    s = share_promise(plan, share_geometry(plan, np.ones((players, 1))), players)
+    s = share_promise(plan, sum_geometry(plan, np.ones((players, 1))), players)
     believed = beliefs.expects(np.ones((1, 1)))
     ideal = float((believed.advantage / believed.width(margin))[0])
     exact = min(exact_advantage(plan))
@@ -115,7 +116,7 @@ def test_simulated_people_earn_just_that() -> None:
     plan = pinned(500, 0.13)
     found = simulated(plan, runs=400, seed=1)
     players = np.array([run.cell_players for run in found.studies])
-    lost = np.array([run.cell_lost for run in found.share_studies])
+    lost = np.array([run.cell_lost for run in found.studies])
     no, yes = (
         (lost[:, truth, said].sum() / players[:, truth].sum(), lost[:, truth, said], players[:, truth])
         for truth, said in ((0, 1), (1, 0))
@@ -188,14 +189,14 @@ def test_in_every_cell_the_truth_earns_what_is_guaranteed(
 def geometry_of(plan: Plan) -> Geometry:
     """Of the people of that oracle."""
     study, n = plan.study, plan.players
-    return share_geometry(plan, study.normalise(study.sample_features(np.random.default_rng(7), n), n))
+    return sum_geometry(plan, study.normalise(study.sample_features(np.random.default_rng(7), n), n))
 
 
 def test_the_simulation_finds_the_same_advantage_as_that_oracle() -> None:
     """On average over cells; the people differ, by which advantages move far less than chance moves these means."""
     plan = pinned(2_000, 0.15, columns=2, margin=0.04, **FEATURES)
     found, errors = advantages(plan)
-    runs = simulated(plan, runs=200, seed=3).share_studies
+    runs = simulated(plan, runs=200, seed=3).studies
     players = np.array([run.cell_players for run in runs]).reshape(len(runs), -1, 2)
     lost = np.array([run.cell_lost for run in runs]).reshape(len(runs), -1, 2, 2)
     for truth in (0, 1):
@@ -233,7 +234,7 @@ def rating_payments(plan: Plan, draws: int = 60_000) -> tuple[Floats, Floats]:
 
 
 def saved_by_a_lie(plan: Plan) -> float:
-    geometry = share_geometry(plan, np.ones((plan.players, 1)))
+    geometry = sum_geometry(plan, np.ones((plan.players, 1)))
     return float(share_promise(plan, geometry, plan.players).saved[0, 0])
 
 
@@ -285,7 +286,7 @@ def test_the_share_of_yes_is_as_far_off_as_it_must_be_and_intervals_cover_it(
 ) -> None:
     """E[P(1 − P)]/n + 2/(nε)², on average over shares. Coverage within three standard errors of 93.5 to 97 %."""
     found = simulated(pinned(players, epsilon), runs=runs, seed=players)
-    errors = np.square([run.share_error for run in found.share_studies])
+    errors = np.square([run.share_error for run in found.studies])
     mean, variance = 0.225, 0.35**2 / 12
     exact = (mean * (1 - mean) - variance) / players + 2 / (players * epsilon) ** 2
     spread = errors.std(ddof=1) / np.sqrt(runs)
@@ -304,7 +305,7 @@ def test_differences_are_as_far_off_as_they_must_be_and_intervals_cover_them(
     """Of three features, in 200 studies: within three standard errors of what is guaranteed, and not far below."""
     plan = pinned(players, epsilon, columns=2, more=NUMBER, **FEATURES)
     found = simulated(plan, runs=200, seed=9)
-    squares = np.square([run.effect_errors for run in found.share_studies])
+    squares = np.square([run.effect_errors for run in found.studies])
     promised = found.guaranteed.accuracy
     assert promised.effect_rmse is not None
     worst = squares.mean(axis=0).argmax()
@@ -355,8 +356,8 @@ def test_a_study_of_misbelievers_publishes_what_they_say() -> None:
     """
     plan = pinned(5_000, 0.2, share=(0.199, 0.201))
     truth, lied = (simulated(plan, agents, runs=40, seed=12) for agents in (None, {Misbeliever(0.03): 1.0}))
-    assert abs(np.mean([run.share_error for run in truth.share_studies])) < 0.005
-    assert np.mean([run.share_error for run in lied.share_studies]) == pytest.approx(0.3, abs=0.005)
+    assert abs(np.mean([run.share_error for run in truth.studies])) < 0.005
+    assert np.mean([run.share_error for run in lied.studies]) == pytest.approx(0.3, abs=0.005)
     assert lied.observed.truthfulness.misreports.value == pytest.approx(0.5, abs=0.01)
 
 
@@ -500,7 +501,7 @@ def test_liars_earn_less_than_they_would_have_and_the_honest_have_nothing_to_gai
 
 
 def test_everybody_counts_once(found: ShareSimulation) -> None:
-    for run in found.share_studies:
+    for run in found.studies:
         assert run.cell_people.sum() == 400
         assert run.cell_players.sum() == run.joined.sum() <= 400
         assert run.cell_lost.shape == (8, 2)
@@ -518,15 +519,15 @@ def test_what_is_guaranteed_is_the_plans_own_without_features() -> None:
     found = simulated(plan, runs=2)
     assert found.guaranteed == plan.guarantees
     assert found.guaranteed_for == "plan"
-    geometry = share_geometry(plan, np.ones((400, 1)))
+    geometry = sum_geometry(plan, np.ones((400, 1)))
     assert found.guaranteed_gap == float(pull(share_promise(plan, geometry, 400)).max())
 
 
 def test_of_people_with_features_it_is_computed_for_those_who_came(found: ShareSimulation) -> None:
     assert found.guaranteed_for == "people"
-    bounds = [run.promised for run in found.share_studies]
+    bounds = [run.bounds for run in found.studies]
     assert [one is not None for one in bounds] == [True] * 40 + [False] * 20
-    known = [one.accuracy.effect_rmse or 0.0 for one in bounds if one is not None]
+    known = [one.accuracy.effect_rmse or 0.0 for one in bounds if isinstance(one, ShareBounds)]
     assert found.guaranteed.accuracy.effect_rmse == pytest.approx(np.sqrt(np.mean(np.square(known))))
 
 

@@ -32,9 +32,8 @@ from truthful.plan import design
 from truthful.regression import fast_answer
 from truthful.release.coefficients import released_coefficients
 from truthful.simulation import simulate
-from truthful.simulation.population import cast, features_of
-from truthful.simulation.runs import settled
-from truthful.simulation.simulation import set_up
+from truthful.simulation.population import assign_roles, features_of
+from truthful.simulation.simulation import set_up_numbers
 from truthful.study import Study
 
 SURVEY = """
@@ -175,7 +174,7 @@ def test_no_lie_beyond_d_pays_against_the_worst_liars(
 def test_no_more_lie_than_are_allowed_for(n: int, alpha: float, beta: float) -> None:
     """Costs above τ: E|A| ≤ κ, and more than αn with a chance of at most β. Five standard errors: 6e-7 each."""
     plan = plan_of(DESIGNED, n, absent_share=alpha, failure_probability=beta)
-    stage = set_up(plan, cast(None, n), features_of(plan, None)[0], runs=1)
+    stage = set_up_numbers(plan, assign_roles(None, n), features_of(plan, None)[0], runs=1)
     costs = plan.study.costs.sample(np.random.default_rng(0), 20_000 * n).reshape(20_000, n)
     liars = (costs > stage.game.threshold).sum(axis=1)
     assert liars.mean() <= stage.game.liars + 5 * liars.std() / math.sqrt(20_000)
@@ -215,12 +214,12 @@ def test_the_people_of_a_plan_see_its_gap_from_liars_that_are_cast() -> None:
 def test_whatever_is_reported_no_payment_is_negative_and_the_cap_holds(name: str, rule: str) -> None:
     """Reports at random, at both ends and all the same, in forty studies."""
     plan = planned_like(name, 60, rule=rule, clip=0.3, base_payment=0.0, epsilon=0.5)
-    stage = set_up(plan, cast(None, 60), features_of(plan, None)[0], runs=1)
+    stage = set_up_numbers(plan, assign_roles(None, 60), features_of(plan, None)[0], runs=1)
     Y, rng = plan.study.beliefs.response_bound, np.random.default_rng(3)
     for k in range(40):
         x = stage.features(rng, 60)
         reports = (rng.uniform(-Y, Y, 60), np.sign(rng.standard_normal(60)) * Y, np.full(60, Y))[k % 3]
-        paid = settled(stage, x, reports, rng).paid
+        paid = stage.settle(x, reports[None], rng).paid
         assert paid.min() >= 0.0
         assert paid.sum() <= (plan.guarantees.budget.cap or 0.0)
         mechanism = plan.mechanism

@@ -20,7 +20,7 @@ Three ways to have M decide what is protected:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -171,6 +171,14 @@ class SumRelease:
             matrix_scale=self.matrix_scale,
             norm=self.norm,
         )
+
+    def release(
+        self, sums: Sums, beliefs: Bounded, answer: Callable[[Query, Fraction], Sequence[int]]
+    ) -> LeaveOneOut:
+        """What follows from these sums once `answer` has added noise to them, each query at its share of ε."""
+        epsilon = Fraction(self.epsilon)
+        answers = [answer(query, epsilon * query.share) for query in self.queries(sums, beliefs)]
+        return self.estimate(answers, sums.count, beliefs, sums.matrix)
 
     @property
     def matrix_scale(self) -> float | None:

@@ -1,10 +1,22 @@
-"""What a simulated player knows when she chooses her report: herself, and the published mechanism."""
+"""What a simulated player knows when she chooses her report: herself, and the published mechanism.
+
+Where she is also asked what the others will say half the scale of answers is the unit. In one study people's centre is
+μ, which nobody declares. Somebody whose own is μ_i and who takes the others' to be μ° expects, with o, s and k of
+truthful.study.credibility,
+
+    of people like her      P = μ_i + o + s(y − μ_i − o)
+    of everybody            m = μ_i + k(y − μ_i − o), her prediction
+    of their predictions    m̄ = μ° + k̄(m − μ°)
+
+and from these the surprise, in which payments are linear: with Q = (1−s)(P − μ̂ − o) + s·P the best answer is Q/s, which
+is y + γ/s, and of yes and no the sign of P − m̄ − o.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,44 +63,64 @@ class Players:
         return Players(self.x[rows], self.y[rows], self.costs[rows])
 
 
-class Swayed(Protocol):
-    """A game whose estimate answers move, of numbers or of shares: see `Game`."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AnyGame:
+    """The mechanism as it is published before anybody answers, whatever the answers are.
 
-    @property
-    def beliefs(self) -> Bounded: ...
-
-    @property
-    def threshold(self) -> float: ...
-
-    @property
-    def furthest(self) -> Floats: ...
-
-    @property
-    def target(self) -> Floats: ...
-
-    def influence(self, x: Floats) -> Floats: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Game:
-    """The mechanism as it is published before anybody reports.
-
-    `peers` is the estimate that she will be scored against as far as it can be foreseen: its noise. threshold is τ, up
-    to which the plan promises that the truth pays; gap is g, how far the liars above it can push her peers' prediction
-    from her own, if they are `liars` on average; privacy_cost is h(ε). The estimate is moved most easily in the
-    direction `furthest`, and of all predictions that of the person with features `target`.
+    threshold is τ, up to which the plan promises that the truth pays; gap is g, how far the liars above it can push
+    what peers predict of her, if they are `liars` on average; privacy_cost is h(ε). spread is M⁻¹ in any unit. The
+    estimate is moved most easily in the direction `furthest`, and of all predictions that of the person with features
+    `target`.
     """
 
-    mechanism: Mechanism | OneRelease
-    beliefs: Beliefs
+    beliefs: Bounded
     threshold: float
     gap: float
     liars: float
     privacy_cost: float
-    peers: Estimate
-    predictor: Predictor
+    transform: Transform | None
+    norm: str
+    spread: Floats
     furthest: Floats
     target: Floats
+
+    def influence(self, x: Floats) -> Floats:
+        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
+        return np.asarray(instruments(grid_features(x), self.transform, self.norm) @ self.spread.T)
+
+
+def instruments(kx: Floats, transform: Transform | None, norm: str = "l2") -> Floats:
+    """ζ of everybody, given her features on the grid: x itself, unless there is a transform."""
+    return instruments_on_grid(kx, transform, norm) / GRID
+
+
+def moved_by(spread: Floats, x: Floats, transform: Transform | None, norm: str = "l2") -> dict[str, Any]:
+    """How answers of these people move an estimate of this spread: what their game says of it."""
+    z = instruments(grid_features(x), transform, norm)
+    moved = spread @ (z.T @ z) @ spread.T
+    return {
+        "transform": transform,
+        "norm": norm,
+        "spread": spread,
+        "furthest": np.asarray(np.linalg.eigh(moved)[1][:, -1]),
+        "target": x[np.linalg.norm(x @ spread, axis=1).argmax()],
+    }
+
+
+# Numbers
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Game(AnyGame):
+    """The game where answers are numbers.
+
+    `peers` is the estimate that she will be scored against as far as it can be foreseen: its noise.
+    """
+
+    mechanism: Mechanism | OneRelease
+    beliefs: Beliefs
+    peers: Estimate
+    predictor: Predictor
 
     def own_prediction(self, x: Floats, reports: Floats) -> Floats:
         """q(x, ŷ). Of a true answer it is also p̄, what she expects her peers to predict if they are truthful."""
@@ -110,29 +142,22 @@ class Game:
         q = self.own_prediction(players.x, players.y)
         return np.asarray(self.base(players.x) + self.score(q, q) - players.costs * self.privacy_cost)
 
-    def influence(self, x: Floats) -> Floats:
-        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
-        return instruments(self.mechanism, grid_features(x)) @ self.peers.spread.T
-
 
 def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game:
     """The game of a plan; `predictor` gives own predictions. People are those whom it is played with, or like them."""
     study, mechanism = plan.study, plan.number_mechanism
     x = foreseen_people(plan) if people is None else people
     promised, peers = promise(plan, x), foreseen(plan, x)
-    z = instruments(mechanism, grid_features(x))
-    moved = peers.spread @ (z.T @ z) @ peers.spread.T
     return Game(
-        mechanism,
-        study.beliefs,
+        mechanism=mechanism,
+        beliefs=study.beliefs,
         threshold=float(proved.threshold(promised)),
         gap=float(proved.gap(promised)),
         liars=float(promised.lying_chance) * plan.answering,
         privacy_cost=study.privacy_cost(mechanism.epsilon),
         peers=peers,
         predictor=predictor,
-        furthest=np.asarray(np.linalg.eigh(moved)[1][:, -1]),
-        target=x[np.linalg.norm(x @ peers.spread, axis=1).argmax()],
+        **moved_by(peers.spread, x, getattr(mechanism, "transform", None)),
     )
 
 
@@ -155,12 +180,6 @@ def geometry_of(plan: Plan, people: Floats) -> Geometry | None:
         return None
     require_invertible(sums(grid_features(people), np.zeros(len(people)), mechanism.transform).matrix)
     return geometry(people, mechanism.transform)
-
-
-def instruments(mechanism: Mechanism | OneRelease, kx: Floats) -> Floats:
-    """ζ of everybody, given her features on the grid: x itself, unless the mechanism has a transform."""
-    transform = mechanism.transform if isinstance(mechanism, OneRelease) else None
-    return instruments_on_grid(kx, transform) / GRID
 
 
 def foreseen_people(plan: Plan) -> Floats:
@@ -188,9 +207,14 @@ def foreseen(plan: Plan, people: Floats) -> Estimate:
     scale = mechanism.scale(study.beliefs)
     if mechanism.estimator == "known-design":
         return Estimate(np.zeros(d), _inverse(np.asarray(mechanism.design)), scale / (n - 1))
+    return Estimate(np.zeros(d), foreseen_spread(mechanism, people), scale / max(n - d, 1))
+
+
+def foreseen_spread(mechanism: SumRelease, people: Floats) -> Floats:
+    """M⁻¹ times the number of these people."""
     kx = grid_features(people)
-    mean = instruments(mechanism, kx).T @ (kx / GRID) / len(kx)
-    return Estimate(np.zeros(d), _inverse(mean), scale / max(n - d, 1))
+    z = instruments(kx, mechanism.transform, mechanism.norm)
+    return _inverse(z.T @ (kx / GRID) / len(kx))
 
 
 def foreseen_half(plan: Plan, mechanism: Mechanism) -> Estimate:
@@ -240,27 +264,14 @@ def least(loss: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats
     return best
 
 
+# Yes and no, ratings, and whatever asks people what the others will say
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SumGame:
-    """What players know of one release before anybody answers.
+class SumGame(AnyGame):
+    """The game where there are so many `levels` of answers; 0: numbers, where predictions are asked for."""
 
-    threshold is τ, up to which the plan promises that the truth pays; gap is g, how far the liars above it can push
-    what others predict of her, if they are `liars` on average; privacy_cost is h(ε). spread is M⁻¹ in any unit. The
-    estimate is moved most easily in the direction `furthest`, and of all predictions that of the person with features
-    `target`. levels is how many answers there are.
-    """
-
-    beliefs: Bounded
-    transform: Transform | None
-    norm: str = "l2"
     levels: int
-    threshold: float
-    gap: float
-    liars: float
-    privacy_cost: float
-    spread: Floats
-    furthest: Floats
-    target: Floats
 
     @property
     def answers(self) -> Floats:
@@ -272,37 +283,43 @@ class SumGame:
         steps = (self.levels - 1) / 2
         return np.asarray(np.rint((np.clip(values, -1.0, 1.0) + 1.0) * steps) / steps - 1.0)
 
-    def places(self, y: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def places(self, y: Floats) -> npt.NDArray[np.int64]:
         """The place of each answer among all of them."""
         return np.rint((y + 1.0) * (self.levels - 1) / 2).astype(np.int64)
 
-    def influence(self, x: Floats) -> Floats:
-        """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
-        z = instruments_on_grid(grid_features(x), self.transform, self.norm) / GRID
-        return np.asarray(z @ self.spread.T)
+    def told(self, paid: Floats, y: Floats) -> Floats:
+        """Of what each answer (a column) pays, what these do."""
+        return np.asarray(paid[np.arange(len(y)), self.places(y)])
 
 
-def moved_by(mechanism: SumRelease, x: Floats) -> dict[str, Any]:
-    """How answers of these people move an estimate: spread, furthest and target of their game, and its transform."""
-    kx = grid_features(x)
-    Z = instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
-    spread = np.asarray(np.linalg.inv(Z.T @ (kx / GRID) / len(x)), dtype=np.float64)
-    moved = spread @ (Z.T @ Z) @ spread.T
-    return {
-        "transform": mechanism.transform,
-        "norm": mechanism.norm,
-        "spread": spread,
-        "furthest": np.asarray(np.linalg.eigh(moved)[1][:, -1]),
-        "target": x[np.linalg.norm(x @ spread, axis=1).argmax()],
-    }
+def sum_geometry(plan: Plan, people: Floats) -> Geometry:
+    """The geometry of these people, with what they believe and what single effects need."""
+    mechanism, study, kx = plan.mechanism, plan.study, grid_features(people)
+    assert isinstance(mechanism, SumRelease)
+    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
+    kz, x = instruments_on_grid(kx, mechanism.transform, mechanism.norm), kx / GRID
+    if study.levels is not None:
+        believed = asked_bounds.grouped(level_rows(study.levels, x, x.mean(axis=0)))
+    else:
+        believed = share_bounds.grouped(believed_rows(share_mechanism(plan)[1], x))
+    return replace(
+        measured(kx, kz, norm=mechanism.norm),
+        believed=believed,
+        effects=effects_of(kx, kz, difference_rows(study)),
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShareGame(SumGame):
-    """The mechanism as it is published before anybody answers."""
+    """The game of yes and no, and of ratings."""
 
     mechanism: ShareRelease
     beliefs: ShareBeliefs
+
+    @property
+    def mean(self) -> Floats:
+        """The features that what is declared is about."""
+        return np.zeros(self.beliefs.dimension)
 
     def expected_share(self, x: Floats, y: Floats, off: Floats | float = 0.0) -> Floats:
         """What somebody with this answer expects of people like her, if her mean is `off` from what is declared."""
@@ -321,17 +338,15 @@ class ShareGame(SumGame):
 
     def expected_utility(self, players: Players) -> Floats:
         """Expected payment less privacy cost c·h(ε) of telling the truth, if the others do."""
-        share = self.expected_share(players.x, players.y)
-        paid = self.expected_payments(players.x, share)
-        told = paid[np.arange(len(share)), self.places(players.y)]
-        return np.asarray(told - players.costs * self.privacy_cost)
+        paid = self.expected_payments(players.x, self.expected_share(players.x, players.y))
+        return self.told(paid, players.y) - players.costs * self.privacy_cost
 
 
 def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
     """The game of a plan whose answers are shares. People are those whom it is played with, or like them."""
     mechanism, beliefs = share_mechanism(plan)
     x = foreseen_people(plan) if people is None else people
-    s = share_promise(plan, share_geometry(plan, x), plan.answering)
+    s = share_promise(plan, sum_geometry(plan, x), plan.answering)
     return ShareGame(
         mechanism=mechanism,
         beliefs=beliefs,
@@ -340,7 +355,7 @@ def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
         gap=float(pull(s).max()),
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
-        **moved_by(mechanism, x),
+        **moved_by(foreseen_spread(mechanism, x), x, mechanism.transform, mechanism.norm),
     )
 
 
@@ -371,19 +386,6 @@ def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
     )
 
 
-def share_geometry(plan: Plan, people: Floats) -> Geometry:
-    """The geometry of these people, with what they believe and what single effects need."""
-    mechanism, beliefs = share_mechanism(plan)
-    kx = grid_features(people)
-    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
-    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
-    return replace(
-        measured(kx, kz, norm=mechanism.norm),
-        believed=share_bounds.grouped(believed_rows(beliefs, kx / GRID)),
-        effects=effects_of(kx, kz, difference_rows(plan.study)),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Foreseen:
     """What somebody expects: of people like her, of everybody (which is her prediction), and of their predictions."""
@@ -395,7 +397,7 @@ class Foreseen:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AskedGame(SumGame):
-    """The mechanism as it is published before anybody answers, and one study's people.
+    """The game of people who are asked what the others will say.
 
     centre is what these expect the average answer to be, which no analyst knows, and mean their mean features. What
     agents ask of a `Game` or a `ShareGame` they can ask here.
@@ -499,7 +501,7 @@ class AskedGame(SumGame):
         at_stake = players.costs * self.privacy_cost
         if self.mechanism.rule == SERUM:
             paid = self.expected_payments(players.x, self.expected_share(players.x, players.y))
-            return np.asarray(paid[np.arange(len(paid)), self.places(players.y)] - at_stake)
+            return self.told(paid, players.y) - at_stake
         q = self.own_prediction(players.x, players.y)
         return np.asarray(self.base(players.x) + self.score(q, q) - at_stake)
 
@@ -508,7 +510,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
     """The game of a plan that asks for predictions. People are those whom it is played with, or like them."""
     mechanism, beliefs = asked_mechanism(plan)
     x = foreseen_people(plan) if people is None else people
-    s = asked_promise(plan, asked_geometry(plan, x), plan.answering)
+    s = asked_promise(plan, sum_geometry(plan, x), plan.answering)
     return AskedGame(
         mechanism=mechanism,
         beliefs=beliefs,
@@ -518,7 +520,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
         mean=x.mean(axis=0),
-        **moved_by(mechanism, x),
+        **moved_by(foreseen_spread(mechanism, x), x, mechanism.transform, mechanism.norm),
     )
 
 
@@ -543,17 +545,4 @@ def asked_promise(plan: Plan, geometry: Geometry, players: int) -> AskedSetting:
     mechanism, _ = asked_mechanism(plan)
     return asked_setting(
         plan.study, mechanism, players, plan.absent_share, plan.failure_probability, geometry
-    )
-
-
-def asked_geometry(plan: Plan, people: Floats) -> Geometry:
-    """The geometry of these people, with what they believe and what single effects need."""
-    mechanism, beliefs = asked_mechanism(plan)
-    kx = grid_features(people)
-    require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform).matrix)
-    kz, x = instruments_on_grid(kx, mechanism.transform), kx / GRID
-    return replace(
-        measured(kx, kz),
-        believed=asked_bounds.grouped(level_rows(beliefs, x, x.mean(axis=0))),
-        effects=effects_of(kx, kz, difference_rows(plan.study)),
     )

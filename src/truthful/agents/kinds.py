@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from truthful import check
-from truthful.agents.games import LOOKS, AskedGame, Game, Players, ShareGame, Swayed, least
+from truthful.agents.games import LOOKS, AnyGame, AskedGame, Game, Players, ShareGame, least
 from truthful.asked_release import SCALE
 from truthful.beliefs.laws import Curve
 from truthful.check import Floats
@@ -50,7 +50,7 @@ class Agent(ABC):
         foreseen = game.foresees(players.x, players.y)
         return told(players, cast(Any, game), rng), foreseen.prediction
 
-    def weights(self, x: Floats, game: Swayed) -> Floats | None:
+    def weights(self, x: Floats, game: AnyGame) -> Floats | None:
         """For each of these people, how much her privacy matters here: the greatest costs are given to the greatest.
 
         None, if costs have nothing to do with features.
@@ -222,7 +222,7 @@ class Influential(Agent):
     liars: int | None = None
     name: ClassVar[str] = "influential"
 
-    def direction(self, game: Swayed) -> Floats:
+    def direction(self, game: AnyGame) -> Floats:
         """How much a change of θ̂ counts."""
         return game.furthest
 
@@ -232,7 +232,7 @@ class Influential(Agent):
     def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
         return self._said(players, game)
 
-    def _said(self, players: Players, game: Swayed) -> Floats:
+    def _said(self, players: Players, game: AnyGame) -> Floats:
         moved = self._moved(players.x, game)
         lies = players.costs > game.threshold
         if self.liars is not None:
@@ -241,10 +241,10 @@ class Influential(Agent):
         # Of no influence is only who has no features, and the person against whom it is.
         return np.where(lies & (moved != 0), game.beliefs.response_bound * np.sign(moved), players.y)
 
-    def weights(self, x: Floats, game: Swayed) -> Floats | None:
+    def weights(self, x: Floats, game: AnyGame) -> Floats | None:
         return np.abs(self._moved(x, game))
 
-    def _moved(self, x: Floats, game: Swayed) -> Floats:
+    def _moved(self, x: Floats, game: AnyGame) -> Floats:
         return np.asarray(game.influence(x) @ self.direction(game))
 
 
@@ -258,10 +258,10 @@ class Targeting(Influential):
 
     name: ClassVar[str] = "targeting"
 
-    def direction(self, game: Swayed) -> Floats:
+    def direction(self, game: AnyGame) -> Floats:
         return game.target
 
-    def _moved(self, x: Floats, game: Swayed) -> Floats:
+    def _moved(self, x: Floats, game: AnyGame) -> Floats:
         return np.where((x == game.target).all(axis=1), 0.0, super()._moved(x, game))
 
 

@@ -26,7 +26,7 @@ from truthful.errors import InputError, Refused
 from truthful.people import invent
 from truthful.plan import Plan
 from truthful.release import AnyRelease, Receipt, read_release, verify
-from truthful.simulation.population import Role, cast, read_agents
+from truthful.simulation.population import Role, assign_roles, read_agents
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
 from truthful.study.features import sample_uniform
@@ -348,7 +348,7 @@ def rehearse(
     """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
     started = time.perf_counter()
     check.integer("players", players, least=LEAST_PLAYERS)
-    roles = cast(read_agents(mix.replace(LIAR, Exaggerator.name)), players)
+    roles = assign_roles(read_agents(mix.replace(LIAR, Exaggerator.name)), players)
     home, text = _home(url), demo_study() if study_file is None else inviting(_read(study_file))
     with Browser(home) as browser:
         analyst = Analyst(browser)

@@ -14,7 +14,7 @@ from truthful.charts.drawing import BLUE, CLEAR, GREY, INK, ORANGE, draw_bars
 from truthful.check import Floats
 from truthful.formatting import number
 from truthful.simulation.best_responses import Reports
-from truthful.simulation.measurements import Found
+from truthful.simulation.measurements import Measurement
 from truthful.simulation.simulation import Curve, Point
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Earned:
     """A kind of people: what each was paid on average, and what that is over the truth's payment."""
 
     agent: str
-    payment: Found
-    gain: Found
+    payment: Measurement
+    gain: Measurement
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Earnings:
                 axes.axvline(0, color=GREY, linewidth=1.2)
                 axes.set_xlabel("more than the truth would", labelpad=4)
 
-    def _panel(self, axes: Axes, means: Sequence[Found]) -> None:
+    def _panel(self, axes: Axes, means: Sequence[Measurement]) -> None:
         spreads = [SURELY * one.error if math.isfinite(one.error) else 0.0 for one in means]
         ends = [one.value + sign * off for one, off in zip(means, spreads, strict=True) for sign in (-1, 1)]
         # Where all are the same, a thousandth of a payment is still a difference to look at.
@@ -142,7 +142,7 @@ class Earnings:
             axes.plot(one.value, row + 0.72, "o", color=BLUE, markersize=6.5)
 
 
-def _told(found: Found) -> str:
+def _told(found: Measurement) -> str:
     # A spread of rounding errors is none.
     off = f" ± {number(SURELY * found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
     return f"{number(found.value)}{off}"
@@ -286,7 +286,7 @@ def power(exponent: float) -> str:
     return f"n^{exponent + math.copysign(1e-9, exponent):+.2f}".replace("-", "−")
 
 
-def _seen(point: Point, name: str) -> Found:
+def _seen(point: Point, name: str) -> Measurement:
     """A mean and its error; what is computed has none."""
     value = getattr(point, name)
-    return value if isinstance(value, Found) else Found(value, 0.0)
+    return value if isinstance(value, Measurement) else Measurement(value, 0.0)

@@ -40,7 +40,6 @@ from truthful.simulation.observations import (
     observations,
 )
 from truthful.simulation.population import Role
-from truthful.simulation.runs import ShareRun
 from truthful.version import __version__
 
 INVENTED = "SIMULATION: everybody on this page is invented. Nobody was asked, nobody answered, and no money was paid."
@@ -165,7 +164,7 @@ def _share_errors(simulation: ShareSimulation | AskedSimulation) -> Errors:
     yes_no = study.kind == "yes-no"
     unit, what = (100.0, "share of yes") if yes_no else (1.0, "mean rating")
     what = "average answer" if isinstance(simulation, AskedSimulation) else what
-    off = unit * np.abs([run.share_error for run in simulation.studies if isinstance(run, ShareRun)])
+    off = unit * np.abs([run.share_error for run in simulation.studies])
     guaranteed = None if promised is None else unit * promised
     return Errors(off, guaranteed, "percentage points" if yes_no else study.response.name, what)
 

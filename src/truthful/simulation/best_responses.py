@@ -30,7 +30,7 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.random_halves import Mechanism, lengths
 from truthful.regression import fast_answer
-from truthful.simulation.measurements import UNKNOWN, Found
+from truthful.simulation.measurements import UNKNOWN, Measurement
 from truthful.simulation.population import Features
 from truthful.simulation.predictors import own_predictor
 
@@ -168,9 +168,9 @@ class BestResponse:
     prediction, `lie` how far it is from her answer in raw units, `gain` what it earns her over the truth.
     """
 
-    move: Found
+    move: Measurement
     lie: float
-    gain: Found
+    gain: Measurement
 
     @property
     def pays(self) -> bool:
@@ -216,9 +216,9 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: Expected, truth: F
     moves = own(best) - q
     who = _most_promising(moves, 2 * (sought - q) * moves - moves**2, np.where(known, off, np.inf))
     move = float(moves[who])
-    gain = Found(2 * float(tried[who] - q[who]) * move - move**2, 2 * abs(move) * float(error[who]))
+    gain = Measurement(2 * float(tried[who] - q[who]) * move - move**2, 2 * abs(move) * float(error[who]))
     return BestResponse(
-        move=Found(move, float(off[who])),
+        move=Measurement(move, float(off[who])),
         lie=float(best[who] - truth[who]) * plan.study.response_unit,
         gain=gain.times(plan.number_mechanism.score_weight),
     )

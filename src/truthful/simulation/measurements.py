@@ -1,4 +1,4 @@
-"""Numbers that simulations find, with their standard errors: means, the best lie there is, whom taking part pays.
+"""What simulations measure, with standard errors: the five guarantees as they were seen, and the best lie there is.
 
 The best lie: one that moves the own prediction from q to q + Δ gains b(2(p̄ − q)Δ − Δ²), so where peers predict δ more
 than q on average, the best lie is Δ = δ. It is sought among cells of players, by features and answers. A cell chosen
@@ -12,20 +12,18 @@ studies: a person of cost c, if that is at least c·h(ε). The law of costs says
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from truthful.agents import asked_game
-from truthful.agents.games import share_game
 from truthful.check import Floats
 from truthful.costs import Costs
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
-from truthful.simulation.population import Features, Role
-from truthful.simulation.runs import LEVEL, AskedStage, ShareRun, ShareStage
+from truthful.simulation.population import Role
+from truthful.simulation.runs import LEVEL, Bounds, Context, NumberContext, Run, ShareBounds
 
 #: A cell says nothing of fewer people, nor if they are as unequally spread over studies as if those were so few.
 PEOPLE, STUDIES = 100, 10
@@ -34,33 +32,37 @@ FEWEST = 30
 
 
 @dataclass(frozen=True)
-class Found:
+class Measurement:
     """A mean, and its standard error; NaN where too little was seen."""
 
     value: float
     error: float
 
-    def times(self, factor: float) -> Found:
+    def times(self, factor: float) -> Measurement:
         """The same in other units."""
-        return Found(self.value * factor, self.error * abs(factor))
+        return Measurement(self.value * factor, self.error * abs(factor))
 
 
-UNKNOWN = Found(math.nan, math.nan)
+UNKNOWN = Measurement(math.nan, math.nan)
+#: Of lies that cost nothing.
+NO_LIMIT = Measurement(math.inf, math.nan)
+#: Studies in which something is sought, and those in which it is tried.
+SOUGHT, TRIED = slice(0, None, 2), slice(1, None, 2)
 
 
-def mean(values: Floats) -> Found:
+def mean(values: Floats) -> Measurement:
     """Of one value a study."""
     return ratio(values, np.ones(len(values)))
 
 
-def ratio(sums: Floats, counts: Floats) -> Found:
+def ratio(sums: Floats, counts: Floats) -> Measurement:
     """The mean of all that was summed over studies, with the error from how it varies between them."""
     runs, total = len(counts), float(counts.sum())
     if not total > 0:
         return UNKNOWN
     value = float(sums.sum()) / total
     spread = math.sqrt(float(np.sum((sums - value * counts) ** 2)) * runs / max(runs - 1, 1)) / total
-    return Found(value, spread if runs > 1 else math.nan)
+    return Measurement(value, spread if runs > 1 else math.nan)
 
 
 def enough_people(players: Floats) -> npt.NDArray[np.bool_]:
@@ -76,8 +78,8 @@ def enough_people(players: Floats) -> npt.NDArray[np.bool_]:
 class BestLie:
     """δ, how far peers' predictions lie from q where that is furthest, and what a lie of that size gains per b."""
 
-    gap: Found
-    gain: Found
+    gap: Measurement
+    gain: Measurement
 
 
 def best_lie(players: Floats, surplus: Floats) -> BestLie:
@@ -85,56 +87,118 @@ def best_lie(players: Floats, surplus: Floats) -> BestLie:
 
     Players and Σ(p − q) over them, by study (a row) and cell.
     """
-    sought, tried = slice(0, None, 2), slice(1, None, 2)
-    enough = enough_people(players[sought]) & enough_people(players[tried])
+    enough = enough_people(players[SOUGHT]) & enough_people(players[TRIED])
     if len(players) < FEWEST or not enough.any():
         return BestLie(UNKNOWN, UNKNOWN)
-    means = np.where(enough, surplus[sought].sum(0) / np.maximum(players[sought].sum(0), 1), 0.0)
+    means = np.where(enough, surplus[SOUGHT].sum(0) / np.maximum(players[SOUGHT].sum(0), 1), 0.0)
     cell = int(np.abs(means).argmax())
-    move, found = float(means[cell]), ratio(surplus[tried, cell], players[tried, cell])
+    move, found = float(means[cell]), ratio(surplus[TRIED, cell], players[TRIED, cell])
     return BestLie(
-        gap=Found(math.copysign(1.0, move) * found.value, found.error),
-        gain=Found(2 * move * found.value - move**2, 2 * abs(move) * found.error),
+        gap=Measurement(math.copysign(1.0, move) * found.value, found.error),
+        gain=Measurement(2 * move * found.value - move**2, 2 * abs(move) * found.error),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Paid:
-    """By study (a row) and cell: all people, those who took part and told the truth, and what those were paid."""
+def worthwhile(
+    people: Floats, truthful: Floats, paid: Floats, costs: Costs, privacy_cost: float, threshold: float
+) -> tuple[Measurement, Measurement]:
+    """The share of people whom taking part pays: of all, and of those with costs up to the threshold.
 
-    people: Floats
-    truthful: Floats
-    paid: Floats
-
-    def worthwhile(self, costs: Costs, privacy_cost: float, threshold: float) -> tuple[Found, Found]:
-        """The share of people whom taking part pays: of all, and of those with costs up to the threshold."""
-        seen = enough_people(self.truthful)
-        if not seen.any():
-            return UNKNOWN, UNKNOWN
-        shares = self.people.sum(0)[seen] / self.people.sum(0)[seen].sum()
-        # Jackknife: once with all studies, then without each of them.
-        sums, counts = (_with_and_without(part[:, seen]) for part in (self.paid, self.truthful))
-        worth = sums / counts / privacy_cost
-        return _share(costs, worth, shares, math.inf), _share(costs, worth, shares, threshold)
+    By study (a row) and cell: all people, those who took part and told the truth, and what those were paid.
+    """
+    seen = enough_people(truthful)
+    if not seen.any():
+        return UNKNOWN, UNKNOWN
+    shares = people.sum(0)[seen] / people.sum(0)[seen].sum()
+    # Jackknife: once with all studies, then without each of them.
+    sums, counts = (
+        np.vstack([part.sum(0), part.sum(0) - part]) for part in (paid[:, seen], truthful[:, seen])
+    )
+    worth = sums / counts / privacy_cost
+    return _share(costs, worth, shares, math.inf), _share(costs, worth, shares, threshold)
 
 
-def _share(costs: Costs, worth: Floats, shares: Floats, most: float) -> Found:
+def _share(costs: Costs, worth: Floats, shares: Floats, most: float) -> Measurement:
     """Of people with costs up to `most`, those whose cost is not above what a payment is worth."""
     everybody = 1.0 if math.isinf(most) else float(costs.cdf(most))
     if not everybody > 0:
         return UNKNOWN
     # From above, so that all are exactly 1.
     value, *rest = (1 - (1 - costs.cdf(np.minimum(worth, most)) / everybody) @ shares).tolist()
-    return Found(value, math.sqrt((len(rest) - 1) * np.var(rest)))
+    return Measurement(value, math.sqrt((len(rest) - 1) * np.var(rest)))
 
 
-def _with_and_without(studies: Floats) -> Floats:
-    """The sum over all studies, and without each of them."""
-    return np.vstack([studies.sum(0), studies.sum(0) - studies])
+@dataclass(frozen=True)
+class Truthfulness:
+    """gap: how far peers' predictions lie from truthful own predictions, where that is furthest (compare g).
+
+    gain: what the best lie found gains in payments. slack and lie: the formulas of η and D with that gap for g, all of
+    the privacy cost that a lie may save included; nobody observed them. All four need as many studies as a standard
+    error needs. misreports: the share of reports that were lies, and liars how many in a study. beyond: the share of
+    studies with more of them than the plan allows for; of those nothing is guaranteed under accuracy.
+    """
+
+    gap: Measurement
+    gain: Measurement
+    slack: Measurement
+    lie: Measurement
+    misreports: Measurement
+    liars: Measurement
+    beyond: float
 
 
-#: Of so many studies the intervals that they would publish are made: each takes longer than all else in a study.
-INTERVALS = 200
+@dataclass(frozen=True)
+class Accuracy:
+    """mean_squared_error: of the normalised coefficients. rmse: its root, raw. prediction_rmse: of predictions."""
+
+    mean_squared_error: Measurement
+    rmse: float
+    prediction_rmse: float
+
+
+@dataclass(frozen=True)
+class Participation:
+    """share: of people whom taking part pays, by what truthful people like them were paid on average. Of those whose
+    privacy costs are at most the threshold: covered, the same share (all are promised it); covered_paid, of those who
+    took part, whom it did pay.
+    """
+
+    share: Measurement
+    covered: Measurement
+    covered_paid: Measurement
+
+
+@dataclass(frozen=True)
+class Budget:
+    """total: what a study cost on average. largest: at most. above_likely: the share that cost more than `likely`."""
+
+    total: Measurement
+    largest: float
+    above_likely: float | None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The guarantees in their order. Privacy is not seen in answers and payments; an audit measures it."""
+
+    truthfulness: Truthfulness
+    accuracy: Accuracy
+    participation: Participation
+    budget: Budget
+
+
+@dataclass(frozen=True)
+class Earnings:
+    """Per player of one kind: how many joined, what they were paid and were left with after their privacy cost, and
+    what their lies earned them over the truth.
+    """
+
+    agent: str
+    players: int
+    joined: Measurement
+    payment: Measurement
+    utility: Measurement
+    gain: Measurement
 
 
 @dataclass(frozen=True)
@@ -148,11 +212,11 @@ class ShareObserved:
     """
 
     steps: int
-    advantage: Found
+    advantage: Measurement
     share_rmse: float
     effect_rmse: float | None
     level: float
-    coverage: Found
+    coverage: Measurement
     payments: tuple[tuple[float, ...], ...]
 
 
@@ -167,7 +231,7 @@ class LevelObserved:
     answer_rmse: float
     effect_rmse: float | None
     level: float
-    coverage: Found
+    coverage: Measurement
 
 
 @dataclass(frozen=True)
@@ -176,75 +240,115 @@ class Lie:
 
     truth: int
     said: int
-    gain: Found
+    gain: Measurement
 
     @property
     def steps(self) -> int:
         return abs(self.said - self.truth)
 
 
-NO_LIE = Lie(0, 0, UNKNOWN)
+def column(runs: Sequence[Run], name: str) -> Floats:
+    """One number, or one array, of every study."""
+    return np.array([getattr(run, name) for run in runs], dtype=np.float64)
 
 
-def set_up_shares(plan: Plan, roles: tuple[Role, ...], features: Features, people: Floats) -> ShareStage:
-    """What all studies share."""
-    threshold = plan.guarantees.participation.cost_threshold
-    return ShareStage(
-        plan, roles, features, math.inf if threshold is None else threshold, share_game(plan, people)
+def measure(context: Context, promised: Guarantees, runs: Sequence[Run], best: Lie | None = None) -> Observed:
+    """The guarantees as they were seen; `best` is the best lie where answers are shares."""
+    study = context.plan.study
+    error, predicted, totals = (column(runs, name) for name in ("squared_error", "prediction_error", "total"))
+    people, truthful, paid = (column(runs, f"cell_{name}") for name in ("people", "truthful", "paid"))
+    costs, threshold = study.costs, context.cost_threshold
+    share, covered = worthwhile(people, truthful, paid, costs, context.game.privacy_cost, threshold)
+    unit, likely = study.response_unit, promised.budget.likely
+    return Observed(
+        _measure_truthfulness(context, runs, best),
+        Accuracy(
+            mean(error),
+            rmse=unit * math.sqrt(mean(error).value),
+            prediction_rmse=unit * math.sqrt(mean(predicted).value),
+        ),
+        Participation(
+            share, covered, covered_paid=ratio(column(runs, "covered_paid"), column(runs, "covered_joined"))
+        ),
+        Budget(
+            mean(totals),
+            largest=float(totals.max()),
+            above_likely=None if likely is None else float(np.mean(totals > likely)),
+        ),
     )
 
 
-def set_up_predictions(plan: Plan, roles: tuple[Role, ...], features: Features, people: Floats) -> AskedStage:
-    """The same where people are asked what the others will say."""
-    threshold = plan.guarantees.participation.cost_threshold
-    return AskedStage(
-        plan, roles, features, math.inf if threshold is None else threshold, asked_game(plan, people)
+def _measure_truthfulness(context: Context, runs: Sequence[Run], best: Lie | None) -> Truthfulness:
+    """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b).
+
+    Of shares η and D are not known, and what the best lie gains is what it was seen to.
+    """
+    plan, saved = context.plan, context.game.threshold * context.game.privacy_cost
+    found = best_lie(column(runs, "cell_players"), column(runs, "cell_surplus"))
+    if best is not None:
+        gain, slack, lie = best.gain, UNKNOWN, UNKNOWN
+    else:
+        b = (plan.asked_mechanism or plan.number_mechanism).score_weight
+        gain, slack, lie = found.gain.times(b), _with_gap(found.gap, lambda gap: b * gap**2 + saved), NO_LIMIT
+        if b > 0:
+            lie = _with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b))
+    misreports, joined = column(runs, "misreports"), column(runs, "joined").sum(axis=1)
+    return Truthfulness(
+        gap=found.gap,
+        gain=gain,
+        slack=slack,
+        lie=lie,
+        misreports=ratio(misreports, joined),
+        liars=mean(misreports),
+        beyond=float(np.mean(misreports > plan.absent_share * joined + 1e-9)),
     )
 
 
-def best_share_lie(runs: Sequence[ShareRun], levels: int, steps: int) -> Lie:
+def _with_gap(gap: Measurement, formula: Callable[[float], float]) -> Measurement:
+    """A formula of the gap, and how much more it would be with one of a standard error more."""
+    value = formula(max(gap.value, 0.0))
+    return Measurement(value, formula(max(gap.value, 0.0) + gap.error) - value)
+
+
+def measure_earnings(roles: Sequence[Role], runs: Sequence[Run]) -> tuple[Earnings, ...]:
+    joined, paid, utility, gain = (column(runs, name) for name in ("joined", "paid", "utility", "gain"))
+    return tuple(
+        Earnings(
+            agent=role.agent.name,
+            players=role.count,
+            joined=mean(joined[:, k]),
+            payment=ratio(paid[:, k], joined[:, k]),
+            utility=ratio(utility[:, k], joined[:, k]),
+            gain=ratio(gain[:, k], joined[:, k]),
+        )
+        for k, role in enumerate(roles)
+    )
+
+
+def best_share_lie(runs: Sequence[Run], levels: int, steps: int) -> Lie:
     """Of lies of so many steps or more, the one that seemed best in every second study, as it did in the others.
 
     Sought by cells of people who are alike. A lie is chosen because it looked good: so the studies that chose it do not
     measure it.
     """
-    players = np.array([run.cell_players for run in runs])
-    lost = np.array([run.cell_lost for run in runs])
-    sought, tried = slice(0, None, 2), slice(1, None, 2)
-    enough = enough_people(players[sought]) & enough_people(players[tried])
+    players, lost = column(runs, "cell_players"), column(runs, "cell_lost")
+    enough = enough_people(players[SOUGHT]) & enough_people(players[TRIED])
     place = np.arange(players.shape[1]) % levels
     far = np.abs(place[:, None] - np.arange(levels)) >= steps
     if len(runs) < FEWEST or not enough.any():
-        return NO_LIE
-    means = lost[sought].sum(axis=0) / np.maximum(players[sought].sum(axis=0), 1)[:, None]
+        return Lie(0, 0, UNKNOWN)
+    means = lost[SOUGHT].sum(axis=0) / np.maximum(players[SOUGHT].sum(axis=0), 1)[:, None]
     cell, said = np.unravel_index(int(np.where(far & enough[:, None], means, np.inf).argmin()), means.shape)
-    found = ratio(lost[tried, cell, said], players[tried, cell])
+    found = ratio(lost[TRIED, cell, said], players[TRIED, cell])
     return Lie(int(place[cell]), int(said), found.times(-1.0))
 
 
-def observed_level(plan: Plan, runs: Sequence[ShareRun]) -> LevelObserved:
-    """What only studies of numbers have that ask people what the others will say."""
-    rmse, effect_rmse, coverage = _errors(plan, runs)
-    return LevelObserved(rmse, effect_rmse, LEVEL, coverage)
-
-
-def _errors(plan: Plan, runs: Sequence[ShareRun]) -> tuple[float, float | None, Found]:
-    """Root mean square errors of the average and of the difference that was off most, and the coverage of intervals."""
-    effects = np.array([run.effect_errors for run in runs])
-    covered = np.array([run.covered for run in runs if run.covered is not None])
-    return (
-        math.sqrt(mean(np.array([run.share_error**2 for run in runs])).value),
-        float(np.sqrt(np.mean(effects**2, axis=0)).max()) if plan.study.features else None,
-        mean(covered.mean(axis=1)),
-    )
-
-
-def observed_shares(plan: Plan, promised: Guarantees, runs: Sequence[ShareRun], levels: int) -> ShareObserved:
+def measure_shares(plan: Plan, promised: Guarantees, runs: Sequence[Run], levels: int) -> ShareObserved:
     """What only studies of shares have."""
     steps = promised.truthfulness.steps or 1
     rmse, effect_rmse, coverage = _errors(plan, runs)
-    players = np.array([run.cell_players for run in runs]).sum(axis=0).reshape(-1, levels).sum(axis=0)
-    earned = np.array([run.cell_earned for run in runs]).sum(axis=0).reshape(-1, levels, levels).sum(axis=0)
+    players = column(runs, "cell_players").sum(axis=0).reshape(-1, levels).sum(axis=0)
+    earned = column(runs, "cell_earned").sum(axis=0).reshape(-1, levels, levels).sum(axis=0)
     with np.errstate(invalid="ignore"):
         payments = earned / players[:, None]
     return ShareObserved(
@@ -258,27 +362,75 @@ def observed_shares(plan: Plan, promised: Guarantees, runs: Sequence[ShareRun], 
     )
 
 
-def guaranteed_shares(plan: Plan, runs: Sequence[ShareRun]) -> Guarantees:
-    """What holds for the people of the studies, on average over those for which it was computed."""
-    found = [run.promised for run in runs if run.promised is not None]
-    promised, errors = plan.guarantees, [one.accuracy for one in found]
+def measure_level(plan: Plan, runs: Sequence[Run]) -> LevelObserved:
+    """What only studies of numbers have that ask people what the others will say."""
+    rmse, effect_rmse, coverage = _errors(plan, runs)
+    return LevelObserved(rmse, effect_rmse, LEVEL, coverage)
+
+
+def _errors(plan: Plan, runs: Sequence[Run]) -> tuple[float, float | None, Measurement]:
+    """Root mean square errors of the average and of the difference that was off most, and the coverage of intervals."""
+    covered = np.array([run.covered for run in runs if run.covered is not None])
+    effects = column(runs, "effect_errors")
+    return (
+        math.sqrt(mean(np.array([run.share_error**2 for run in runs])).value),
+        float(np.sqrt(np.mean(effects**2, axis=0)).max()) if plan.study.features else None,
+        mean(covered.mean(axis=1)),
+    )
+
+
+def average_guarantees(context: Context, runs: Sequence[Run]) -> tuple[Guarantees, float]:
+    """What holds for the people of the studies, on average over those for which it was computed; and its gap."""
+    if isinstance(context, NumberContext):
+        bounds = [run.bounds for run in runs if isinstance(run.bounds, Bounds)]
+        return _average_of_numbers(context, bounds)
+    found = [run.bounds for run in runs if isinstance(run.bounds, ShareBounds)]
+    promised, unit = context.plan.guarantees, context.plan.study.response_unit
     rmse, predicted, effects = (
-        _root_mean_square([getattr(one, name) for one in errors])
+        _root_mean_square([getattr(one.accuracy, name) for one in found])
         for name in ("rmse", "prediction_rmse", "effect_rmse")
     )
-    squared = None if rmse is None else (rmse / plan.study.response_unit) ** 2
     gain = None if promised.truthfulness.steps is None else float(np.mean([one.gain for one in found]))
-    return replace(
+    accuracy = replace(
+        promised.accuracy,
+        mean_squared_error=None if rmse is None else (rmse / unit) ** 2,
+        rmse=rmse,
+        prediction_rmse=predicted,
+        effect_rmse=effects,
+    )
+    truthfulness = replace(promised.truthfulness, gain=gain)
+    return replace(promised, truthfulness=truthfulness, accuracy=accuracy), context.game.gap
+
+
+def _average_of_numbers(context: Context, bounds: Sequence[Bounds]) -> tuple[Guarantees, float]:
+    plan, promised, threshold = context.plan, context.plan.guarantees, context.cost_threshold
+    means = {name: float(np.mean([getattr(one, name) for one in bounds])) for name in asdict(bounds[0])}
+    known = {name: value if math.isfinite(value) else None for name, value in means.items()}
+    unit, slope = plan.study.response_unit, promised.truthfulness.slope
+    rmse, predicted = (
+        None if known[name] is None else unit * math.sqrt(means[name])
+        for name in ("mean_squared_error", "prediction_error")
+    )
+    in_answer = means["lie"] / slope * unit if slope > 0 and known["lie"] is not None else None
+    guaranteed = replace(
         promised,
-        truthfulness=replace(promised.truthfulness, gain=gain),
+        truthfulness=replace(
+            promised.truthfulness, lie=known["lie"], slack=known["slack"], lie_in_answer=in_answer
+        ),
         accuracy=replace(
             promised.accuracy,
-            mean_squared_error=squared,
+            mean_squared_error=known["mean_squared_error"],
             rmse=rmse,
             prediction_rmse=predicted,
-            effect_rmse=effects,
         ),
+        participation=replace(
+            promised.participation,
+            share=float(plan.study.costs.cdf(threshold)),
+            cost_threshold=threshold if math.isfinite(threshold) else None,
+        ),
+        budget=replace(promised.budget, expected=known["expected"], cap=known["cap"]),
     )
+    return guaranteed, means["gap"]
 
 
 def _root_mean_square(values: Sequence[float | None]) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 from truthful.formatting import money, number, percent, points
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
 from truthful.simulation.best_responses import SURE, BestResponse
-from truthful.simulation.measurements import Found, LevelObserved, ShareObserved
+from truthful.simulation.measurements import LevelObserved, Measurement, ShareObserved
 from truthful.simulation.simulation import BOUNDED, PEOPLES
 from truthful.study import Study
 
@@ -314,7 +314,7 @@ def _budget(simulation: Simulation) -> list[Observation]:
     return rows
 
 
-def _number(found: Found) -> str:
+def _number(found: Measurement) -> str:
     """A mean, with its standard error."""
     if not math.isfinite(found.value):
         return NOT_KNOWN
@@ -323,17 +323,17 @@ def _number(found: Found) -> str:
     return f"{number(found.value)}{error}"
 
 
-def _looked_for(found: Found, currency: str = "") -> str:
+def _looked_for(found: Measurement, currency: str = "") -> str:
     """What only a search in enough studies finds."""
     return TOO_FEW if math.isnan(found.value) else f"{_number(found)} {currency}".rstrip()
 
 
-def _percent(found: Found) -> str:
+def _percent(found: Measurement) -> str:
     """A share that was counted."""
     return percent(found.value) if math.isfinite(found.value) else NOT_KNOWN
 
 
-def _estimated(found: Found) -> str:
+def _estimated(found: Measurement) -> str:
     """A share to the nearest hundredth of a per cent, with its standard error if that is no less."""
     if not math.isfinite(found.value):
         return NOT_KNOWN

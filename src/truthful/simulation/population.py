@@ -71,7 +71,7 @@ def _written(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else repr(value)
 
 
-def cast(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[Role, ...]:
+def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[Role, ...]:
     """Roles for so many players. Shares add up to at most 1; who is left is honest.
 
     Exact shares, not drawn ones: a plan allows for a share of liars, and these are to have just that share.

@@ -1,4 +1,10 @@
-"""Simulate: from a plan and a cast of agents to what whole studies of theirs look like, next to what is guaranteed."""
+"""Simulate: from a plan and shares of agents to what whole studies of theirs look like, next to what is guaranteed.
+
+`rates` shows how error, lies and cost fall as a study grows, under the paper's schedule of parameters and under ours.
+The corollary lets privacy, payments and penalty change with n. Both schedules are run with people of the paper's
+strategy σ_τ, who lie as far as they can if their privacy cost is above τ. The paper's ridge is given the noise that
+protects, which its own does not (E3). Its b = n^(−3/2) deters no lie: in the end D grows with n (E22).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from truthful import check
-from truthful.agents import Agent, Game, game
-from truthful.agents.games import SumGame, geometry_of, promise
+from truthful.agents import Agent, asked_game, game, share_game
+from truthful.agents.games import geometry_of, promise
 from truthful.bounds import Setting, proved, published
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
@@ -24,36 +30,24 @@ from truthful.plan import Plan
 from truthful.random_halves import Mechanism
 from truthful.simulation.best_responses import BestResponse, best_responses
 from truthful.simulation.measurements import (
-    INTERVALS,
     UNKNOWN,
-    BestLie,
-    Found,
+    Earnings,
     LevelObserved,
     Lie,
-    Paid,
+    Measurement,
+    Observed,
     ShareObserved,
-    best_lie,
+    average_guarantees,
     best_share_lie,
-    guaranteed_shares,
     mean,
-    observed_level,
-    observed_shares,
-    ratio,
-    set_up_predictions,
-    set_up_shares,
+    measure,
+    measure_earnings,
+    measure_level,
+    measure_shares,
 )
-from truthful.simulation.population import Brought, Features, Role, cast, features_of, sampler
+from truthful.simulation.population import Brought, Features, Role, assign_roles, features_of, sampler
 from truthful.simulation.predictors import predictors
-from truthful.simulation.runs import (
-    AskedStage,
-    Run,
-    ShareRun,
-    ShareStage,
-    Stage,
-    run_asked_study,
-    run_share_study,
-    run_study,
-)
+from truthful.simulation.runs import AskedContext, Context, NumberContext, Run, ShareContext, run_study
 from truthful.study import Study
 from truthful.version import __version__
 
@@ -66,83 +60,10 @@ Progress = Callable[[str, int, int | None], None]
 THREADED = 20_000
 #: Of so many studies it is computed what is guaranteed for their own people, where it follows from their features.
 BOUNDED = 40
+#: Of so many studies the intervals that they would publish are made: each takes longer than all else in a study.
+INTERVALS = 200
 #: Whose guarantees stand next to what was observed: the plan's, or those for the people of each study, on average.
 PLANS, PEOPLES = "plan", "people"
-#: Of lies that cost nothing.
-NO_LIMIT = Found(math.inf, math.nan)
-
-
-@dataclass(frozen=True)
-class Truthfulness:
-    """gap: how far peers' predictions lie from truthful own predictions, where that is furthest (compare g).
-
-    gain: what the best lie found gains in payments. slack and lie: the formulas of η and D with that gap for g, all of
-    the privacy cost that a lie may save included; nobody observed them. All four need as many studies as a standard
-    error needs. misreports: the share of reports that were lies, and liars how many in a study. beyond: the share of
-    studies with more of them than the plan allows for; of those nothing is guaranteed under accuracy.
-    """
-
-    gap: Found
-    gain: Found
-    slack: Found
-    lie: Found
-    misreports: Found
-    liars: Found
-    beyond: float
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """mean_squared_error: of the normalised coefficients. rmse: its root, raw. prediction_rmse: of predictions."""
-
-    mean_squared_error: Found
-    rmse: float
-    prediction_rmse: float
-
-
-@dataclass(frozen=True)
-class Participation:
-    """share: of people whom taking part pays, by what truthful people like them were paid on average. Of those whose
-    privacy costs are at most the threshold: covered, the same share (all are promised it); covered_paid, of those who
-    took part, whom it did pay.
-    """
-
-    share: Found
-    covered: Found
-    covered_paid: Found
-
-
-@dataclass(frozen=True)
-class Budget:
-    """total: what a study cost on average. largest: at most. above_likely: the share that cost more than `likely`."""
-
-    total: Found
-    largest: float
-    above_likely: float | None
-
-
-@dataclass(frozen=True)
-class Observed:
-    """The guarantees in their order. Privacy is not seen in answers and payments; an audit measures it."""
-
-    truthfulness: Truthfulness
-    accuracy: Accuracy
-    participation: Participation
-    budget: Budget
-
-
-@dataclass(frozen=True)
-class Earnings:
-    """Per player of one kind: how many joined, what they were paid and were left with after their privacy cost, and
-    what their lies earned them over the truth.
-    """
-
-    agent: str
-    players: int
-    joined: Found
-    payment: Found
-    utility: Found
-    gain: Found
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +108,16 @@ class Simulation:
             "guaranteed_gap": self.guaranteed_gap,
             "guaranteed_liars": self.guaranteed_liars,
             "earnings": [asdict(one) for one in self.earnings],
+            **self._more(),
+        }
+        return {name: _known(value) for name, value in record.items()}
+
+    def _more(self) -> dict[str, Any]:
+        """What the record has beside what those of all kinds of answers have."""
+        return {
             "best_response": asdict(self.best_response),
             "papers_best_response": asdict(self.papers_best_response),
         }
-        return {name: _known(value) for name, value in record.items()}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,16 +130,8 @@ class ShareSimulation(Simulation):
     best_lie: Lie
     """The lie of any size that paid best, for people who are alike."""
 
-    @property
-    def share_studies(self) -> tuple[ShareRun, ...]:
-        """What was kept of each study, with what only those of shares have."""
-        return tuple(run for run in self.studies if isinstance(run, ShareRun))
-
-    def record(self) -> dict[str, Any]:
-        record = super().record()
-        for name in ("best_response", "papers_best_response"):
-            del record[name]
-        return {**record, "shares": _known(asdict(self.shares)), "best_lie": _known(asdict(self.best_lie))}
+    def _more(self) -> dict[str, Any]:
+        return {"shares": asdict(self.shares), "best_lie": asdict(self.best_lie)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -223,11 +142,8 @@ class AskedSimulation(Simulation):
 
     level: LevelObserved
 
-    def record(self) -> dict[str, Any]:
-        record = super().record()
-        for name in ("best_response", "papers_best_response"):
-            del record[name]
-        return {**record, "level": _known(asdict(self.level))}
+    def _more(self) -> dict[str, Any]:
+        return {"level": asdict(self.level)}
 
 
 def _known(record: Any) -> Any:
@@ -259,106 +175,86 @@ def simulate(
     runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
     draw, brought = features_of(plan, features)
     people = draw(np.random.default_rng(seed), plan.answering)
-    if plan.share_mechanism is not None or plan.asked_mechanism is not None:
-        prepare = set_up_shares if plan.asked_mechanism is None else set_up_predictions
-        stage_of_sums = prepare(plan, cast(agents, plan.answering), draw, people)
-        return _simulate_sums(stage_of_sums, brought, runs, seed, progress)
-    stage = set_up(plan, cast(agents, plan.answering), draw, runs, people)
-    recomputed = geometry_of(plan, people) is not None and not brought.everybody
-    done = []
-    for run in in_order(partial(_study, stage, recomputed), plan.answering, runs, seed):
+    context = set_up(plan, assign_roles(agents, plan.answering), draw, runs, people)
+    numbers = isinstance(context, NumberContext)
+    # Without features what is guaranteed is the same for all.
+    follows = geometry_of(plan, people) is not None if numbers else bool(plan.study.features)
+    recomputed = follows and not brought.everybody
+    done: list[Run] = []
+    for run in in_order(partial(_study, context, recomputed), plan.answering, runs, seed):
         done.append(run)
         if progress is not None:
             progress("Simulating studies", len(done), runs)
-    # Lies of no size are told from the truth by own predictions that are exact.
-    exact = replace(stage.game, predictor=predictors(plan, 0, people)(max(1, plan.players // 2)))
-    ours, papers = best_responses(plan, exact, draw, np.random.default_rng(seed))
-    guaranteed, gap = _guaranteed(stage, done) if recomputed else (plan.guarantees, stage.game.gap)
-    return Simulation(
-        plan,
-        stage.roles,
-        runs,
-        seed,
-        brought,
-        observed=_observed(stage, guaranteed, done, _truthfulness(stage, done)),
-        guaranteed=guaranteed,
-        guaranteed_for=PEOPLES if recomputed else PLANS,
-        guaranteed_gap=gap,
-        guaranteed_liars=stage.game.liars,
-        earnings=_earnings(stage.roles, done),
-        best_response=ours,
-        papers_best_response=papers,
-        studies=tuple(done),
-    )
-
-
-def _simulate_sums(
-    stage: ShareStage | AskedStage, brought: Brought, runs: int, seed: int, progress: Progress | None
-) -> Simulation:
-    """Studies of shares, or that ask for predictions. Without features what is guaranteed is the same for all."""
-    plan, levels = stage.plan, stage.game.levels
-    recomputed = bool(plan.study.features) and not brought.everybody
-    done: list[ShareRun] = []
-    for run in in_order(partial(_sum_study, stage, recomputed), plan.answering, runs, seed):
-        done.append(run)
-        if progress is not None:
-            progress("Simulating studies", len(done), runs)
-    guaranteed = guaranteed_shares(plan, done) if recomputed else plan.guarantees
-    unknown = BestResponse(UNKNOWN, math.nan, UNKNOWN)
+    levels = 0 if isinstance(context, NumberContext) else context.game.levels
     best = best_share_lie(done, levels, 1) if levels else None
-    truthfulness = _asked_truthfulness(stage, done) if best is None else _share_truthfulness(plan, done, best)
+    guaranteed, gap = average_guarantees(context, done) if recomputed else (plan.guarantees, context.game.gap)
     known: dict[str, Any] = {
         "plan": plan,
-        "roles": stage.roles,
+        "roles": context.roles,
         "runs": runs,
         "seed": seed,
         "features": brought,
-        "observed": _observed(stage, guaranteed, done, truthfulness),
+        "observed": measure(context, guaranteed, done, best),
         "guaranteed": guaranteed,
         "guaranteed_for": PEOPLES if recomputed else PLANS,
-        "guaranteed_gap": stage.game.gap,
-        "guaranteed_liars": stage.game.liars,
-        "earnings": _earnings(stage.roles, done),
-        "best_response": unknown,
-        "papers_best_response": unknown,
+        "guaranteed_gap": gap,
+        "guaranteed_liars": context.game.liars,
+        "earnings": measure_earnings(context.roles, done),
         "studies": tuple(done),
     }
+    if isinstance(context, NumberContext):
+        # Lies of no size are told from the truth by own predictions that are exact.
+        exact = replace(context.game, predictor=predictors(plan, 0, people)(max(1, plan.players // 2)))
+        ours, papers = best_responses(plan, exact, draw, np.random.default_rng(seed))
+        return Simulation(**known, best_response=ours, papers_best_response=papers)
+    known |= dict.fromkeys(
+        ("best_response", "papers_best_response"), BestResponse(UNKNOWN, math.nan, UNKNOWN)
+    )
     if best is None:
-        return AskedSimulation(**known, level=observed_level(plan, done))
-    return ShareSimulation(**known, shares=observed_shares(plan, guaranteed, done, levels), best_lie=best)
-
-
-def _sum_study(
-    stage: ShareStage | AskedStage, recomputed: bool, place: int, rng: np.random.Generator
-) -> ShareRun:
-    bounded, intervals = recomputed and place < BOUNDED, place < INTERVALS
-    if isinstance(stage, AskedStage):
-        return run_asked_study(stage, rng, bounded, intervals)
-    return run_share_study(stage, rng, bounded, intervals)
+        return AskedSimulation(**known, level=measure_level(plan, done))
+    return ShareSimulation(**known, shares=measure_shares(plan, guaranteed, done, levels), best_lie=best)
 
 
 def set_up(
+    plan: Plan, roles: tuple[Role, ...], features: Features, runs: int, people: Floats
+) -> NumberContext | ShareContext | AskedContext:
+    """What all studies share. People are some that can take part."""
+    threshold = plan.guarantees.participation.cost_threshold
+    shared: dict[str, Any] = {
+        "plan": plan,
+        "roles": roles,
+        "features": features,
+        "cost_threshold": math.inf if threshold is None else threshold,
+    }
+    if plan.asked_mechanism is not None:
+        return AskedContext(**shared, game=asked_game(plan, people))
+    if plan.share_mechanism is not None:
+        return ShareContext(**shared, game=share_game(plan, people))
+    return set_up_numbers(plan, roles, features, runs, people)
+
+
+def set_up_numbers(
     plan: Plan, roles: tuple[Role, ...], features: Features, runs: int, people: Floats | None = None
-) -> Stage:
-    """What all studies share; tables of own predictions are built here, once. People are some that can take part."""
+) -> NumberContext:
+    """The same of numbers; tables of own predictions are built here, once."""
     if people is None:
         people = features(np.random.default_rng(0), plan.answering)
     # Each player's is computed when she is paid, besides those that she asks for.
     own = predictors(plan, runs * sum(role.count * (1 + role.agent.looks) for role in roles), people)
-    return Stage(
-        plan,
-        roles,
-        game(plan, own(max(1, plan.players // 2)), people),
-        own,
-        features,
-        sampler(plan.study.beliefs.noise),
+    return NumberContext(
+        plan=plan,
+        roles=roles,
+        features=features,
         cost_threshold=float(proved.joining_threshold(promise(plan, people))),
+        game=game(plan, own(max(1, plan.players // 2)), people),
+        predictors=own,
+        noise=sampler(plan.study.beliefs.noise),
         typical_answer=math.sqrt(model(plan.study).mean_square + plan.study.beliefs.noise_variance),
     )
 
 
-def _study(stage: Stage, recomputed: bool, place: int, rng: np.random.Generator) -> Run:
-    return run_study(stage, rng, bounded=recomputed and place < BOUNDED)
+def _study(context: Context, recomputed: bool, place: int, rng: np.random.Generator) -> Run:
+    return run_study(context, rng, bounded=recomputed and place < BOUNDED, intervals=place < INTERVALS)
 
 
 def in_order(
@@ -376,142 +272,6 @@ def in_order(
         pool.shutdown(cancel_futures=True)
 
 
-def _guaranteed(stage: Stage, runs: Sequence[Run]) -> tuple[Guarantees, float]:
-    """What holds for the people of the studies, on average over those for which it was computed; and its gap."""
-    plan, bounds = stage.plan, [run.bounds for run in runs if run.bounds is not None]
-    means = {name: float(np.mean([getattr(one, name) for one in bounds])) for name in asdict(bounds[0])}
-    known = {name: value if math.isfinite(value) else None for name, value in means.items()}
-    unit, promised = plan.study.response_unit, plan.guarantees
-    rmse, predicted = (
-        None if known[name] is None else unit * math.sqrt(means[name])
-        for name in ("mean_squared_error", "prediction_error")
-    )
-    slope, threshold = promised.truthfulness.slope, stage.cost_threshold
-    in_answer = means["lie"] / slope * unit if slope > 0 and known["lie"] is not None else None
-    return (
-        replace(
-            promised,
-            truthfulness=replace(
-                promised.truthfulness, lie=known["lie"], slack=known["slack"], lie_in_answer=in_answer
-            ),
-            accuracy=replace(
-                promised.accuracy,
-                mean_squared_error=known["mean_squared_error"],
-                rmse=rmse,
-                prediction_rmse=predicted,
-            ),
-            participation=replace(
-                promised.participation,
-                share=float(plan.study.costs.cdf(threshold)),
-                cost_threshold=threshold if math.isfinite(threshold) else None,
-            ),
-            budget=replace(promised.budget, expected=known["expected"], cap=known["cap"]),
-        ),
-        means["gap"],
-    )
-
-
-def _column(runs: Sequence[Run], name: str) -> Floats:
-    """One number, or one array, of every study."""
-    return np.array([getattr(run, name) for run in runs], dtype=np.float64)
-
-
-def _observed(
-    stage: Stage | ShareStage | AskedStage,
-    promised: Guarantees,
-    runs: Sequence[Run],
-    truthfulness: Truthfulness,
-) -> Observed:
-    plan = stage.plan
-    errors, predictions = _column(runs, "squared_error"), _column(runs, "prediction_error")
-    paid = Paid(*(_column(runs, f"cell_{name}") for name in ("people", "truthful", "paid")))
-    share, covered = paid.worthwhile(plan.study.costs, stage.game.privacy_cost, stage.cost_threshold)
-    totals, likely = _column(runs, "total"), promised.budget.likely
-    unit = plan.study.response_unit
-    return Observed(
-        truthfulness,
-        Accuracy(
-            mean(errors),
-            rmse=unit * math.sqrt(mean(errors).value),
-            prediction_rmse=unit * math.sqrt(mean(predictions).value),
-        ),
-        Participation(
-            share,
-            covered,
-            covered_paid=ratio(_column(runs, "covered_paid"), _column(runs, "covered_joined")),
-        ),
-        Budget(
-            mean(totals),
-            largest=float(totals.max()),
-            above_likely=None if likely is None else float(np.mean(totals > likely)),
-        ),
-    )
-
-
-def _truthfulness(stage: Stage, runs: Sequence[Run]) -> Truthfulness:
-    """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b)."""
-    return _with_formulas(stage.plan, stage.plan.number_mechanism.score_weight, stage.game, runs)
-
-
-def _asked_truthfulness(stage: ShareStage | AskedStage, runs: Sequence[Run]) -> Truthfulness:
-    """The same where people are asked what the others will say."""
-    mechanism = stage.plan.asked_mechanism
-    return _with_formulas(stage.plan, 0.0 if mechanism is None else mechanism.score_weight, stage.game, runs)
-
-
-def _with_formulas(plan: Plan, b: float, game: Game | SumGame, runs: Sequence[Run]) -> Truthfulness:
-    found, saved = _best_lie(runs), game.threshold * game.privacy_cost
-    return Truthfulness(
-        gap=found.gap,
-        gain=found.gain.times(b),
-        slack=_with_gap(found.gap, lambda gap: b * gap**2 + saved),
-        lie=_with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b)) if b > 0 else NO_LIMIT,
-        **_lies(plan, runs),
-    )
-
-
-def _share_truthfulness(plan: Plan, runs: Sequence[Run], best: Lie) -> Truthfulness:
-    """Of shares: η and D are not known, and what the best lie gains is what it was seen to."""
-    return Truthfulness(
-        gap=_best_lie(runs).gap, gain=best.gain, slack=UNKNOWN, lie=UNKNOWN, **_lies(plan, runs)
-    )
-
-
-def _best_lie(runs: Sequence[Run]) -> BestLie:
-    return best_lie(_column(runs, "cell_players"), _column(runs, "cell_surplus"))
-
-
-def _lies(plan: Plan, runs: Sequence[Run]) -> dict[str, Any]:
-    """How many lied."""
-    misreports, joined = _column(runs, "misreports"), _column(runs, "joined").sum(axis=1)
-    return {
-        "misreports": ratio(misreports, joined),
-        "liars": mean(misreports),
-        "beyond": float(np.mean(misreports > plan.absent_share * joined + 1e-9)),
-    }
-
-
-def _with_gap(gap: Found, formula: Callable[[float], float]) -> Found:
-    """A formula of the gap, and how much more it would be with one of a standard error more."""
-    value = formula(max(gap.value, 0.0))
-    return Found(value, formula(max(gap.value, 0.0) + gap.error) - value)
-
-
-def _earnings(roles: Sequence[Role], runs: Sequence[Run]) -> tuple[Earnings, ...]:
-    joined, paid, utility, gain = (_column(runs, name) for name in ("joined", "paid", "utility", "gain"))
-    return tuple(
-        Earnings(
-            agent=role.agent.name,
-            players=role.count,
-            joined=mean(joined[:, k]),
-            payment=ratio(paid[:, k], joined[:, k]),
-            utility=ratio(utility[:, k], joined[:, k]),
-            gain=ratio(gain[:, k], joined[:, k]),
-        )
-        for k, role in enumerate(roles)
-    )
-
-
 PLAYERS = (1_000, 3_162, 10_000, 31_623, 100_000)
 
 
@@ -524,10 +284,10 @@ class Point:
     """
 
     players: int
-    error: Found
+    error: Measurement
     error_bound: float
     lie: float
-    budget: Found
+    budget: Measurement
     budget_bound: float
 
 
