@@ -5,7 +5,6 @@ reports: coefficients, the share of everybody, differences between people, odds 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,24 +29,27 @@ def coefficients(
     study: Study, mechanism: Mechanism, estimate: Estimate, players: int, level: float = INTERVAL_LEVEL
 ) -> tuple[Coefficient, ...]:
     """Each raw coefficient is a row of L times θ plus a constant, so its error is that row's combination."""
-    rows, _ = study.coefficient_map
-    widths = [_error_law(study, mechanism, estimate, players, row).half_width(level) for row in rows]
-    return tuple(
-        Coefficient(name=name, value=value, low=value - width, high=value + width)
-        for (name, value), width in zip(study.raw_coefficients(estimate.theta), widths, strict=True)
-    )
+    laws = [_error_law(study, mechanism, estimate, players, row) for row in study.coefficient_map[0]]
+    return _with_intervals(study, estimate.theta, laws, level)
 
 
 def released_coefficients(
     study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
 ) -> tuple[Coefficient, ...]:
     """Those of one release."""
-    rows, _ = study.coefficient_map
-    widths = [_released_law(study, mechanism, estimate, sums, row).half_width(level) for row in rows]
-    return tuple(
-        Coefficient(name=name, value=value, low=value - width, high=value + width)
-        for (name, value), width in zip(study.raw_coefficients(estimate.theta), widths, strict=True)
-    )
+    laws = [_released_law(study, mechanism, estimate, sums, row) for row in study.coefficient_map[0]]
+    return _with_intervals(study, estimate.theta, laws, level)
+
+
+def _with_intervals(
+    study: Study, theta: Floats, laws: list[ErrorLaw], level: float
+) -> tuple[Coefficient, ...]:
+    named = study.raw_coefficients(theta)
+    return tuple(_number(*one, law.half_width(level)) for one, law in zip(named, laws, strict=True))
+
+
+def _number(name: str, value: float, width: float) -> Coefficient:
+    return Coefficient(name=name, value=value, low=value - width, high=value + width)
 
 
 def _released_law(
@@ -73,8 +75,10 @@ def _released_law(
 def _error_law(study: Study, mechanism: Mechanism, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
     if mechanism.estimator == "known-design":
         return _known_design_law(study, estimate, players, row)
-    if mechanism.estimator == "noisy-statistics":
-        return _noisy_statistics_law(study, mechanism, estimate, players, row)
+    estimator = mechanism.public_estimator(study.beliefs)
+    if isinstance(estimator, NoisyStatistics):
+        gram_scale = estimator.gram_scale(players, mechanism.epsilon_public)
+        return _noisy_law(study, estimate, gram_scale, players, row)
     return _ridge_law(study, mechanism, estimate, players, row)
 
 
@@ -87,16 +91,6 @@ def _known_design_law(study: Study, estimate: Estimate, players: int, row: Float
     signal = study.fourth_moment(w, theta) - float(row @ theta) ** 2
     variance = (max(0.0, signal) + study.beliefs.noise_variance * float(w @ Sigma @ w)) / players
     return ErrorLaw(variance, (Laplace(study.dimension, estimate.scale * float(np.linalg.norm(w))),))
-
-
-def _noisy_statistics_law(
-    study: Study, mechanism: Mechanism, estimate: Estimate, players: int, row: Floats
-) -> ErrorLaw:
-    estimator = mechanism.public_estimator(study.beliefs)
-    if not isinstance(estimator, NoisyStatistics):
-        raise TypeError(f"{mechanism.estimator!r} publishes no statistics.")
-    gram_scale = estimator.gram_scale(players, mechanism.epsilon_public)
-    return _noisy_law(study, estimate, gram_scale, players, row)
 
 
 def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int, row: Floats) -> ErrorLaw:
@@ -197,8 +191,7 @@ class _Laws:
 
     def found(self, name: str, row: Floats, constant: float, level: float) -> Coefficient:
         value = float(row @ self._estimate.theta) + constant
-        width = self.law(row).half_width(level)
-        return Coefficient(name=name, value=value, low=value - width, high=value + width)
+        return _number(name, value, self.law(row).half_width(level))
 
 
 def _everybody(
@@ -246,58 +239,31 @@ def _odds(
     )
 
 
-def contradicted(study: Study, estimate: LeaveOneOut, sums: Sums) -> list[str]:
+def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list[str]:
     """What was found beyond all that was thought possible, by more than chance would explain in 99 of 100 studies."""
-    beliefs, laws = study.shares, _Laws(study, estimate, sums)
+    beliefs = study.shares
     if beliefs is None:
         return []
+    laws, unit = _Laws(study, estimate, sums), 2 * study.response_unit
     row, constant = everybody_row(study, sums)
-    unit, low = 2 * study.response_unit, study.response.low
-    value = float(row @ estimate.theta) + constant
-    spare = laws.law(row).half_width(2 * BEYOND - 1)
-    least, most = (low + unit * end for end in beliefs.ends)
+    share = laws.found(EVERYBODY, row, constant, 2 * BEYOND - 1)
+    least, most = (study.response.low + unit * end for end in beliefs.ends)
     said = []
-    if not least - spare <= value <= most + spare:
-        said.append(
-            f"the share of everybody is {_share(study, value)}, outside {_share(study, least)} to {_share(study, most)}"
-        )
-    effects = {feature.name: effect for feature, effect in zip(study.features, _effects(study), strict=True)}
-    for name, row in study.differences:
-        value, spare = float(row @ estimate.theta), laws.law(row).half_width(2 * BEYOND - 1)
-        largest = unit * effects[name.partition("=")[0]]
-        if not abs(value) <= largest + spare:
-            said.append(f"the effect of {name} is {_share(study, value)}, beyond {_share(study, largest)}")
+    if share.high < least or share.low > most:
+        told, *ends = (_share(study, value) for value in (share.value, least, most))
+        said.append(f"the share of everybody is {told}, outside {ends[0]} to {ends[1]}")
+    for feature in study.features:
+        largest = unit * study.declared.effects[feature.name]
+        for name, row in study.differences_of(feature):
+            effect = laws.found(name, row, 0.0, 2 * BEYOND - 1)
+            if effect.high < -largest or effect.low > largest:
+                told, limit = _share(study, effect.value), _share(study, largest)
+                said.append(f"the effect of {name} is {told}, beyond {limit}")
     return said
-
-
-def _effects(study: Study) -> list[float]:
-    declared = study.declared.beliefs.effect
-    if isinstance(declared, dict):
-        return [declared[feature.name] for feature in study.features]
-    return [float(declared or 0.0)] * len(study.features)
 
 
 def _share(study: Study, value: float) -> str:
     return f"{100 * value:.3g}%" if study.kind == "yes-no" else f"{value:.3g}"
-
-
-LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class AverageLaw:
-    """How far a published average can be from that of those who answered: sampling, and noise of d + 1 dimensions."""
-
-    sampling: float
-    dimension: int
-    scale: float
-
-    @property
-    def noise_variance(self) -> float:
-        return (self.dimension + 1) * self.scale**2
-
-    def half_width(self) -> float:
-        return ErrorLaw(self.sampling, (Laplace(self.dimension, self.scale),)).half_width(LEVEL)
 
 
 def averages(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> tuple[float, float]:
@@ -317,7 +283,7 @@ def centre_of(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> f
 
 def average_laws(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
-) -> tuple[AverageLaw, AverageLaw]:
+) -> tuple[ErrorLaw, ErrorLaw]:
     """Of answers, as estimates of what features predict, and of predictions, which are all known."""
     variance = 0.0 if study.levels is None else study.levels.variance
     w = estimate.inverse.T @ level.mean
@@ -325,8 +291,8 @@ def average_laws(
     along = estimate.scale * float(np.linalg.norm(w))
     aside = estimate.scale / (mechanism.ratio * level.count)
     return (
-        AverageLaw(variance * float(w @ spread @ w), estimate.noise_dimension, along),
-        AverageLaw(0.0, estimate.noise_dimension, aside),
+        ErrorLaw(variance * float(w @ spread @ w), (Laplace(estimate.noise_dimension, along),)),
+        ErrorLaw(0.0, (Laplace(estimate.noise_dimension, aside),)),
     )
 
 
@@ -336,20 +302,17 @@ def released_predictions(
     """All that everybody needs to compute a payment again, and what it says, in the units of predictions."""
     low, high = study.prediction_range
     unit = (high - low) / 2
-    found = [
-        Coefficient(
-            name=name,
-            value=low + unit * (value + 1),
-            low=low + unit * (value + 1 - law.half_width()),
-            high=low + unit * (value + 1 + law.half_width()),
-        )
+    answer, prediction = (
+        Coefficient(name=name, value=ends[0], low=ends[1], high=ends[2])
         for name, value, law in zip(
             ("answers", "predictions"),
             averages(mechanism, estimate, level),
             average_laws(study, mechanism, estimate, sums, level),
             strict=True,
         )
-    ]
+        for width in (law.half_width(INTERVAL_LEVEL),)
+        for ends in ([low + unit * (value + 1 + off) for off in (0.0, -width, width)],)
+    )
     centre = centre_of(mechanism, estimate, level)
     return Predictions(
         total=str(estimate.predictions),
@@ -357,7 +320,7 @@ def released_predictions(
         weight=str(level.weight),
         weighted=tuple(str(w) for w in level.weighted),
         offset=str(level.offset),
-        answer=found[0],
-        prediction=found[1],
+        answer=answer,
+        prediction=prediction,
         centre=None if centre is None or not math.isfinite(centre) else low + unit * (centre + 1),
     )

@@ -45,6 +45,11 @@ class ErrorLaw:
     noises: tuple[Laplace, ...] = ()
     bias_bound: float = 0.0
 
+    @property
+    def noise_variance(self) -> float:
+        """That of the privacy noises."""
+        return sum((noise.dimension + 1) * noise.scale**2 for noise in self.noises)
+
     def half_width(self, level: float) -> float:
         """The h with P(|error| ≤ h) ≥ level; equality when there is no bias."""
         variances, weights = self._variance_law()

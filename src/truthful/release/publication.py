@@ -20,19 +20,17 @@ from truthful.noise import L2Laplace
 from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
 from truthful.plan import Plan
 from truthful.release.coefficients import (
+    BEYOND,
     INTERVAL_LEVEL,
     average_laws,
     averages,
     centre_of,
-    contradicted,
+    contradicted_shares,
     released_coefficients,
     released_predictions,
     released_shares,
 )
 from truthful.release.release import (
-    GOOD_RECORDS,
-    OF_SHARES,
-    Coefficient,
     Epsilon,
     Instruments,
     Named,
@@ -40,6 +38,8 @@ from truthful.release.release import (
     Payment,
     Release,
     Statistics,
+    declared_parts,
+    guarantees_record,
 )
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
@@ -61,52 +61,19 @@ def publish(
     """The release of this estimate; `found` are the guarantees for those who answered, features theirs on the grid.
 
     A matrix that is kept back is named by a hash with a secret salt: without it nobody can try out whose features fit.
-
-    Where bad records were to be dropped, privacy assumes that who had one may be known: it changes the public count.
     """
-    study = plan.study
-    declared = study.declaration()
+    study, transform = plan.study, mechanism.transform
     shown = mechanism.protects == "records" or study.publishes_matrix
-    transform = mechanism.transform
-    extra: dict[str, Any] = {}
     if isinstance(mechanism, AskedRelease) and level is not None:
-        coefficients, extra = _asked_estimates(study, mechanism, estimate, sums, features, level)
-        warnings = asked_contradictions(study, mechanism, estimate, sums, level)
-        payment = Payment(
-            rule=mechanism.rule,
-            payments=mechanism.payments,
-            a=mechanism.base_payment,
-            b=mechanism.score_weight,
-            clip=mechanism.clip,
-            ratio=mechanism.ratio,
-            prediction=mechanism.prediction_weight,
-            plausible=mechanism.plausible if math.isfinite(mechanism.plausible[1]) else None,
-            currency=study.currency,
-        )
-    elif isinstance(mechanism, ShareRelease):
-        of_shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
-        coefficients, extra = of_shares.coefficients, {name: getattr(of_shares, name) for name in OF_SHARES}
-        warnings = share_contradictions(study, estimate, sums)
-        payment = Payment(
-            rule=SWITCH,
-            payments=mechanism.payments,
-            a=mechanism.flat,
-            b=mechanism.bonus,
-            margin=mechanism.margin,
-            tolerance=None if math.isinf(mechanism.tolerance) else mechanism.tolerance,
-            currency=study.currency,
-        )
+        parts = _parts_of_predictions(study, mechanism, estimate, sums, features, level)
     elif isinstance(mechanism, OneRelease):
-        coefficients = released_coefficients(study, mechanism, estimate, sums)
-        warnings = contradictions(study, estimate, found)
-        payment = Payment(
-            rule=mechanism.rule,
-            payments=mechanism.payments,
-            a=mechanism.base_payment,
-            b=mechanism.score_weight,
-            clip=mechanism.clip,
-            currency=study.currency,
-        )
+        parts = {
+            "coefficients": released_coefficients(study, mechanism, estimate, sums),
+            "warnings": contradictions(study, estimate, found),
+        }
+    else:
+        shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+        parts = {**shares._asdict(), "warnings": _withdraw(contradicted_shares(study, estimate, sums))}
     return Release(
         version=__version__,
         rehearsal=rehearsal,
@@ -129,48 +96,62 @@ def publish(
             norm=mechanism.norm if isinstance(mechanism, ShareRelease) else None,
         ),
         theta=tuple(estimate.theta.tolist()),
-        coefficients=coefficients,
         interval_level=INTERVAL_LEVEL,
-        invitation=declared.get("invitation"),
-        response=declared["response"],
-        features=declared["features"],
-        intercept=declared["intercept"],
-        design=declared["design"],
-        privacy=declared.get("privacy"),
-        beliefs=declared["beliefs"],
-        costs=declared["costs"],
-        payment=payment,
-        guarantees=_guarantees(found, on_bad),
+        payment=_payment(mechanism, study.currency),
+        guarantees=guarantees_record(found, on_bad),
         promised=plan.guarantees.record(),
-        warnings=warnings,
-        **extra,
+        **declared_parts(study, Release),
+        **parts,
     )
 
 
-def _asked_estimates(
+def _parts_of_predictions(
     study: Study,
     mechanism: AskedRelease,
     estimate: LeaveOneOut,
     sums: Sums,
     features: Floats | None,
     level: Level,
-) -> tuple[tuple[Coefficient, ...], dict[str, Any]]:
-    """Coefficients, and what else is published where people are asked what the others will say."""
+) -> dict[str, Any]:
+    """What is published where people are asked what the others will say."""
     predictions = released_predictions(study, mechanism, estimate, sums, level)
-    extra: dict[str, Any] = {"predictions": predictions, "payments": study.declaration().get("payments")}
+    warnings = _withdraw(_contradicted_predictions(study, mechanism, estimate, sums, level))
     if study.shares is None:
-        return released_coefficients(study, mechanism, estimate, sums), extra
-    of_shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
-    extra["predictions"] = predictions.model_copy(update={"answer": _everybody(study, of_shares.shares[0])})
-    return of_shares.coefficients, extra | {name: getattr(of_shares, name) for name in OF_SHARES}
+        coefficients = released_coefficients(study, mechanism, estimate, sums)
+        return {"coefficients": coefficients, "predictions": predictions, "warnings": warnings}
+    found = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+    # The share of everybody in the units of predictions: one number has one interval.
+    everybody, times = found.shares[0], 100 if study.kind == "yes-no" else 1
+    ends = {name: times * getattr(everybody, name) for name in ("value", "low", "high")}
+    told = predictions.model_copy(update={"answer": predictions.answer.model_copy(update=ends)})
+    return {**found._asdict(), "predictions": told, "warnings": warnings}
 
 
-def _everybody(study: Study, share: Coefficient) -> Coefficient:
-    """The share of everybody in the units of predictions: one number has one interval."""
-    times = 100 if study.kind == "yes-no" else 1
-    return Coefficient(
-        name="answers", value=times * share.value, low=times * share.low, high=times * share.high
-    )
+def _payment(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str) -> Payment:
+    """How payments follow from predictions, in the words of a release."""
+    terms: dict[str, Any]
+    if isinstance(mechanism, ShareRelease):
+        terms = {
+            "rule": SWITCH,
+            "a": mechanism.flat,
+            "b": mechanism.bonus,
+            "margin": mechanism.margin,
+            "tolerance": None if math.isinf(mechanism.tolerance) else mechanism.tolerance,
+        }
+    else:
+        terms = {
+            "rule": mechanism.rule,
+            "a": mechanism.base_payment,
+            "b": mechanism.score_weight,
+            "clip": mechanism.clip,
+        }
+    if isinstance(mechanism, AskedRelease):
+        terms |= {
+            "ratio": mechanism.ratio,
+            "prediction": mechanism.prediction_weight,
+            "plausible": mechanism.plausible if math.isfinite(mechanism.plausible[1]) else None,
+        }
+    return Payment(payments=mechanism.payments, currency=currency, **terms)
 
 
 def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> Statistics:
@@ -185,22 +166,19 @@ def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> Statistics:
     )
 
 
-def _guarantees(found: Guarantees, on_bad: str) -> dict[str, Any]:
-    record = found.record()
-    if on_bad == "drop":
-        record["privacy"]["assumptions"] = [GOOD_RECORDS]
-    return record
-
-
-#: What is declared is contradicted by a result further out than this share of those it allows.
-BEYOND = 0.99
 DRAWS = 20_000
 #: Standard deviations by which answers may differ from what people expected.
 SURPRISE = 3.0
 #: How a sentence begins with which truthfulness and accuracy are withdrawn.
 WITHDRAWN = "The result contradicts the declared beliefs"
-#: And how it ends.
-HENCE = "So what was promised of truthfulness and accuracy does not hold; privacy, and the cap on what is paid, do."
+
+
+def _withdraw(said: list[str], unlikely: str = "") -> tuple[str, ...]:
+    """The sentence that says what contradicts what was declared, if anything does."""
+    if not said:
+        return ()
+    hence = "So what was promised of truthfulness and accuracy does not hold; privacy, and the cap on what is paid, do."
+    return (f"{WITHDRAWN}: {'; '.join(said)}. {unlikely}{hence}",)
 
 
 def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tuple[str, ...]:
@@ -213,18 +191,9 @@ def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tu
     tests += [_length] if study.dimension > 1 or not tests else []
     surely = 1 - (1 - BEYOND) / len(tests)
     said = [words for test in tests if (words := test(study, estimate.theta, expected, surely))]
-    if not said:
-        return ()
-    return (
-        f"{WITHDRAWN}: {'; '.join(said)}. Where these beliefs hold that happens in fewer than {1 - BEYOND:.0%} of "
-        f"studies. {HENCE}",
+    return _withdraw(
+        said, f"Where these beliefs hold that happens in fewer than {1 - BEYOND:.0%} of studies. "
     )
-
-
-def share_contradictions(study: Study, estimate: LeaveOneOut, sums: Sums) -> tuple[str, ...]:
-    """The same of shares: of everybody's, and of every effect, against the largest that was thought possible."""
-    said = contradicted(study, estimate, sums)
-    return (f"{WITHDRAWN}: {'; '.join(said)}. {HENCE}",) if said else ()
 
 
 def _average(study: Study, theta: Floats, expected: Floats, surely: float) -> str:
@@ -252,37 +221,30 @@ def _length(study: Study, theta: Floats, expected: Floats, surely: float) -> str
     )
 
 
-def asked_contradictions(
+def _contradicted_predictions(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
-) -> tuple[str, ...]:
-    """Where people were asked what the others will say: whether answers surprised them more than they declared.
+) -> list[str]:
+    """Where people were asked what the others will say: also whether answers surprised them more than they declared.
 
     Of numbers and ratings the centre of their beliefs is compared with the average answer, three standard deviations
     being what they allow; of yes and no the mean prediction, which is nearer to it.
     """
-    said = list(contradicted(study, estimate, sums)) if study.shares is not None else []
-    beliefs = study.levels
-    if beliefs is None:
-        return ()
+    said = contradicted_shares(study, estimate, sums)
     average, predicted = averages(mechanism, estimate, level)
     centre = centre_of(mechanism, estimate, level)
     expected = predicted if centre is None else centre
+    sure = 0.0 if study.levels is None else study.levels.sure
     noise = sum(
-        law.noise_variance + law.sampling for law in average_laws(study, mechanism, estimate, sums, level)
+        law.variance + law.noise_variance for law in average_laws(study, mechanism, estimate, sums, level)
     )
-    if not abs(average - expected) <= SURPRISE * math.sqrt(beliefs.sure**2 + noise):
+    if not abs(average - expected) <= SURPRISE * math.sqrt(sure**2 + noise):
         low, high = study.prediction_range
         found, before = (low + (high - low) / 2 * (value + 1) for value in (average, expected))
         said.append(
             f"answers average {found:.3g} where people expected {before:.3g}, which is a greater surprise than they "
             "are declared to allow: they are surer than they should be, or predictions were careless"
         )
-    if not said:
-        return ()
-    return (
-        f"{WITHDRAWN}: {'; '.join(said)}. So what was promised of truthfulness and accuracy does not hold; privacy, "
-        "and the cap on what is paid, do.",
-    )
+    return said
 
 
 def _expected(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floats:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from truthful.errors import InputError
-from truthful.release.release import Receipt, Release, format_of, parse_record
+from truthful.release.release import Document, Receipt, Release, read_content
 from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 
 #: The columns after the record itself, which ends with the report: of one release, and of random halves.
@@ -23,22 +24,19 @@ LAST_ASKED = (
 AnyReceipt = Receipt | ReceiptOfHalves
 AnyRelease = Release | ReleaseOfHalves
 
+New = TypeVar("New", bound=Document)
+Old = TypeVar("Old", bound=Document)
+
 
 def read_release(source: str | Path | bytes) -> AnyRelease:
     """A release of either format, from its file or the content of one."""
-    content, where = _opened(source, "release")
-    if format_of(content, where, "release") == "truthful/release/1":
-        return parse_record(ReleaseOfHalves, content, where, "release")
-    return parse_record(Release, content, where, "release")
+    return _read(source, Release, ReleaseOfHalves)
 
 
 def read_receipt(path: Path, player: str | None = None) -> AnyReceipt:
     """A receipt from one player's JSON file, or from a Parquet file of many."""
     if path.suffix != ".parquet":
-        content, where = _opened(path, "receipt")
-        if format_of(content, where, "receipt") == "truthful/receipt/1":
-            return parse_record(ReceiptOfHalves, content, where, "receipt")
-        return parse_record(Receipt, content, where, "receipt")
+        return _read(path, Receipt, ReceiptOfHalves)
     if player is None:
         raise InputError(f"{path.name} holds many receipts. Say whose with --player.")
     import pyarrow as pa  # a receipt of one's own needs none
@@ -55,13 +53,15 @@ def read_receipt(path: Path, player: str | None = None) -> AnyReceipt:
         ) from None
 
 
-def _opened(source: str | Path | bytes, noun: str) -> tuple[bytes, str]:
-    if isinstance(source, bytes):
-        return source, f"the {noun}"
+def _read(source: str | Path | bytes, kind: type[New], of_halves: type[Old]) -> New | Old:
+    """A document of the kind that it says it is."""
+    content, where = read_content(source, kind.noun)
     try:
-        return Path(source).read_bytes(), str(source)
-    except FileNotFoundError:
-        raise InputError(f"There is no {noun} at {str(source)!r}.") from None
+        record = json.loads(content)
+    except ValueError as error:
+        raise InputError(f"{where} is not a {kind.noun}: the file: {error}.") from None
+    old = isinstance(record, dict) and record.get("format") == of_halves.model_fields["format"].default
+    return of_halves.parse(content, where) if old else kind.parse(content, where)
 
 
 def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:

@@ -6,10 +6,9 @@ record can recompute her payment, and nobody can recompute anybody else's.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,6 +20,21 @@ from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
 
+if TYPE_CHECKING:
+    from truthful.guarantees import Guarantees
+
+#: Parts of a release that are the study's own, as it was declared.
+DECLARED = (
+    "invitation",
+    "response",
+    "features",
+    "intercept",
+    "design",
+    "privacy",
+    "beliefs",
+    "costs",
+    "payments",
+)
 #: Parts of a release that only those of yes and no, and of ratings, have; only those with predictions; only some rules.
 OF_SHARES = ("shares", "differences", "odds_ratios")
 OF_PREDICTIONS = ("predictions", "payments")
@@ -31,8 +45,6 @@ GOOD_RECORDS = (
     "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
 )
 
-RecordType = TypeVar("RecordType", bound="Record")
-
 
 class Record(BaseModel):
     """A part of a release: frozen, and strict about its fields."""
@@ -40,11 +52,80 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Document(Record):
+    """A record that has a file of its own."""
+
+    noun: ClassVar[str]
+    format: str
+
+    def record(self) -> dict[str, Any]:
+        """As it is written."""
+        return self.model_dump(mode="json")
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON, whole or not at all."""
+        write_atomically(Path(path), pretty_json(self.record()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read it from its file."""
+        return cls.parse(*read_content(path, cls.noun))
+
+    @classmethod
+    def parse(cls, content: bytes, where: str) -> Self:
+        """Read it from the content of its file."""
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            reason = error.errors()[0]
+            field = ".".join(map(str, reason["loc"])) or "the file"
+            raise InputError(f"{where} is not a {cls.noun}: {field}: {reason['msg']}.") from None
+
+
+def read_content(source: str | Path | bytes, noun: str) -> tuple[bytes, str]:
+    """The content of a file, or what is one already, and what to call it."""
+    if isinstance(source, bytes):
+        return source, f"the {noun}"
+    try:
+        return Path(source).read_bytes(), str(source)
+    except FileNotFoundError:
+        raise InputError(f"There is no {noun} at {str(source)!r}.") from None
+
+
 class Named(Record):
     """What a record came from."""
 
     name: str
     sha256: str
+
+
+class PublicRecord(Document):
+    """What releases of both formats begin with and can do."""
+
+    noun = "release"
+    version: str
+    rehearsal: bool
+    study: Named
+    plan_sha256: str
+
+    @property
+    def sha256(self) -> str:
+        """The hash that names this release."""
+        return sha256(self.record())
+
+    def declared_study(self) -> Study:
+        """The study as it was declared, rebuilt from the release, and of the same hash."""
+        record = self.record()
+        declared = {name: record[name] for name in DECLARED if record.get(name) is not None}
+        study = Study.from_declaration(
+            {"name": self.study.name, "currency": record["payment"]["currency"], **declared}
+        )
+        if study.sha256 != self.study.sha256:
+            raise InputError(
+                f"The release names study {self.study.sha256[:12]}…, but the declaration in it has hash "
+                f"{study.sha256[:12]}…: it was changed. Get the release again from where it was published."
+            )
+        return study
 
 
 class Epsilon(Record):
@@ -136,14 +217,10 @@ class Predictions(Record):
     centre: float | None
 
 
-class Release(Record):
+class Release(PublicRecord):
     """What everybody may see. Only `statistics` and what follows from it depends on people's answers."""
 
     format: Literal["truthful/release/2"] = "truthful/release/2"
-    version: str
-    rehearsal: bool
-    study: Named
-    plan_sha256: str
     protects: Literal["answers", "records"]
     players: int
     epsilon: Epsilon
@@ -179,14 +256,9 @@ class Release(Record):
         """The level at which what is protected is: answers, or records."""
         return self.epsilon.answers if self.epsilon.records is None else self.epsilon.records
 
-    @property
-    def sha256(self) -> str:
-        """The hash that names this release."""
-        return sha256(self.record())
-
     def record(self) -> dict[str, Any]:
         """As it is written."""
-        record = self.model_dump(mode="json")
+        record = super().record()
         for part, names in (
             (record, (*OF_SHARES, *OF_PREDICTIONS)),
             (record["payment"], OF_RULES),
@@ -196,24 +268,6 @@ class Release(Record):
                 if part[name] is None:
                     del part[name]
         return record
-
-    def save(self, path: str | Path) -> None:
-        """Write the release as JSON, whole or not at all."""
-        write_atomically(Path(path), pretty_json(self.record()))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Release:
-        """Read a release."""
-        return load_record(cls, Path(path), "release")
-
-    def declared_study(self) -> Study:
-        """The study as it was declared, rebuilt from the release, and of the same hash."""
-        names = (
-            *("invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs"),
-            "payments",
-        )
-        declared = {name: getattr(self, name) for name in names}
-        return restored_study(self.study, {**declared, "currency": self.payment.currency})
 
     def mechanism(self, study: Study) -> OneRelease | ShareRelease | AskedRelease:
         """The mechanism that was run."""
@@ -283,7 +337,7 @@ class Release(Record):
         return Level(self.players, np.array(found.mean), int(found.weight), weighted, int(found.offset))
 
 
-class Receipt(Record):
+class Receipt(Document):
     """What one player alone may see: her record as it was used, how her payment came about, and the payment.
 
     leverage is how much of the prediction of her is her own answer, which is taken out of it; noise_scale that of the
@@ -292,6 +346,7 @@ class Receipt(Record):
     what was predicted, as far as it counts, all from −1 to 1, and there is no own_prediction.
     """
 
+    noun = "receipt"
     format: Literal["truthful/receipt/2"] = "truthful/receipt/2"
     player: str
     features: dict[str, float | str]
@@ -310,56 +365,17 @@ class Receipt(Record):
         """As it is written."""
         return self.model_dump(mode="json", exclude_none=True)
 
-    def save(self, path: str | Path) -> None:
-        """Write the receipt as JSON."""
-        write_atomically(Path(path), pretty_json(self.record()))
 
-    @classmethod
-    def load(cls, path: str | Path) -> Receipt:
-        """Read a receipt."""
-        return load_record(cls, Path(path), "receipt")
+def declared_parts(study: Study, kind: type[PublicRecord]) -> dict[str, Any]:
+    """The parts of such a release that are the study's own."""
+    declared = study.declaration()
+    return {name: declared.get(name) for name in DECLARED if name in kind.model_fields}
 
 
-def restored_study(named: Named, declared: dict[str, Any]) -> Study:
-    """The study that a release declares, of the hash that it names."""
-    study = Study.from_declaration(
-        {"name": named.name, **{k: v for k, v in declared.items() if v is not None}}
-    )
-    if study.sha256 != named.sha256:
-        raise InputError(
-            f"The release names study {named.sha256[:12]}…, but the declaration in it has hash "
-            f"{study.sha256[:12]}…: it was changed. Get the release again from where it was published."
-        )
-    return study
-
-
-def load_record(kind: type[RecordType], path: Path, noun: str) -> RecordType:
-    """A record from its file."""
-    return parse_record(kind, _content(path, noun), str(path), noun)
-
-
-def parse_record(kind: type[RecordType], content: bytes, where: str, noun: str) -> RecordType:
-    """A record from the content of its file."""
-    try:
-        return kind.model_validate_json(content)
-    except ValidationError as error:
-        reason = error.errors()[0]
-        field = ".".join(map(str, reason["loc"])) or "the file"
-        raise InputError(f"{where} is not a {noun}: {field}: {reason['msg']}.") from None
-
-
-def format_of(content: bytes, where: str, noun: str) -> str:
-    """The format that a file says it has."""
-    try:
-        record = json.loads(content)
-    except ValueError as error:
-        raise InputError(f"{where} is not a {noun}: the file: {error}.") from None
-    found = record.get("format") if isinstance(record, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def _content(path: Path, noun: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"There is no {noun} at {str(path)!r}.") from None
+def guarantees_record(found: Guarantees, on_bad: str) -> dict[str, Any]:
+    """Guarantees as a release has them. Where bad records were to be dropped, privacy assumes that who had one may be
+    known: it changes the public count."""
+    record = found.record()
+    if on_bad == "drop":
+        record["privacy"]["assumptions"] = [GOOD_RECORDS]
+    return record

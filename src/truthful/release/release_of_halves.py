@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from truthful.estimators import Estimate
-from truthful.files import pretty_json, sha256, write_atomically
 from truthful.random_halves import Estimates, Mechanism
 from truthful.release.coefficients import INTERVAL_LEVEL, coefficients
-from truthful.release.release import GOOD_RECORDS, Coefficient, Named, Record, load_record, restored_study
+from truthful.release.release import (
+    Coefficient,
+    Document,
+    Named,
+    PublicRecord,
+    Record,
+    declared_parts,
+    guarantees_record,
+)
 from truthful.study import Study
 from truthful.version import __version__
 
@@ -64,14 +69,10 @@ class HalvesPayment(Record):
     currency: str
 
 
-class ReleaseOfHalves(Record):
+class ReleaseOfHalves(PublicRecord):
     """What everybody may see. Only theta, peer_thetas, spreads and what follows from them depend on people's data."""
 
     format: Literal["truthful/release/1"] = "truthful/release/1"
-    version: str
-    rehearsal: bool
-    study: Named
-    plan_sha256: str
     players: int
     groups: tuple[int, int]
     epsilon: HalvesEpsilon
@@ -99,32 +100,12 @@ class ReleaseOfHalves(Record):
         """The level at which records are protected."""
         return self.epsilon.total
 
-    @property
-    def sha256(self) -> str:
-        """The hash that names this release."""
-        return sha256(self.record())
-
     def record(self) -> dict[str, Any]:
         """As it is written."""
-        record = self.model_dump(mode="json")
+        record = super().record()
         if self.privacy is None:
             del record["privacy"]
         return record
-
-    def save(self, path: str | Path) -> None:
-        """Write the release as JSON, whole or not at all."""
-        write_atomically(Path(path), pretty_json(self.record()))
-
-    @classmethod
-    def load(cls, path: str | Path) -> ReleaseOfHalves:
-        """Read a release."""
-        return load_record(cls, Path(path), "release")
-
-    def declared_study(self) -> Study:
-        """The study as it was declared, rebuilt from the release, and of the same hash."""
-        names = ("invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs")
-        declared = {name: getattr(self, name) for name in names}
-        return restored_study(self.study, {**declared, "currency": self.payment.currency})
 
     def mechanism(self, study: Study) -> Mechanism:
         """The mechanism that was run."""
@@ -154,9 +135,10 @@ class ReleaseOfHalves(Record):
         )
 
 
-class ReceiptOfHalves(Record):
+class ReceiptOfHalves(Document):
     """What one player alone may see: her record as it was used, her group and her payment."""
 
+    noun = "receipt"
     format: Literal["truthful/receipt/1"] = "truthful/receipt/1"
     player: str
     features: dict[str, float | str]
@@ -164,34 +146,15 @@ class ReceiptOfHalves(Record):
     group: Literal[0, 1]
     payment: float
 
-    def save(self, path: str | Path) -> None:
-        """Write the receipt as JSON."""
-        write_atomically(Path(path), pretty_json(self.record()))
-
-    def record(self) -> dict[str, Any]:
-        """As it is written."""
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def load(cls, path: str | Path) -> ReceiptOfHalves:
-        """Read a receipt."""
-        return load_record(cls, Path(path), "receipt")
-
-
-T = TypeVar("T")
-
 
 def publish_halves(
     plan: Plan, estimates: Estimates, counts: tuple[int, int], on_bad: str, rehearsal: bool
 ) -> ReleaseOfHalves:
-    """The release of these estimates, made from halves of so many players.
-
-    Where bad records were to be dropped, privacy assumes that who had one may be known: it changes the public count.
-    """
+    """The release of these estimates, made from halves of so many players."""
     study, mechanism, players = plan.study, plan.mechanism, sum(counts)
     if not isinstance(mechanism, Mechanism):
         raise TypeError("Only a plan with random halves has three estimates to publish.")
-    declared = study.declaration()
+    first, second = estimates.peers
     return ReleaseOfHalves(
         version=__version__,
         rehearsal=rehearsal,
@@ -205,20 +168,12 @@ def publish_halves(
             peer=float(mechanism.epsilon_peer),
         ),
         estimator=_estimators(mechanism),
-        noise=Noises(public=_noise(estimates.public), peer=_pair(_noise(peer) for peer in estimates.peers)),
+        noise=Noises(public=_noise(estimates.public), peer=(_noise(first), _noise(second))),
         theta=tuple(estimates.public.theta.tolist()),
-        peer_thetas=_pair(tuple(peer.theta.tolist()) for peer in estimates.peers),
-        peer_spreads=_pair(tuple(map(tuple, peer.spread.tolist())) for peer in estimates.peers),
+        peer_thetas=(tuple(first.theta.tolist()), tuple(second.theta.tolist())),
+        peer_spreads=(tuple(map(tuple, first.spread.tolist())), tuple(map(tuple, second.spread.tolist()))),
         coefficients=coefficients(study, mechanism, estimates.public, players),
         interval_level=INTERVAL_LEVEL,
-        invitation=declared.get("invitation"),
-        response=declared["response"],
-        features=declared["features"],
-        intercept=declared["intercept"],
-        design=declared["design"],
-        privacy=declared.get("privacy"),
-        beliefs=declared["beliefs"],
-        costs=declared["costs"],
         payment=HalvesPayment(
             rule=mechanism.rule,
             payments=mechanism.payments,
@@ -226,15 +181,9 @@ def publish_halves(
             b=mechanism.score_weight,
             currency=study.currency,
         ),
-        guarantees=_guarantees(plan, players, on_bad),
+        guarantees=guarantees_record(plan.guarantees_for(players), on_bad),
+        **declared_parts(study, ReleaseOfHalves),
     )
-
-
-def _guarantees(plan: Plan, players: int, on_bad: str) -> dict[str, Any]:
-    record = plan.guarantees_for(players).record()
-    if on_bad == "drop":
-        record["privacy"]["assumptions"] = [GOOD_RECORDS]
-    return record
 
 
 def _estimators(mechanism: Mechanism) -> Estimators:
@@ -255,8 +204,3 @@ def _noise(estimate: Estimate) -> HalvesNoise:
         gram_scale=estimate.gram_scale,
         gram_lattice=estimate.gram_lattice,
     )
-
-
-def _pair(items: Iterable[T]) -> tuple[T, T]:
-    first, second = items
-    return first, second

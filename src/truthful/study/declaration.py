@@ -316,7 +316,7 @@ class Declaration(Section):
         return ShareBeliefs.of(
             self.encoding,
             beliefs.share,
-            self._effects(),
+            self.effects,
             beliefs.expected or {},
             levels=self.response.values,
             agreement=0.3 if beliefs.agreement is None else beliefs.agreement,
@@ -347,13 +347,14 @@ class Declaration(Section):
             self.encoding,
             (response.low, response.high),
             ends,
-            self._effects(),
+            self.effects,
             beliefs.expected or {},
             beliefs.sure,
             beliefs.spread or 0.0,
         )
 
-    def _effects(self) -> dict[str, float]:
+    @property
+    def effects(self) -> dict[str, float]:
         """The largest effect of each feature."""
         effect, names = self.beliefs.effect, [feature.name for feature in self.features]
         if not isinstance(effect, dict):

@@ -347,16 +347,16 @@ class Study:
     @cached_property
     def differences(self) -> tuple[tuple[str, Floats], ...]:
         """Effects as differences, rows of θ in raw units: of a number between its ends, of a level from the first."""
+        return tuple(one for feature in self.features for one in self.differences_of(feature))
+
+    def differences_of(self, feature: Feature) -> list[tuple[str, Floats]]:
+        """Those of one feature."""
         by_name = dict(zip(self.coefficient_names, self.coefficient_map[0], strict=True))
-        found: list[tuple[str, Floats]] = []
-        for feature in self.features:
-            if feature.levels is None:
-                width = (feature.high or 0.0) - (feature.low or 0.0)
-                found.append((feature.name, by_name[feature.name] * width))
-                continue
-            first, *others = (f"{feature.name}={level}" for level in feature.levels)
-            found += [(name, by_name[name] - by_name[first]) for name in others]
-        return tuple(found)
+        if feature.levels is None:
+            width = (feature.high or 0.0) - (feature.low or 0.0)
+            return [(feature.name, by_name[feature.name] * width)]
+        first, *others = (f"{feature.name}={level}" for level in feature.levels)
+        return [(name, by_name[name] - by_name[first]) for name in others]
 
     def theta(self, raw: Mapping[str, float]) -> Floats:
         """θ for raw coefficients: the inverse of `raw_coefficients`. Names left out are 0.
