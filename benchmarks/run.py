@@ -28,9 +28,9 @@ PARTS = {
 }
 HEAD = """# Benchmarks
 
-How fast `truthful` is, compared with other programs on the same machine in the same minutes. Every ratio is a median over
-rounds in which both ran in turn; below 1, `truthful` took less time. The targets, an upper limit and a hope, were set before
-the code was written, and missed limits are marked. `make bench` makes this page.
+How fast `truthful` is, compared with other programs on the same machine in the same minutes. Every ratio is a median
+over rounds in which both ran in turn; below 1, `truthful` took less time. The targets, an upper limit and a hope, were
+set before the code was written, and missed limits are marked. `make bench` makes this page.
 
 Measured on {machine}.
 """

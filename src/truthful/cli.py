@@ -95,7 +95,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def before_commands(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options that stand before a command."""
@@ -103,7 +103,7 @@ def before_commands(
 
 @app.command(epilog="Example: truthful new gambling")
 def new(
-    directory: Annotated[Path, typer.Argument(help="Where to put study.toml; created if it is not there.")],
+    directory: Annotated[Path, typer.Argument(help="Where to put study.toml; created if it does not exist.")],
     as_json: AsJson = False,
 ) -> None:
     """Write a commented study file to start from."""
@@ -206,7 +206,7 @@ def simulate(
     agents: Annotated[
         str,
         typer.Option(
-            help="Shares of people, as in opt-out=0.9,exaggerator=0.1; who is left is honest. Others: cost-threshold, "
+            help="Shares of people, such as opt-out=0.9,exaggerator=0.1; everybody else is honest. Others: cost-threshold, "
             "privacy-seeker, coordinated, best-responder."
         ),
     ] = "honest=1",
@@ -289,7 +289,9 @@ def settle(
     ] = "threads",
     scheduler: Annotated[
         str | None,
-        typer.Option(help="Dask's scheduler, as tcp://10.0.0.1:8786. Default: a cluster on this machine."),
+        typer.Option(
+            help="Dask's scheduler, such as tcp://10.0.0.1:8786. Default: a cluster on this machine."
+        ),
     ] = None,
     seed: Seed = None,
     as_json: AsJson = False,
@@ -324,11 +326,11 @@ def settle(
 @app.command(epilog="Example: truthful pilot pilot.json reports.csv --out pilot --save main.toml")
 def pilot(
     plan: Annotated[Path, typer.Argument(help="The pilot's plan, of a study that asks for predictions.")],
-    reports: Annotated[str, typer.Argument(help="The pilot's reports, as of `truthful settle`.")],
+    reports: Annotated[str, typer.Argument(help="The pilot's reports, as for `truthful settle`.")],
     out: Annotated[
         Path, typer.Option(help="A directory that does not exist yet, for the pilot's settlement.")
     ],
-    save: Annotated[Path, typer.Option(help="The main wave's study file to write; not there yet.")],
+    save: Annotated[Path, typer.Option(help="The main wave's study file to write; it must not exist yet.")],
     on_bad: OnBad = "error",
     seed: Seed = None,
     as_json: AsJson = False,
@@ -367,7 +369,7 @@ def report(
     out: Annotated[Path, typer.Option(help="The page to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make the public page of a settlement again, from its release and plan alone."""
+    """Recreate the public page of a settlement from its release and plan alone."""
     from truthful.files import write_atomically
     from truthful.plan import Plan
     from truthful.release import read_release
@@ -412,7 +414,7 @@ def receipt(
     save: Annotated[Path | None, typer.Option(help="Write it here, to hand to her; else print it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take one player's receipt out of the file of all, to hand to her alone."""
+    """Extract one player's receipt, to hand to her alone."""
     from truthful.release import read_receipt
 
     found = read_receipt(receipts, player)
@@ -552,7 +554,9 @@ def bots(
 
 @app.command(epilog="Example: truthful errata E3")
 def errata(
-    number: Annotated[str | None, typer.Argument(help="One of them in full, as E3. Default: all.")] = None,
+    number: Annotated[
+        str | None, typer.Argument(help="One of them in full, such as E3. Default: all.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The paper's claims next to what holds, computed, not quoted."""

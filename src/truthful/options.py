@@ -12,13 +12,15 @@ PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
 Players = Annotated[
     int | None,
-    typer.Option(help="Most players that will take part. Default: all on the roster, if there is one."),
+    typer.Option(
+        help="The most players who will take part. Default: everybody on the roster, if there is one."
+    ),
 ]
 Roster = Annotated[
     Path | None,
     typer.Option(
         help="A file (.csv, .parquet) of the features of everybody who is invited; other columns are ignored. The plan "
-        "is then computed from these very people."
+        "is then computed from these people."
     ),
 ]
 ResponseShare = Annotated[
@@ -34,14 +36,14 @@ Budget = Annotated[
 Accuracy = Annotated[
     float | None,
     typer.Option(
-        help="The largest error allowed, root mean square, in units of the answer; of yes and no as a share, so that "
+        help="The largest error allowed, root mean square, in units of the answer; for yes and no as a share: "
         "0.02 is 2 percentage points. The plan is then the cheapest that guarantees it."
     ),
 ]
 AccuracyOf = Annotated[
     str,
     typer.Option(
-        help="What the error is of: coefficients, predictions of people like these, or centre, what people expect, "
+        help="Which error: of coefficients, predictions for people like these, or centre, what people expect, "
         "which a pilot is to find."
     ),
 ]
@@ -50,7 +52,7 @@ Lie = Annotated[
     float | None,
     typer.Option(
         help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
-        "if predictions were not clipped below R. Default: half the largest prediction, R/2. Of ratings: from how many "
+        "if predictions were not clipped below R. Default: half the largest prediction, R/2. For ratings: from how many "
         "steps on no lie may pay. Default: a quarter of the scale. Where people are asked for predictions of numbers: "
         "from which size on, in units of the answer. Default: a fifth of the scale."
     ),
@@ -74,7 +76,7 @@ BasePayment = Annotated[
 Bonus = Annotated[
     float | None,
     typer.Option(
-        help="For yes and no, and ratings: the most that is paid beside the flat fee, in currency. With it nothing is "
+        help="For yes and no, and ratings: the most that is paid on top of the flat fee, in currency. With it nothing is "
         "solved for: players and epsilon must be given.",
         rich_help_panel=PAYING,
     ),
@@ -89,7 +91,7 @@ Flat = Annotated[
 Margin = Annotated[
     float | None,
     typer.Option(
-        help="For yes and no, and ratings: how far beyond those believed possible shares still count; only with "
+        help="For yes and no, and ratings: how far beyond the believed range shares still count; only with "
         "--bonus. Default: 0; without --bonus, solved for.",
         rich_help_panel=PAYING,
     ),
@@ -97,7 +99,7 @@ Margin = Annotated[
 Tolerance = Annotated[
     float | None,
     typer.Option(
-        help="For yes and no, and ratings: how far beyond those believed possible a share is implausible, so that all "
+        help="For yes and no, and ratings: how far beyond the believed range a share is implausible, and all "
         "get half the bonus; only with --bonus. Default: what chance hardly ever exceeds.",
         rich_help_panel=PAYING,
     ),
@@ -188,9 +190,11 @@ Chart = Annotated[
 ]
 
 ServiceDirectory = Annotated[
-    Path, typer.Argument(help="Where the service keeps everything; made if it is not there.")
+    Path, typer.Argument(help="Where the service keeps everything; created if it does not exist.")
 ]
-Host = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; 0.0.0.0 is all of this machine's addresses.")
+]
 Port = Annotated[int, typer.Option(help="The port to listen on; 0 is any free one.")]
 Url = Annotated[
     str | None,
@@ -221,7 +225,7 @@ BehindProxy = Annotated[
     bool,
     typer.Option(
         "--behind-proxy",
-        help="People's addresses are those that a proxy adds to X-Forwarded-For. They limit rates and are never kept.",
+        help="Take people's addresses from X-Forwarded-For, as a proxy adds them. They limit rates and are never kept.",
     ),
 ]
 ApiDocs = Annotated[
