@@ -154,7 +154,7 @@ def test_the_walk_sees_what_is_imported() -> None:
 
 def compiled_functions(tree: ast.Module) -> list[ast.FunctionDef]:
     """Functions under a decorator of numba's, whatever its name here."""
-    marks = re.compile(r"\b(njit|each|exact|_?fused|compiled|at_addresses|intrinsic)\b")
+    marks = re.compile(r"\b(njit|each|exact|_?fused|compiled)\b")
     return [
         node
         for node in ast.walk(tree)

@@ -25,11 +25,11 @@ from truthful.auditor.settlements import checks_finding, settled_findings
 from truthful.auditor.trial_settlements import invented_reports, normalised, one_release, with_answer
 from truthful.check import Floats
 from truthful.estimators import Query
+from truthful.estimators.sensitivity import AddNoise
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, Sums, grid_responses
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
-from truthful.random_halves import Answer
 from truthful.settlement.draw import Drawing, replay
 from truthful.study.credibility import LevelBeliefs
 
@@ -158,7 +158,7 @@ def test_payments_that_follow_from_exact_sums_are_caught(plan: Plan) -> None:
 class BarePredictions(Truthful):
     """Answers have their noise, and the sum of predictions has none."""
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
             return [*Drawing(bits)(query, epsilon)[:-1], query.value[-1]]
 
@@ -168,7 +168,7 @@ class BarePredictions(Truthful):
 class BareAnswers(Truthful):
     """Predictions have their noise, and the first sum of answers has none."""
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
             return [query.value[0], *Drawing(bits)(query, epsilon)[1:]]
 
@@ -178,7 +178,7 @@ class BareAnswers(Truthful):
 class SensitivityOfAnswers(Truthful):
     """Noise as if people gave an answer alone: without the factor √(1 + ρ²)."""
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         assert isinstance(mechanism, AskedRelease)
         both = Fraction(mechanism.spread)
 

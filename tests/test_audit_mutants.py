@@ -33,12 +33,12 @@ from truthful.auditor.trial_settlements import one_release
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
-from truthful.estimators.sensitivity import minimiser_distance
+from truthful.estimators.sensitivity import AddNoise, minimiser_distance
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored
 from truthful.plan import Plan, design
-from truthful.random_halves import Answer, Mechanism
+from truthful.random_halves import Mechanism
 from truthful.settlement.draw import Drawing
 from truthful.study import Study
 
@@ -92,14 +92,14 @@ class LessNoise(Truthful):
     def __init__(self, share: Fraction) -> None:
         self._share = share
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         return lambda query, epsilon: Drawing(bits)(query, epsilon / self._share)
 
 
 class NoiseUsedTwice(Truthful):
     """One draw for all queries of all releases: the difference of two tells everything."""
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         kept: list[int] = []
 
         def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
@@ -114,7 +114,7 @@ class NoiseUsedTwice(Truthful):
 class EvenNoise(Truthful):
     """Noise of the right law whose lowest bit is always 0, as that of a float beyond 2^53 is."""
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         def answer(query: Query, epsilon: Fraction) -> Sequence[int]:
             noisy = Drawing(bits)(query, epsilon)
             return [v + (k - v) // 2 * 2 for k, v in zip(noisy, query.value, strict=True)]
@@ -159,7 +159,7 @@ class FloatSampler(Truthful):
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         def exact(query: Query, epsilon: Fraction) -> Sequence[int]:
             answer(query, epsilon)
             return query.value
@@ -182,7 +182,7 @@ def test_a_float_sampler_is_caught_from_outside_and_by_its_estimate(name: str) -
 class ExactMatrix(Truthful):
     """Noisy XᵀX is asked for, and used without its noise."""
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         def bare(query: Query, epsilon: Fraction) -> Sequence[int]:
             noisy = answer(query, epsilon)
             return query.value if len(query.value) > beliefs.dimension else noisy
@@ -249,8 +249,8 @@ class EpsilonOfHalves(Truthful):
     def __init__(self, *shares: float) -> None:
         self._shares = shares
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
-        def shared(share: Fraction) -> Answer:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
+        def shared(share: Fraction) -> AddNoise:
             return lambda query, epsilon: answer(query, epsilon * share)
 
         *_, last = (
@@ -320,7 +320,7 @@ class RedrawnNoise(Truthful):
     def __init__(self) -> None:
         self._rng, self._sums = np.random.default_rng(1), np.zeros(0)
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         self._sums = (sums.vector / GRID**2).astype(np.float64)
         return super().release(sums, mechanism, beliefs, answer)
 
@@ -342,7 +342,7 @@ def test_noise_redrawn_for_each_player_is_seen_from_outside() -> None:
 class SeesHer(Truthful):
     """Others' payments grow with her answer: what she said can be read from what they are paid."""
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         self._mean = float(sums.vector[0]) / GRID**2
         return super().release(sums, mechanism, beliefs, answer)
 

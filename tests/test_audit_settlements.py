@@ -33,7 +33,15 @@ from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, grid_features, sums
-from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, Scored, paymaster
+from truthful.one_release import (
+    LeaveOneOut,
+    NumberPaymaster,
+    OneRelease,
+    Scored,
+    payable,
+    paymaster,
+    peer_predictions,
+)
 from truthful.plan import Plan
 from truthful.release import Release, publish
 from truthful.settlement import Settlement, checks, passes, settlement
@@ -154,32 +162,34 @@ def test_intervals_that_follow_from_answers_are_caught(monkeypatch: pytest.Monke
 
 
 @dataclass(frozen=True, eq=False)
-class Faulty(Paymaster):
+class Faulty(NumberPaymaster):
     """Pays for other predictions than those of everybody else."""
 
-    fault: Callable[[Paymaster, Floats, Floats, Floats, Floats], Floats] | None = None
+    fault: Callable[[NumberPaymaster, Floats, Floats, Floats, Floats], Floats] | None = None
 
-    def score(self, r: Floats, y: Floats, h: Floats, p: Floats, noise: Floats, along: Floats) -> Scored:
+    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
         assert self.fault is not None
-        limit = self.mechanism.clip * r
-        return super().score(r, y, h, np.clip(self.fault(self, r, y, h, p), -limit, limit), noise, along)
+        r, y, h, p, noise, along = peer_predictions(self.estimate, kx, ky, self.mechanism.reach)
+        limit, q = self.mechanism.clip * r, self.predictor(r, y, along)
+        p = np.clip(self.fault(self, r, y, h, p), -limit, limit)
+        return Scored(h, noise, p, q, payable(self.mechanism, r, p, q))
 
 
-def own_report_kept(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+def own_report_kept(master: NumberPaymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
     kept = master.estimate.kept or 1 - h
     return kept * p + h * y
 
 
-def wrong_scale(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+def wrong_scale(master: NumberPaymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
     """x̂y/(n − 1) is taken out instead of hy."""
     return p + (h - r**2 / (len(y) - 1)) * y
 
 
-def noise_for_each(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+def noise_for_each(master: NumberPaymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
     return p + np.random.default_rng().laplace(scale=0.01, size=len(p))
 
 
-def floor_by_answer(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
+def floor_by_answer(master: NumberPaymaster, r: Floats, y: Floats, h: Floats, p: Floats) -> Floats:
     """What the matrix without her keeps is raised for those who answer little."""
     return np.where(y < 0, 0.97, 1.0) * p
 
@@ -194,12 +204,12 @@ def floor_by_answer(master: Paymaster, r: Floats, y: Floats, h: Floats, p: Float
 )
 def test_payments_for_other_predictions_are_caught(
     name: str,
-    fault: Callable[[Paymaster, Floats, Floats, Floats, Floats], Floats],
+    fault: Callable[[NumberPaymaster, Floats, Floats, Floats, Floats], Floats],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def faulty(mechanism: OneRelease, beliefs: Beliefs, estimate: LeaveOneOut, count: int) -> Paymaster:
+    def faulty(mechanism: OneRelease, beliefs: Beliefs, estimate: LeaveOneOut, count: int) -> NumberPaymaster:
         sound = paymaster(mechanism, beliefs, estimate, count)
-        return Faulty(mechanism, beliefs, estimate, sound.predictor, fault)
+        return Faulty(mechanism, estimate, sound.predictor, fault)
 
     monkeypatch.setattr(settlement, "paymaster", faulty)
     found = broken(settled_findings(Truthful(), plan_of(name), 1))

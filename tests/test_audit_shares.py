@@ -34,11 +34,11 @@ from truthful.auditor.noise_tests import black_box_finding
 from truthful.auditor.settlements import checks_finding, drawn_findings, settled_findings
 from truthful.auditor.trial_settlements import invented_reports
 from truthful.check import Floats
+from truthful.estimators.sensitivity import AddNoise
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
-from truthful.random_halves import Answer
 from truthful.settlement import Settlement
 from truthful.settlement.draw import Drawing, replay
 from truthful.share_release import ShareRelease
@@ -188,14 +188,14 @@ class CutInTheOtherNorm(Truthful):
 class DrawnInTheOtherNorm(Truthful):
     """L2 noise, of the promised scale, for a sensitivity in the sup norm: too little, as L2 distances are larger."""
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         return lambda query, epsilon: Drawing(bits)(replace(query, norm="l2"), epsilon)
 
 
 class ScaledInTheOtherNorm(Truthful):
     """Noise by the sup norm at 1/√d of its scale, as if instruments were at most 1 long in L2."""
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         return lambda query, epsilon: Drawing(bits)(
             query, epsilon * round(100 * len(query.value) ** 0.5) / 100
         )

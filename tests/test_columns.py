@@ -83,7 +83,7 @@ def test_levels_may_be_whole_numbers(column: Any) -> None:
     study = Study.parse(text)
     (batch,), _ = take_in(pa.table({"player": ["a", "b"], "f": column, "y": [0, 1]}), study=study)
     assert batch.records["f"].to_pylist() == ["1", "2"]
-    assert np.sign(batch.kx[:, 1]).tolist() == [-1, 1]
+    assert np.sign(batch.on_grid()[0][:, 1]).tolist() == [-1, 1]
 
 
 @pytest.mark.parametrize("dtype", [pa.int32(), pa.uint8(), pa.float64()])

@@ -39,10 +39,10 @@ def test_good_records_come_out_normalised_and_on_the_grid() -> None:
     (batch,), counts = take_in(GOOD)
     X = GAMBLING.normalise({"age": GOOD["age"].to_numpy(), "region": np.array([0, 1, 2, 0, 1])})
     y = GAMBLING.normalise_response(GOOD["weekly_spend"].to_numpy(), X)
-    assert np.array_equal(batch.kx, grid_features(X))
-    assert np.array_equal(batch.ky, grid_responses(y, 1.0))
-    assert batch.kx.shape == (5, 4)
-    assert batch.ky.tolist()[:3:2] == [-GRID, GRID]
+    assert np.array_equal(batch.on_grid()[0], grid_features(X))
+    assert np.array_equal(batch.on_grid()[1], grid_responses(y, 1.0))
+    assert batch.on_grid()[0].shape == (5, 4)
+    assert batch.on_grid()[1].tolist()[:3:2] == [-GRID, GRID]
     assert batch.players.to_pylist() == ["007", "p-1", "p-2", "p-3", "p-4"]
     assert batch.records.to_pylist() == [
         {name: row[name] for name in COLUMNS[1:]} for row in GOOD.cast(batch_schema()).to_pylist()
@@ -205,7 +205,7 @@ def ball(u: list[Any], v: list[Any]) -> pa.Table:
 
 def test_vectors_in_the_unit_ball_are_taken_as_they_are() -> None:
     (batch,), _ = take_in(ball([0.5, 0.6, 0.0, 1 + 1e-12], [0.25, -0.8, 0.0, 0.0]), study=BALL)
-    assert batch.kx[0].tolist() == [GRID / 2, GRID / 4]
+    assert batch.on_grid()[0][0].tolist() == [GRID / 2, GRID / 4]
     assert batch.records["u"].to_pylist() == [0.5, 0.6, 0.0, 1 + 1e-12]
 
 
@@ -228,7 +228,7 @@ def test_clip_scales_a_vector_onto_the_unit_ball_and_drop_leaves_it_out() -> Non
     (batch,), counts = take_in(table, "clip", BALL)
     assert counts.clipped == 2
     assert batch.records["u"].to_pylist() == pytest.approx([0.5, 0.5 / 1.3, 0.6], rel=1e-15)
-    assert np.all((batch.kx**2).sum(axis=1) <= GRID**2)
+    assert np.all((batch.on_grid()[0] ** 2).sum(axis=1) <= GRID**2)
     (batch,), counts = take_in(table, "drop", BALL)
     assert (counts.kept, counts.bad) == (1, {"out of the unit ball": 2})
 

@@ -16,7 +16,6 @@ from truthful.beliefs import MANY_PLAYERS, Beliefs
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
-from truthful.intake.tiles import Tiles
 from truthful.moments import GRID, PRODUCT, grid_features, grid_responses, sums
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, noise_range, paymaster, payment_range
 from truthful.scoring import PAYMENT_STEPS, RULES
@@ -281,9 +280,7 @@ scale = 0.05
 
 @pytest.mark.parametrize("text", [DECLARED, BALL])
 @pytest.mark.parametrize("with_instruments", [True, False])
-def test_tiles_score_as_arrays_do_and_nobody_s_score_depends_on_her_neighbours(
-    text: str, with_instruments: bool
-) -> None:
+def test_nobody_s_score_depends_on_her_neighbours(text: str, with_instruments: bool) -> None:
     study, rng, n = Study.parse(text), np.random.default_rng(3), 3_000
     values: dict[str, Any] = {
         feature.name: rng.integers(0, len(feature.levels), n)
@@ -292,10 +289,11 @@ def test_tiles_score_as_arrays_do_and_nobody_s_score_depends_on_her_neighbours(
         for feature in study.features
     }
     values[study.response.name] = rng.uniform(study.response.low, study.response.high, n)
-    grid = Tiles(study).on_grid(values, n)
-    assert grid is not None
-    kx, ky = grid
-    X, d = kx / GRID, study.dimension
+    features = study.normalise(values, n)
+    kx = grid_features(features)
+    response = study.normalise_response(values[study.response.name], features)
+    ky = grid_responses(response, study.believed.response_bound)
+    X = kx / GRID
     mechanism = OneRelease(
         epsilon=1.0,
         base_payment=0.2,
@@ -305,15 +303,10 @@ def test_tiles_score_as_arrays_do_and_nobody_s_score_depends_on_her_neighbours(
         transform=shortened(X, best_transform(X), 0.7) if with_instruments else None,
     )
     master = paymaster(mechanism, study.beliefs, released(mechanism, kx, ky, study.beliefs), n)
-    whole = Tiles(study).without_each(values, n, master.others)
-    assert whole is not None
-    assert master.others.theta.shape == (d,)
-    np.testing.assert_array_equal(master.score(*whole).payment, master.scored(kx, ky).payment)
+    whole = vars(master.scored(kx, ky))
     for rows in (slice(0, 1), slice(7, 8), slice(500, 2_017), slice(2_990, n)):
-        part = {name: np.ascontiguousarray(column[rows]) for name, column in values.items()}
-        seen = Tiles(study).without_each(part, rows.stop - rows.start, master.others)
-        assert seen is not None
-        np.testing.assert_array_equal(seen, [column[rows] for column in whole])
+        for name, column in vars(master.scored(kx[rows], ky[rows])).items():
+            np.testing.assert_array_equal(column, whole[name][rows])
 
 
 @pytest.mark.slow

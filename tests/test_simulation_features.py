@@ -147,7 +147,10 @@ def settled_features(study: Study, table: Any) -> Floats:
     """The features that a settlement of these reports computes with."""
     with open_reports(table, report_columns(study)) as opened:
         return (
-            np.concatenate([b.kx for piece in opened.pieces() for b in Intake(study).batches(piece)]) / GRID
+            np.concatenate(
+                [b.on_grid()[0] for piece in opened.pieces() for b in Intake(study).batches(piece)]
+            )
+            / GRID
         )
 
 

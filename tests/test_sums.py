@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.generators_intake import GAMBLING
-from support.generators_study import people, studies
 
 from truthful import kernels
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import LARGEST_ENTRY, Transform, instruments_on_grid
-from truthful.intake import Checked, Intake, report_columns
+from truthful.intake import Intake, report_columns
 from truthful.intake.intake import MOST_CELLS, Cells
 from truthful.intake.stream import open_reports
-from truthful.intake.tiles import Tiles
 from truthful.moments import (
     GRID,
     LARGEST_RESPONSE_BOUND,
@@ -154,31 +152,6 @@ def test_what_is_not_on_the_grid_is_refused() -> None:
         sums(kx, ky[:3], None)
 
 
-def checked(study: Study, rows: list[dict[str, Any]], rng: np.random.Generator) -> Checked:
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
-    columns[study.response.name] = rng.uniform(study.response.low, study.response.high, len(rows))
-    batch = pa.record_batch({"player": [str(i) for i in range(len(rows))], **columns})
-    return Intake(study, "clip").check(batch, 1)
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_tiles_of_any_encoding_give_the_sums_of_what_they_encode(data: st.DataObject) -> None:
-    """Levels, numbers, intercepts, unit balls and centres, as studies declare them."""
-    study = data.draw(studies())
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    batch = checked(study, data.draw(people(study)), rng)
-    transform = data.draw(transforms(study.dimension))
-    tally, tiles = SumsTally(study.dimension, transform), Tiles(study)
-    assert tiles.add(batch.values, batch.count, tally)
-    kx, ky = batch.on_grid()
-    assert tally.sums == sums(kx, ky, transform)
-    seen = tiles.on_grid(batch.values, batch.count)
-    assert seen is not None
-    np.testing.assert_array_equal(seen[0], kx)
-    np.testing.assert_array_equal(seen[1], ky)
-
-
 def reports(n: int, seed: int = 3) -> pa.Table:
     rng = np.random.default_rng(seed)
     return pa.table(
@@ -297,8 +270,15 @@ def test_pairs_with_too_many_cells_are_not_counted() -> None:
 
 
 def test_kernels_read_whole_panels_and_what_is_left() -> None:
-    """Rows around the ends of panels and tiles."""
-    for n in (1, kernels.PANEL - 1, kernels.PANEL, kernels.PANEL + 1, kernels.TILE, kernels.TILE + 1):
+    """Rows around the ends of panels."""
+    for n in (
+        1,
+        kernels.PANEL - 1,
+        kernels.PANEL,
+        kernels.PANEL + 1,
+        2 * kernels.PANEL,
+        2 * kernels.PANEL + 1,
+    ):
         kx, ky = rolled(n, 3, seed=n)
         transform = some_transform(3)
         for norm in NORMS:

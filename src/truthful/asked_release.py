@@ -22,18 +22,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from truthful import check, kernels
+from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import Query, cross_sensitivity, sqrt_above
 from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, in_fours, stacked
-from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease
+from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums
+from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease, peer_predictions
 from truthful.scoring import PAYMENT_STEPS
 from truthful.study.credibility import LevelBeliefs
 
@@ -225,14 +224,11 @@ class AskedPaymaster:
     estimate: LeaveOneOut
     level: Level
 
-    def scored(self, kx: Floats, ky: Floats, km: Floats) -> AskedScored:
-        """The scores and payments of players on the grid."""
-        found = tuple(np.empty(len(ky)) for _ in range(6))
-        kernels.predict_columns(
-            stacked(kx, ky, self.others.transform), self.others, np.empty((6, kernels.PANEL)), *found
-        )
-        _, y, h, p, noise, _ = found
-        return self.score(kx, y, km / GRID, h, p, noise)
+    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> AskedScored:
+        """The scores and payments of players on the grid; the others' answers are not clipped."""
+        found, (predictions,) = peer_predictions(self.estimate, kx, ky), km
+        h, p, noise = found.leverage, found.prediction, found.noise_scale
+        return self.score(kx, found.report, predictions / GRID, h, p, noise)
 
     def score(self, kx: Floats, y: Floats, m: Floats, h: Floats, p: Floats, noise: Floats) -> AskedScored:
         """The same, from leverages, what the others predict, and the scale of its noise."""
@@ -281,16 +277,3 @@ class AskedPaymaster:
         for column, weight in zip(kz.T, weights, strict=True):
             total += column * (weight / GRID)
         return np.asarray(float(row @ self.estimate.theta) - total * own)
-
-    @cached_property
-    def others(self) -> kernels.Others:
-        """What the kernel knows of the release: predictions are not clipped."""
-        estimate = self.estimate
-        return kernels.Others(
-            np.ascontiguousarray(estimate.theta, dtype=np.float64),
-            in_fours(estimate.inverse.T),
-            in_fours(estimate.transform),
-            float(estimate.scale),
-            0.0,
-            math.inf,
-        )

@@ -79,8 +79,7 @@ class Loop:
 def compiled(few: Few = True, **options: Any) -> Callable[[F], F]:
     """A decorator for loops; few: whether they can run as they stand, or what does the same in NumPy, to the bit.
 
-    Loops that call each other stand in one file, which is compiled as a whole. If it has a function `before_compiling`,
-    what that gives, by name, is put there first.
+    Loops that call each other stand in one file, which is compiled as a whole.
     """
 
     def decorate(function: F) -> F:
@@ -91,7 +90,6 @@ def compiled(few: Few = True, **options: Any) -> Callable[[F], F]:
 
 def _compile(module: dict[str, Any]) -> None:
     """All loops of a module, since they may call each other."""
-    module.update(module["before_compiling"]() if "before_compiling" in module else {})
     for name, value in list(module.items()):
         if isinstance(value, Loop):
             module[name] = value.compile()

@@ -28,28 +28,10 @@ Integers = npt.NDArray[np.int64]
 GRID = 2**20  # steps of the grid in a unit
 PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST = float(np.finfo(np.float64).max)
-TILE = 1_008  # rows: with ten features 90 kB; a power of two would put all features into the same few cache lines
 BLOCK = 512  # players of whom a few numbers each fit the nearest cache
-PANEL = 504  # players of a tile who are dealt with at a time
+PANEL = 504  # players who are dealt with at a time
 THREE, FOUR = 3, 4  # columns that loops read at a time: matrices have zeros to make as many
 TRANSFORM_UNIT = 2.0**-10
-
-
-class Codes(NamedTuple):
-    """What loops know of a study: its columns, features first, then the response; and what is the same for all.
-
-    A column has so many levels, or 0 if it holds numbers; these are coded as (2v − low − high)·factor, maps having the
-    three, and must lie within `ranges`. `weights` is the centre of the prior, `unit` what a level is coded as and
-    `limit` the largest response on the grid.
-    """
-
-    levels: Integers
-    maps: Floats
-    ranges: Floats
-    weights: Floats
-    unit: float
-    intercept: bool
-    limit: float
 
 
 class Peers(NamedTuple):
@@ -85,8 +67,6 @@ class Others(NamedTuple):
 F = TypeVar("F", bound=Callable[..., Any])
 each = compiled(error_model="numpy")
 exact = compiled(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-#: Loops over numbers at an address, which nothing but compiled code can read.
-at_addresses = compiled(few=False, error_model="numpy")
 
 
 @each
@@ -539,138 +519,6 @@ def met_before(hashes: Hashes, slots: Hashes, out: Hashes) -> int:
     return found
 
 
-_floats_at: Any = None
-_integers_at: Any = None
-carray: Any = None
-
-
-def before_compiling() -> dict[str, Any]:
-    """The numbers at an address: what only compiled code has."""
-    import numba
-    from numba import types
-    from numba.extending import intrinsic
-
-    def cast(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    @intrinsic
-    def floats_at(typing_context, address):  # type: ignore[no-untyped-def]
-        return types.CPointer(types.float64)(types.int64), cast
-
-    @intrinsic
-    def integers_at(typing_context, address):  # type: ignore[no-untyped-def]
-        return types.CPointer(types.int64)(types.int64), cast
-
-    return {"_floats_at": floats_at, "_integers_at": integers_at, "carray": numba.carray}
-
-
-@each
-def _put(x: Floats, weight: float, k: Floats, squares: Floats, centre: Floats) -> None:
-    """One feature of a tile on the grid."""
-    for i in range(len(x)):
-        k[i] = np.trunc(x[i] * GRID)
-        squares[i] += k[i] * k[i]
-    if weight != 0:
-        for i in range(len(x)):
-            centre[i] += x[i] * weight
-
-
-@at_addresses
-def _tile(addresses: Integers, codes: Codes, start: int, k: Floats, response: int, work: Floats) -> bool:
-    """Rows from `start` on, as many as k has, on the grid: features first, the response as column `response` of k.
-
-    False if a value lies outside of its range, is no number or no level, or if ‖x‖ > 1.
-    """
-    rows, row, outside = k.shape[1], 0, 0
-    x, squares, centre = work[0, :rows], work[1, :rows], work[2, :rows]
-    squares[:], centre[:] = 0.0, 0.0
-    if codes.intercept:
-        x[:] = codes.unit
-        _put(x, codes.weights[0], k[0], squares, centre)
-        row = 1
-    for column in range(len(addresses)):
-        least, most = codes.ranges[column, 0], codes.ranges[column, 1]
-        if codes.levels[column] == 0:
-            low, high, factor = codes.maps[column, 0], codes.maps[column, 1], codes.maps[column, 2]
-            values = carray(_floats_at(addresses[column]), start + rows)[start:]
-            for i in range(rows):
-                x[i] = (2.0 * values[i] - low - high) * factor
-                outside += not ((values[i] >= least) & (values[i] <= most))
-            if column < len(addresses) - 1:
-                _put(x, codes.weights[row], k[row], squares, centre)
-                row += 1
-        else:
-            places = carray(_integers_at(addresses[column]), start + rows)[start:]
-            last = codes.levels[column] - 1
-            for i in range(rows):
-                outside += not ((places[i] >= 0) & (places[i] <= last))
-            for level in range(last):
-                for i in range(rows):
-                    x[i] = codes.unit if places[i] == level else (-codes.unit if places[i] == last else 0.0)
-                _put(x, codes.weights[row], k[row], squares, centre)
-                row += 1
-    report = k[response]
-    for i in range(rows):
-        y = np.trunc((x[i] - centre[i]) * GRID)
-        report[i] = min(max(y, -codes.limit), codes.limit)
-        outside += squares[i] > PRODUCT
-    return outside == 0
-
-
-@at_addresses
-def add_tiles(
-    addresses: Integers,
-    codes: Codes,
-    transform: Floats,
-    sup: bool,
-    first: int,
-    stop: int,
-    panel: int,
-    sums: Integers,
-) -> bool:
-    """Adds what `add_columns` does, of the records from `first` on whose columns are at these addresses: of k_x, k_ζ
-    unless there is no transform, and k_y, with zeros after it. False as `_tile` has it."""
-    m, response = len(sums), len(codes.weights) + len(transform)
-    memory, work = np.empty(m * TILE), np.empty((3, TILE))
-    for start in range(first, stop, TILE):
-        rows = min(TILE, stop - start)
-        k = memory[: m * rows].reshape((m, rows))
-        if not _tile(addresses, codes, start, k, response, work):
-            return False
-        k[response + 1 :] = 0.0
-        for begin in range(0, rows, panel):
-            end = min(begin + panel, rows)
-            if len(transform):
-                put_instruments(k, begin, end, transform, sup, work)
-            _add_panel(k, begin, end, sums)
-    return True
-
-
-@at_addresses
-def predict_tiles(
-    addresses: Integers,
-    codes: Codes,
-    others: Others,
-    r: Floats,
-    y: Floats,
-    h: Floats,
-    p: Floats,
-    noise: Floats,
-    along: Floats,
-) -> bool:
-    """What `without_each` has of the records whose columns are at these addresses; False likewise."""
-    m = len(codes.weights) + len(others.transform) + 1
-    memory, work = np.empty(m * TILE), np.empty((6, TILE))
-    for start in range(0, len(r), TILE):
-        rows = min(TILE, len(r) - start)
-        part = slice(start, start + rows)
-        k = memory[: m * rows].reshape((m, rows))
-        if not _tile(addresses, codes, start, k, m - 1, work):
-            return False
-        predict_columns(k, others, work, r[part], y[part], h[part], p[part], noise[part], along[part])
-    return True
-
-
 @each
 def predict_columns(
     k: Columns,
@@ -689,20 +537,3 @@ def predict_columns(
         if len(others.transform):
             put_instruments(k, begin, end, others.transform, others.sup, work)
         without_each(k, begin, end, others, work, r, y, h, p, noise, along)
-
-
-@at_addresses
-def grid_tiles(addresses: Integers, codes: Codes, k: Columns) -> bool:
-    """The records whose columns are at these addresses on the grid: features, then the response; False likewise."""
-    m, n = k.shape
-    memory, work = np.empty(m * TILE), np.empty((3, TILE))
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        tile = memory[: m * rows].reshape((m, rows))
-        if not _tile(addresses, codes, start, tile, m - 1, work):
-            return False
-        # Not as a slice, for which numba compiles what tells shapes that differ.
-        for i in range(m):
-            for j in range(rows):
-                k[i, start + j] = tile[i, j]
-    return True

@@ -20,11 +20,10 @@ Three ways to have M decide what is protected:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from truthful.beliefs import WIDEST_RANGE, Beliefs, Predictor
 from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.sensitivity import GRAM_SENSITIVITY, Query, cross_sensitivity
+from truthful.estimators.sensitivity import GRAM_SENSITIVITY, AddNoise, Query, cross_sensitivity
 from truthful.instruments import Transform, require_transform
 from truthful.moments import PRODUCT, PythonIntegers, Sums, in_fours, stacked
 from truthful.noise import NORMS
@@ -172,12 +171,10 @@ class SumRelease:
             norm=self.norm,
         )
 
-    def release(
-        self, sums: Sums, beliefs: Bounded, answer: Callable[[Query, Fraction], Sequence[int]]
-    ) -> LeaveOneOut:
-        """What follows from these sums once `answer` has added noise to them, each query at its share of ε."""
+    def release(self, sums: Sums, beliefs: Bounded, add_noise: AddNoise) -> LeaveOneOut:
+        """The estimate from these sums, with noise added to what is released of them."""
         epsilon = Fraction(self.epsilon)
-        answers = [answer(query, epsilon * query.share) for query in self.queries(sums, beliefs)]
+        answers = [add_noise(query, epsilon * query.share) for query in self.queries(sums, beliefs)]
         return self.estimate(answers, sums.count, beliefs, sums.matrix)
 
     @property
@@ -227,6 +224,11 @@ class OneRelease(SumRelease):
     def clipped(self) -> bool:
         """Whether peer predictions are clipped, so that no payment is negative."""
         return self.payments == "never-negative"
+
+    @property
+    def reach(self) -> float:
+        """Peer predictions are kept in ±reach·‖x‖."""
+        return float(self.clip) if self.clipped else math.inf
 
     def with_payments(self, base_payment: float, score_weight: float) -> OneRelease:
         """The same mechanism with other payments."""
@@ -321,39 +323,64 @@ class Scored:
     payment: Floats
 
 
+class PeerPredictions(NamedTuple):
+    """What everybody but herself says of each player: one entry for each."""
+
+    length: Floats
+    """‖x‖."""
+    report: Floats
+    """y, on the grid."""
+    leverage: Floats
+    prediction: Floats
+    """p, in which there is nothing of y."""
+    noise_scale: Floats
+    """t, the scale of the noise in p."""
+    noise_along: Floats
+    """t/‖x‖."""
+
+
+def peer_predictions(
+    estimate: LeaveOneOut, kx: Floats, ky: Floats, reach: float = math.inf
+) -> PeerPredictions:
+    """What everybody else's reports predict of each player on the grid, within ±reach·‖x‖."""
+    others = kernels.Others(
+        np.ascontiguousarray(estimate.theta, dtype=np.float64),
+        in_fours(estimate.inverse.T),
+        in_fours(estimate.transform),
+        float(estimate.scale),
+        float(estimate.kept or 0.0),
+        reach,
+        estimate.norm == "sup",
+    )
+    found = tuple(np.empty(len(ky)) for _ in range(6))
+    k = stacked(kx, ky, others.transform, others.sup)
+    kernels.predict_columns(k, others, np.empty((6, kernels.PANEL)), *found)
+    return PeerPredictions(*found)
+
+
+class Paymaster(Protocol):
+    """Pays players on the grid, given the estimate from which anybody's own report can be taken out.
+
+    What it gives is a record of arrays, one entry for each player: what decided her payment, and the payment last.
+    People who are asked what the others will say bring that too.
+    """
+
+    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Any: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Paymaster:
-    """Pays players, given the estimate from which anybody's own report can be taken out."""
+class NumberPaymaster:
+    """Pays for answers that are numbers."""
 
     mechanism: OneRelease
-    beliefs: Beliefs
     estimate: LeaveOneOut
     predictor: Predictor
 
-    def scored(self, kx: Floats, ky: Floats) -> Scored:
+    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
         """The scores and payments of players on the grid."""
-        found = tuple(np.empty(len(ky)) for _ in range(6))
-        k = stacked(kx, ky, self.others.transform)
-        kernels.predict_columns(k, self.others, np.empty((6, kernels.PANEL)), *found)
-        return self.score(*found)
-
-    def score(self, r: Floats, y: Floats, h: Floats, p: Floats, noise: Floats, along: Floats) -> Scored:
-        """The same, from what the kernel finds: ‖x‖, y, h, p, t and t/‖x‖."""
+        r, y, h, p, noise, along = peer_predictions(self.estimate, kx, ky, self.mechanism.reach)
         q = self.predictor(r, y, along)
         return Scored(h, noise, p, q, payable(self.mechanism, r, p, q))
-
-    @cached_property
-    def others(self) -> kernels.Others:
-        """What the kernel knows of the release."""
-        estimate = self.estimate
-        return kernels.Others(
-            np.ascontiguousarray(estimate.theta, dtype=np.float64),
-            in_fours(estimate.inverse.T),
-            in_fours(estimate.transform),
-            float(estimate.scale),
-            float(estimate.kept or 0.0),
-            float(self.mechanism.clip) if self.mechanism.clipped else math.inf,
-        )
 
 
 def paymaster(
@@ -362,13 +389,13 @@ def paymaster(
     estimate: LeaveOneOut,
     count: int,
     noise: tuple[float, float] | None = None,
-) -> Paymaster:
+) -> NumberPaymaster:
     """Everything needed to pay so many players; `noise` is the range of t/‖x‖ among them, if it is known."""
     low, high = noise_range(estimate) if noise is None else noise
     # A table for so wide a range serves all but the few below it; they are answered directly.
     low = max(low, high / WIDEST_RANGE)
-    return Paymaster(
-        mechanism, beliefs, estimate, beliefs.predictor(mechanism.curve(beliefs), (low, high), count)
+    return NumberPaymaster(
+        mechanism, estimate, beliefs.predictor(mechanism.curve(beliefs), (low, high), count)
     )
 
 

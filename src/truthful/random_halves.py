@@ -7,7 +7,6 @@ draws it fast, from a seeded generator. What they compute with it is the same co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +18,8 @@ from truthful.beliefs import Beliefs, Predictor
 from truthful.beliefs.laws import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
+from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, RidgeBall, RidgeFree
+from truthful.estimators.sensitivity import AddNoise
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import GRID, Groups, Moments
 from truthful.scoring import PAYMENT_STEPS, RULES, Rule
@@ -29,9 +29,6 @@ PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
 PAYMENTS = ("never-negative", "expected")
 #: Below, noise drowns everything; above, nobody is protected.
 EPSILON_RANGE = (1e-6, 100.0)
-
-#: Adds noise to a query at a privacy level: returns the lattice point that is released.
-Answer = Callable[[Query, Fraction], Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,18 +153,18 @@ class Estimates:
 
 
 def private_estimates(
-    moments: tuple[Moments, Moments], mechanism: Mechanism, beliefs: Beliefs, answer: Answer
+    moments: tuple[Moments, Moments], mechanism: Mechanism, beliefs: Beliefs, add_noise: AddNoise
 ) -> Estimates:
     """Steps 2 and 3 of Algorithm 2: everybody's estimate and each half's, each with its own fresh noise."""
     everybody = moments[0] + moments[1]
     peer = mechanism.half_estimator(beliefs)
-    public = _estimate(mechanism.public_estimator(beliefs), everybody, mechanism.epsilon_public, answer)
-    half_0, half_1 = (_estimate(peer, half, mechanism.epsilon_peer, answer) for half in moments)
+    public = _estimate(mechanism.public_estimator(beliefs), everybody, mechanism.epsilon_public, add_noise)
+    half_0, half_1 = (_estimate(peer, half, mechanism.epsilon_peer, add_noise) for half in moments)
     return Estimates(public, (half_0, half_1))
 
 
-def _estimate(estimator: Estimator, moments: Moments, epsilon: Fraction, answer: Answer) -> Estimate:
-    answers = [answer(query, epsilon * query.share) for query in estimator.queries(moments)]
+def _estimate(estimator: Estimator, moments: Moments, epsilon: Fraction, add_noise: AddNoise) -> Estimate:
+    answers = [add_noise(query, epsilon * query.share) for query in estimator.queries(moments)]
     return estimator.estimate(answers, moments.count, epsilon)
 
 

@@ -23,9 +23,10 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
 from truthful.estimators.least_squares import least_squares, products, require_company, solved
+from truthful.estimators.sensitivity import AddNoise
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import laplace
-from truthful.random_halves import Answer, Estimates, Mechanism, payable, paymaster, private_estimates
+from truthful.random_halves import Estimates, Mechanism, payable, paymaster, private_estimates
 from truthful.scoring import RULES
 
 #: Players a thread takes at a time. Sums are added part by part: another size would round them differently.
@@ -156,7 +157,7 @@ def private_regression(
     )
 
 
-def fast_answer(rng: np.random.Generator) -> Answer:
+def fast_answer(rng: np.random.Generator) -> AddNoise:
     """Noise from the floating-point sampler, rounded to the lattice: the right law, no protection."""
 
     def answer(query: Query, epsilon: Fraction) -> Sequence[int]:

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from truthful import check, kernels
+from truthful import check
 from truthful.check import Floats
-from truthful.moments import GRID, in_fours, stacked
-from truthful.one_release import LeaveOneOut, Scored, SumRelease
+from truthful.moments import GRID
+from truthful.one_release import LeaveOneOut, Scored, SumRelease, peer_predictions
 from truthful.scoring import PAYMENT_STEPS
 from truthful.study.credibility import ShareBeliefs
 
@@ -83,36 +82,15 @@ class ShareRelease(SumRelease):
 
 @dataclass(frozen=True, eq=False)
 class SharePaymaster:
-    """Pays players, given the estimate from which anybody's own answer can be taken out."""
+    """Pays for yes or no, and for ratings."""
 
     mechanism: ShareRelease
     beliefs: ShareBeliefs
     estimate: LeaveOneOut
 
-    def scored(self, kx: Floats, ky: Floats) -> Scored:
-        """The scores and payments of players on the grid; predictions are shares."""
-        found = tuple(np.empty(len(ky)) for _ in range(6))
-        kernels.predict_columns(
-            stacked(kx, ky, self.others.transform, self.others.sup),
-            self.others,
-            np.empty((6, kernels.PANEL)),
-            *found,
-        )
-        _, y, h, p, noise, _ = found
-        share = (1.0 + p) / 2
-        _, q, payment = self.mechanism.steps(self.beliefs, kx / GRID, y, share)
-        return Scored(h, noise / 2, share, q, payment)
-
-    @cached_property
-    def others(self) -> kernels.Others:
-        """What the kernel knows of the release: predictions are not clipped."""
-        estimate = self.estimate
-        return kernels.Others(
-            np.ascontiguousarray(estimate.theta, dtype=np.float64),
-            in_fours(estimate.inverse.T),
-            in_fours(estimate.transform),
-            float(estimate.scale),
-            float(estimate.kept or 0.0),
-            math.inf,
-            estimate.norm == "sup",
-        )
+    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
+        """The scores and payments of players on the grid; predictions are shares, and not clipped."""
+        found = peer_predictions(self.estimate, kx, ky)
+        share = (1.0 + found.prediction) / 2
+        _, q, payment = self.mechanism.steps(self.beliefs, kx / GRID, found.report, share)
+        return Scored(found.leverage, found.noise_scale / 2, share, q, payment)

@@ -106,7 +106,10 @@ def _repeats(reports: Any, batches: list[Checked]) -> Repeats:
 def joined(batches: list[Checked]) -> tuple[list[Any], list[Any], bytes, bytes]:
     players = [player for batch in batches for player in batch.players.to_pylist()]
     records = [record for batch in batches for record in batch.records.to_pylist()]
-    kx, ky = np.concatenate([b.kx for b in batches]), np.concatenate([b.ky for b in batches])
+    kx, ky = (
+        np.concatenate([b.on_grid()[0] for b in batches]),
+        np.concatenate([b.on_grid()[1] for b in batches]),
+    )
     return players, records, kx.tobytes(), ky.tobytes()
 
 

@@ -19,11 +19,11 @@ from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import Query
+from truthful.estimators.sensitivity import AddNoise
 from truthful.lattice import Bits
 from truthful.moments import Sums, grid_features, grid_responses, sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored, paymaster
 from truthful.plan import Plan
-from truthful.random_halves import Answer
 from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
 from truthful.settlement.settled import Progress
@@ -46,11 +46,11 @@ class Product(Protocol):
         """Exact statistics of whatever is reported, in normalised units."""
         ...
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         """What adds the noise to all queries of one release."""
         ...
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         """The estimate that everybody may see."""
         ...
 
@@ -85,13 +85,11 @@ class Truthful:
             return found
         return replace(found, predictions=int(grid_responses(y[:, 1], Y).sum()))
 
-    def answer(self, bits: Bits) -> Answer:
+    def answer(self, bits: Bits) -> AddNoise:
         return Drawing(bits)
 
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer) -> LeaveOneOut:
-        epsilon = Fraction(mechanism.epsilon)
-        answers = [answer(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs)]
-        return mechanism.estimate(answers, sums.count, beliefs, sums.matrix)
+    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
+        return mechanism.release(sums, beliefs, answer)
 
     def scored(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
@@ -147,7 +145,7 @@ class Asked:
 class Listener:
     """Passes queries on and remembers what was asked and answered; without noise, if there is nobody to ask."""
 
-    answer: Answer | None = None
+    answer: AddNoise | None = None
     asked: list[Asked] = field(default_factory=list)
     answers: list[Sequence[int]] = field(default_factory=list)
 

@@ -35,11 +35,11 @@ from truthful.auditor.attack_surface import (
 from truthful.auditor.neighbours import exact_loss
 from truthful.auditor.noise_tests import unclipped
 from truthful.check import Floats
+from truthful.estimators.sensitivity import AddNoise
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.lattice import Bits
 from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features, grid_responses
 from truthful.one_release import LeaveOneOut
-from truthful.random_halves import Answer
 from truthful.settlement.draw import replay
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
@@ -333,7 +333,7 @@ def _values(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed
 
 
 def _noise(
-    product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: Answer
+    product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise
 ) -> list[list[int]]:
     """One draw of the noise of a whole release."""
     listener = Listener(answer)
@@ -344,7 +344,7 @@ def _noise(
     ]
 
 
-def _added(noise: Sequence[Sequence[int]]) -> Answer:
+def _added(noise: Sequence[Sequence[int]]) -> AddNoise:
     """Answers with that very noise, whatever is asked."""
     remaining = iter(noise)
     return lambda query, epsilon: [k + n for k, n in zip(query.value, next(remaining), strict=True)]

@@ -6,6 +6,7 @@ Two data sets are neighbours if they have as many players and differ in one play
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -32,6 +33,10 @@ class Query:
     weights: tuple[int, ...]
     share: Fraction  # of the estimate's epsilon
     norm: str = "l2"
+
+
+#: Adds noise to a query at a privacy level: gives the lattice point that is released.
+AddNoise = Callable[[Query, Fraction], Sequence[int]]
 
 
 def cross_sensitivity(response_bound: float) -> Fraction:

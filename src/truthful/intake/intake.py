@@ -144,32 +144,19 @@ class Checked:
         arrays = [rule.raw(self.values[rule.name]) for rule in rules]
         return pa.RecordBatch.from_arrays(arrays, names=[rule.name for rule in rules])
 
-    @property
-    def kx(self) -> Floats:
-        """Features, normalised and on the grid of step 2⁻²⁰, one row for each good record."""
-        return self.on_grid()[0]
+    def on_grid(self) -> tuple[Floats, ...]:
+        """Features and responses, normalised and on the grid of step 2⁻²⁰: (kx, ky), one row for each good record.
 
-    @property
-    def ky(self) -> Floats:
-        """Responses, normalised and on the grid."""
-        return self.on_grid()[1]
-
-    def on_grid(self) -> tuple[Floats, Floats]:
-        """(kx, ky). What is made of them in great numbers is made in tiles instead."""
-        values = dict(self.values)
-        response = values.pop(self.study.response.name)
-        if self.study.levels is not None:
-            del values[PREDICTION]
-        X = self.study.normalise(values, len(response))
-        y = self.study.normalise_response(response, X)
-        return grid_features(X), grid_responses(y, self.study.believed.response_bound)
-
-    def predictions_on_grid(self) -> tuple[Floats, ...]:
-        """(km,), what people think the others will say, normalised and on the grid; () where they are not asked."""
-        if self.study.levels is None:
-            return ()
-        m = self.study.normalise_predictions(self.values[PREDICTION])
-        return (grid_responses(m, self.study.levels.response_bound),)
+        Where people are asked what the others will say, (kx, ky, km).
+        """
+        study, bound = self.study, self.study.believed.response_bound
+        X = study.normalise(self.values, self.count)
+        y = study.normalise_response(self.values[study.response.name], X)
+        grid = grid_features(X), grid_responses(y, bound)
+        if study.levels is None:
+            return grid
+        m = study.normalise_predictions(self.values[PREDICTION])
+        return *grid, grid_responses(m, study.levels.response_bound)
 
 
 @dataclass(frozen=True)
@@ -225,20 +212,6 @@ class Intake:
         """The good records of a piece."""
         for first_row, batch in piece.numbered():
             yield self.check(batch, first_row)
-
-    def glance(self, batch: Any, first_row: int) -> Checked | None:
-        """The batch if nothing can be wrong with it but single values, which nobody looked at; else None.
-
-        Who uses the values sees whether they are what the rules ask for; if they are not, the batch needs `check`.
-        """
-        if self._study.shares is not None or self._study.levels is not None:
-            return None  # the quick look knows ranges alone, and no predictions
-        ids, values = player_ids(batch.column(PLAYER)), self._values(batch)
-        if player_faults(PLAYER, missing_text(ids), first_row, self._repeats):
-            return None
-        if any(ball.faults(values) for ball in self._ball_rules):
-            return None
-        return Checked(self._study, first_row, ids, ids, values)
 
     def check(self, batch: Any, first_row: int) -> Checked:
         """Check one batch, whose first record is number `first_row` of the source, counted from 1."""
@@ -300,7 +273,7 @@ def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
             numbers = arrow_numbers(np.arange(rows + 1, rows + 1 + batch.num_rows))
             said = [arrow_numbers(np.full(batch.num_rows, value)) for value in answer]
             report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=report_columns(study))
-            parts.append(intake.check(report, rows + 1).kx)
+            parts.append(intake.check(report, rows + 1).on_grid()[0])
             rows += batch.num_rows
         intake.finish()
     return np.concatenate(parts) / GRID

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from truthful.errors import InputError
 from truthful.estimators import Query
+from truthful.estimators.sensitivity import AddNoise
 from truthful.files import pretty_json, write_atomically
 from truthful.lattice import Bits, sample, sample_sup
-from truthful.random_halves import Answer
 
 FILE = "draw.json"
 
@@ -80,7 +80,7 @@ def _noise(query: Query, scale: Fraction, bits: Bits) -> list[int]:
     return sample(len(query.value), scale, bits, query.weights)
 
 
-def replay(answers: Sequence[tuple[int, ...]]) -> Answer:
+def replay(answers: Sequence[tuple[int, ...]]) -> AddNoise:
     """Answers queries with what was released before, in the same order."""
     remaining = iter(answers)
 

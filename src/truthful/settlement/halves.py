@@ -18,6 +18,7 @@ import numpy as np
 
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
+from truthful.estimators.sensitivity import AddNoise
 from truthful.files import sha256
 from truthful.intake import Checked, Counts, Intake, report_columns
 from truthful.intake.columns import missing_text, player_ids
@@ -35,7 +36,7 @@ from truthful.intake.stream import Reports, open_reports
 from truthful.lattice import Bits, SeededBits, SystemBits
 from truthful.moments import Moments, group_moments
 from truthful.plan import Plan
-from truthful.random_halves import Answer, Estimates, Mechanism, paymaster, peer_curve, private_estimates
+from truthful.random_halves import Estimates, Mechanism, paymaster, peer_curve, private_estimates
 from truthful.release.release_of_halves import publish_halves
 from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
 from truthful.settlement.books import Books, FileBooks, MemoryBooks, Paid, paid_in
@@ -130,8 +131,7 @@ def _reported(source: Reports, study: Study, key: bytes, on_bad: str, rows_done:
         rows_done(intake.account.all_records, source.rows)
     source.read_whole(intake.account.all_records)
     treated = intake.finish()
-    grid = [batch.on_grid() for batch in batches]
-    kx, ky = np.concatenate([kx for kx, _ in grid]), np.concatenate([ky for _, ky in grid])
+    kx, ky = (np.concatenate(part) for part in zip(*(batch.on_grid() for batch in batches), strict=True))
     groups = np.concatenate([groups_of(player_hashes(batch.players, key)) for batch in batches])
     return Reported(tuple(batches), kx, ky, groups, group_moments(kx, ky, groups), treated)
 
@@ -181,7 +181,7 @@ def _draw(
     return draw, estimates
 
 
-def _estimates(plan: Plan, mechanism: Mechanism, reported: Reported, answer: Answer) -> Estimates:
+def _estimates(plan: Plan, mechanism: Mechanism, reported: Reported, answer: AddNoise) -> Estimates:
     return private_estimates(reported.halves, mechanism, plan.study.beliefs, answer)
 
 

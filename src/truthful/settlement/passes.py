@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from truthful.asked_release import AskedPaymaster, AskedScored
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import Transform
@@ -31,16 +30,13 @@ from truthful.intake.intake import Cells
 from truthful.intake.rules import BadRecords
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
-from truthful.intake.tiles import Tiles
 from truthful.moments import Sums, SumsTally
-from truthful.one_release import Paymaster, Scored
+from truthful.one_release import Paymaster
 from truthful.settlement.books import Books, Paid, paid_in
 from truthful.settlement.engines import Engine
-from truthful.share_release import SharePaymaster
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
-T = TypeVar("T")
 Rows = npt.NDArray[np.int64]
 
 
@@ -69,14 +65,14 @@ class Gather:
     repeats: Repeats
 
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
-        intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
+        intake = Intake(self.study, self.on_bad, repeats=self.repeats)
         tally = SumsTally(self.study.dimension, self.transform, self.norm)
         cells = Cells.zero(self.study)
         hashes, predictions = [NOTHING], 0
-        for batch, added in _used(intake, piece, lambda batch: tiles.add(batch.values, batch.count, tally)):
-            if not added:
-                tally.add(*batch.on_grid())
-            for km in batch.predictions_on_grid():
+        for batch in intake.batches(piece):
+            kx, ky, *asked = batch.on_grid()
+            tally.add(kx, ky)
+            for km in asked:
                 predictions += int(km.sum())  # whole numbers below 2⁵³, so exact
             cells.add(batch.values)
             if not len(self.repeats):
@@ -94,9 +90,8 @@ class Measure:
     repeats: Repeats
 
     def __call__(self, piece: Piece) -> Iterator[tuple[Rows, Any, Floats]]:
-        intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
-        for batch, grid in _used(intake, piece, lambda batch: tiles.on_grid(batch.values, batch.count)):
-            yield batch.rows, batch.players, (batch.on_grid() if grid is None else grid)[0]
+        for batch in Intake(self.study, self.on_bad, repeats=self.repeats).batches(piece):
+            yield batch.rows, batch.players, batch.on_grid()[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,44 +112,13 @@ class Pay:
     study: Study
     on_bad: str
     repeats: Repeats
-    master: Paymaster | SharePaymaster | AskedPaymaster
+    master: Paymaster
 
     def __call__(self, piece: Piece) -> Iterator[tuple[Any, Paid]]:
         """Receipts, batch by batch, each with what was paid."""
-        intake, tiles = Intake(self.study, self.on_bad, repeats=self.repeats), Tiles(self.study)
-        master = self.master
-
-        def without_each(batch: Checked) -> tuple[Floats, ...] | None:
-            if not isinstance(master, Paymaster):
-                return None  # what is paid for shares and predictions follows from features themselves
-            return tiles.without_each(batch.values, batch.count, master.others)
-
-        for batch, found in _used(intake, piece, without_each):
-            scored: Scored | AskedScored
-            if found is None or not isinstance(master, Paymaster):
-                scored = master.scored(*batch.on_grid(), *batch.predictions_on_grid())
-            else:
-                scored = master.score(*found)
+        for batch in Intake(self.study, self.on_bad, repeats=self.repeats).batches(piece):
+            scored = self.master.scored(*batch.on_grid())
             yield receipts_of(batch, vars(scored)), paid_in(scored.payment)
-
-
-def _used(
-    intake: Intake, piece: Piece, use: Callable[[Checked], T | None]
-) -> Iterator[tuple[Checked, T | None]]:
-    """The good records of each batch, and what `use` makes of them.
-
-    `use` sees values that are out of range, and then makes nothing of them: only such a batch is checked rule by rule.
-    """
-    for first_row, batch in piece.numbered():
-        glanced = intake.glance(batch, first_row)
-        if glanced is not None:
-            made = use(glanced)
-            if made:
-                intake.account.all_records += batch.num_rows
-                yield glanced, made
-                continue
-        checked = intake.check(batch, first_row)
-        yield checked, use(checked)
 
 
 def receipts_of(batch: Checked, columns: Mapping[str, Any]) -> Any:
@@ -207,15 +171,15 @@ def gather(
     """
     task = Gather(study, transform, norm, key, on_bad, NO_REPEATS)
     with engine.duplicates(reports) as duplicates:
-        first = _gather(reports, task, engine, rows_done, duplicates)
+        added = _add_up(reports, task, engine, rows_done, duplicates)
         repeated = duplicates.repeated()
-    if not len(repeated):
-        return first()
-    suspects = engine.run(Suspect(key, repeated), engine.pieces(reports))
-    repeats = later_records(chain.from_iterable(suspects))
-    if not len(repeats):  # different players who share a hash
-        return first()
-    return _gather(reports, replace(task, repeats=repeats), engine, rows_done, None)()
+    if len(repeated):
+        suspected = engine.run(Suspect(key, repeated), engine.pieces(reports))
+        repeats = later_records(chain.from_iterable(suspected))
+        if len(repeats):  # else different players share a hash
+            task = replace(task, repeats=repeats)
+            added = _add_up(reports, task, engine, rows_done)
+    return Statistics(added.sums, added.cells, on_bad, task.repeats, added.intake.finish())
 
 
 def measure(
@@ -238,7 +202,7 @@ def pay(
     reports: Reports,
     study: Study,
     statistics: Statistics,
-    master: Paymaster | SharePaymaster | AskedPaymaster,
+    master: Paymaster,
     books: Books,
     engine: Engine,
     rows_done: RowsDone,
@@ -255,10 +219,18 @@ def pay(
     return paid
 
 
-def _gather(
-    reports: Reports, task: Gather, engine: Engine, rows_done: RowsDone, duplicates: Any | None
-) -> Callable[[], Statistics]:
-    """Run the first pass; the statistics are asked for once duplicates are known to be none."""
+class _Added(NamedTuple):
+    """What a first pass comes to, before it is asked whether there were bad records."""
+
+    sums: Sums
+    cells: Cells
+    intake: Intake
+
+
+def _add_up(
+    reports: Reports, task: Gather, engine: Engine, rows_done: RowsDone, duplicates: Any = None
+) -> _Added:
+    """One pass over the reports; hashes of players go to `duplicates`."""
     intake = Intake(task.study, task.on_bad)
     intake.open(reports)
     sums, cells = Sums.zero(task.study.dimension), Cells.zero(task.study)
@@ -271,4 +243,4 @@ def _gather(
         rows_done(intake.account.all_records, reports.rows)
     reports.read_whole(intake.account.all_records)
     pa.default_memory_pool().release_unused()  # what was read is not kept
-    return lambda: Statistics(sums, cells, task.on_bad, task.repeats, intake.finish())
+    return _Added(sums, cells, intake)

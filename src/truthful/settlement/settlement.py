@@ -227,7 +227,7 @@ def _paymaster(
     estimate: LeaveOneOut,
     players: int,
     level: Level | None,
-) -> Paymaster | SharePaymaster | AskedPaymaster:
+) -> Paymaster:
     """Who pays: numbers, shares, or answers with predictions."""
     if isinstance(mechanism, AskedRelease):
         if plan.study.levels is None or level is None:

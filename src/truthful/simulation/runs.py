@@ -414,7 +414,7 @@ class NumberContext(Context):
             require_invertible(added.matrix)
         estimate = mechanism.release(added, beliefs, fast_answer(rng))
         exact = estimate.inverse @ (added.vector / kernels.PRODUCT).astype(np.float64)
-        master = one_release.Paymaster(mechanism, beliefs, estimate, self.predictors(n))
+        master = one_release.NumberPaymaster(mechanism, estimate, self.predictors(n))
         scored, r, y = master.scored(kx, ky), random_halves.lengths(kx / GRID), ky / GRID
         h, length = scored.leverage, np.where(r > 0, r, 1.0)
         noise = np.where(r > 0, scored.noise_scale / length, estimate.scale)
