@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.asked_studies import planned
 from support.shown_asked import plan_of
 from test_audit import CHECKS
 from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, SeesHer, failed, findings
@@ -222,6 +223,13 @@ def test_faults_of_noise_are_seen_from_outside(product: Truthful, sound: bool) -
     found = black_box_finding(product, mechanism, beliefs, 1, SeededBits(1), 4_000)
     assert found.passed == sound
     assert found.figures["epsilon_shown"] > 0.3
+
+
+@pytest.mark.parametrize("kind", ["number", "rating"])
+def test_releases_of_features_with_levels_are_seen_from_outside_too(kind: str) -> None:
+    """What is believed of effects has no part in it."""
+    mechanism, beliefs = asked(planned(kind, 1))
+    assert black_box_finding(Truthful(), mechanism, beliefs, 1, SeededBits(1), 1_000).passed
 
 
 # Payments

@@ -26,7 +26,6 @@ from truthful.one_release import LeaveOneOut, OneRelease, Scored, paymaster
 from truthful.plan import Plan
 from truthful.settlement import Settlement, settle
 from truthful.settlement.draw import Drawing
-from truthful.settlement.settled import Progress
 from truthful.share_release import SharePaymaster, ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 
@@ -60,18 +59,8 @@ class Product(Protocol):
         """What everybody else predicts of everybody, given all records, and what they are paid."""
         ...
 
-    def settle(
-        self,
-        plan: Plan,
-        reports: Any,
-        *,
-        out: Path,
-        on_bad: str,
-        seed: int | None = None,
-        accept_less: bool = True,
-        progress: Progress | None = None,
-    ) -> Settlement:
-        """A whole settlement, written to a directory."""
+    def settle(self, plan: Plan, reports: Any, *, out: Path, on_bad: str, **options: Any) -> Settlement:
+        """A whole settlement, written to a directory; options are those of `truthful.settle`."""
         ...
 
 
@@ -106,20 +95,8 @@ class Truthful:
             )
         raise InputError("The mechanism is for numbers and the beliefs for shares, or the other way round.")
 
-    def settle(
-        self,
-        plan: Plan,
-        reports: Any,
-        *,
-        out: Path,
-        on_bad: str,
-        seed: int | None = None,
-        accept_less: bool = True,
-        progress: Progress | None = None,
-    ) -> Settlement:
-        return settle(
-            plan, reports, out=out, on_bad=on_bad, seed=seed, accept_less=accept_less, progress=progress
-        )
+    def settle(self, plan: Plan, reports: Any, *, out: Path, on_bad: str, **options: Any) -> Settlement:
+        return settle(plan, reports, out=out, on_bad=on_bad, **{"accept_less": True, **options})
 
 
 def answers_of(said: Floats) -> Floats:

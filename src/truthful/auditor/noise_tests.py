@@ -417,7 +417,9 @@ def unclipped(mechanism: Attacked) -> Attacked:
 
 def _in_dimension(beliefs: Believed, d: int) -> Believed:
     """The same beliefs of so many columns; of shares without effects."""
-    if isinstance(beliefs, ShareBeliefs | LevelBeliefs):
-        none = (0.0,) * d
+    none = (0.0,) * d
+    if isinstance(beliefs, LevelBeliefs):
+        return replace(beliefs, expected=none, numbers=none, factors=(), places=(), scale=d**0.5)
+    if isinstance(beliefs, ShareBeliefs):
         return replace(beliefs, expected=none, numbers=none, factors=(), scale=d**0.5)
     return replace(beliefs, dimension=d)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -105,12 +104,8 @@ def _without_one(
     mechanism: OneRelease, beliefs: Beliefs, kx: Floats, ky: Floats, theta: Floats, rng: np.random.Generator
 ) -> Crowd:
     """Everybody else: what is left of the sums without her is the estimate of all others, at the same noise."""
-    added, answer = sums(kx, ky, mechanism.transform), fast_answer(rng)
-    answers = [
-        answer(query, Fraction(mechanism.epsilon) * query.share)
-        for query in mechanism.queries(added, beliefs)
-    ]
-    estimate = mechanism.estimate(answers, added.count, beliefs, added.matrix)
+    added = sums(kx, ky, mechanism.transform)
+    estimate = mechanism.release(added, beliefs, fast_answer(rng))
     v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
     A = estimate.inverse
     return Crowd(_normalised(added.matrix), _normalised(added.vector), A, theta, v @ A.T)

@@ -31,15 +31,20 @@ class Observation:
     guaranteed: str
 
 
+#: What a number is, as it was seen, and as it is guaranteed.
+Row = tuple[str, str, str]
+
+
 def observations(simulation: Simulation) -> tuple[Observation, ...]:
     """Observed next to guaranteed, in the guarantees' order."""
-    return (
-        *_privacy(simulation),
-        *_truthfulness(simulation),
-        *_accuracy(simulation),
-        *_participation(simulation),
-        *_budget(simulation),
-    )
+    guarantees = {
+        "privacy": [("total ε", "as claimed", f"{simulation.guaranteed.privacy.epsilon:.4g}")],
+        "truthfulness": _truthfulness(simulation),
+        "accuracy": _accuracy(simulation),
+        "participation": _participation(simulation),
+        "budget": _budget(simulation),
+    }
+    return tuple(Observation(name, *row) for name, rows in guarantees.items() for row in rows)
 
 
 def beyond(simulation: Simulation) -> str:
@@ -150,167 +155,110 @@ def answer_name(study: Study, place: int) -> str:
     return ("no", "yes")[place] if study.kind == "yes-no" else f"{place + 1}"
 
 
-def _privacy(simulation: Simulation) -> list[Observation]:
-    epsilon = f"{simulation.guaranteed.privacy.epsilon:.4g}"
-    return [Observation("privacy", "total ε", "as claimed", epsilon)]
-
-
-def _truthfulness(simulation: Simulation) -> list[Observation]:
+def _truthfulness(simulation: Simulation) -> list[Row]:
     seen, promised = simulation.observed.truthfulness, simulation.guaranteed.truthfulness
-    unit, currency, name = simulation.plan.study.response_unit, simulation.plan.study.currency, "truthfulness"
+    unit, currency = simulation.plan.study.response_unit, simulation.plan.study.currency
     if isinstance(simulation, ShareSimulation):
-        return _share_truthfulness(simulation, name)
-    asked, slope = isinstance(simulation, AskedSimulation), promised.slope
-    lie = promised.lie_in_answer if asked else None if promised.lie is None else promised.lie * unit
+        return _share_truthfulness(simulation)
+    gap, size, in_answers, lie = "peers' predictions off own ones by", "D with the observed gap", unit, None
+    if promised.lie is not None:
+        lie = promised.lie * unit
+    if isinstance(simulation, AskedSimulation):
+        gap, size = (
+            "answers off what would pay most, times their slope",
+            "size from which on no lie pays, with that",
+        )
+        in_answers, lie = unit / promised.slope, promised.lie_in_answer
     return [
-        Observation(
-            name,
-            "answers off what would pay most, times their slope"
-            if asked
-            else "peers' predictions off own ones by",
-            _looked_for(seen.gap.times(unit)),
-            _maybe(simulation.guaranteed_gap * unit),
-        ),
-        Observation(name, "payment that the best lie found adds", _looked_for(seen.gain, currency), ""),
-        Observation(
-            name,
-            "η with the observed gap",
-            _looked_for(seen.slack, currency),
-            _money(promised.slack, currency),
-        ),
-        Observation(
-            name,
-            "size from which on no lie pays, with that" if asked else "D with the observed gap",
-            _looked_for(seen.lie.times(unit / slope if asked else unit)),
-            _maybe(lie),
-        ),
+        (gap, _looked_for(seen.gap.times(unit)), _maybe(simulation.guaranteed_gap * unit)),
+        ("payment that the best lie found adds", _looked_for(seen.gain, currency), ""),
+        ("η with the observed gap", _looked_for(seen.slack, currency), _money(promised.slack, currency)),
+        (size, _looked_for(seen.lie.times(in_answers)), _maybe(lie)),
     ]
 
 
-def _accuracy(simulation: Simulation) -> list[Observation]:
-    seen, promised = simulation.observed.accuracy, simulation.guaranteed.accuracy
-    name = "accuracy"
-    if isinstance(simulation, ShareSimulation | AskedSimulation):
-        return _share_accuracy(simulation, name)
-    return [
-        Observation(
-            name,
-            "mean squared error, normalised",
-            _number(seen.mean_squared_error),
-            _maybe(promised.mean_squared_error),
-        ),
-        Observation(name, "error of coefficients", number(seen.rmse), _maybe(promised.rmse)),
-        Observation(
-            name,
-            "error of predictions, on average",
-            number(seen.prediction_rmse),
-            _maybe(promised.prediction_rmse),
-        ),
-    ]
-
-
-def _share_truthfulness(simulation: ShareSimulation, name: str) -> list[Observation]:
+def _share_truthfulness(simulation: ShareSimulation) -> list[Row]:
     """What the truth earned over a lie, where that was least, and how far peers were from what was expected of them."""
     study, seen, promised = simulation.plan.study, simulation.shares, simulation.guaranteed.truthfulness
-    lie = "the other answer" if study.kind == "yes-no" else f"a lie of {_steps(seen.steps)} or more"
-    unit = 100.0 if study.kind == "yes-no" else 2 * study.response_unit
-    unit = (
-        unit / 2 if simulation.plan.asked_mechanism is not None else unit
-    )  # half the scale is the unit there
-    what = "points" if study.kind == "yes-no" else "levels"
-    said = "prediction" if simulation.plan.asked_mechanism is None else "surprise"
+    steps = "1 step" if seen.steps == 1 else f"{seen.steps} steps"
+    lie, unit, what = f"a lie of {steps} or more", 2 * study.response_unit, "levels"
+    if study.kind == "yes-no":
+        lie, unit, what = "the other answer", 100.0, "points"
+    said = "prediction"
+    if simulation.plan.asked_mechanism is not None:
+        said, unit = "surprise", unit / 2  # half the scale is the unit there
+    advantage = f"the truth earns more than {lie}, at least by"
+    gap = simulation.observed.truthfulness.gap
     return [
-        Observation(
-            name,
-            f"the truth earns more than {lie}, at least by",
-            _looked_for(seen.advantage, study.currency),
-            _money(promised.gain, study.currency),
-        ),
-        Observation(
-            name,
+        (advantage, _looked_for(seen.advantage, study.currency), _money(promised.gain, study.currency)),
+        (
             f"others' {said} off what people expect, {what}",
-            _looked_for(simulation.observed.truthfulness.gap.times(unit)),
+            _looked_for(gap.times(unit)),
             _maybe(simulation.guaranteed_gap * unit),
         ),
     ]
 
 
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
-
-
-def _share_accuracy(simulation: ShareSimulation | AskedSimulation, name: str) -> list[Observation]:
-    """Errors of the average of everybody and of differences, and how often intervals covered the truth."""
-    study, promised = simulation.plan.study, simulation.guaranteed.accuracy
-    seen: ShareObserved | LevelObserved
+def _accuracy(simulation: Simulation) -> list[Row]:
+    seen, promised = simulation.observed.accuracy, simulation.guaranteed.accuracy
     if isinstance(simulation, ShareSimulation):
-        seen, rmse = simulation.shares, simulation.shares.share_rmse
-    else:
-        seen, rmse = simulation.level, simulation.level.answer_rmse
+        return _share_accuracy(simulation, simulation.shares, simulation.shares.share_rmse)
+    if isinstance(simulation, AskedSimulation):
+        return _share_accuracy(simulation, simulation.level, simulation.level.answer_rmse)
+    squared = _maybe(promised.mean_squared_error)
+    return [
+        ("mean squared error, normalised", _number(seen.mean_squared_error), squared),
+        ("error of coefficients", number(seen.rmse), _maybe(promised.rmse)),
+        ("error of predictions, on average", number(seen.prediction_rmse), _maybe(promised.prediction_rmse)),
+    ]
 
-    def error(value: float | None) -> str:
-        if value is None or not math.isfinite(value):
-            return NOT_KNOWN
-        return points(value) if study.kind == "yes-no" else number(value)
+
+def _share_accuracy(simulation: Simulation, seen: ShareObserved | LevelObserved, rmse: float) -> list[Row]:
+    """Errors of the average of everybody and of differences, and how often intervals covered the truth."""
+    study, everybody = simulation.plan.study, simulation.observed.accuracy
+    promised = simulation.guaranteed.accuracy
+
+    def row(of: str, value: float | None, guaranteed: float | None) -> Row:
+        shown = points if study.kind == "yes-no" else number
+        observed, bound = (
+            NOT_KNOWN if error is None or not math.isfinite(error) else shown(error)
+            for error in (value, guaranteed)
+        )
+        return f"error of {of}", observed, bound
 
     what = {"yes-no": "share of yes", "rating": "mean rating"}.get(study.kind, "average answer")
-    rows = [
-        # Of everybody together no more than of people on average.
-        Observation(name, f"error of the {what}", error(rmse), error(promised.prediction_rmse))
-    ]
+    # Of everybody together no more than of people on average.
+    rows = [row(f"the {what}", rmse, promised.prediction_rmse)]
     if seen.effect_rmse is not None:
-        single = Observation(
-            name, "error of differences", error(seen.effect_rmse), error(promised.effect_rmse)
-        )
         if isinstance(simulation, AskedSimulation):
-            off = simulation.observed.accuracy.rmse
-            single = Observation(name, "error of coefficients", error(off), error(promised.rmse))
-        rows += [
-            single,
-            Observation(
-                name,
-                "error of predictions, on average",
-                error(simulation.observed.accuracy.prediction_rmse),
-                error(promised.prediction_rmse),
-            ),
-        ]
-    covered = "intervals that cover the truth"
-    return [*rows, Observation(name, covered, _estimated(seen.coverage), f"{percent(seen.level)}")]
+            rows.append(row("coefficients", everybody.rmse, promised.rmse))
+        else:
+            rows.append(row("differences", seen.effect_rmse, promised.effect_rmse))
+        rows.append(row("predictions, on average", everybody.prediction_rmse, promised.prediction_rmse))
+    return [*rows, ("intervals that cover the truth", _estimated(seen.coverage), percent(seen.level))]
 
 
-def _participation(simulation: Simulation) -> list[Observation]:
-    seen, promised = simulation.observed.participation, simulation.guaranteed.participation
-    name, share = "participation", promised.share
+def _participation(simulation: Simulation) -> list[Row]:
+    seen, share = simulation.observed.participation, simulation.guaranteed.participation.share
+    promised = NOT_KNOWN if share is None else percent(share)
     return [
-        Observation(
-            name,
-            "taking part pays for",
-            _estimated(seen.share),
-            NOT_KNOWN if share is None else percent(share),
-        ),
-        Observation(
-            name, "of those who are promised it", _estimated(seen.covered), "100%" if share else NOT_KNOWN
-        ),
-        Observation(name, "and in the end it paid for", _percent(seen.covered_paid), ""),
+        ("taking part pays for", _estimated(seen.share), promised),
+        ("of those who are promised it", _estimated(seen.covered), "100%" if share else NOT_KNOWN),
+        ("and in the end it paid for", _percent(seen.covered_paid), ""),
     ]
 
 
-def _budget(simulation: Simulation) -> list[Observation]:
+def _budget(simulation: Simulation) -> list[Row]:
     seen, promised = simulation.observed.budget, simulation.guaranteed.budget
-    currency, name = simulation.plan.study.currency, "budget"
-    surely = percent(1 - 2 * simulation.plan.failure_probability)
+    currency = simulation.plan.study.currency
     rows = [
-        Observation(
-            name,
-            "total, on average",
-            money(seen.total.value, currency),
-            _money(promised.expected, currency),
-        ),
-        Observation(name, "largest total", money(seen.largest, currency), _money(promised.cap, currency)),
+        ("total, on average", money(seen.total.value, currency), _money(promised.expected, currency)),
+        ("largest total", money(seen.largest, currency), _money(promised.cap, currency)),
     ]
     if seen.above_likely is not None:
         within = f"totals within {_money(promised.likely, currency)}"
-        rows.append(Observation(name, within, percent(1 - seen.above_likely), surely))
+        surely = percent(1 - 2 * simulation.plan.failure_probability)
+        rows.append((within, percent(1 - seen.above_likely), surely))
     return rows
 
 
