@@ -19,14 +19,14 @@ from support.studies import DESIGNED, OBSERVED, UNIT_BALL
 
 from truthful import cli
 from truthful.auditor import Audit, Finding, Truthful, audit
-from truthful.auditor.attack_surface import Asked, unprotected
-from truthful.auditor.attacks import SAMPLES, spent
+from truthful.auditor.attack_surface import Asked, unprotected_parts
+from truthful.auditor.attacks import SAMPLES, spent_epsilon
 from truthful.auditor.joint_privacy import (
     crowd,
     joint_finding,
     leave_one_out_finding,
     on_grid,
-    recovered,
+    recover_features,
     without_her,
 )
 from truthful.auditor.neighbours import exact_loss, square_distance, worst_neighbours
@@ -39,7 +39,7 @@ from truthful.auditor.noise_tests import (
     lower_bound,
 )
 from truthful.auditor.settlements import settled_findings
-from truthful.auditor.trial_settlements import invented_reports, outcome, planted
+from truthful.auditor.trial_settlements import invented_reports, outcome, plant_answers
 from truthful.errors import InputError, Refused, TruthfulError, WorseThanPromised
 from truthful.estimators import Query
 from truthful.estimators.sensitivity import cross_sensitivity
@@ -211,7 +211,7 @@ def test_neighbours_in_an_answer_share_all_features_and_move_the_vector_alone() 
     plan = plan_of()
     mechanism, beliefs = mechanism_of(plan), plan.study.beliefs
     old, new = worst_neighbours(Truthful(), mechanism, beliefs, 100, seed=1).neighbours
-    assert unprotected(old, mechanism) == unprotected(new, mechanism)
+    assert unprotected_parts(old, mechanism) == unprotected_parts(new, mechanism)
     moved = sum(int(k) ** 2 for k in old.vector - new.vector)
     bound = cross_sensitivity(beliefs.response_bound)
     assert 0.998 * bound**2 < moved <= bound**2
@@ -305,7 +305,9 @@ def test_whoever_knows_all_features_but_hers_reads_hers_from_the_matrix() -> Non
     people = [(tuple(map(int, x)), tuple(map(int, z))) for x, z in zip(kx, kz, strict=True)]
     matrix = sums(kx, np.zeros(len(kx)), mechanism.transform).matrix
     for victim in range(len(people)):
-        found = recovered(matrix, [pair for i, pair in enumerate(people) if i != victim], mechanism.transform)
+        found = recover_features(
+            matrix, [pair for i, pair in enumerate(people) if i != victim], mechanism.transform
+        )
         assert found is not None
         # The intercept is positive, so that the sign is known too.
         assert (found if found[0] > 0 else tuple(-k for k in found)) == people[victim][0]
@@ -319,7 +321,7 @@ def test_features_are_recovered_whatever_the_transform(x: list[float], entries: 
     T = ((entries[0], entries[1]), (entries[2], entries[3]))
     kx = grid_features(np.array([x]))
     kz = instruments_on_grid(kx, T)
-    found = recovered(sums(kx, np.zeros(1), T).matrix, [], T)
+    found = recover_features(sums(kx, np.zeros(1), T).matrix, [], T)
     if not kz.any():
         assert found is None
     else:
@@ -353,7 +355,7 @@ def test_the_people_whom_checks_are_tried_on_are_refused(people: str, refusal: t
         "alike": reports.take([0] * reports.num_rows).set_column(0, "player", reports["player"]),
         "all": reports,
     }[people]
-    found = outcome(Truthful(), plan, tried, planted(Truthful(), plan, reports), people != "all")
+    found = outcome(Truthful(), plan, tried, plant_answers(Truthful(), plan, reports), people != "all")
     assert isinstance(found[0], type)
     assert issubclass(found[0], refusal)
 
@@ -390,7 +392,7 @@ def test_losses_of_several_queries_add_up_and_irrational_ones_are_rounded_up() -
 
 def test_random_halves_spend_one_allowance() -> None:
     spending = [asked((0,), Fraction(share, 10)) for share in (3, 2, 1, 4, 1, 1)]
-    assert spent(spending, public=2) == Fraction(5 + 5, 10)
+    assert spent_epsilon(spending, public=2) == Fraction(5 + 5, 10)
 
 
 def test_distances_are_weighted() -> None:

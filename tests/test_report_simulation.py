@@ -25,7 +25,7 @@ from truthful.promises import promises
 from truthful.report import simulation_report
 from truthful.report.simulation_page import INVENTED
 from truthful.simulation import Simulation, simulate
-from truthful.simulation.observations import best_reports, earned, observations
+from truthful.simulation.observations import best_reports, earnings_rows, observations
 
 CHARTS = 4
 
@@ -98,7 +98,7 @@ def test_people_earnings_answers_and_assumptions_are_all_told() -> None:
     seen, source = simulated()
     page, said = Page(source), text(source)
     rows = [row.text for row in page.all("tr")]
-    for agent, _, _, *numbers in earned(seen):
+    for agent, _, _, *numbers in earnings_rows(seen):
         assert "".join([agent, *numbers]) in rows
     for sentence in best_reports(seen):
         assert sentence in said

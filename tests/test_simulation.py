@@ -18,7 +18,7 @@ from support.laboratory import HALVES, RELEASES, plan_of, planned_like
 from support.studies import DESIGNED, UNIT_BALL
 
 from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
-from truthful.agents.games import foreseen, foreseen_people
+from truthful.agents.games import foresee_peers, foreseen_people
 from truthful.beliefs import Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
@@ -110,7 +110,7 @@ def test_own_predictions_against_halves_are_those_of_direct_quadrature(
     r, y = rng.random(60), rng.uniform(-1.5, 1.5, 60)
     for m in (40, 200, 237):
         least = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)
-        scale = np.full(60, least * foreseen(plan, foreseen_people(plan)).stretch[1])
+        scale = np.full(60, least * foresee_peers(plan, foreseen_people(plan)).stretch[1])
         wanted = beliefs.prediction(r, y, peer_curve(mechanism, beliefs, m), scale)
         np.testing.assert_allclose(own(m)(r, y, scale), wanted, rtol=0, atol=2 * TOLERANCE)
 
@@ -134,7 +134,7 @@ def test_own_predictions_of_one_release_are_those_of_direct_quadrature(
     assert isinstance(mechanism, OneRelease)
     r, y = rng.random(60), rng.uniform(-0.8, 0.8, 60)
     for factor in (0.2, 1.0, 3.0):
-        scale = factor * foreseen(plan, foreseen_people(plan)).scale * rng.uniform(3.0, 8.0, 60)
+        scale = factor * foresee_peers(plan, foreseen_people(plan)).scale * rng.uniform(3.0, 8.0, 60)
         wanted = beliefs.prediction(r, y, mechanism.curve(beliefs), scale)
         np.testing.assert_allclose(own(r, y, scale), wanted, rtol=0, atol=2 * TOLERANCE)
 

@@ -20,8 +20,8 @@ from truthful.simulation.best_responses import (
     _half,
     _without_one,
     best_responses,
-    drawn_crowds,
-    expected,
+    draw_crowds,
+    expect,
     reach,
 )
 from truthful.simulation.observations import best_reports
@@ -75,8 +75,8 @@ def test_own_predictions_are_what_drawn_peers_predict_on_average(name: str) -> N
     rng, beliefs = np.random.default_rng(1), plan.study.beliefs
     x, theta = features(rng, 40), beliefs.prior.sample(rng, beliefs.dimension, 40)
     y = (x * theta).sum(axis=1) + beliefs.noise.sample(rng, 40)
-    crowds, _ = drawn_crowds(plan, features, rng)
-    means, error = expected(beliefs, crowds, x, y, reach(plan)).mean(slice(None))
+    crowds, _ = draw_crowds(plan, features, rng)
+    means, error = expect(beliefs, crowds, x, y, reach(plan)).mean(slice(None))
     q = game.own_prediction(x, y)
     assert np.all(np.abs(means - q) <= min(game.gap, 0.05) + 7 * error)
     assert np.median(error) < 0.02 * beliefs.radius
@@ -92,8 +92,8 @@ def test_errors_of_what_is_expected_are_the_real_ones(name: str) -> None:
     x, y = features(np.random.default_rng(0), 1), np.array([0.3])
     ratios = []
     for seed in range(100):
-        crowds, _ = drawn_crowds(few, features, np.random.default_rng(seed))
-        found = expected(beliefs, crowds, x, y, reach(plan))
+        crowds, _ = draw_crowds(few, features, np.random.default_rng(seed))
+        found = expect(beliefs, crowds, x, y, reach(plan))
         (one, off), (other, error) = (found.mean(slice(start, None, 2)) for start in (0, 1))
         ratios.append(float(one[0] - other[0]) / np.hypot(off[0], error[0]))
     assert np.sqrt(np.mean(np.square(ratios))) == pytest.approx(np.sqrt(1.1), rel=0.36)
@@ -136,6 +136,6 @@ def test_answers_that_nobody_can_have_say_nothing() -> None:
     plan, _, features = scene("instruments")
     rng = np.random.default_rng(0)
     x, y = features(rng, 2), np.array([0.1, 50.0])
-    crowds = drawn_crowds(plan, features, rng)[0][:2]
-    means, _ = expected(plan.study.beliefs, crowds, x, y, reach(plan)).mean(slice(None))
+    crowds = draw_crowds(plan, features, rng)[0][:2]
+    means, _ = expect(plan.study.beliefs, crowds, x, y, reach(plan)).mean(slice(None))
     assert np.isnan(means).tolist() == [False, True]

@@ -15,7 +15,7 @@ from truthful.simulation.observations import (
     best_reports,
     beyond,
     compared_with,
-    earned,
+    earnings_rows,
     observations,
 )
 
@@ -52,7 +52,7 @@ def observed_table(simulation: Simulation) -> Table:
 def earnings_table(simulation: Simulation) -> Table:
     """What people of each kind were paid, what privacy left of it, and what lying earned them over the truth."""
     grid = table(f"Earnings ({simulation.plan.study.currency})", *EARNINGS, right=EARNINGS[1:])
-    for row in earned(simulation):
+    for row in earnings_rows(simulation):
         grid.add_row(*row)
     return grid
 

@@ -147,7 +147,7 @@ def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game
     """The game of a plan; `predictor` gives own predictions. People are those whom it is played with, or like them."""
     study, mechanism = plan.study, plan.number_mechanism
     x = foreseen_people(plan) if people is None else people
-    promised, peers = promise(plan, x), foreseen(plan, x)
+    promised, peers = promise(plan, x), foresee_peers(plan, x)
     return Game(
         mechanism=mechanism,
         beliefs=study.beliefs,
@@ -194,7 +194,7 @@ def foreseen_people(plan: Plan) -> Floats:
     return study.normalise(columns, n)
 
 
-def foreseen(plan: Plan, people: Floats) -> Estimate:
+def foresee_peers(plan: Plan, people: Floats) -> Estimate:
     """The estimate that players are scored against, as far as it is known beforehand: its noise.
 
     With one release M is n times its mean over these people, and a player is taken to have the mean leverage d/n; where
@@ -203,7 +203,7 @@ def foreseen(plan: Plan, people: Floats) -> Estimate:
     """
     study, mechanism, n, d = plan.study, plan.number_mechanism, plan.answering, plan.study.dimension
     if not isinstance(mechanism, OneRelease):
-        return foreseen_half(plan, mechanism)
+        return foresee_half(plan, mechanism)
     scale = mechanism.scale(study.beliefs)
     if mechanism.estimator == "known-design":
         return Estimate(np.zeros(d), _inverse(np.asarray(mechanism.design)), scale / (n - 1))
@@ -217,7 +217,7 @@ def foreseen_spread(mechanism: SumRelease, people: Floats) -> Floats:
     return _inverse(z.T @ (kx / GRID) / len(kx))
 
 
-def foreseen_half(plan: Plan, mechanism: Mechanism) -> Estimate:
+def foresee_half(plan: Plan, mechanism: Mechanism) -> Estimate:
     """An estimate by half of the players.
 
     For the matrix of `noisy-statistics` E[x xᵀ] stands or, where that is unknown, one for features that are equally
@@ -287,7 +287,7 @@ class SumGame(AnyGame):
         """The place of each answer among all of them."""
         return np.rint((y + 1.0) * (self.levels - 1) / 2).astype(np.int64)
 
-    def told(self, paid: Floats, y: Floats) -> Floats:
+    def pay_of(self, paid: Floats, y: Floats) -> Floats:
         """Of what each answer (a column) pays, what these do."""
         return np.asarray(paid[np.arange(len(y)), self.places(y)])
 
@@ -339,7 +339,7 @@ class ShareGame(SumGame):
     def expected_utility(self, players: Players) -> Floats:
         """Expected payment less privacy cost c·h(ε) of telling the truth, if the others do."""
         paid = self.expected_payments(players.x, self.expected_share(players.x, players.y))
-        return self.told(paid, players.y) - players.costs * self.privacy_cost
+        return self.pay_of(paid, players.y) - players.costs * self.privacy_cost
 
 
 def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
@@ -501,7 +501,7 @@ class AskedGame(SumGame):
         at_stake = players.costs * self.privacy_cost
         if self.mechanism.rule == SERUM:
             paid = self.expected_payments(players.x, self.expected_share(players.x, players.y))
-            return self.told(paid, players.y) - at_stake
+            return self.pay_of(paid, players.y) - at_stake
         q = self.own_prediction(players.x, players.y)
         return np.asarray(self.base(players.x) + self.score(q, q) - at_stake)
 

@@ -162,7 +162,7 @@ class BestResponder(Agent):
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         truth, Y = players.y, game.beliefs.response_bound
-        expected, at_stake = self._expected(players, game), players.costs * game.privacy_cost
+        expected, at_stake = self._expect(players, game), players.costs * game.privacy_cost
         base = game.base(players.x)
 
         def loss(reports: Floats) -> Floats:
@@ -186,7 +186,7 @@ class BestResponder(Agent):
         left = paid - (players.costs * game.privacy_cost)[:, None] * told
         return np.where(left.max(axis=1, initial=-np.inf) >= 0, best_answers(game, left, players.y), np.nan)
 
-    def _expected(self, players: Players, game: Game) -> Floats:
+    def _expect(self, players: Players, game: Game) -> Floats:
         if self.peers is None:
             return game.own_prediction(players.x, players.y)
         r = lengths(players.x)
@@ -227,13 +227,13 @@ class Influential(Agent):
         return game.furthest
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
-        return self._said(players, game)
+        return self._answer(players, game)
 
     def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        return self._said(players, game)
+        return self._answer(players, game)
 
-    def _said(self, players: Players, game: AnyGame) -> Floats:
-        moved = self._moved(players.x, game)
+    def _answer(self, players: Players, game: AnyGame) -> Floats:
+        moved = self._influence(players.x, game)
         lies = players.costs > game.threshold
         if self.liars is not None:
             lies = np.zeros(len(moved), dtype=np.bool_)
@@ -242,9 +242,9 @@ class Influential(Agent):
         return np.where(lies & (moved != 0), game.beliefs.response_bound * np.sign(moved), players.y)
 
     def weights(self, x: Floats, game: AnyGame) -> Floats | None:
-        return np.abs(self._moved(x, game))
+        return np.abs(self._influence(x, game))
 
-    def _moved(self, x: Floats, game: AnyGame) -> Floats:
+    def _influence(self, x: Floats, game: AnyGame) -> Floats:
         return np.asarray(game.influence(x) @ self.direction(game))
 
 
@@ -261,8 +261,8 @@ class Targeting(Influential):
     def direction(self, game: AnyGame) -> Floats:
         return game.target
 
-    def _moved(self, x: Floats, game: AnyGame) -> Floats:
-        return np.where((x == game.target).all(axis=1), 0.0, super()._moved(x, game))
+    def _influence(self, x: Floats, game: AnyGame) -> Floats:
+        return np.where((x == game.target).all(axis=1), 0.0, super()._influence(x, game))
 
 
 class _OfShares(Agent):

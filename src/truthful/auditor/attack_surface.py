@@ -139,13 +139,13 @@ def overhear(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believe
     return tuple(listener.asked)
 
 
-def promised(sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
+def promised_queries(sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
     """The queries that a mechanism promises to answer and their epsilons, whatever a product really asks."""
     epsilon = Fraction(mechanism.epsilon)
     return tuple(Asked(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs))
 
 
-def unprotected(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:
+def unprotected_parts(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:
     """What of the statistics is released as it is: the count and, where answers are protected, all sums of features."""
     if mechanism.protects == "records":
         return (sums.count,)
@@ -153,7 +153,7 @@ def unprotected(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:
     return (sums.count, *(int(k) for part in parts for k in part.ravel()))
 
 
-def seen(estimate: LeaveOneOut) -> tuple[object, ...]:
+def visible_parts(estimate: LeaveOneOut) -> tuple[object, ...]:
     """All that an estimate holds of its data, to be compared bit for bit."""
     matrix = None if estimate.matrix is None else tuple(int(k) for k in estimate.matrix.ravel())
     return (

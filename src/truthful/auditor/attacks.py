@@ -108,11 +108,11 @@ def _findings(
         black_box_finding(product, mechanism, beliefs, 1, bits, samples),
         black_box_finding(product, mechanism, beliefs, 2, bits, samples),
         checks_finding(product, plan, seed),
-        *_settled(product, plan, seed, samples),
+        *_settlement_findings(product, plan, seed, samples),
     )
 
 
-def _settled(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, ...]:
+def _settlement_findings(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, ...]:
     try:
         return (
             *drawn_findings(product, plan, seed, samples),
@@ -157,14 +157,16 @@ def halves_findings(
         sensitivity_finding(", published", "record", worst),
         sensitivity_finding(", halves", "record", worst_half),
         loss_finding(mechanism.epsilon, [exact_loss(*pair) for pair in asked]),
-        composition_finding(mechanism.epsilon, spent(whole, len(public.queries(worst.pair.old))), len(whole)),
+        composition_finding(
+            mechanism.epsilon, spent_epsilon(whole, len(public.queries(worst.pair.old))), len(whole)
+        ),
         law_finding(noises),
         independence_finding(noises),
         *(_black_box(product, mechanism, beliefs, d, bits, samples) for d in (1, 2)),
     )
 
 
-def spent(asked: Sequence[Asked], public: int) -> Fraction:
+def spent_epsilon(asked: Sequence[Asked], public: int) -> Fraction:
     """The epsilon of a release: the published estimate's queries, and the more costly of the two halves'.
 
     The halves have no player in common, so that their epsilons do not add up.

@@ -30,10 +30,10 @@ from truthful.auditor.attack_surface import (
     answers_of,
     level,
     overhear,
-    seen,
+    visible_parts,
 )
 from truthful.auditor.neighbours import exact_loss
-from truthful.auditor.noise_tests import unclipped
+from truthful.auditor.noise_tests import without_clipping
 from truthful.check import Floats
 from truthful.estimators.sensitivity import AddNoise
 from truthful.instruments import Transform, instruments_on_grid
@@ -68,7 +68,7 @@ def without_her(estimate: LeaveOneOut, kx: Integers, kz: Integers, ky: int) -> F
             [int(m) - z * x for m, x in zip(row, kx, strict=True)]
             for row, z in zip(estimate.matrix, kz, strict=True)
         ]
-        return _dot(kx, _solved(matrix, left)) / GRID
+        return _dot(kx, _solve(matrix, left)) / GRID
     w = [_dot(kx, map(Fraction, column)) for column in estimate.inverse.T.tolist()]
     kept = 1 - _dot(kz, w) / PRODUCT if estimate.kept is None else Fraction(estimate.kept)
     return _dot(left, w) / (GRID * PRODUCT * kept)
@@ -78,7 +78,7 @@ def _dot(integers: Sequence[int], fractions: Iterable[Fraction]) -> Fraction:
     return sum((k * f for k, f in zip(integers, fractions, strict=True)), Fraction(0))
 
 
-def _solved(matrix: list[list[int]], right: list[int]) -> list[Fraction]:
+def _solve(matrix: list[list[int]], right: list[int]) -> list[Fraction]:
     """The solution of a regular system, by Gauss's elimination in fractions."""
     d = len(right)
     rows = [[Fraction(k) for k in (*row, b)] for row, b in zip(matrix, right, strict=True)]
@@ -112,7 +112,7 @@ def estimate_finding(
     listener = Listener(product.answer(bits))
     released = product.release(sums, mechanism, beliefs, listener)
     expected = mechanism.estimate(listener.answers, sums.count, beliefs, sums.matrix)
-    same = seen(released) == seen(expected)
+    same = visible_parts(released) == visible_parts(expected)
     return Finding(
         name="estimate",
         claim="the estimate follows from the noisy answers and the count alone, bit for bit"
@@ -132,7 +132,7 @@ def leave_one_out_finding(
     rng = np.random.default_rng(seed)
     moved, stuck, wrong, tried = 0, 0, 0, 0
     # What is clipped does not show what is in it.
-    open_ended = unclipped(mechanism)
+    open_ended = without_clipping(mechanism)
     for epsilon in (mechanism.epsilon, QUIET):
         loud = replace(open_ended, epsilon=epsilon)
         noise = _noise(product, product.statistics(X, y, loud, beliefs), loud, beliefs, product.answer(bits))
@@ -143,7 +143,7 @@ def leave_one_out_finding(
                 reports = y.copy()
                 reports[i] = report
                 sums = product.statistics(X, reports, loud, beliefs)
-                estimate = product.release(sums, loud, beliefs, _added(noise))
+                estimate = product.release(sums, loud, beliefs, _add_noise(noise))
                 scored = product.scored(estimate, loud, beliefs, X, reports)
                 told.append(_of_others(estimate, loud, beliefs, X, reports, i, scored))
                 if isinstance(scored, AskedScored):
@@ -225,7 +225,7 @@ def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits
         for sums, (F, r) in zip((one, two), people, strict=True):
             estimate = product.release(sums, mechanism, beliefs, replay(point))
             paid = product.scored(estimate, mechanism, beliefs, F, r).payment
-            views.append((seen(estimate), paid[1:].tobytes()))
+            views.append((visible_parts(estimate), paid[1:].tobytes()))
         differ += views[0] != views[1]
     return Finding(
         name="joint privacy",
@@ -344,13 +344,13 @@ def _noise(
     ]
 
 
-def _added(noise: Sequence[Sequence[int]]) -> AddNoise:
+def _add_noise(noise: Sequence[Sequence[int]]) -> AddNoise:
     """Answers with that very noise, whatever is asked."""
     remaining = iter(noise)
     return lambda query, epsilon: [k + n for k, n in zip(query.value, next(remaining), strict=True)]
 
 
-def recovered(
+def recover_features(
     matrix: PythonIntegers,
     others: Sequence[tuple[Integers, Integers]],
     transform: Transform,

@@ -25,7 +25,15 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.attack_surface import Asked, Attacked, Believed, Finding, Product, overhear, unprotected
+from truthful.auditor.attack_surface import (
+    Asked,
+    Attacked,
+    Believed,
+    Finding,
+    Product,
+    overhear,
+    unprotected_parts,
+)
 from truthful.check import Floats
 from truthful.estimators import Query
 from truthful.estimators.sensitivity import sqrt_above
@@ -128,7 +136,7 @@ class Search(Generic[S]):
             self._share = max(self._share, share)
             self._within &= square <= one.sensitivity**2
             # What a query declares may not depend on the data either.
-            self._unmoved &= _declared(one) == _declared(other)
+            self._unmoved &= _declaration(one) == _declaration(other)
             loss += float(one.share) * share
         self._unmoved &= self._target.public(old) == self._target.public(new)
         self._tried += 1
@@ -181,7 +189,7 @@ def worst_neighbours(
         statistics=statistics,
         crowd=lambda row: everywhere,
         queries=lambda sums: mechanism.queries(sums, beliefs),
-        public=lambda sums: unprotected(sums, mechanism),
+        public=lambda sums: unprotected_parts(sums, mechanism),
         answers=mechanism.protects == "answers",
         count=max(1, players // d),
         dimension=d,
@@ -264,21 +272,21 @@ def release_findings(
     before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)
     spent = sum((one.epsilon for one in before), Fraction(0))
     return (
-        sensitivity_finding("", replaced(mechanism), worst),
+        sensitivity_finding("", replaced_part(mechanism), worst),
         unmoved_finding(mechanism, worst),
         loss_finding(mechanism.epsilon, [exact_loss(before, after)]),
         composition_finding(mechanism.epsilon, spent, len(before)),
     )
 
 
-def replaced(mechanism: Attacked) -> str:
+def replaced_part(mechanism: Attacked) -> str:
     """What of one person is replaced between neighbours."""
     if isinstance(mechanism, AskedRelease):
         return "answer and prediction"
     return mechanism.protects.removesuffix("s")
 
 
-def _declared(query: Query) -> tuple[object, ...]:
+def _declaration(query: Query) -> tuple[object, ...]:
     return query.unit, query.sensitivity, query.weights, query.share, query.norm
 
 

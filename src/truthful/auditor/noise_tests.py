@@ -367,7 +367,7 @@ def black_box_finding(
     d, Y, axes = dimension, beliefs.response_bound, np.eye(dimension)
     people = _in_dimension(beliefs, d)
     tiny = replace(
-        unclipped(mechanism),
+        without_clipping(mechanism),
         epsilon=epsilon,
         design=axes / (d + 2),
         transform=None
@@ -408,7 +408,7 @@ def _with_predictions(rows: Floats, estimate: LeaveOneOut) -> Floats:
     return np.vstack([released, np.hstack([rows, np.zeros((len(rows), 1))])])
 
 
-def unclipped(mechanism: Attacked) -> Attacked:
+def without_clipping(mechanism: Attacked) -> Attacked:
     """With predictions that are not clipped: payments say less. Those of shares never are."""
     if isinstance(mechanism, AskedRelease):
         return replace(mechanism, clip=UNCLIPPED, plausible=(-math.inf, math.inf))

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.attack_surface import Asked, Attacked, Finding, Product, promised, seen
+from truthful.auditor.attack_surface import Asked, Attacked, Finding, Product, promised_queries, visible_parts
 from truthful.auditor.joint_privacy import (
     ROUNDING,
     as_told,
     on_grid,
     others_prediction,
-    recovered,
+    recover_features,
     without_her,
 )
-from truthful.auditor.neighbours import replaced as replaced_part
+from truthful.auditor.neighbours import replaced_part
 from truthful.auditor.noise_tests import few_draws_finding, noises_of
 from truthful.auditor.trial_settlements import (
     ABSURD,
@@ -38,17 +38,17 @@ from truthful.auditor.trial_settlements import (
     asked_for,
     exact_sums,
     in_range,
-    interrupted,
+    interrupt_settlement,
     invented_reports,
-    moving,
-    normalised,
+    normalise_reports,
+    on_bad_for,
     one_release,
     outcome,
     place,
-    planted,
-    predicted,
-    settled,
-    shouting,
+    plant_answers,
+    read_predictions,
+    settle_trial,
+    shout,
     with_absurd_ones,
     with_answer,
     with_answers,
@@ -72,7 +72,7 @@ def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tup
     """Whether settlements use the reports as they should, and whether their noise is the plan's."""
     settlements = max(FEWEST_SETTLEMENTS, samples // SAMPLES_A_SETTLEMENT)
     reports = with_absurd_ones(plan.study, invented_reports(plan, seed))
-    drawn = [_drawn(product, plan, reports) for _ in range(settlements)]
+    drawn = [_draw_once(product, plan, reports) for _ in range(settlements)]
     noise = few_draws_finding(
         "settlements: noise",
         "what real settlements draw has the plan's law and scale",
@@ -82,26 +82,26 @@ def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tup
     return _reports_finding(product, plan, reports, [same for *_, same in drawn]), noise
 
 
-def _drawn(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
+def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
     """A draw, what was to be asked for it, and whether it was made from those very statistics."""
     with place(plan) as (there, out):
-        draw = interrupted(product, there, reports, out, on_bad=moving(plan.study))
+        draw = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
         sums = exact_sums(product, there, reports)
-        asked = promised(sums, one_release(there), there.study.believed)
+        asked = promised_queries(sums, one_release(there), there.study.believed)
     return draw, asked, draw.statistics == sums.digest()
 
 
 def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool]) -> Finding:
     # Nobody may be left out for what she answered where everybody's features are published.
     refusing = ("error", "drop") if one_release(plan).protects == "answers" else ("error",)
-    moved = moving(plan.study) == "clip"
+    moved = on_bad_for(plan.study) == "clip"
     if not moved:
         refusing = (*refusing, "clip")
     faults = [] if all(same) else [f"other statistics in {same.count(False)} settlements of {len(same)}"]
     faults += [
         f"absurd reports settled with on_bad = {on_bad!r}"
         for on_bad in refusing
-        if not _refused(product, plan, shouting(plan.study, reports), on_bad)
+        if not _is_refused(product, plan, shout(plan.study, reports), on_bad)
     ]
     claim = f"settlements move numbers of {ABSURD:g} into their ranges, or refuse them, as they are told"
     used = "clipped reports" if moved else "the reports"
@@ -117,7 +117,7 @@ def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool
     )
 
 
-def _refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool:
+def _is_refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool:
     """Whether a settlement that is to clip nothing refuses absurd reports, and leaves nothing."""
     with place(plan) as (there, out):
         try:
@@ -130,8 +130,8 @@ def _refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool:
 def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, ...]:
     """Whether release, payments and the payments of others follow from what they may; and what is not protected."""
     reports = with_absurd_ones(plan.study, invented_reports(plan, seed))
-    real = settled(product, plan, reports)
-    clear = settled(product, plan, reports, planted(product, plan, reports))
+    real = settle_trial(product, plan, reports)
+    clear = settle_trial(product, plan, reports, plant_answers(product, plan, reports))
     return (
         _release_finding(product, plan, reports, (real, clear)),
         _payments_finding(plan, reports, clear),
@@ -150,7 +150,7 @@ def _release_finding(product: Product, plan: Plan, reports: Any, several: tuple[
         stated, release = each.release.estimate(), each.release
         passed &= release.players == sums.count and release.theta == tuple(estimate.theta.tolist())
         if stated is not None:
-            passed &= seen(stated) == seen(estimate)
+            passed &= visible_parts(stated) == visible_parts(estimate)
         else:
             matrix = [[str(int(k)) for k in row] for row in sums.matrix]
             hidden = release.statistics
@@ -193,15 +193,15 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
         name, told, vectors = reports["player"][player].as_py(), [], []
         for answer in (study.response.low, study.response.high):
             changed = with_answer(study, reports, player, answer)
-            drawn = planted(product, plan, changed, player)
+            drawn = plant_answers(product, plan, changed, player)
             estimate = mechanism.estimate(drawn, sums.count, beliefs, sums.matrix)
-            X, y = normalised(study, changed)
+            X, y = normalise_reports(study, changed)
             kx, kz, ky = on_grid(X, y, mechanism, beliefs)[player]
-            within = [_clipped(mechanism, as_told(beliefs, without_her(estimate, kx, kz, ky)), kx)]
+            within = [_clip(mechanism, as_told(beliefs, without_her(estimate, kx, kz, ky)), kx)]
             if isinstance(mechanism, AskedRelease):
                 km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
                 within.append(others_prediction(estimate, mechanism, km, sums.count - 1))
-            paid = [p for p in predicted(product, plan, changed, drawn, name) if p is not None]
+            paid = [p for p in read_predictions(product, plan, changed, drawn, name) if p is not None]
             if any(abs(Fraction(p) - q) > ROUNDING for p, q in zip(paid, within, strict=True)):
                 faults.add("predictions that are not those of the sums without her")
             told.append(paid)
@@ -221,7 +221,7 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     )
 
 
-def _clipped(mechanism: Attacked, p: Fraction, kx: tuple[int, ...]) -> Fraction:
+def _clip(mechanism: Attacked, p: Fraction, kx: tuple[int, ...]) -> Fraction:
     """A prediction as it is paid for; those of shares are not clipped."""
     if not isinstance(mechanism, OneRelease):
         return p
@@ -235,7 +235,7 @@ def _others_finding(product: Product, plan: Plan, reports: Any, found: Settled) 
     for place_of in replaced:
         player = reports["player"][place_of].as_py()
         try:
-            after = settled(product, plan, _with_another(plan, reports, place_of), found.draw.answers)
+            after = settle_trial(product, plan, _with_another(plan, reports, place_of), found.draw.answers)
         except TruthfulError:
             faults.add("the draw cannot be replayed")
             continue
@@ -275,7 +275,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
     differently, so are two neighbours somewhere between them.
     """
     study, reports = plan.study, with_absurd_ones(plan.study, invented_reports(plan, seed))
-    drawn = planted(product, plan, reports)
+    drawn = plant_answers(product, plan, reports)
     alike = reports.take([0] * reports.num_rows).set_column(0, "player", reports["player"])
     # People, and whether less than was promised is accepted for them.
     groups = {
@@ -293,7 +293,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
             low, high = (
                 np.full(people.num_rows, float(end)) for end in (study.response.low, study.response.high)
             )
-            first = ABSURD if moving(study) == "clip" else low[0]
+            first = ABSURD if on_bad_for(study) == "clip" else low[0]
             for answers in (np.array([first, *low[1:]]), high):
                 found.add(outcome(product, plan, with_answers(study, people, answers), drawn, accept_less))
                 outcomes += 1
@@ -316,13 +316,13 @@ def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Findin
     if mechanism.transform is None or (known and not study.features):
         return ()
     estimate, victims, exposed = found.release.estimate(), range(2, 2 + WATCHED), 0
-    people = on_grid(*normalised(study, reports), mechanism, study.believed)
+    people = on_grid(*normalise_reports(study, reports), mechanism, study.believed)
     if estimate is None or estimate.matrix is None:
         told = "the matrix is kept back, and its hash has a secret salt: no guess of them can be tried out"
     else:
         for victim in victims:
             others = [(kx, kz) for i, (kx, kz, _) in enumerate(people) if i != victim]
-            got = recovered(estimate.matrix, others, mechanism.transform, mechanism.norm)
+            got = recover_features(estimate.matrix, others, mechanism.transform, mechanism.norm)
             hers = people[victim][0]
             exposed += got in (hers, tuple(-k for k in hers))
         told = f"those of {exposed} of {len(victims)} players, to the last digit: the matrix less all others'"
@@ -348,7 +348,7 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a settlement that is interrupted twice releases what it first drew, once and only once."""
     reports, faults = invented_reports(plan, seed), []
     with place(plan) as (there, out):
-        drawn = [interrupted(product, there, reports, out) for _ in range(2)]
+        drawn = [interrupt_settlement(product, there, reports, out) for _ in range(2)]
         release = product.settle(there, reports, out=out, on_bad="error").release
         assert isinstance(release, Release)
         more = () if release.predictions is None else (int(release.predictions.total),)
@@ -391,7 +391,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     bits, needed = taken - spare, NOISE_BITS * sum(len(answer) for answer in one.answers)
     complaints = {
         "chance that is not the operating system's": one.answers != same.answers,
-        "chance that a restarted program repeats": _repeated(one, other),
+        "chance that a restarted program repeats": _repeats(one, other),
         f"{bits:,} random bits for noise that has {needed:,}": bits < needed,
         "a rehearsal that its seed does not repeat": rehearsed.answers != again.answers,
         "a real draw marked as a rehearsal": any(draw.seed is not None for draw in (one, same, other)),
@@ -408,7 +408,7 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     )
 
 
-def _repeated(one: Draw, other: Draw) -> bool:
+def _repeats(one: Draw, other: Draw) -> bool:
     """Whether any part of two draws is the same; noise of a scale of 2^30 steps agrees by chance once in 2^30."""
     return any(a == b for a, b in zip(one.answers, other.answers, strict=True))
 
@@ -421,7 +421,7 @@ def _from_bytes(
     A lattice is some 2^30 times finer than its noise, or more; an exact sampler takes ten times as many bits.
     """
     with place(plan) as (there, out), _system_bytes(stream) as taken:
-        draw = interrupted(product, there, reports, out, rehearsal)
+        draw = interrupt_settlement(product, there, reports, out, rehearsal)
     return draw, sum(taken)
 
 

@@ -79,7 +79,7 @@ def players(study: Study) -> int:
     return max(FEWEST_PLAYERS, PLAYERS_A_LEVEL * max(levels, default=0), PLAYERS_A_COLUMN * study.dimension)
 
 
-def moving(study: Study) -> str:
+def on_bad_for(study: Study) -> str:
     """What settlements do with numbers out of range: move them, unless answers are such that nothing lies between."""
     return "clip" if study.shares is None else "error"
 
@@ -89,10 +89,10 @@ def with_absurd_ones(study: Study, reports: Any) -> Any:
 
     Where nothing is moved into its range, all reports are good ones.
     """
-    return shouting(study, reports) if moving(study) == "clip" else reports
+    return shout(study, reports) if on_bad_for(study) == "clip" else reports
 
 
-def shouting(study: Study, reports: Any) -> Any:
+def shout(study: Study, reports: Any) -> Any:
     """The reports with numbers of 1e9 of the first player, and as much downward of the second."""
     shouted = {name: np.array(reports[name].to_pylist()) for name in reports.column_names}
     numbers = [feature.name for feature in study.features if feature.levels is None]
@@ -147,7 +147,7 @@ def in_range(study: Study, reports: Any) -> dict[str, Any]:
     return values | {name: np.where(lengths > LONGEST, values[name] / lengths, values[name]) for name in ball}
 
 
-def normalised(study: Study, reports: Any) -> tuple[Floats, Floats]:
+def normalise_reports(study: Study, reports: Any) -> tuple[Floats, Floats]:
     """X and y of the reports as they are to be used, y with predictions where people are asked for them."""
     values = in_range(study, reports)
     response = values.pop(study.response.name)
@@ -159,7 +159,7 @@ def normalised(study: Study, reports: Any) -> tuple[Floats, Floats]:
 
 def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
     """The exact statistics of the reports as they are to be used."""
-    return product.statistics(*normalised(plan.study, reports), one_release(plan), plan.study.believed)
+    return product.statistics(*normalise_reports(plan.study, reports), one_release(plan), plan.study.believed)
 
 
 def one_release(plan: Plan) -> Attacked:
@@ -168,7 +168,7 @@ def one_release(plan: Plan) -> Attacked:
     return plan.mechanism
 
 
-def planted(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
+def plant_answers(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
     """A release as if θ were (c/2)(1, …, 1)/√d and there were no noise, and the matrix as clear as it could be.
 
     So what others predict of anybody is not clipped. Of shares, as if everybody's were the one in the middle. With a
@@ -197,7 +197,7 @@ def planted(product: Product, plan: Plan, reports: Any, player: int | None = Non
             round(theta[0] / plan.study.declared.encoding.scale * sums.count * PRODUCT * mechanism.ratio)
         )
     if player is not None:
-        X, y = normalised(plan.study, reports)
+        X, y = normalise_reports(plan.study, reports)
         own = product.statistics(X[[player]], y[[player]], mechanism, beliefs)
         released = [
             k + int(hers) for k, hers in zip(released, mechanism.queries(own, beliefs)[-1].value, strict=True)
@@ -224,7 +224,7 @@ class Settled:
     draw: Draw
 
 
-def settled(
+def settle_trial(
     product: Product, plan: Plan, reports: Any, answers: Answers | None = None, accept_less: bool = True
 ) -> Settled:
     """A whole settlement, of a draw of its own or of answers that are there already, as after an interruption."""
@@ -240,7 +240,12 @@ def settled(
 
         with _heard(said):
             settlement = product.settle(
-                there, reports, out=out, on_bad=moving(plan.study), accept_less=accept_less, progress=listen
+                there,
+                reports,
+                out=out,
+                on_bad=on_bad_for(plan.study),
+                accept_less=accept_less,
+                progress=listen,
             )
         release, receipts = (
             settlement.release,
@@ -259,13 +264,13 @@ def outcome(
 ) -> tuple[object, ...]:
     """What everybody can see of a settlement with these answers: its files and what it said, or how it was refused."""
     try:
-        found = settled(product, plan, reports, answers, accept_less)
+        found = settle_trial(product, plan, reports, answers, accept_less)
     except TruthfulError as refusal:
         return type(refusal), str(refusal)
     return found.files, found.said
 
 
-def predicted(
+def read_predictions(
     product: Product, plan: Plan, reports: Any, answers: Answers, player: str
 ) -> tuple[float, float | None]:
     """What others predict of a player, and their mean prediction, by her receipt when everybody is paid."""
@@ -277,14 +282,14 @@ def predicted(
                 raise Interrupted
 
         with suppress(Interrupted):
-            product.settle(there, reports, out=out, on_bad=moving(plan.study), progress=interrupt)
+            product.settle(there, reports, out=out, on_bad=on_bad_for(plan.study), progress=interrupt)
         receipts = pa.parquet.read_table(open_target(out).unfinished / RECEIPTS)
     receipt = find_receipt(receipts, player)
     assert isinstance(receipt, Receipt)
     return receipt.peer_prediction, receipt.others_prediction
 
 
-def interrupted(
+def interrupt_settlement(
     product: Product, plan: Plan, reports: Any, out: Path, seed: int | None = None, on_bad: str = "error"
 ) -> Draw:
     """The draw that a settlement leaves when it is interrupted while it pays."""
@@ -318,7 +323,7 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
         there = replace(plan, study=study, players=count, mechanism=mechanism, stated=stated)
 
         def guarantees_for(players: int, geometry: Geometry | None = None) -> Guarantees:
-            return _guaranteed(plan, players, pickle.dumps(geometry))
+            return _guarantees(plan, players, pickle.dumps(geometry))
 
         # What can be guaranteed for the same people is worked out once.
         object.__setattr__(there, "guarantees_for", guarantees_for)
@@ -326,7 +331,7 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
 
 
 @lru_cache(maxsize=64)
-def _guaranteed(plan: Plan, players: int, geometry: bytes) -> Guarantees:
+def _guarantees(plan: Plan, players: int, geometry: bytes) -> Guarantees:
     return plan.guarantees_for(players, pickle.loads(geometry))
 
 

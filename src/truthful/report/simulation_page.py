@@ -36,7 +36,7 @@ from truthful.simulation.observations import (
     best_reports,
     beyond,
     compared_with,
-    earned,
+    earnings_rows,
     observations,
 )
 from truthful.simulation.population import Role
@@ -200,7 +200,7 @@ def earnings(simulation: Simulation) -> str:
         table(
             f"Earnings, {currency} a person",
             [_sentence(EARNINGS[column]) for column in COLUMNS],
-            [[row[column] for column in COLUMNS] for row in earned(simulation)],
+            [[row[column] for column in COLUMNS] for row in earnings_rows(simulation)],
         ),
     )
 

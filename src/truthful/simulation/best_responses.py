@@ -77,7 +77,7 @@ class Expected:
         return means, np.sqrt(spread) / total
 
 
-def drawn_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tuple[list[Crowd], list[Crowd]]:
+def draw_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tuple[list[Crowd], list[Crowd]]:
     """Crowds of truthful people, whose estimates are made as the mechanism makes them, and as the paper does.
 
     The paper's peers are a ridge of half of the players. They get no noise: theirs has mean 0, and is not clipped.
@@ -108,7 +108,7 @@ def _without_one(
     estimate = mechanism.release(added, beliefs, fast_answer(rng))
     v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
     A = estimate.inverse
-    return Crowd(_normalised(added.matrix), _normalised(added.vector), A, theta, v @ A.T)
+    return Crowd(_normalise(added.matrix), _normalise(added.vector), A, theta, v @ A.T)
 
 
 def _half(
@@ -130,11 +130,11 @@ def ridge(gram: Floats, gamma: float) -> Floats:
     return np.asarray(np.linalg.inv(gamma * np.eye(len(gram)) + gram))
 
 
-def _normalised(integers: PythonIntegers) -> Floats:
+def _normalise(integers: PythonIntegers) -> Floats:
     return (integers / PRODUCT).astype(np.float64)
 
 
-def expected(
+def expect(
     beliefs: Beliefs, crowds: list[Crowd], x: Floats, y: Floats, reach: float | None = None
 ) -> Expected:
     """What players with these features and answers can expect of these crowds, whose predictions reach ±reach·‖x‖."""
@@ -181,19 +181,19 @@ def best_responses(
     x = features(rng, PEOPLE)
     theta = beliefs.prior.sample(rng, beliefs.dimension, PEOPLE)
     y = (x * theta).sum(axis=1) + beliefs.noise.sample(rng, PEOPLE)
-    ours, papers = drawn_crowds(plan, features, rng)
+    ours, papers = draw_crowds(plan, features, rng)
     r, table = lengths(x), own_predictor(beliefs, IDENTITY, 0.0, 0.0)
     return (
         _best(
             plan,
             lambda reports: game.own_prediction(x, reports),
-            expected(beliefs, ours, x, y, reach(plan)),
+            expect(beliefs, ours, x, y, reach(plan)),
             y,
         ),
         _best(
             plan,
             lambda reports: table(r, reports, np.zeros(PEOPLE)),
-            expected(beliefs, papers, x, y),
+            expect(beliefs, papers, x, y),
             y,
         ),
     )
@@ -269,12 +269,12 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> Reports
     return Reports(
         truth=raw(y),
         ours=raw(best_reports(ours, q, y, beliefs.response_bound)),
-        papers=raw(best_reports(papers, _kept(plan) * papers(y), y, beliefs.response_bound)),
+        papers=raw(best_reports(papers, _kept_share(plan) * papers(y), y, beliefs.response_bound)),
         within=within,
     )
 
 
-def _kept(plan: Plan) -> float:
+def _kept_share(plan: Plan) -> float:
     """1 − γκ: what the paper's ridge leaves of a truthful half's predictions."""
     n = plan.answering
     return float(shrinkage_factor(n // 2, n**PAPERS_PENALTY, plan.study.dimension))

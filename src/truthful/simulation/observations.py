@@ -80,7 +80,7 @@ def compared_with(simulation: Simulation) -> str:
     return ""
 
 
-def earned(simulation: Simulation) -> list[tuple[str, ...]]:
+def earnings_rows(simulation: Simulation) -> list[tuple[str, ...]]:
     """What people of each kind were paid, what privacy left of it, and what lying earned them: columns of EARNINGS."""
     return [
         (
@@ -235,15 +235,15 @@ def _share_accuracy(simulation: Simulation, seen: ShareObserved | LevelObserved,
         else:
             rows.append(row("differences", seen.effect_rmse, promised.effect_rmse))
         rows.append(row("predictions, on average", everybody.prediction_rmse, promised.prediction_rmse))
-    return [*rows, ("intervals that cover the truth", _estimated(seen.coverage), percent(seen.level))]
+    return [*rows, ("intervals that cover the truth", _estimate(seen.coverage), percent(seen.level))]
 
 
 def _participation(simulation: Simulation) -> list[Row]:
     seen, share = simulation.observed.participation, simulation.guaranteed.participation.share
     promised = NOT_KNOWN if share is None else percent(share)
     return [
-        ("taking part pays for", _estimated(seen.share), promised),
-        ("of those who are promised it", _estimated(seen.covered), "100%" if share else NOT_KNOWN),
+        ("taking part pays for", _estimate(seen.share), promised),
+        ("of those who are promised it", _estimate(seen.covered), "100%" if share else NOT_KNOWN),
         ("and in the end it paid for", _percent(seen.covered_paid), ""),
     ]
 
@@ -281,7 +281,7 @@ def _percent(found: Measurement) -> str:
     return percent(found.value) if math.isfinite(found.value) else NOT_KNOWN
 
 
-def _estimated(found: Measurement) -> str:
+def _estimate(found: Measurement) -> str:
     """A share to the nearest hundredth of a per cent, with its standard error if that is no less."""
     if not math.isfinite(found.value):
         return NOT_KNOWN

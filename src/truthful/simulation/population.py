@@ -62,10 +62,10 @@ def _name(value: object) -> str:
 def _parameters(value: Any) -> dict[str, Any]:
     """What a dataclass was made of; what was not given is left out."""
     names = [field.name for field in fields(value) if field.init] if is_dataclass(value) else []
-    return {name: _written(getattr(value, name)) for name in names if getattr(value, name) is not None}
+    return {name: _write(getattr(value, name)) for name in names if getattr(value, name) is not None}
 
 
-def _written(value: Any) -> Any:
+def _write(value: Any) -> Any:
     if is_dataclass(value):
         return {"class": _name(value), **_parameters(value)}
     return value if isinstance(value, bool | int | float | str) else repr(value)
@@ -135,14 +135,14 @@ def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
     """
     study = plan.study
     if callable(given):
-        return lambda rng, n: _normalised(study, given(rng, n), n), Brought()
+        return lambda rng, n: _require_normalised(study, given(rng, n), n), Brought()
     if given is not None:
-        rows = _normalised(study, given, None)
+        rows = _require_normalised(study, given, None)
         hashed = hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest()
         if not _is_roster(plan, rows):
             return lambda rng, n: rows[rng.integers(len(rows), size=n)], Brought(len(rows), hashed)
         everybody = plan.answering == len(rows)
-        return partial(_invited, rows), Brought(len(rows), hashed, everybody)
+        return partial(_choose_invited, rows), Brought(len(rows), hashed, everybody)
     if not study.features:
         return lambda rng, n: study.normalise({}, n), Brought()
     if study.design.kind not in ("uniform", "unit-ball"):
@@ -150,7 +150,7 @@ def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
             f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
             "be simulated. Bring people's features with --features FILE, or in Python with simulate(…, features=X)."
         )
-    return lambda rng, n: _drawn(study, rng, n), Brought()
+    return lambda rng, n: _draw_features(study, rng, n), Brought()
 
 
 def _is_roster(plan: Plan, rows: Floats) -> bool:
@@ -161,12 +161,12 @@ def _is_roster(plan: Plan, rows: Floats) -> bool:
     return plan.roster.sha256 == hashlib.sha256(steps.tobytes()).hexdigest()
 
 
-def _invited(rows: Floats, rng: np.random.Generator, n: int) -> Floats:
+def _choose_invited(rows: Floats, rng: np.random.Generator, n: int) -> Floats:
     """As many of the roster, and everybody in order if that is all; nobody twice unless more are asked for."""
     return rows if n == len(rows) else rows[rng.choice(len(rows), size=n, replace=n > len(rows))]
 
 
-def _drawn(study: Study, rng: np.random.Generator, n: int) -> Floats:
+def _draw_features(study: Study, rng: np.random.Generator, n: int) -> Floats:
     """study.normalise(study.sample_features(rng, n)), without the raw columns in between: they take longer than x."""
     encoding, d = study.declared.encoding, study.dimension
     x = np.empty((d, n))
@@ -187,7 +187,7 @@ def _drawn(study: Study, rng: np.random.Generator, n: int) -> Floats:
     return x.T
 
 
-def _normalised(study: Study, values: Any, n: int | None) -> Floats:
+def _require_normalised(study: Study, values: Any, n: int | None) -> Floats:
     x = check.matrix("features", values, study.dimension)
     if len(x) == 0 or (n is not None and len(x) != n):
         raise InputError(f"features has {len(x)} rows; {n or 'at least one'} were expected.")

@@ -18,7 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from truthful.agents.games import foreseen, foreseen_people
+from truthful.agents.games import foresee_peers, foreseen_people
 from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
 from truthful.beliefs.laws import Curve, Shrunk, chebyshev_nodes, monomials
 from truthful.beliefs.table import prediction_table
@@ -68,7 +68,7 @@ def predictors(plan: Plan, count: int, people: Floats | None = None) -> Predicto
 
 def _scales(plan: Plan, people: Floats) -> tuple[float, float]:
     """The least and the largest scale of peers' noise that is foreseen, over these people or over all directions."""
-    peers, halves = foreseen(plan, people), not isinstance(plan.number_mechanism, OneRelease)
+    peers, halves = foresee_peers(plan, people), not isinstance(plan.number_mechanism, OneRelease)
     low, high = noise_range(peers)
     if not halves:
         r = lengths(people)

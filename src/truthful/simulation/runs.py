@@ -191,19 +191,19 @@ def _by_cell(
     truthful = truthful[who]
     surplus, lost, earned = context.compare(outcome, who, joined[who], truthful == 0, theta)
 
-    def added(values: Floats | None = None) -> Floats:
+    def add_up(values: Floats | None = None) -> Floats:
         return np.bincount(cells, weights=values, minlength=context.cells).astype(np.float64)
 
     def by_answer(columns: list[Floats]) -> Floats:
         return (
-            np.stack([added(each) for each in columns], axis=1) if columns else np.zeros((context.cells, 0))
+            np.stack([add_up(each) for each in columns], axis=1) if columns else np.zeros((context.cells, 0))
         )
 
     return {
-        "cell_players": added(),
-        "cell_surplus": added(surplus),
-        "cell_truthful": added(truthful),
-        "cell_paid": added(truthful * outcome.paid[who]),
+        "cell_players": add_up(),
+        "cell_surplus": add_up(surplus),
+        "cell_truthful": add_up(truthful),
+        "cell_paid": add_up(truthful * outcome.paid[who]),
         "cell_lost": by_answer(lost),
         "cell_earned": by_answer(earned),
     }

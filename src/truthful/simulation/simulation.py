@@ -110,7 +110,7 @@ class Simulation:
             "earnings": [asdict(one) for one in self.earnings],
             **self._more(),
         }
-        return {name: _known(value) for name, value in record.items()}
+        return {name: _json_value(value) for name, value in record.items()}
 
     def _more(self) -> dict[str, Any]:
         """What the record has beside what those of all kinds of answers have."""
@@ -146,12 +146,12 @@ class AskedSimulation(Simulation):
         return {"level": asdict(self.level)}
 
 
-def _known(record: Any) -> Any:
+def _json_value(record: Any) -> Any:
     """JSON has neither NaN nor infinity."""
     if isinstance(record, dict):
-        return {name: _known(value) for name, value in record.items()}
+        return {name: _json_value(value) for name, value in record.items()}
     if isinstance(record, list | tuple):
-        return [_known(value) for value in record]
+        return [_json_value(value) for value in record]
     return None if isinstance(record, float) and not math.isfinite(record) else record
 
 
@@ -335,8 +335,8 @@ def rates(
     # D is made of g, which falls as α, and of √(τh(ε)/b).
     holds = Exponents(-2 * delta, max(-delta, (delta / tail - 1 + 2 * delta + k) / 2), -k)
     return (
-        Curve("published", *_fitted(_points(study, theirs, published, runs, seed)), stated),
-        Curve("proved", *_fitted(_points(study, ours, proved, runs, seed)), holds),
+        Curve("published", *_fit(_points(study, theirs, published, runs, seed)), stated),
+        Curve("proved", *_fit(_points(study, ours, proved, runs, seed)), holds),
     )
 
 
@@ -389,7 +389,7 @@ def _plans(study: Study, s: Setting) -> list[Plan]:
     ]
 
 
-def _fitted(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], Exponents]:
+def _fit(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], Exponents]:
     """The slopes of logarithms over log n, by least squares."""
     n = np.log([point.players for point in points])
 
