@@ -220,7 +220,7 @@ def guarantees(
     threshold = float(proved.joining_threshold(s))
     assumed = (TRUTHFUL_PEERS, BELIEFS, FEATURES if geometry is None else GIVEN_FEATURES, COSTS)
     return Guarantees(
-        _privacy(study, mechanism),
+        privacy(study, mechanism),
         Truthfulness(
             lie=_finite(lie),
             slack=_finite(float(proved.truthfulness(s))),
@@ -251,18 +251,13 @@ def guarantees(
     )
 
 
-def _privacy(study: Study, mechanism: Mechanism | OneRelease) -> Privacy:
+def privacy(study: Study, mechanism: Mechanism | SumRelease) -> Privacy:
+    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
     if isinstance(mechanism, Mechanism):
         return Privacy(mechanism.epsilon)
-    return Privacy(
-        mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected(study, mechanism)
-    )
-
-
-def not_protected(study: Study, mechanism: SumRelease) -> tuple[str, ...]:
-    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
     own_features = mechanism.protects == "answers" and study.features and not study.assigned
-    return ("features", "taking part") if own_features else ("taking part",)
+    not_protected = ("features", "taking part") if own_features else ("taking part",)
+    return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected)
 
 
 def _undeterred(

@@ -33,7 +33,7 @@ from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.share_planning import ShareSolution, solve_shares, usual_norm, usual_tolerance
 from truthful.planner.terms import LeaveOneOutTerms
 from truthful.random_halves import EPSILON_RANGE, PUBLIC_ESTIMATORS, Mechanism
-from truthful.share_guarantees import asked_guarantees, share_guarantees
+from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
@@ -205,8 +205,6 @@ class Plan:
                 )
             alpha, beta = self.absent_share, self.failure_probability
             payable = self.players if players == self.answering else players
-            if isinstance(self.mechanism, AskedRelease):
-                return asked_guarantees(self.study, self.mechanism, players, alpha, beta, geometry, payable)
             return share_guarantees(self.study, self.mechanism, players, alpha, beta, geometry, payable)
         return guarantees(
             self.study, self.mechanism, players, self.absent_share, self.failure_probability, geometry

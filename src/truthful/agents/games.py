@@ -38,7 +38,7 @@ from truthful.one_release import Bounded, OneRelease, SumRelease, require_invert
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.random_halves import Mechanism, lengths, noise_along
-from truthful.share_guarantees import asked_setting
+from truthful.share_guarantees import asked_setting, share_setting
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 from truthful.study.features import sample_uniform
@@ -369,21 +369,9 @@ def share_mechanism(plan: Plan) -> tuple[ShareRelease, ShareBeliefs]:
 
 def share_promise(plan: Plan, geometry: Geometry, players: int) -> ShareSetting:
     """What a plan's bounds depend on, for so many of people of this geometry."""
-    mechanism, beliefs = share_mechanism(plan)
-    study = plan.study
-    return ShareSetting(
-        beliefs=beliefs,
-        geometry=geometry,
-        costs=study.costs,
-        n=players,
-        alpha=np.array([plan.absent_share]),
-        epsilon=np.array([mechanism.epsilon]),
-        beta=plan.failure_probability,
-        margin=mechanism.margin,
-        tolerance=mechanism.tolerance,
-        privacy=study.declared.costs.privacy,
-        assigned=study.assigned or not study.features,
-    )
+    mechanism, _ = share_mechanism(plan)
+    s = share_setting(plan.study, mechanism, players, plan.absent_share, plan.failure_probability, geometry)
+    return replace(s, belief_gap=0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,13 +17,9 @@ import numpy as np
 
 from truthful.asked_release import SCALE
 from truthful.bounds import share_bounds
-from truthful.bounds.estimator_bounds import instruments_error
-from truthful.bounds.setting import Model, Setting
-from truthful.bounds.share_bounds import GROUPS, ROUNDING, ShareSetting
+from truthful.bounds.share_bounds import RosterSetting, worst_of_groups
 from truthful.check import Floats
-from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
-from truthful.geometry import Geometry
 from truthful.study.credibility import REACH, LevelBeliefs, expected_shares
 
 #: Between the answers of so many standard deviations, 98 % of them, what is promised holds.
@@ -78,24 +74,14 @@ def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
 def grouped(rows: Floats) -> Floats:
     """At most GROUPS rows, each for people of about the same slope."""
     rows = np.unique(rows, axis=0)
-    if len(rows) <= GROUPS:
-        return rows
-    starts = np.unique(np.linspace(0, len(rows), GROUPS, endpoint=False).astype(np.int64))
-    ends = [(np.minimum, np.maximum)[k % 2].reduceat(rows[:, k], starts) for k in range(6)]
-    return np.stack([*ends, *(np.maximum.reduceat(rows[:, k], starts) for k in (6, 7))], axis=1)
+    return worst_of_groups(rows, np.arange(float(len(rows))), least=(0, 2, 4))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AskedSetting:
-    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
+class AskedSetting(RosterSetting):
+    """Of answers with predictions."""
 
     beliefs: LevelBeliefs
-    geometry: Geometry
-    costs: Costs
-    n: int
-    alpha: Floats
-    epsilon: Floats
-    beta: float
     ratio: float
     clip: Floats
     """C, for each ε."""
@@ -103,21 +89,12 @@ class AskedSetting:
     """Whether implausible averages are paid alike."""
     tolerance: float = 0.0
     """How far a person's centre may be from what she takes for the others'."""
-    privacy: str = "quadratic"
-    assigned: bool = False
 
-    @cached_property
-    def believed(self) -> Floats:
-        if self.geometry.believed is None:
-            raise InputError("Levels need to know what the people of a geometry believe.")
-        return self.geometry.believed
-
-    @cached_property
-    def saved(self) -> Floats:
-        """What a lie saves in privacy, and by rounding, at most: τ·h(ε). α × ε."""
-        worth = np.asarray(PRIVACY_COSTS[self.privacy](np.asarray(self.epsilon, dtype=np.float64)))
-        found = [self.costs.threshold(n=self.n, alpha=float(alpha), beta=self.beta) for alpha in self.alpha]
-        return np.asarray(np.array(found)[:, None] * worth + ROUNDING)
+    @property
+    def answers_epsilon(self) -> Floats:
+        """The ε at which answers alone would have as much noise: (d+2)(1+ρ²) is (d+1) there."""
+        d = self.beliefs.dimension
+        return np.asarray(self.epsilon) * math.sqrt((d + 1) / ((d + 2) * (1 + self.ratio**2)))
 
     @cached_property
     def worst(self) -> tuple[float, float]:
@@ -137,19 +114,10 @@ class AskedSetting:
         return np.asarray(SCALE * math.sqrt(1 + self.ratio**2) / np.asarray(self.epsilon, dtype=np.float64))
 
     @cached_property
-    def liars_expected(self) -> Floats:
-        """κ, how many lie on average at most. For each α."""
-        miss = miss_probability(n=self.n, alpha=self.alpha, beta=self.beta)
-        return np.asarray(self.n * np.minimum(miss, self.alpha))
-
-    @cached_property
     def lies(self) -> tuple[Floats, Floats]:
         """How far liars move what others say of her, and their mean prediction. For each α."""
-        kappa, (tau, v) = self.liars_expected, self.worst
-        of_answers = np.minimum(kappa * tau, np.sqrt(kappa * v))
-        if self.assigned:
-            of_answers = np.minimum(of_answers, kappa * math.sqrt(v / self.n))
-        return SCALE * of_answers, SCALE * kappa / (self.n - 1)
+        tau, v = np.array(self.worst)[:, None]
+        return SCALE * self.pull_of(tau, v)[:, 0], SCALE * self.liars_expected / (self.n - 1)
 
 
 def _above(rate: Floats, logs: Floats, level: Floats) -> Floats:
@@ -276,55 +244,4 @@ def centre_error(s: AskedSetting) -> Floats:
 
 def error(s: AskedSetting, of: str = "coefficients") -> Floats:
     """The mean squared error that a plan is judged by, normalised, as without predictions at a smaller ε. α × ε."""
-    if of == "centre":
-        return centre_error(s)
-    if s.beliefs.shares is not None:
-        return share_bounds.error(share_setting(s), of)
-    return instruments_error(accuracy_setting(s), predictions=of == "predictions")
-
-
-def equal_epsilon(s: AskedSetting) -> Floats:
-    """The ε at which answers alone would have as much noise: (d+2)(1+ρ²) is (d+1) there."""
-    d = s.beliefs.dimension
-    return np.asarray(s.epsilon) * math.sqrt((d + 1) / ((d + 2) * (1 + s.ratio**2)))
-
-
-def share_setting(s: AskedSetting) -> ShareSetting:
-    """What the errors of shares follow from."""
-    if s.beliefs.shares is None:
-        raise InputError("There are no shares of numbers.")
-    return ShareSetting(
-        beliefs=s.beliefs.shares,
-        geometry=s.geometry,
-        costs=s.costs,
-        n=s.n,
-        alpha=s.alpha,
-        epsilon=equal_epsilon(s),
-        beta=s.beta,
-        privacy=s.privacy,
-        assigned=s.assigned,
-    )
-
-
-def accuracy_setting(s: AskedSetting) -> Setting:
-    """What the errors of numbers follow from."""
-    model = Model(
-        dimension=s.beliefs.dimension,
-        radius=s.beliefs.response_bound,
-        noise_bound=0.0,
-        noise_variance=s.beliefs.variance,
-        least_eigenvalue=0.0,
-    )
-    return Setting(
-        model=model,
-        costs=s.costs,
-        n=s.n,
-        epsilon=equal_epsilon(s),
-        alpha=s.alpha[:, None],
-        beta=s.beta,
-        estimator="instruments",
-        peer_estimator="instruments",
-        peers="leave-one-out",
-        geometry=s.geometry,
-        privacy=s.privacy,
-    )
+    return centre_error(s) if of == "centre" else share_bounds.error(s, of)

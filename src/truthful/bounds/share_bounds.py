@@ -15,14 +15,14 @@ from functools import cached_property
 
 import numpy as np
 
-from truthful.bounds.estimator_bounds import instruments_error, prediction_error
+from truthful.bounds.estimator_bounds import instruments_error
 from truthful.bounds.setting import Model, Setting
 from truthful.check import Floats
 from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.noise import log_moments as noise_moments
-from truthful.study.credibility import ShareBeliefs, expected_shares
+from truthful.study.credibility import LevelBeliefs, ShareBeliefs, expected_shares
 
 #: Groups of people who believe about the same: each by the worst of its numbers.
 GROUPS = 24
@@ -54,46 +54,49 @@ def believed_rows(beliefs: ShareBeliefs, x: Floats) -> Floats:
 def grouped(rows: Floats) -> Floats:
     """At most GROUPS rows, each the worst of people for whom δ/w is about the same: least δ, largest w, T and gap."""
     rows = np.unique(rows, axis=0)
+    return worst_of_groups(rows, rows[:, 0] / rows[:, 1], least=(0,))
+
+
+def worst_of_groups(rows: Floats, order: Floats, least: tuple[int, ...]) -> Floats:
+    """The rows if they are few, else GROUPS of them: of neighbours the least of some columns, the largest of others."""
     if len(rows) <= GROUPS:
         return rows
-    rows = rows[np.argsort(rows[:, 0] / rows[:, 1])]
+    rows = rows[np.argsort(order)]
     starts = np.unique(np.linspace(0, len(rows), GROUPS, endpoint=False).astype(np.int64))
-    least = np.minimum.reduceat(rows[:, 0], starts)
-    return np.stack([least, *(np.maximum.reduceat(rows[:, k], starts) for k in (1, 2, 3))], axis=1)
-
-
-def believed(geometry: Geometry) -> Floats:
-    """Those rows of the people of a geometry."""
-    if geometry.believed is None:
-        raise InputError("Shares need to know what the people of a geometry believe.")
-    return geometry.believed
+    ends = (np.minimum if column in least else np.maximum for column in range(rows.shape[1]))
+    return np.stack([end.reduceat(rows[:, k], starts) for k, end in enumerate(ends)], axis=1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShareSetting:
-    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε.
+class RosterSetting:
+    """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
 
-    belief_gap is how far the share that somebody expects, given her answer, may be from what is declared.
-    """
-
-    beliefs: ShareBeliefs
+    beliefs: ShareBeliefs | LevelBeliefs
     geometry: Geometry
     costs: Costs
     n: int
     alpha: Floats
     epsilon: Floats
     beta: float
-    margin: float = 0.0
-    tolerance: float = np.inf
     privacy: str = "quadratic"
     assigned: bool = False
-    belief_gap: float = 0.0
+
+    @property
+    def shares(self) -> ShareBeliefs | None:
+        """What is believed of shares, where answers are shares."""
+        return self.beliefs if isinstance(self.beliefs, ShareBeliefs) else self.beliefs.shares
+
+    @property
+    def answers_epsilon(self) -> Floats:
+        """The ε at which answers alone have as much noise."""
+        return np.asarray(self.epsilon)
 
     @cached_property
-    def saved(self) -> Floats:
-        """What a lie saves in privacy, and by rounding, at most: τ·h(ε), τ being exceeded by a share α of people."""
-        worth = np.asarray(PRIVACY_COSTS[self.privacy](np.asarray(self.epsilon, dtype=np.float64)))
-        return np.asarray(self.threshold[:, None] * worth + ROUNDING)
+    def believed(self) -> Floats:
+        """What groups of the geometry's people believe."""
+        if self.geometry.believed is None:
+            raise InputError("Shares and levels need to know what the people of a geometry believe.")
+        return self.geometry.believed
 
     @cached_property
     def threshold(self) -> Floats:
@@ -102,10 +105,41 @@ class ShareSetting:
         return np.array(found, dtype=np.float64)
 
     @cached_property
+    def saved(self) -> Floats:
+        """What a lie saves in privacy, and by rounding, at most: τ·h(ε). α × ε."""
+        worth = np.asarray(PRIVACY_COSTS[self.privacy](np.asarray(self.epsilon, dtype=np.float64)))
+        return np.asarray(self.threshold[:, None] * worth + ROUNDING)
+
+    @cached_property
     def liars_expected(self) -> Floats:
-        """κ ≥ E|A| of each α, as in truthful.bounds.answers."""
+        """κ ≥ E|A| of each α: n·min(p, α), p = 1 − F(τ) the chance of a cost above the threshold, as every liar's is.
+
+        Costs are independent given features and coefficients, and above τ for at most a share p of people on average.
+        """
         miss = miss_probability(n=self.n, alpha=self.alpha, beta=self.beta)
         return np.asarray(self.n * np.minimum(miss, self.alpha))
+
+    def pull_of(self, rho: Floats, v: Floats) -> Floats:
+        """How far liars move what is expected of the others, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen. α × rows.
+
+        Where features are assigned they say nothing of costs, and everybody is as likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
+        """
+        liars = self.liars_expected[:, None]
+        anybody = np.minimum(liars * rho, np.sqrt(liars * v))
+        return np.minimum(anybody, liars * np.sqrt(v / self.n)) if self.assigned else anybody
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareSetting(RosterSetting):
+    """Of yes or no and ratings.
+
+    belief_gap is how far the share that somebody expects, given her answer, may be from what is declared.
+    """
+
+    beliefs: ShareBeliefs
+    margin: float = 0.0
+    tolerance: float = np.inf
+    belief_gap: float = 0.0
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats]:
@@ -115,13 +149,8 @@ class ShareSetting:
 
 
 def pull(s: ShareSetting) -> Floats:
-    """g of each α and row: how far liars move what somebody expects, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen.
-
-    Where features are assigned they say nothing of costs, so that everybody is as likely to lie: (κ/n)Σ|w| ≤ κ√(v/n).
-    """
-    (rho, v), liars = s.rows, s.liars_expected[:, None]
-    anybody = np.minimum(liars * rho, np.sqrt(liars * v))
-    return np.minimum(anybody, liars * np.sqrt(v / s.n)) if s.assigned else anybody
+    """g of each α and row: how far liars move what somebody expects."""
+    return s.pull_of(*s.rows)
 
 
 def log_moments(s: ShareSetting) -> tuple[Floats, Floats]:
@@ -197,7 +226,7 @@ def _earned(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
     """
     anyhow, dense = clipping(s)
     liars, chance, levels = pull(s)[:, :, None], implausible(s), s.beliefs.levels
-    for delta, reach, likelier, gap in believed(s.geometry):
+    for delta, reach, likelier, gap in s.believed:
         width = reach + s.margin
         moved = steps * 2 * delta / (levels - 1)
         off = liars + np.minimum(anyhow, likelier * dense) + gap + s.belief_gap
@@ -207,46 +236,48 @@ def _earned(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
         yield earned, moved / (2 * delta * width)
 
 
-def error(s: ShareSetting, of: str = "coefficients") -> Floats:
+# Accuracy, with predictions or without: as of numbers, with the variance 4P(1 − P) of answers ±1
+
+
+def error(s: RosterSetting, of: str = "coefficients") -> Floats:
     """The mean squared error that a plan is judged by, normalised: of the largest effect, or else of the share.
 
-    Of predictions, on average over people, if asked for. As of numbers, with the variance 4P(1 − P) of answers ±1.
+    Of predictions, on average over people, if asked for.
     """
-    if of == "predictions":
-        return prediction_error(accuracy_setting(s))
     effects = s.geometry.effects
-    if effects is None or not len(effects):
-        return instruments_error(accuracy_setting(s))
+    if of == "predictions" or s.shares is None or effects is None or not len(effects):
+        return instruments_error(accuracy_setting(s), predictions=of == "predictions")
     each = np.stack([effect_error(s, k) for k in range(len(effects))])
     return np.asarray(each.max(axis=0))
 
 
-def effect_error(s: ShareSetting, k: int) -> Floats:
-    """The mean squared error of the k-th effect, normalised; with liars as in `truthful.bounds.answers`."""
+def effect_error(s: RosterSetting, k: int) -> Floats:
+    """The mean squared error of the k-th effect, normalised; with liars as of all coefficients."""
     geometry, f = s.geometry, s.geometry.players / s.n
-    if geometry.effects is None:
+    if geometry.effects is None or s.shares is None:
         raise InputError("Errors of effects need the people of a geometry.")
     noise, squares, largest = geometry.effects[k]
     liars = np.asarray(s.alpha)[:, None] * s.n
     lies = 2 * np.minimum(np.ceil(np.round(liars, 9)) * largest * f, np.sqrt(liars * squares * f))
-    drawn = geometry.noise_variance * (2 / np.asarray(s.epsilon)) ** 2 * noise * f**2
-    return np.asarray((lies + math.sqrt(4 * s.beliefs.variance * squares * f)) ** 2 + drawn)
+    drawn = geometry.noise_variance * (2 / s.answers_epsilon) ** 2 * noise * f**2
+    return np.asarray((lies + math.sqrt(4 * s.shares.variance * squares * f)) ** 2 + drawn)
 
 
-def accuracy_setting(s: ShareSetting) -> Setting:
-    """The setting that truthful.bounds.answers needs for accuracy: answers ±1, of variance 4P(1 − P)."""
+def accuracy_setting(s: RosterSetting) -> Setting:
+    """What the errors of all coefficients follow from."""
+    beliefs = s.shares or s.beliefs
     model = Model(
-        dimension=s.beliefs.dimension,
-        radius=s.beliefs.response_bound,
+        dimension=beliefs.dimension,
+        radius=beliefs.response_bound,
         noise_bound=0.0,
-        noise_variance=4 * s.beliefs.variance,
+        noise_variance=beliefs.variance if s.shares is None else 4 * beliefs.variance,
         least_eigenvalue=0.0,
     )
     return Setting(
         model=model,
         costs=s.costs,
         n=s.n,
-        epsilon=s.epsilon,
+        epsilon=s.answers_epsilon,
         alpha=s.alpha[:, None],
         beta=s.beta,
         estimator="instruments",
