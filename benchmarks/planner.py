@@ -18,7 +18,7 @@ import numpy as np
 import rosters
 
 from truthful.check import Floats
-from truthful.estimators import Estimator
+from truthful.estimators.private import Estimator
 from truthful.geometry import geometry
 from truthful.guarantees import model
 from truthful.instruments import best_transform, instruments_on_grid, shortened

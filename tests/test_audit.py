@@ -41,8 +41,7 @@ from truthful.auditor.noise_tests import (
 from truthful.auditor.settlements import settled_findings
 from truthful.auditor.trial_settlements import invented_reports, outcome, plant_answers
 from truthful.errors import InputError, Refused, TruthfulError, WorseThanPromised
-from truthful.estimators import Query
-from truthful.estimators.sensitivity import cross_sensitivity
+from truthful.estimators.sensitivity import Query, cross_sensitivity
 from truthful.instruments import instruments_on_grid
 from truthful.lattice import SeededBits
 from truthful.moments import GRID, grid_features, sums

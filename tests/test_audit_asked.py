@@ -25,8 +25,7 @@ from truthful.auditor.noise_tests import black_box_finding
 from truthful.auditor.settlements import checks_finding, settled_findings
 from truthful.auditor.trial_settlements import invented_reports, normalise_reports, one_release, with_answer
 from truthful.check import Floats
-from truthful.estimators import Query
-from truthful.estimators.sensitivity import AddNoise
+from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, Sums, grid_responses
 from truthful.one_release import LeaveOneOut

@@ -32,8 +32,8 @@ from truthful.auditor.noise_tests import black_box_finding, draw_noise, independ
 from truthful.auditor.trial_settlements import one_release
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
-from truthful.estimators import Estimator, Query, RidgeBall, RidgeFree
-from truthful.estimators.sensitivity import AddNoise, minimiser_distance
+from truthful.estimators.private import Estimator, RidgeBall, RidgeFree
+from truthful.estimators.sensitivity import AddNoise, Query, minimiser_distance
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored

@@ -42,7 +42,7 @@ from truthful.bounds.setting import (
 )
 from truthful.bounds.spectrum import mean_square_along
 from truthful.check import Floats
-from truthful.estimators import Query
+from truthful.estimators.sensitivity import Query
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import GRID, grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace

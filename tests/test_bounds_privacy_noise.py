@@ -26,7 +26,7 @@ from truthful.bounds.spectrum import (
 )
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import NoisyStatistics
+from truthful.estimators.private import NoisyStatistics
 from truthful.noise import L2Laplace
 from truthful.random_halves import Mechanism
 

@@ -15,7 +15,8 @@ from support.oracles_estimators import constrained_minimiser, published_sensitiv
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Estimator, KnownDesign, NoisyStatistics, Query, RidgeBall, RidgeFree
+from truthful.estimators.private import Estimator, KnownDesign, NoisyStatistics, RidgeBall, RidgeFree
+from truthful.estimators.sensitivity import Query
 from truthful.moments import GRID, Moments, grid_features, grid_responses, moments
 
 Record = tuple[Floats, float]

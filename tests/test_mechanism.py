@@ -10,7 +10,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import Clipped, Identity, Shrunk, TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Estimate
+from truthful.estimators.private import Estimate
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.random_halves import Mechanism, noise_along, noise_range, payable, peer_curve, private_estimates
 from truthful.regression import fast_answer

@@ -14,7 +14,7 @@ from support.oracles_sklearn import data, of_answers
 
 import truthful.sklearn
 from truthful.check import Floats
-from truthful.estimators import Query
+from truthful.estimators.sensitivity import Query
 from truthful.lattice import SeededBits, SystemBits
 from truthful.moments import grid_features, grid_responses, sums
 from truthful.settlement.draw import Drawing, replay

@@ -18,7 +18,14 @@ from truthful.beliefs import Beliefs, Predictor
 from truthful.beliefs.laws import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Estimate, Estimator, KnownDesign, NoisyStatistics, RidgeBall, RidgeFree
+from truthful.estimators.private import (
+    Estimate,
+    Estimator,
+    KnownDesign,
+    NoisyStatistics,
+    RidgeBall,
+    RidgeFree,
+)
 from truthful.estimators.sensitivity import AddNoise
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import GRID, Groups, Moments

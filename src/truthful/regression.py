@@ -21,9 +21,8 @@ from truthful import check
 from truthful.beliefs import IDENTITY, Beliefs, Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Query
 from truthful.estimators.least_squares import least_squares, products, require_company, solved
-from truthful.estimators.sensitivity import AddNoise
+from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import laplace
 from truthful.random_halves import Estimates, Mechanism, payable, paymaster, private_estimates

@@ -29,7 +29,7 @@ from truthful.bounds.share_bounds import ShareSetting, believed_rows, pull
 from truthful.check import Floats
 from truthful.deterrence import stretch
 from truthful.errors import InputError
-from truthful.estimators import Estimate
+from truthful.estimators.private import Estimate
 from truthful.geometry import Geometry, effects_of, geometry, measured
 from truthful.guarantees import setting
 from truthful.instruments import Transform, instruments_on_grid

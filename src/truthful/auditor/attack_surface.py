@@ -18,8 +18,7 @@ from truthful.asked_release import AskedPaymaster, AskedRelease, AskedScored, Le
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Query
-from truthful.estimators.sensitivity import AddNoise
+from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.lattice import Bits
 from truthful.moments import Sums, grid_features, grid_responses, sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored, paymaster

@@ -59,7 +59,7 @@ from truthful.auditor.settlements import (
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import TruthfulError
-from truthful.estimators import Estimator
+from truthful.estimators.private import Estimator
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import Moments, grid_features, grid_responses, moments
 from truthful.plan import Plan

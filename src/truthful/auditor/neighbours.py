@@ -35,8 +35,7 @@ from truthful.auditor.attack_surface import (
     unprotected_parts,
 )
 from truthful.check import Floats
-from truthful.estimators import Query
-from truthful.estimators.sensitivity import sqrt_above
+from truthful.estimators.sensitivity import Query, sqrt_above
 from truthful.instruments import transform_matrix
 from truthful.moments import Sums
 

@@ -12,7 +12,7 @@ import numpy as np
 from truthful.asked_release import SERUM, AskedRelease, Level
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import Estimate, NoisyStatistics
+from truthful.estimators.private import Estimate, NoisyStatistics
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, Sums
 from truthful.noise import SupLaplace, laplace

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from truthful.estimators import Estimate
+from truthful.estimators.private import Estimate
 from truthful.random_halves import Estimates, Mechanism
 from truthful.release.coefficients import INTERVAL_LEVEL, coefficients
 from truthful.release.release import (

@@ -14,8 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from truthful.errors import InputError
-from truthful.estimators import Query
-from truthful.estimators.sensitivity import AddNoise
+from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.files import pretty_json, write_atomically
 from truthful.lattice import Bits, sample, sample_sup
 
