@@ -1,10 +1,21 @@
-"""How much of the answer range nothing deters, and the lie that leaves as much of it free at another clip level.
+"""What a payment deters: how steeply q follows an answer, how much of the range stays free, and if beliefs are wrong.
+
+Where q hardly moves with the report, lies are nearly free: with uniform noise q is flat for |y| ≤ M − rR, and peer
+noise as large as R flattens the clipped curve. So a plan tells the slope, not only the size of lies in units of q.
 
 A payment deters lies that move the own prediction q by more than D. The answers y' with |q(y') − q(y)| ≤ D stay free:
 the undeterred share of a person whose truthful answer is y is the part of [−Y, Y] they fill. Clipping peers at c < R
 makes the payment cheaper, but q flatter beyond ±c, so that the same D would leave more free; D must shrink with c.
 
-This serves plans, never a payment: q is known to some 1e-6 R, shares to some 1e-4, or 1e-3 beside plateaus of q.
+Wrong beliefs: somebody with features of length r takes the average answer of people like her to be δ higher than
+declared, and agrees on the rest: y = δ + r·u + z with u and z as declared. What she expects others to predict of her is
+
+    P(δ, y) = r·E[ψ(u + δ/r) | r, y − δ],     and the belief gap     γ(δ, y) = P(δ, y) − q(y),    q(y) = P(0, y).
+
+Prior and noise are log-concave, so that γ rises with δ, by at most |δ| (docs/theory.md). All of it is odd in (δ, y).
+
+This serves plans, never a payment: q and gaps are known to some 1e-6 R, shares to some 1e-4, or 1e-3 beside plateaus of
+q.
 """
 
 from __future__ import annotations
@@ -13,7 +24,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,33 +82,22 @@ class Deterrence:
         object.__setattr__(self, "lengths", lengths)
         object.__setattr__(self, "proportions", proportions)
 
-    @overload
-    def undeterred(self, lie: float, clip: float | None, scale: float) -> float: ...
-    @overload
-    def undeterred(self, lie: Floats, clip: float | None, scale: float) -> Floats: ...
-    def undeterred(self, lie: float | Floats, clip: float | None, scale: float) -> float | Floats:
+    def undeterred(self, lie: float, clip: float | None, scale: float) -> float:
         """The mean, over people and their truthful answers y, of |{y' in [−Y, Y] : |q(y') − q(y)| ≤ lie}| / 2Y.
 
-        `lie` is a number or an array, `scale` that of the peer noise; no `clip` means ψ(u) = u, payments that may be
-        negative. Rises with the lie, from the share of plateaus of q to 1.
+        `scale` is that of the peer noise; no `clip` means ψ(u) = u, payments that may be negative. Rises with the lie,
+        from the share of plateaus of q to 1.
         """
-        lies = np.asarray(lie, dtype=np.float64)
-        _refuse("lie", lies, ~((lies >= 0) & np.isfinite(lies)), "finite and 0 or above")
-        share = self._shares((clip,), scale)[0]
-        values = np.array([share(float(size)) for size in lies.ravel()])
-        return values.reshape(lies.shape) if lies.ndim else float(values[0])
-
-    def matched_lie(self, lie: float, clip: float, scale: float) -> float:
-        """The D at this clip level with the undeterred share that `lie` has at c = R and the same noise; at most `lie`.
-
-        Where `lie` leaves everything undeterred at c = R, so does D here, in proportion to the span of q.
-        The share may jump where D reaches from one plateau of q to another; D is then the largest below the jump.
-        0.0 says that even D = 0 leaves more undeterred, because plateaus do: such a clip level is to be refused.
-        """
-        return float(self.matched_lies(lie, [clip], [scale])[0, 0])
+        return self._shares((clip,), scale)[0](check.nonnegative("lie", lie))
 
     def matched_lies(self, lie: float, clips: Any, scales: Any) -> Floats:
-        """`matched_lie` for every clip level (a row) and scale of the peer noise (a column)."""
+        """The D with the undeterred share that `lie` has at c = R and the same noise; at most `lie`.
+
+        For every clip level (a row) and scale of the peer noise (a column). Where `lie` leaves everything undeterred at
+        c = R, so does D here, in proportion to the span of q. The share may jump where D reaches from one plateau of q
+        to another; D is then the largest below the jump. 0.0 says that even D = 0 leaves more undeterred, because
+        plateaus do: such a clip level is to be refused.
+        """
         size = check.nonnegative("lie", lie)
         levels, noises = check.vector("clips", clips), check.vector("scales", scales)
         table = np.empty((len(levels), len(noises)))
@@ -154,8 +154,7 @@ def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Flo
     return means(length), means(proportion)
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
+class _Answers(NamedTuple):
     """Answers 0 = y_0 ≤ … ≤ y_m = Rr + M of each person (a row), and what they say.
 
     `chances` are the probabilities of the cells between them, given y ≥ 0. `weights` turn ψ at `_points` into
@@ -166,28 +165,20 @@ class _Answers:
     chances: Floats
     weights: Floats
 
-    @classmethod
-    def of(cls, beliefs: Beliefs, lengths: Floats) -> _Answers:
-        answers = np.stack([_grid(beliefs, float(r)) for r in lengths])
-        # One person at a time: the nodes of her posteriors are half a million numbers with all their intermediates.
-        weights, densities = zip(
-            *(_heard(beliefs, r, y) for r, y in zip(lengths, answers, strict=True)), strict=True
-        )
-        density = np.stack(densities)
-        chances = np.diff(answers, axis=1) * (density[:, 1:] + density[:, :-1])
-        return cls(answers, chances / chances.sum(axis=1, keepdims=True), np.stack(weights))
-
 
 @lru_cache(maxsize=2)
 def _answers(beliefs: Beliefs, lengths: tuple[float, ...]) -> _Answers:
     """Kept: a plan's guarantees ask for the same people again, at other noise."""
-    return _Answers.of(beliefs, np.array(lengths))
-
-
-def _heard(beliefs: Beliefs, r: float, y: Floats) -> tuple[Floats, Floats]:
-    """The weights of one person's answers, and their density up to a factor."""
-    v, chance, logs = posteriors(beliefs, np.full(len(y), r), y)
-    return _spread(v, chance), np.exp(logs - logs.max())
+    answers = np.stack([_grid(beliefs, r) for r in lengths])
+    weights, densities = [], []
+    # One person at a time: the nodes of her posteriors are half a million numbers with all their intermediates.
+    for r, y in zip(lengths, answers, strict=True):
+        v, chance, logs = posteriors(beliefs, np.full(len(y), r), y)
+        weights.append(_spread(v, chance))
+        densities.append(np.exp(logs - logs.max()))
+    density = np.stack(densities)
+    chances = np.diff(answers, axis=1) * (density[:, 1:] + density[:, :-1])
+    return _Answers(answers, chances / chances.sum(axis=1, keepdims=True), np.stack(weights))
 
 
 def _grid(beliefs: Beliefs, r: float) -> Floats:
@@ -358,6 +349,8 @@ def _refuse(name: str, values: Floats, bad: Any, wanted: str) -> None:
         raise InputError(f"{name} holds {values[bad][0]}; every entry must be {wanted}.")
 
 
+# Wrong beliefs
+
 #: Answers at which the largest gap is looked for, and lengths of features.
 _ANSWERS, _LENGTHS = 25, 9
 #: Halvings after which a shift is known to 2e-8 of its bound.
@@ -478,6 +471,8 @@ def _mean(curve: Curve, u: Floats, chance: Floats, r: Floats, scale: Floats) -> 
     """r·E[ψ(u)] of each row."""
     return np.asarray(r * np.einsum("ij,ij->i", chance, curve(u, np.repeat(scale[:, None], u.shape[1], 1))))
 
+
+# The slope of q, and the typical person
 
 CENTRAL = 0.9
 DRAWS, POINTS, BETWEEN = 20_000, 41, 129

@@ -1,4 +1,4 @@
-"""What everybody believes before the reports: priors on θ and laws of the response noise z.
+"""What everybody believes before the reports: priors on θ, laws of the response noise z, and curves of peers.
 
 A prior is isotropic on the ball ‖θ‖ ≤ R, so the projection u = θ·x/‖x‖ has the same density f on [-R, R] for
 every x. A noise law is a symmetric density g on [-M, M]. Both are used through logarithms, which neither
@@ -287,6 +287,11 @@ def _panels(bound: float) -> tuple[Floats, Floats]:
     edges = np.linspace(-bound, bound, 65)
     half = bound / 64
     return ((edges[:-1, None] + half) + half * nodes).ravel(), np.tile(half * weights, 64)
+
+
+# The peer curve ψ: what a peer predicts on average, as a function of the truth. Write u = θ·x/‖x‖. A player is scored
+# against her peers' prediction x·peer, and ψ(u) is its expectation divided by ‖x‖ when the truth is u. Truth-telling is
+# optimal exactly when her own prediction is ‖x‖ E[ψ(u) | x, y].
 
 
 class Curve(Protocol):

@@ -1,6 +1,6 @@
 """Own predictions for millions of players: E[ψ(u) | r, y] by table, with a bound on the table's error.
 
-What is proved and what is verified. The regions of beliefs.cells are where the tabulated function is analytic, so
+What is proved and what is verified. The regions below are where the tabulated function is analytic, so
 polynomials on cells converge geometrically. In the scale of the peer noise the table interpolates ψ itself: an
 expectation of ψ is off by no more than ψ is, whatever the posterior, and the interpolant multiplies errors at its
 nodes by at most its Lebesgue constant; both are proved, and so is the bound on what is not kept of the polynomials. The
@@ -8,6 +8,29 @@ errors that enter there are verified: the distance of each cell from direct quad
 where an interpolation error is largest, and that of ψ from its interpolant, on such a grid too. `error` doubles what
 was measured, for what lies between the points of the grid. Reports in cells that could not be verified are answered by
 direct quadrature.
+
+What a table is fitted to: regions of reports, each the unit square, and polynomials on cells of the square.
+The half-plane of reports is cut where the posterior stops being analytic. For r = ‖x‖ in [0, 1] and y ≥ 0 the support
+of u = θ·x/‖x‖ is [max(-R, (y-M)/r), min(R, (y+M)/r)]. As one end or the other passes ±R, E[ψ(u) | r, y] is continuous
+but not smooth. Between these lines it is an analytic function of well chosen coordinates (X, Y) in the unit square:
+
+    whole   rR ≤ M, y ≤ M - rR: all of [-R, R].     X = r/r₁,  Y = y/(M - rR)
+    upper   rR ≤ M, y > M - rR: [a, R].             X = r/r₁,  Y = ω with κ = 1
+    short   rR > M, y ≥ rR - M: [a, R].             X = x/x₁,  Y = (ω - ω₀)/(1 - ω₀)
+    middle  rR > M, y < rR - M: [a, b].             X = x/x₁,  Y = √((R - b)/(R - M/r))
+
+with a = (y - M)/r, b = (y + M)/r, κ = M/(rR), x = √(1-κ)/(√(1-κ) + √κ), ω = √(R+a)/(√(R+a) + √((R-a)/κ)), ω₀ the
+smallest ω there is at that r, where a = R - 2κR; r₁ = min(1, M/R) and x₁ are the largest r and x. The square roots
+take the place of the powers (R ± u)^((d+1)/2) with which the integrals begin at the ends of the ball, and they widen
+the thin layers there: of the width M/r of the support when there is little noise, of the width of the peer noise
+when that is clipped. `coordinates` in truthful.beliefs.lookup is the inverse map.
+
+The square is cut into 4 × 4 roots, and each root into kx × ky equal cells (powers of two, its own). On a cell each
+function is the polynomial of degree 7 in each coordinate through its values at 8 × 8 Chebyshev nodes. An interpolation
+error looks like c·T₈ in the coordinate that causes it, so it is measured on the 9 × 9 grid where |T₈| = 1, between the
+nodes and on the cell's border. A root whose error is above what is wanted is cut again, across the coordinate whose
+Chebyshev coefficients have not died out; one that stays above it is left open. A root that was cut is first looked at
+where it was worst, and all of it only when it is good enough there.
 """
 
 from __future__ import annotations
