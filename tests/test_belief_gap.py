@@ -18,9 +18,9 @@ from truthful.bounds.share_bounds import ShareSetting, gain, tolerated_gap
 from truthful.deterrence import (
     Expecting,
     amplification,
-    anybody,
     largest_belief_gap,
     largest_gap,
+    people_of_lengths,
     spread_lengths,
     tolerated_shift,
 )
@@ -115,7 +115,7 @@ def test_nobody_has_a_larger_gap_than_the_largest() -> None:
 
 
 def test_noise_makes_the_largest_gap_smaller() -> None:
-    people = anybody(FLAT, spread_lengths(np.linspace(0.45, 1, 50)), 0.05)
+    people = people_of_lengths(FLAT, spread_lengths(np.linspace(0.45, 1, 50)), 0.05)
     for clip in (0.13, 0.3, 0.6):
         gaps = [largest_gap(people, Clipped(clip, 5), scale) for scale in (0.001, 0.01, 0.05, 0.2, 1.0)]
         assert gaps == sorted(gaps, reverse=True)

@@ -12,7 +12,7 @@ from support.oracles_estimators import refitted_predictions
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.least_squares import least_squares, products, solved
+from truthful.estimators.least_squares import least_squares, products, solve_sums
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(3, 30))
@@ -80,7 +80,7 @@ def test_predictions_are_those_of_exact_fits_without_each_player(d: int, size: f
     rng = np.random.default_rng(d)
     X = rng.normal(size=(40, d)) * size ** np.linspace(-1, 1, d)
     y = rng.normal(size=40)
-    fit = solved(products(X, y), d)
+    fit = solve_sums(products(X, y), d)
     assert fit is not None
     p, _, r = fit.without_each(X, y)
     rows = [0, 7, 39]
@@ -92,7 +92,7 @@ def test_predictions_are_those_of_exact_fits_without_each_player(d: int, size: f
 def test_the_two_passes_agree_with_the_factorisation(seed: int, d: int, extra: int) -> None:
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(d + extra, d)), rng.normal(size=d + extra)
-    fit, slow = solved(products(X, y), d), least_squares(X, y)
+    fit, slow = solve_sums(products(X, y), d), least_squares(X, y)
     if fit is None:
         assert np.linalg.cond(X) > 10
         return
@@ -106,7 +106,7 @@ def test_the_two_passes_agree_with_the_factorisation(seed: int, d: int, extra: i
 def test_a_player_gets_the_same_bits_in_any_company() -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(1000, 7)), rng.normal(size=1000)
-    fit = solved(products(X, y), 7)
+    fit = solve_sums(products(X, y), 7)
     assert fit is not None
     together = fit.without_each(X, y)
     for size in (1, 2, 5, 127, 128, 129, 700):
@@ -118,15 +118,15 @@ def test_a_player_gets_the_same_bits_in_any_company() -> None:
 def test_features_that_all_but_determine_each_other_are_left_to_others() -> None:
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(100, 3)), rng.normal(size=100)
-    assert solved(products(X, y), 3) is not None
+    assert solve_sums(products(X, y), 3) is not None
     X[:, 2] = X[:, 0] + 1e-3 * X[:, 2]
-    assert solved(products(X, y), 3) is None
+    assert solve_sums(products(X, y), 3) is None
     X[:, 2] = 0.0
-    assert solved(products(X, y), 3) is None
+    assert solve_sums(products(X, y), 3) is None
 
 
 def test_numbers_that_are_not_finite_show_in_the_sums() -> None:
     X, y = np.ones((5, 1)), np.ones(5)
     for bad in (np.nan, np.inf):
-        assert solved(products(np.where(np.arange(5)[:, None] == 3, bad, X), y), 1) is None
-        assert solved(products(X, np.where(np.arange(5) == 3, bad, y)), 1) is None
+        assert solve_sums(products(np.where(np.arange(5)[:, None] == 3, bad, X), y), 1) is None
+        assert solve_sums(products(X, np.where(np.arange(5) == 3, bad, y)), 1) is None

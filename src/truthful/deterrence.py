@@ -404,11 +404,11 @@ def largest_belief_gap(
     longer = lengths > 0
     least = scale * float(np.min(proportions[longer] / lengths[longer]))
     curve = IDENTITY if clip is None else Clipped(clip, beliefs.dimension)
-    return largest_gap(anybody(beliefs, spread_lengths(lengths[longer]), shift), curve, least)
+    return largest_gap(people_of_lengths(beliefs, spread_lengths(lengths[longer]), shift), curve, least)
 
 
 @lru_cache(maxsize=4)
-def anybody(beliefs: Beliefs, lengths: tuple[float, ...], shift: float) -> Expecting:
+def people_of_lengths(beliefs: Beliefs, lengths: tuple[float, ...], shift: float) -> Expecting:
     """Somebody of each of these lengths with each of the answers that she can truthfully give."""
     delta = check.nonnegative("shift", shift)
     r = np.repeat(np.array(lengths), _ANSWERS)

@@ -211,10 +211,10 @@ def geometry(
 ) -> Geometry:
     """The geometry of people with these normalised features; lengths are those of X unless more may have to be paid."""
     kx = grid_features(X)
-    return measured(kx, instruments_on_grid(kx, transform, norm), lengths, norm)
+    return measure(kx, instruments_on_grid(kx, transform, norm), lengths, norm)
 
 
-def measured(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = "l2") -> Geometry:
+def measure(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = "l2") -> Geometry:
     """The geometry of features and instruments on the grid."""
     n, d = kx.shape
     X, Z = kx / GRID, kz / GRID

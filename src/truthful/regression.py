@@ -21,7 +21,7 @@ from truthful import check
 from truthful.beliefs import IDENTITY, Beliefs, Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.least_squares import least_squares, products, require_company, solved
+from truthful.estimators.least_squares import least_squares, products, require_company, solve_sums
 from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import laplace
@@ -74,7 +74,7 @@ def truthful_regression(
 
     nobody = products(*part_of(slice(0)))
     sums = sum(_in_parts(lambda part: products(*part_of(part)), len(reports)), start=nobody)
-    fit = solved(sums, beliefs.dimension)
+    fit = solve_sums(sums, beliefs.dimension)
     if fit is None:
         return _by_factorisation(features, reports, beliefs, partial(RULES[rule], a=a, b=b))
     own = _own_predictor(beliefs, len(reports))

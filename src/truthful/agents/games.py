@@ -30,7 +30,7 @@ from truthful.check import Floats
 from truthful.deterrence import stretch
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
-from truthful.geometry import Geometry, effects_of, geometry, measured
+from truthful.geometry import Geometry, effects_of, geometry, measure
 from truthful.guarantees import setting
 from truthful.instruments import Transform, instruments_on_grid
 from truthful.moments import GRID, grid_features, sums
@@ -299,11 +299,11 @@ def sum_geometry(plan: Plan, people: Floats) -> Geometry:
     require_invertible(sums(kx, np.zeros(len(kx)), mechanism.transform, mechanism.norm).matrix)
     kz, x = instruments_on_grid(kx, mechanism.transform, mechanism.norm), kx / GRID
     if study.levels is not None:
-        believed = asked_bounds.grouped(level_rows(study.levels, x, x.mean(axis=0)))
+        believed = asked_bounds.group_levels(level_rows(study.levels, x, x.mean(axis=0)))
     else:
-        believed = share_bounds.grouped(believed_rows(share_mechanism(plan)[1], x))
+        believed = share_bounds.group_beliefs(believed_rows(share_mechanism(plan)[1], x))
     return replace(
-        measured(kx, kz, norm=mechanism.norm),
+        measure(kx, kz, norm=mechanism.norm),
         believed=believed,
         effects=effects_of(kx, kz, difference_rows(study)),
     )

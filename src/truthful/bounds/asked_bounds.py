@@ -71,7 +71,7 @@ def _bend(beliefs: LevelBeliefs, x: Floats, c: Floats) -> Floats:
     return found
 
 
-def grouped(rows: Floats) -> Floats:
+def group_levels(rows: Floats) -> Floats:
     """At most GROUPS rows, each for people of about the same slope."""
     rows = np.unique(rows, axis=0)
     return worst_of_groups(rows, np.arange(float(len(rows))), least=(0, 2, 4))

@@ -337,7 +337,7 @@ def instruments_gap(s: Setting) -> Floats:
     Clipped, ψ has slopes up to S_i = P(|e_i| ≤ c r_i), so that lies count S_i times; and the sampling error, which has
     mean zero given θ and which ψ leaves out, counts at most min(½S_iσ√v_i, ½f₁(0)σ²v_i/(sτ_i)), as above.
     """
-    geometry, f = scaled(s)
+    geometry, f = scaled_geometry(s)
     d, Y, sigma2 = geometry.dimension, s.model.response_bound, s.model.noise_variance
     kappa, scale = np.asarray(s.n) * s.above_threshold, _sum_scale(s)
     shape = np.broadcast_shapes(kappa.shape, scale.shape, np.shape(f), np.shape(s.reach))
@@ -359,7 +359,7 @@ def instruments_error(s: Setting, predictions: bool = False) -> Floats:
     θ̂ − θ = Bz + B_Aδ + M⁻¹N: Minkowski's inequality for lies and sampling, and N is independent of both, of mean zero.
     Without liars it is an equation. Of predictions, on average over those who answered: with G^½B and G^½M⁻¹.
     """
-    geometry, f = scaled(s)
+    geometry, f = scaled_geometry(s)
     sampling = np.sqrt(s.model.noise_variance * geometry.sampling[predictions] * f)
     noise = geometry.noise_variance * _sum_scale(s) ** 2 * geometry.noise[predictions] * f**2
     return np.asarray((instruments_lies(s, predictions) + sampling) ** 2 + noise)
@@ -367,7 +367,7 @@ def instruments_error(s: Setting, predictions: bool = False) -> Floats:
 
 def instruments_lies(s: Setting, predictions: bool = False) -> Floats:
     """‖B_Aδ‖ ≤ L = 2Y·min(sum of the k largest ‖B_j‖, √k‖B‖): how far a share α of liars can move θ̂."""
-    geometry, f = scaled(s)
+    geometry, f = scaled_geometry(s)
     k = np.asarray(s.alpha) * np.asarray(s.n)
     # Each part is f times as large, and each person of the geometry stands for 1/f people.
     largest = geometry.influence[predictions](np.ceil(np.round(k, 9)) * f)
@@ -375,7 +375,7 @@ def instruments_lies(s: Setting, predictions: bool = False) -> Floats:
     return np.asarray(2 * s.model.response_bound * most)
 
 
-def scaled(s: Setting) -> tuple[Geometry, Floats]:
+def scaled_geometry(s: Setting) -> tuple[Geometry, Floats]:
     """The geometry, and n₀/n: how much smaller each person's part is among n than among the n₀ that it is of."""
     if s.geometry is None:
         raise InputError("Estimator 'instruments' needs the geometry of a roster.")

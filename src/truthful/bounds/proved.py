@@ -21,7 +21,7 @@ from truthful.bounds.estimator_bounds import (
     least_released,
     least_squares_error,
     prediction_error,
-    scaled,
+    scaled_geometry,
 )
 from truthful.bounds.setting import (
     Model,
@@ -349,7 +349,7 @@ def _instruments_budget(s: Setting) -> Floats:
 
     Q bounds E[q²] on average over these people: E[(θ·x)²] under the prior and, as |q| ≤ c‖x‖, c² times their mean ‖x‖².
     """
-    geometry, _ = scaled(s)
+    geometry, _ = scaled_geometry(s)
     g, linear, n = GAPS["instruments"](s), RULES[s.rule].linear, np.asarray(s.n, dtype=np.float64)
     Q = np.asarray(s.model.prior_square / geometry.dimension * geometry.lengths.mean_square)
     if s.clipped:
@@ -364,7 +364,7 @@ def _instruments_budget(s: Setting) -> Floats:
 
 def _totals(s: Setting) -> tuple[Floats, Floats]:
     """Bases and gains of all who may have to be paid: of a roster as they are, else in proportion to their number."""
-    geometry, _ = scaled(s)
+    geometry, _ = scaled_geometry(s)
     a, b = np.asarray(s.a), np.asarray(s.b)
     payable = np.isfinite(a) & np.isfinite(b)
     totals = geometry.lengths.totals(

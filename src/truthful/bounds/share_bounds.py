@@ -51,7 +51,7 @@ def believed_rows(beliefs: ShareBeliefs, x: Floats) -> Floats:
     return np.stack([expected.advantage, expected.width(0.0), likelier, gap], axis=1)
 
 
-def grouped(rows: Floats) -> Floats:
+def group_beliefs(rows: Floats) -> Floats:
     """At most GROUPS rows, each the worst of people for whom δ/w is about the same: least δ, largest w, T and gap."""
     rows = np.unique(rows, axis=0)
     return worst_of_groups(rows, rows[:, 0] / rows[:, 1], least=(0,))

@@ -98,7 +98,7 @@ def products(X: Floats, y: Floats) -> Floats:
     return sums
 
 
-def solved(sums: Floats, d: int) -> Fit | None:
+def solve_sums(sums: Floats, d: int) -> Fit | None:
     """The fit, or None if the sums do not determine it to ten digits."""
     if not np.isfinite(sums).all() or not (np.diag(sums)[:d] > 0).all():
         return None

@@ -19,7 +19,7 @@ from truthful import check
 from truthful.beliefs import Beliefs
 from truthful.bounds import asked_bounds
 from truthful.bounds.setting import Numbers
-from truthful.bounds.share_bounds import believed_rows, grouped
+from truthful.bounds.share_bounds import believed_rows, group_beliefs
 from truthful.check import Floats
 from truthful.deterrence import Deterrence, largest_belief_gap, representative
 from truthful.errors import InputError, Refused
@@ -207,7 +207,7 @@ class Panel:
     def believed(self) -> Floats | None:
         """What everybody believes of shares, where answers are shares."""
         beliefs = self.study.shares
-        return None if beliefs is None else grouped(believed_rows(beliefs, self._pool))
+        return None if beliefs is None else group_beliefs(believed_rows(beliefs, self._pool))
 
     def believed_by(self, players: int) -> Floats | None:
         """The same of those who answer if so many are invited; of differences, where people are asked.
@@ -222,7 +222,7 @@ class Panel:
             if self.roster is not None:
                 away *= math.sqrt(max(0.0, 1 - n / len(self.roster)))
             rows = asked_bounds.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0), away)
-            self._believed[n] = asked_bounds.grouped(rows)
+            self._believed[n] = asked_bounds.group_levels(rows)
         return self._believed[n]
 
     def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:

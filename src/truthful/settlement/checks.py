@@ -15,11 +15,11 @@ import numpy as np
 
 from truthful.asked_release import AskedRelease, mean_features
 from truthful.bounds import asked_bounds
-from truthful.bounds.share_bounds import believed_rows, grouped
+from truthful.bounds.share_bounds import believed_rows, group_beliefs
 from truthful.check import Floats
 from truthful.errors import Refused, WorseThanPromised
 from truthful.formatting import money, number
-from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measured
+from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
 from truthful.intake.intake import Cells
@@ -120,7 +120,7 @@ def people_measured(
         parts.append(kx)
     kx = np.concatenate(parts)
     kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
-    return _with_beliefs(plan, measured(kx, kz, norm=mechanism.norm), kx, kz, sums), kx
+    return _with_beliefs(plan, measure(kx, kz, norm=mechanism.norm), kx, kz, sums), kx
 
 
 def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sums) -> Geometry:
@@ -136,8 +136,8 @@ def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sum
 def _believed(study: Study, kx: Floats, sums: Sums) -> Floats | None:
     if study.levels is not None:
         rows = asked_bounds.level_rows(study.levels, kx / GRID, mean_features(sums))
-        return asked_bounds.grouped(rows)
-    return None if study.shares is None else grouped(believed_rows(study.shares, kx / GRID))
+        return asked_bounds.group_levels(rows)
+    return None if study.shares is None else group_beliefs(believed_rows(study.shares, kx / GRID))
 
 
 def _require_payable(plan: Plan, believed: Floats | None) -> None:
@@ -173,7 +173,7 @@ def _many_with_beliefs(
 ) -> Geometry:
     """Bounds from sums, and what people believe, part by part: without features all believe the same."""
     study, believed = plan.study, None
-    group = grouped if study.levels is None else asked_bounds.grouped
+    group = group_beliefs if study.levels is None else asked_bounds.group_levels
     for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
         rows = _believed(study, kx, sums)
         if rows is not None:

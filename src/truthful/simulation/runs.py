@@ -24,7 +24,7 @@ from truthful.bounds import proved
 from truthful.bounds.share_bounds import gain as share_gain
 from truthful.check import Floats
 from truthful.errors import Refused
-from truthful.geometry import measured
+from truthful.geometry import measure
 from truthful.guarantees import Accuracy, setting
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, Sums, grid_features, grid_responses, group_moments, sums
@@ -499,7 +499,7 @@ class NumberContext(Context):
         """For plans that protect answers."""
         plan, kx = self.plan, grid_features(x)
         mechanism = plan.number_mechanism
-        known = measured(kx, instruments_on_grid(kx, getattr(mechanism, "transform", None)))
+        known = measure(kx, instruments_on_grid(kx, getattr(mechanism, "transform", None)))
         s = setting(plan.study, mechanism, len(x), plan.absent_share, plan.failure_probability, known)
         found = (
             proved.gap,
