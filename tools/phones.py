@@ -95,7 +95,7 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
     yield [view.screenshot(), _from(view, "h2:has-text('What others can learn')")]
     view.click("button:has-text('I take part')")
     view.fill("#answer", f"{study.answers[player]:.0f}")
-    view.click("button:has-text('Go on')")
+    view.click("button:has-text('Continue')")
     view.wait_for_selector("h1:has-text('Is this right?')")
     review = view.screenshot()
     view.click("button:has-text('Send my answer')")
@@ -123,7 +123,7 @@ def _both(view: Page, url: str, service: Service) -> list[bytes]:
     view.fill("#answer", f"{study.answers[player]:.0f}")
     view.fill("#prediction", f"{study.predictions[player]:.0f}")
     asked = view.screenshot()
-    view.click("button:has-text('Go on')")
+    view.click("button:has-text('Continue')")
     view.click("button:has-text('Send my answers')")
     view.wait_for_selector("h1:has-text('Your answer counts')")
     answer_all(
@@ -133,7 +133,7 @@ def _both(view: Page, url: str, service: Service) -> list[bytes]:
     settle_with_less(service, study.study_id)
     view.goto(f"{url}/a/{link}")
     view.click("summary:has-text('Show every step')")
-    return [asked, _from(view, "h2:has-text('How it was worked out')")]
+    return [asked, _from(view, "h2:has-text('How it was computed')")]
 
 
 def _frozen(service: Service, text: str, plan: Plan) -> str:

@@ -206,8 +206,8 @@ def simulate(
     agents: Annotated[
         str,
         typer.Option(
-            help="Shares of people, such as opt-out=0.9,exaggerator=0.1; everybody else is honest. Others: cost-threshold, "
-            "privacy-seeker, coordinated, best-responder."
+            help="Shares of people, such as opt-out=0.9,exaggerator=0.1; everybody else is honest. Others: "
+            "cost-threshold, privacy-seeker, coordinated, best-responder."
         ),
     ] = "honest=1",
     features: Annotated[

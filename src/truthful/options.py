@@ -52,9 +52,9 @@ Lie = Annotated[
     float | None,
     typer.Option(
         help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
-        "if predictions were not clipped below R. Default: half the largest prediction, R/2. For ratings: from how many "
-        "steps on no lie may pay. Default: a quarter of the scale. Where people are asked for predictions of numbers: "
-        "from which size on, in units of the answer. Default: a fifth of the scale."
+        "if predictions were not clipped below R. Default: half the largest prediction, R/2. For ratings: from how "
+        "many steps on no lie may pay. Default: a quarter of the scale. Where people are asked for predictions of "
+        "numbers: from which size on, in units of the answer. Default: a fifth of the scale."
     ),
 ]
 ScoreWeight = Annotated[
@@ -76,8 +76,8 @@ BasePayment = Annotated[
 Bonus = Annotated[
     float | None,
     typer.Option(
-        help="For yes and no, and ratings: the most that is paid on top of the flat fee, in currency. With it nothing is "
-        "solved for: players and epsilon must be given.",
+        help="For yes and no, and ratings: the most that is paid on top of the flat fee, in currency. With it nothing "
+        "is solved for: players and epsilon must be given.",
         rich_help_panel=PAYING,
     ),
 ]
