@@ -74,7 +74,7 @@ def test_the_oracle_sees_what_a_settlement_pays() -> None:
     vector, total = oracle.z.T @ ky, km.sum()
     noisy = np.array([float(k) for k in settled.estimate.vector]) / GRID**2
     predictions = mechanism.predicted(settled.estimate)
-    level = level_of(beliefs, settled.sums, lambda: iter([x * GRID]))
+    level = level_of(beliefs, settled.sums, [x * GRID])
     scored = AskedPaymaster(mechanism, beliefs, settled.estimate, level).scored(
         x * GRID, ky * GRID, km * GRID
     )

@@ -61,7 +61,7 @@ def paymaster(
     released = [*(int(k) for k in found.vector), weight * int(km.sum())]
     drawn = [k + e for k, e in zip(released, noise, strict=True)]
     estimate = mechanism.estimate([drawn], len(ky), beliefs, found.matrix)
-    return AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, found, lambda: [kx])), mechanism
+    return AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, found, [kx])), mechanism
 
 
 @pytest.mark.parametrize("ratio", [0.0625, 0.2998046875, 1.0])
@@ -166,8 +166,8 @@ def test_what_features_say_of_the_level_is_the_same_in_any_parts(kind: str, feat
     beliefs = study(kind, features).levels
     assert beliefs is not None
     found = sums(kx, ky, None)
-    one = level_of(beliefs, found, lambda: [kx])
-    other = level_of(beliefs, found, lambda: [kx[200:], kx[:3], kx[3:200]])
+    one = level_of(beliefs, found, [kx])
+    other = level_of(beliefs, found, [kx[200:], kx[:3], kx[3:200]])
     assert (one.weight, one.weighted, one.offset) == (other.weight, other.weighted, other.offset)
     assert mean_features(found) == pytest.approx(kx.mean(axis=0) / GRID, abs=1e-15)
 
@@ -281,7 +281,7 @@ def test_the_centre_of_people_who_agree_is_found_whatever_it_is() -> None:
         estimate = mechanism.estimate(
             [[int(found.vector[0]), GRID * round(m.sum())]], 50, beliefs, found.matrix
         )
-        master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, found, lambda: [kx]))
+        master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, found, [kx]))
         scored = master.scored(kx, y, m)
         assert scored.peer_prediction - scored.surprise == pytest.approx(centre, abs=1e-5)
 

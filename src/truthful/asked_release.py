@@ -19,7 +19,7 @@ more. Where p⁰ is not plausible, everybody gets a whatever she answered.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -171,7 +171,7 @@ def mean_features(sums: Sums) -> Floats:
     return np.asarray((sums.features[0] / (sums.count * intercept * GRID)).astype(np.float64))
 
 
-def level_of(beliefs: LevelBeliefs, sums: Sums, people: Callable[[], Iterable[Floats]]) -> Level:
+def level_of(beliefs: LevelBeliefs, sums: Sums, people: Iterable[Floats]) -> Level:
     """That of those who answered; `people` brings their features on the grid, part by part."""
     c, nothing = mean_features(sums), (0,) * beliefs.dimension
     if beliefs.strict:
@@ -180,7 +180,7 @@ def level_of(beliefs: LevelBeliefs, sums: Sums, people: Callable[[], Iterable[Fl
         (k,), _ = _weights(beliefs, np.full((1, 1), float(GRID)), c)
         return Level(sums.count, c, sums.count * int(k), (sums.count * int(k) * GRID,), 0)
     weight, weighted, offset = 0, np.array(nothing, dtype=object), 0
-    for kx in people():
+    for kx in people:
         k, o = _weights(beliefs, kx, c)
         weight += int(k.sum())
         weighted = weighted + np.array(

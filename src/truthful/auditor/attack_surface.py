@@ -24,6 +24,7 @@ from truthful.moments import Sums, grid_features, grid_responses, sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored, paymaster
 from truthful.plan import Plan
 from truthful.settlement import Settlement, settle
+from truthful.settlement.atomic_release import Progress
 from truthful.settlement.draw import Drawing
 from truthful.share_release import SharePaymaster, ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
@@ -106,7 +107,7 @@ def answers_of(said: Floats) -> Floats:
 def level(X: Floats, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
     """What everybody's features say of the level."""
     kx = grid_features(X)
-    return level_of(beliefs, sums(kx, np.zeros(len(kx)), mechanism.transform), lambda: [kx])
+    return level_of(beliefs, sums(kx, np.zeros(len(kx)), mechanism.transform), [kx])
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,21 @@ from types import TracebackType
 from typing import Any
 
 from truthful.errors import InputError
-from truthful.intake.readers import CsvFile, ParquetFiles, Spool, Tables, is_table
-from truthful.intake.sources import Content, Held, Local, Piece, Source, column_kind, is_url, open_url
+from truthful.intake.sources import (
+    Content,
+    CsvFile,
+    Held,
+    Local,
+    ParquetFiles,
+    Piece,
+    Source,
+    Spool,
+    Tables,
+    column_kind,
+    is_table,
+    is_url,
+    open_url,
+)
 
 PIECE_ROWS = 1 << 18
 ACCEPTED = (

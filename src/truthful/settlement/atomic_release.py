@@ -15,16 +15,23 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
+
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json, publish_directory, write_atomically
+from truthful.intake import Counts
 from truthful.plan import Plan
+from truthful.release import AnyReceipt, AnyRelease, find_receipt
+from truthful.report import report_or_notice
+from truthful.settlement.books import PAYMENTS, RECEIPTS, MemoryBooks, Paid
 from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
 
@@ -254,3 +261,136 @@ def require_same_reports(account: Account, draw: Draw, digest: str) -> None:
             "An unfinished settlement into this directory was made from other reports. Settle those reports to finish "
             f"it, or name another directory{' and add --spend-again' if account.ledger.holds(draw.name) else ''}."
         )
+
+
+#: Told as a settlement goes on: the stage, rows done, rows in all if known.
+Progress = Callable[[str, int, int | None], None]
+#: Told how many rows are done, and how many there are if known.
+RowsDone = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Settlement:
+    """A settled study: the public release, and the books, private to whoever pays and to each player."""
+
+    release: AnyRelease
+    summary: dict[str, Any]
+    directory: Path | None = None
+    memory: MemoryBooks | None = None
+
+    @cached_property
+    def payments(self) -> Any:
+        """Arrow table: player, payment."""
+        if self.memory is not None:
+            return self.memory.payments
+        return pyarrow.parquet.read_table(self._file(PAYMENTS))
+
+    @cached_property
+    def receipts(self) -> Any:
+        """Arrow table of every player's receipt."""
+        return (
+            self.memory.receipts
+            if self.memory is not None
+            else pyarrow.parquet.read_table(self._file(RECEIPTS))
+        )
+
+    def receipt(self, player: str | int) -> AnyReceipt:
+        """One player's receipt."""
+        return find_receipt(self.receipts, player)
+
+    def _file(self, name: str) -> Path:
+        if self.directory is None:
+            raise InputError(f"This settlement was not written to a directory; it has no {name}.")
+        if not (self.directory / name).exists():
+            raise InputError(f"This settlement has no {name}: it was told to keep its payments alone.")
+        return self.directory / name
+
+
+def stage(progress: Progress | None, name: str) -> RowsDone:
+    """How one stage tells of itself."""
+
+    def rows_done(done: int, rows: int | None) -> None:
+        if progress is not None:
+            progress(name, done, rows)
+
+    return rows_done
+
+
+@dataclass(frozen=True)
+class OpenRelease:
+    """A release while it is made: the study's account, where it goes (None: nowhere but memory), and the draw that a
+    killed settlement left to be finished."""
+
+    account: Account
+    target: Target | None
+    pending: Draw | None
+
+    @property
+    def unfinished(self) -> Path | None:
+        """The directory in which it is built."""
+        return None if self.target is None else self.target.unfinished
+
+    def pending_for(self, digest: str) -> Draw | None:
+        """The draw to be finished, if there is one; refused if it was made for other statistics than these."""
+        if self.pending is not None:
+            require_same_reports(self.account, self.pending, digest)
+        return self.pending
+
+    def keep(self, draw: Draw) -> None:
+        """Make the draw durable, before anything computed from it can be seen."""
+        if self.target is not None:
+            draw.save(self.target.unfinished)
+
+    def finish(self, draw: Draw, release: AnyRelease, summary: dict[str, Any], books: Any) -> Settlement:
+        """The last writes, in the order argued for above: files, ledger, one rename."""
+        if self.target is None:
+            self.account.enter(draw, "memory")
+            return Settlement(release, summary, memory=books)
+        unfinished = self.target.unfinished
+        release.save(unfinished / "release.json")
+        write_atomically(unfinished / "report.html", report_or_notice(release, self.account.plan))
+        write_atomically(unfinished / "settlement.json", pretty_json(summary))
+        self.target.tidy()
+        self.account.enter(draw, self.target.final.name)
+        self.target.publish()
+        return Settlement(release, summary, directory=self.target.final)
+
+
+@contextmanager
+def open_release(
+    plan: Plan, out: str | Path | None, seed: int | None, spend_again: bool
+) -> Iterator[OpenRelease]:
+    """Lock the study's ledger and claim the directory; refused if the study has been released already."""
+    target = None if out is None else open_target(Path(out))
+    with (
+        open_account(plan, seed is not None) as account,
+        nullcontext() if target is None else target.claimed(),
+    ):
+        pending = None if target is None else pending_draw(account, target, seed)
+        account.require_unspent(pending, spend_again)
+        yield OpenRelease(account, target, pending)
+
+
+def private_summary(
+    draw: Draw,
+    treated: Counts,
+    on_bad: str,
+    paid: Paid,
+    seconds: float,
+    warnings: tuple[str, ...] | None = None,
+) -> dict[str, Any]:
+    """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
+    return {
+        "format": f"truthful/settlement/{2 if draw.key is None else 1}",
+        "private": "Not for publication: this file holds unprotected functions of people's data.",
+        "draw": draw.name,
+        **({} if draw.key is None else {"group_key": draw.key}),
+        "players": paid.players,
+        "records": asdict(treated),
+        "on_bad": on_bad,
+        "total_paid": float(paid.total),
+        "least_payment": paid.least,
+        "largest_payment": paid.most,
+        **({} if warnings is None else {"warnings": list(warnings)}),
+        "seconds": round(seconds, 3),
+    }

@@ -36,6 +36,7 @@ from truthful.settlement.books import (
     RECEIPTS,
     Books,
     FileBooks,
+    MemoryBooks,
     Paid,
     parquet_writer,
     payments_schema,
@@ -364,7 +365,12 @@ def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | N
         yield Cluster(client, directory.absolute())
 
 
-def require_engine(name: str, scheduler: Any, directory: Path | None) -> None:
+def open_books(directory: Path | None, kept: str, engine: Engine) -> Books:
+    """Books in a directory as the engine's workers write them; without one in memory."""
+    return MemoryBooks() if directory is None else engine.books(directory, kept)
+
+
+def require_engine(name: str, scheduler: Any, directory: object) -> None:
     """Refuse, before anything is read, what cannot be."""
     check.choice("engine", name, ENGINES)
     if name == "threads" and scheduler is not None:

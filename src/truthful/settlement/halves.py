@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,18 @@ from truthful.moments import Moments, group_moments
 from truthful.plan import Plan
 from truthful.random_halves import Estimates, Mechanism, paymaster, peer_curve, private_estimates
 from truthful.release.release_of_halves import publish_halves
-from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
-from truthful.settlement.books import Books, FileBooks, MemoryBooks, Paid, paid_in
+from truthful.settlement.atomic_release import (
+    Progress,
+    RowsDone,
+    Settlement,
+    open_release,
+    private_summary,
+    stage,
+)
+from truthful.settlement.books import Books, Paid, paid_in
 from truthful.settlement.draw import Draw, Drawing, replay
+from truthful.settlement.engines import Threads, open_books
 from truthful.settlement.passes import receipts_of
-from truthful.settlement.settled import Progress, RowsDone, Settlement, finished, stage
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
 
@@ -84,34 +90,23 @@ def settle_halves(
     started, mechanism = time.perf_counter(), plan.mechanism
     if not isinstance(mechanism, Mechanism):
         raise InputError("The plan has no random halves; settle it with `settle`.")
-    target = None if out is None else open_target(Path(out))
-    with (
-        open_account(plan, seed is not None) as account,
-        nullcontext() if target is None else target.claimed(),
-    ):
-        pending = None if target is None else pending_draw(account, target, seed)
-        account.require_unspent(pending, spend_again)
+    with open_release(plan, out, seed, spend_again) as opened:
         bits = SystemBits() if seed is None else SeededBits(seed)
-        key = bits.bits(128).to_bytes(16, "little") if pending is None else _key(pending)
+        key = bits.bits(128).to_bytes(16, "little") if opened.pending is None else _key(opened.pending)
         with open_reports(reports, report_columns(plan.study)) as source:
             reported = _reported(source, plan.study, key, on_bad, stage(progress, "statistics"))
         _require_settleable(plan, mechanism, reported.counts)
-        if pending is None:
+        draw = opened.pending_for(reported.digest)
+        if draw is None:
             draw, estimates = _draw(plan, mechanism, reported, key, bits, seed)
         else:
-            require_same_reports(account, pending, reported.digest)
-            draw, estimates = pending, _estimates(plan, mechanism, reported, replay(pending.answers))
-        if target is not None:
-            draw.save(target.unfinished)
+            estimates = _estimates(plan, mechanism, reported, replay(draw.answers))
+        opened.keep(draw)
         release = publish_halves(plan, estimates, reported.counts, on_bad, rehearsal=seed is not None)
-        memory = MemoryBooks()
-        with memory if target is None else FileBooks(target.unfinished, books) as written:
+        with open_books(opened.unfinished, books, Threads()) as written:
             paid = _pay(plan, mechanism, reported, estimates, written, stage(progress, "payments"))
-        summary = _summary(draw, reported, on_bad, paid, time.perf_counter() - started)
-        if target is None:
-            account.enter(draw, "memory")
-            return Settlement(release, summary, memory=memory)
-        return finished(target, account, draw, release, summary)
+        summary = private_summary(draw, reported.treated, on_bad, paid, time.perf_counter() - started)
+        return opened.finish(draw, release, summary, written)
 
 
 def _key(pending: Draw) -> bytes:
@@ -181,8 +176,8 @@ def _draw(
     return draw, estimates
 
 
-def _estimates(plan: Plan, mechanism: Mechanism, reported: Reported, answer: AddNoise) -> Estimates:
-    return private_estimates(reported.halves, mechanism, plan.study.beliefs, answer)
+def _estimates(plan: Plan, mechanism: Mechanism, reported: Reported, add_noise: AddNoise) -> Estimates:
+    return private_estimates(reported.halves, mechanism, plan.study.beliefs, add_noise)
 
 
 def _pay(
@@ -203,20 +198,3 @@ def _pay(
         start = part.stop
         rows_done(paid.players, len(payments))
     return paid
-
-
-def _summary(draw: Draw, reported: Reported, on_bad: str, paid: Paid, seconds: float) -> dict[str, Any]:
-    """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
-    return {
-        "format": "truthful/settlement/1",
-        "private": "Not for publication: this file holds unprotected functions of people's data.",
-        "draw": draw.name,
-        "group_key": draw.key,
-        "players": sum(reported.counts),
-        "records": asdict(reported.treated),
-        "on_bad": on_bad,
-        "total_paid": float(paid.total),
-        "least_payment": paid.least,
-        "largest_payment": paid.most,
-        "seconds": round(seconds, 3),
-    }

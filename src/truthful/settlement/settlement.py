@@ -10,9 +10,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import asdict
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,13 @@ from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease,
 from truthful.plan import Plan
 from truthful.release import publish
 from truthful.settlement import checks
-from truthful.settlement.atomic_release import open_account, open_target, pending_draw, require_same_reports
-from truthful.settlement.books import KEPT, MemoryBooks, Paid
+from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary, stage
+from truthful.settlement.books import KEPT
 from truthful.settlement.draw import Draw, Drawing
-from truthful.settlement.engines import open_engine, require_engine
+from truthful.settlement.engines import open_books, open_engine, require_engine
 from truthful.settlement.passes import Statistics, gather, measure, pay
-from truthful.settlement.settled import Progress, Settlement, finished, stage
 from truthful.share_release import SharePaymaster, ShareRelease
+from truthful.study import Study
 
 
 def settle(
@@ -62,56 +61,35 @@ def settle(
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
     """
-    started, mechanism = time.perf_counter(), plan.mechanism
-    check.choice("books", books, KEPT)
-    if seed is None and mechanism.payments == "expected":
-        raise Refused(
-            "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
-            "Plan with never-negative payments, or give a seed to rehearse."
-        )
+    started, mechanism, study = time.perf_counter(), plan.mechanism, plan.study
+    _require_possible(plan, out, on_bad, seed, books, engine, scheduler)
     if not isinstance(mechanism, SumRelease):
-        return _settle_halves(plan, reports, out, on_bad, seed, spend_again, books, engine, progress)
-    checks.require_no_dropping(mechanism, on_bad)
-    checks.require_whole_answers(plan.study, on_bad)
-    target = None if out is None else open_target(Path(out))
-    unfinished = None if target is None else target.unfinished
-    require_engine(engine, scheduler, unfinished)
-    with (
-        open_account(plan, seed is not None) as account,
-        nullcontext() if target is None else target.claimed(),
-    ):
-        pending = None if target is None else pending_draw(account, target, seed)
-        account.require_unspent(pending, spend_again)
+        from truthful.settlement.halves import settle_halves
+
+        return settle_halves(
+            plan,
+            reports,
+            out=out,
+            on_bad=on_bad,
+            seed=seed,
+            spend_again=spend_again,
+            books=books,
+            progress=progress,
+        )
+    with open_release(plan, out, seed, spend_again) as opened:
         with (
-            open_reports(reports, report_columns(plan.study)) as source,
-            open_engine(engine, scheduler, source, unfinished) as workers,
+            open_reports(reports, report_columns(study)) as source,
+            open_engine(engine, scheduler, source, opened.unfinished) as workers,
         ):
-            statistics = gather(
-                source,
-                plan.study,
-                mechanism.transform,
-                mechanism.norm,
-                secrets.token_bytes(16),
-                on_bad,
-                workers,
-                stage(progress, "statistics"),
-            )
-            found, warnings, people = _checked(
-                plan,
-                mechanism,
-                statistics,
-                accept_less,
-                lambda: measure(source, plan.study, statistics, workers),
-            )
-            if pending is None:
-                draw = _drawn(plan, mechanism, statistics, seed)
-            else:
-                require_same_reports(account, pending, statistics.digest)
-                draw = pending
-            if target is not None:
-                draw.save(target.unfinished)
+            transform, norm, key = mechanism.transform, mechanism.norm, secrets.token_bytes(16)
+            rows_done = stage(progress, "statistics")
+            statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done)
+            people = partial(measure, source, study, statistics, workers)
+            found, warnings, features = _checked(plan, mechanism, statistics, accept_less, people)
+            draw = opened.pending_for(statistics.digest) or _drawn(plan, mechanism, statistics, seed)
+            opened.keep(draw)
             estimate = _estimate(plan, mechanism, statistics, draw)
-            level = _level(plan, statistics, lambda: measure(source, plan.study, statistics, workers))
+            level = _level(study, statistics, people())
             release = publish(
                 plan,
                 mechanism,
@@ -119,51 +97,44 @@ def settle(
                 statistics.sums,
                 found,
                 on_bad,
-                people,
+                features,
                 level,
                 salt=draw.name if seed is None else str(seed),
                 rehearsal=seed is not None,
             )
             master = _paymaster(plan, mechanism, estimate, statistics.players, level)
-            memory = MemoryBooks()
-            with memory if target is None else workers.books(target.unfinished, books) as written:
-                paid = pay(
-                    source, plan.study, statistics, master, written, workers, stage(progress, "payments")
-                )
-        summary = _summary(draw, statistics, paid, warnings, time.perf_counter() - started)
-        if target is None:
-            account.enter(draw, "memory")
-            return Settlement(release, summary, memory=memory)
-        return finished(target, account, draw, release, summary)
+            rows_done = stage(progress, "payments")
+            with open_books(opened.unfinished, books, workers) as written:
+                paid = pay(source, study, statistics, master, written, workers, rows_done)
+        seconds = time.perf_counter() - started
+        summary = private_summary(draw, statistics.treated, on_bad, paid, seconds, warnings)
+        return opened.finish(draw, release, summary, written)
 
 
-def _settle_halves(
+def _require_possible(
     plan: Plan,
-    reports: Any,
     out: str | Path | None,
     on_bad: str,
     seed: int | None,
-    spend_again: bool,
     books: str,
     engine: str,
-    progress: Progress | None,
-) -> Settlement:
-    from truthful.settlement.halves import settle_halves
-
-    if engine != "threads":
+    scheduler: Any,
+) -> None:
+    """Refuse, before anything is opened, what no reports could change."""
+    check.choice("books", books, KEPT)
+    if seed is None and plan.mechanism.payments == "expected":
+        raise Refused(
+            "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
+            "Plan with never-negative payments, or give a seed to rehearse."
+        )
+    if isinstance(plan.mechanism, SumRelease):
+        checks.require_no_dropping(plan.mechanism, on_bad)
+        checks.require_whole_answers(plan.study, on_bad)
+        require_engine(engine, scheduler, out)
+    elif engine != "threads":
         raise InputError(
             f"engine is {engine!r}, but a plan with random halves is settled in memory. Use engine='threads'."
         )
-    return settle_halves(
-        plan,
-        reports,
-        out=out,
-        on_bad=on_bad,
-        seed=seed,
-        spend_again=spend_again,
-        books=books,
-        progress=progress,
-    )
 
 
 def _checked(
@@ -211,14 +182,11 @@ def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: D
     return mechanism.estimate(draw.answers, statistics.players, plan.study.believed, statistics.sums.matrix)
 
 
-def _level(
-    plan: Plan, statistics: Statistics, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
-) -> Level | None:
+def _level(study: Study, statistics: Statistics, people: Iterator[tuple[Any, Any, Floats]]) -> Level | None:
     """What features say of the level, where people are asked what the others will say."""
-    beliefs = plan.study.levels
-    return (
-        None if beliefs is None else level_of(beliefs, statistics.sums, lambda: (kx for _, _, kx in people()))
-    )
+    if study.levels is None:
+        return None
+    return level_of(study.levels, statistics.sums, (kx for _, _, kx in people))
 
 
 def _paymaster(
@@ -239,22 +207,3 @@ def _paymaster(
     if beliefs is None:
         raise InputError("The plan is for shares, and the study asks for numbers.")
     return SharePaymaster(mechanism, beliefs, estimate)
-
-
-def _summary(
-    draw: Draw, statistics: Statistics, paid: Paid, warnings: tuple[str, ...], seconds: float
-) -> dict[str, Any]:
-    """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
-    return {
-        "format": "truthful/settlement/2",
-        "private": "Not for publication: this file holds unprotected functions of people's data.",
-        "draw": draw.name,
-        "players": statistics.players,
-        "records": asdict(statistics.treated),
-        "on_bad": statistics.on_bad,
-        "total_paid": float(paid.total),
-        "least_payment": paid.least,
-        "largest_payment": paid.most,
-        "warnings": list(warnings),
-        "seconds": round(seconds, 3),
-    }

@@ -723,7 +723,7 @@ def settle_predictions(
     added = replace(sums(kx, ky, mechanism.transform), predictions=int(km.sum()))
     require_invertible(added.matrix)
     estimate = mechanism.release(added, beliefs, fast_answer(rng))
-    master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, added, lambda: iter([kx])))
+    master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, added, [kx]))
     scored = master.scored(kx, ky, km)
 
     def pay(who: Indices, said: Floats) -> Floats:
