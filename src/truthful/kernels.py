@@ -168,49 +168,6 @@ def paid(
         out[i] = np.floor(min(max(exact, low), high) * steps) / steps
 
 
-@each
-def whole(columns: Columns, limit: float) -> bool:
-    """Whether all numbers are whole and within ±limit."""
-    odd = 0
-    for a in range(len(columns)):
-        for i in range(columns.shape[1]):
-            k = columns[a, i]
-            odd += not ((k == np.floor(k)) & (abs(k) <= limit))
-    return odd == 0
-
-
-@exact
-def add_products(columns: Columns, responses: Floats, groups: Groups, panel: int, sums: Integers) -> None:
-    """Adds Σ k_x k_xᵀ, Σ k_x k_y and Σ k_y² of each group to sums[group], a matrix of d + 1 rows (upper triangle).
-
-    A group's players are gathered into panels of so many rows, within which float64 sums are exact; panels are added as
-    integers.
-    """
-    d, n = columns.shape
-    m = d + 1 + -(d + 1) % THREE
-    held, players, total = np.zeros((m, panel)), np.empty(n + 1, np.uint32), np.zeros((m, m), np.int64)
-    for group in range(2):
-        count = 0
-        for i in range(n):  # without a branch: who is not of the group is overwritten
-            players[count] = i
-            count += groups[i] == group
-        total[:] = 0
-        for start in range(0, count, panel):
-            rows = min(panel, count - start)
-            for a in range(d):
-                for i in range(rows):
-                    held[a, i] = columns[a, players[start + i]]
-            square = np.int64(0)
-            for i in range(rows):
-                k = responses[players[start + i]]
-                held[d, i] = k
-                square += np.int64(k) * np.int64(k)
-            _add_panel(held, 0, rows, total)
-            sums[group, d, d] += square
-        total[d, d] = 0
-        sums[group] += total[: d + 1, : d + 1]
-
-
 @exact
 def _add_panel(k: Columns, begin: int, end: int, sums: Integers) -> None:
     """Adds Σ k kᵀ of these players (upper triangle), exact but for squares of responses.
@@ -274,11 +231,8 @@ def _weighted(
 
 
 @each
-def _put_as_defined(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
-    """What `put_instruments` has to come to, step by step.
-
-    Where ‖V‖ ≤ 1 on the grid V is truncated; elsewhere it is divided by its largest entry and then by its norm.
-    """
+def _put_in_ball(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> None:
+    """V truncated where ‖V‖ ≤ 1 on the grid; elsewhere it is divided by its largest entry and then by its norm."""
     d, rows = len(transform), end - begin
     squares, largest, longer = work[0, :rows], work[1, :rows], 0
     squares[:], largest[:] = 0.0, 0.0
@@ -320,8 +274,8 @@ def put_instruments(k: Columns, begin: int, end: int, transform: Floats, sup: bo
     V = T x, which v = T k_x counts in units of 2⁻³⁰, exactly; in the sup norm each entry is cut by itself."""
     if sup:
         _put_entries(k, begin, end, transform, work)
-    elif not _put_quickly(k, begin, end, transform, work):
-        _put_as_defined(k, begin, end, transform, work)
+    else:
+        _put_in_ball(k, begin, end, transform, work)
 
 
 @each
@@ -336,41 +290,6 @@ def _put_entries(k: Columns, begin: int, end: int, transform: Floats, work: Floa
         v = k[d + a, begin:end]
         for i in range(rows):
             v[i] = min(max(np.trunc(v[i] * TRANSFORM_UNIT), -GRID), GRID)
-
-
-@each
-def _put_quickly(k: Columns, begin: int, end: int, transform: Floats, work: Floats) -> bool:
-    """The same with one division a player instead of 2d; False if rounding could decide anything.
-
-    Two ways to round 2²⁰·v/‖v‖ differ by at most (d + 8)·2⁻³³: both are truncated alike unless one is that close to a
-    whole number. And truncation takes less than √d steps from ‖V‖: on the grid it is above 1 if it is above by more.
-    """
-    d, rows = len(transform), end - begin
-    squares, factors, limits = work[0, :rows], work[1, :rows], work[2, :rows]
-    squares[:] = 0.0
-    for a in range(0, d, 2):
-        after = min(a + 1, d - 1)
-        v, w = k[d + a, begin:end], k[d + after, begin:end] if after > a else work[1, :rows]
-        _weighted(transform[a], transform[after], k, d - 1, begin, end, v, w)
-        if after > a:
-            for i in range(rows):
-                squares[i] += v[i] * v[i] + w[i] * w[i]
-        else:
-            for i in range(rows):
-                squares[i] += v[i] * v[i]
-    shortest, longest = (GRID / TRANSFORM_UNIT) ** 2, ((GRID + d + 1) / TRANSFORM_UNIT) ** 2
-    shortest, limit, unclear = shortest * (1 - 1e-9), 0.5 - (d + 16) * 2.0**-33, 0
-    for i in range(rows):
-        unclear += (squares[i] > shortest) & (squares[i] <= longest)
-        factors[i] = GRID / math.sqrt(squares[i]) if squares[i] > longest else TRANSFORM_UNIT
-        limits[i] = limit if squares[i] > longest else 1.0
-    for a in range(d):
-        v = k[d + a, begin:end]
-        for i in range(rows):
-            steps = v[i] * factors[i]
-            v[i] = np.trunc(steps)
-            unclear += (abs(abs(steps - v[i]) - 0.5) > limits[i]) & (abs(steps) > 0.5)
-    return unclear == 0
 
 
 @each
@@ -454,31 +373,6 @@ def paid_by_length(
         most = base + b * (linear * reach + reach * reach)
         exact = base + b * (2.0 * p[i] * q[i] - q[i] * q[i] - linear * p[i])
         out[i] = np.floor(min(max(exact, 0.0), most) * steps) / steps
-
-
-@each
-def count_levels(places: Integers, counts: Integers) -> None:
-    """Adds how many players have each level."""
-    for i in range(len(places)):
-        counts[places[i]] += 1
-
-
-@each
-def count_pairs(places: Integers, others: Integers, counts: Integers) -> None:
-    """Adds how many players have each pair of levels."""
-    for i in range(len(places)):
-        counts[places[i], others[i]] += 1
-
-
-@each
-def total_steps(payments: Floats, steps: float) -> tuple[np.int64, np.int64]:
-    """The total in whole steps, as (high, low) with total = high·2³² + low."""
-    high = low = np.int64(0)
-    for i in range(len(payments)):
-        paid = np.int64(np.rint(payments[i] * steps))
-        high += paid >> 32
-        low += paid & 0xFFFFFFFF
-    return high, low
 
 
 @each

@@ -94,7 +94,8 @@ class Moments:
     @classmethod
     def zero(cls, dimension: int) -> Moments:
         """The moments of nobody."""
-        return _unpacked(0, np.zeros((dimension + 1, dimension + 1), dtype=np.int64).astype(object))
+        none = np.zeros((dimension, dimension), dtype=np.int64).astype(object)
+        return cls(0, none, none.sum(axis=0), 0)
 
     @property
     def dimension(self) -> int:
@@ -110,26 +111,12 @@ class Moments:
         """Xᵀy in normalised units, correctly rounded."""
         return _rounded(self.cross)
 
-    @property
-    def square_float(self) -> float:
-        """yᵀy in normalised units, correctly rounded."""
-        return self.square / PRODUCT
-
     def __add__(self, other: Moments) -> Moments:
         return Moments(
             self.count + other.count,
             self.gram + other.gram,
             self.cross + other.cross,
             self.square + other.square,
-        )
-
-    def __sub__(self, other: Moments) -> Moments:
-        """The moments of those in `self` who are not in `other`, a part of it."""
-        return Moments(
-            self.count - other.count,
-            self.gram - other.gram,
-            self.cross - other.cross,
-            self.square - other.square,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -204,62 +191,26 @@ class Sums:
 
 def moments(kx: Floats, ky: Floats) -> Moments:
     """Exact moments of records on the grid, as `grid_features` and `grid_responses` give them."""
-    return group_moments(kx, ky, np.zeros(len(kx), dtype=np.uint8))[0]
+    added, k = sums(kx, ky, None), ky.astype(np.int64)
+    squares = k * k  # at most 2⁵⁶, so that halves of 32 bits add up in int64
+    square = int((squares >> 32).sum()) * 2**32 + int((squares & 0xFFFFFFFF).sum())
+    return Moments(added.count, added.matrix, added.vector, square)
 
 
 def group_moments(kx: Floats, ky: Floats, groups: Groups) -> tuple[Moments, Moments]:
-    """Exact moments of group 0 and of group 1, in one pass."""
+    """Exact moments of group 0 and of group 1."""
     for name, values in (("responses", ky), ("groups", groups)):
         if len(values) != len(kx):
             raise InputError(f"{name} has {len(values)} entries; {len(kx)} were expected, one per player.")
-    if not kernels.whole(np.ascontiguousarray(kx.T), float(GRID)):
-        raise InputError("The features are not on the grid; pass them through grid_features first.")
-    tally = Tally(kx.shape[1])
-    tally.add(kx, ky, groups)
-    return tally.halves
-
-
-class Tally:
-    """Adds up the moments of group 0 and of group 1 as players come."""
-
-    def __init__(self, dimension: int) -> None:
-        self._halves = (Moments.zero(dimension), Moments.zero(dimension))
-        self._sums = np.zeros((2, dimension + 1, dimension + 1), dtype=np.int64)
-        self._counts = np.zeros(2, dtype=np.int64)
-        self._room = 1.0  # how much of int64's range is left, whatever the numbers were
-
-    @property
-    def halves(self) -> tuple[Moments, Moments]:
-        """The moments so far."""
-        more = [_unpacked(int(n), s.astype(object)) for n, s in zip(self._counts, self._sums, strict=True)]
-        return self._halves[0] + more[0], self._halves[1] + more[1]
-
-    def add(self, kx: Floats, ky: Floats, groups: Groups) -> None:
-        """Take in records on the grid, each with its group."""
-        columns, largest = np.ascontiguousarray(kx.T), int(max(ky.max(initial=0), -ky.min(initial=0)))
-        panel, block = exact_rows(largest)
-        for start in range(0, len(ky), block):
-            rows = slice(start, min(start + block, len(ky)))
-            sums = np.zeros(self._sums.shape, dtype=np.int64)
-            kernels.add_products(columns[:, rows], ky[rows], groups[rows], panel, sums)
-            self.add_sums(sums, groups[rows], block)
-
-    def add_sums(self, sums: npt.NDArray[np.int64], groups: Groups, block: int) -> None:
-        """Take in the sums of records of these groups, of whom so many as `block` could be summed."""
-        share, ones = len(groups) / block, np.count_nonzero(groups)
-        if share > self._room:
-            self._halves, self._room = self.halves, 1.0
-            self._sums[:], self._counts[:] = 0, 0
-        self._room -= share
-        self._sums += sums
-        self._counts += (len(groups) - ones, ones)
+    first, second = (np.flatnonzero(groups == group) for group in (0, 1))
+    return moments(kx[first], ky[first]), moments(kx[second], ky[second])
 
 
 def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None, norm: str = "l2") -> Sums:
     """Exact sums over players on the grid, with the instruments of this transform, cut in this norm; None: ζ = x."""
     if len(ky) != len(kx):
         raise InputError(f"responses has {len(ky)} entries; {len(kx)} were expected, one per player.")
-    if not kernels.whole(np.ascontiguousarray(kx.T), float(GRID)):
+    if not np.all((kx == np.floor(kx)) & (np.abs(kx) <= GRID)):
         raise InputError("The features are not on the grid; pass them through grid_features first.")
     tally = SumsTally(kx.shape[1], transform, norm)
     tally.add(kx, ky)
@@ -338,28 +289,13 @@ def in_fours(rows: Any) -> Floats:
 def exact_sums(largest: int) -> tuple[int, int]:
     """How many rows are summed exactly if no response is larger: by float64 in a panel, by int64 in a block.
 
-    With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L; k_y² is not summed.
-    """
-    panel, _ = exact_rows(largest)
-    return panel, 2**62 // (GRID * max(GRID, largest))
-
-
-def exact_rows(largest: int) -> tuple[int, int]:
-    """How many rows are summed exactly if no response is larger: by float64 in a panel, by int64 in a block.
-
-    With |k| ≤ L (at least 2²⁰), sums of k_x k_x and k_x k_y over 2⁵³/(2²⁰·L) rows stay within 2⁵³, and sums of k_y², at
-    most L² each, over 2⁶²/L² rows within 2⁶².
+    With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L: sums over 2⁵³/(2²⁰·L) rows stay within
+    2⁵³, and over 2⁶²/(2²⁰·L) rows within 2⁶². k_y² is not summed.
     """
     largest = max(GRID, largest)
     if largest > LARGEST_RESPONSE_BOUND * GRID:
         raise InputError(f"A response is {largest} grid steps; pass responses through grid_responses first.")
-    return min(LONGEST_PANEL, 2**53 // (GRID * largest)), 2**62 // largest**2
-
-
-def _unpacked(count: int, sums: PythonIntegers) -> Moments:
-    """Moments from the upper triangle of XᵀX, Xᵀy in the last column and yᵀy in the last entry."""
-    gram = np.triu(sums[:-1, :-1]) + np.triu(sums[:-1, :-1], 1).T
-    return Moments(count, gram, sums[:-1, -1], sums[-1, -1])
+    return min(LONGEST_PANEL, 2**53 // (GRID * largest)), 2**62 // (GRID * largest)
 
 
 def _rounded(integers: PythonIntegers) -> Floats:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from truthful import check, kernels
+from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake.columns import arrow_numbers, missing_text, player_ids
@@ -78,11 +78,10 @@ class Cells:
     def add(self, values: dict[str, Any]) -> None:
         """Count in people whose levels are at these places, all of them valid."""
         for name, counts in self.levels.items():
-            places = np.ascontiguousarray(values[name], dtype=np.int64)
-            kernels.count_levels(places, counts)
+            counts += np.bincount(values[name], minlength=len(counts))
         for (one, other), table in self.pairs.items():
-            places, others = (np.ascontiguousarray(values[name], dtype=np.int64) for name in (one, other))
-            kernels.count_pairs(places, others, table)
+            cells = values[one] * table.shape[1] + values[other]
+            table += np.bincount(cells, minlength=table.size).reshape(table.shape)
 
     def __add__(self, other: Cells) -> Cells:
         return Cells(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from truthful import check, kernels
+from truthful import check
 from truthful.check import Floats
 from truthful.files import PAYMENTS as PAYMENTS
 from truthful.files import PAYMENTS_CSV as PAYMENTS_CSV
@@ -49,8 +49,8 @@ class Paid:
 
 def paid_in(payments: Floats) -> Paid:
     """Payments are whole numbers of steps: added as integers, in two parts so that no sum overflows."""
-    high, low = kernels.total_steps(payments, float(PAYMENT_STEPS))
-    total = Fraction(int(high) * 2**32 + int(low), PAYMENT_STEPS)
+    steps = np.rint(payments * PAYMENT_STEPS).astype(np.int64)
+    total = Fraction(int((steps >> 32).sum()) * 2**32 + int((steps & 0xFFFFFFFF).sum()), PAYMENT_STEPS)
     return Paid(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
 
 
