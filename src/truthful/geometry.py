@@ -1,4 +1,4 @@
-"""The geometry of a roster: all that the bounds of `truthful.bounds.answers` need to know of people's features.
+"""The geometry of a roster: all that the bounds of the estimator `instruments` need to know of people's features.
 
 Given the features X of those who answer and their instruments Z, with M = ZᵀX and G = XᵀX/n, all is in closed form:
 
@@ -13,10 +13,9 @@ No random matrices and no least eigenvalues: features are public numbers here, u
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -79,17 +78,9 @@ class Lengths:
         return np.concatenate([np.cumsum(powers[:, ::-1], axis=1)[:, ::-1], np.zeros((5, 1))], axis=1)
 
     @property
-    def count(self) -> float:
-        return self.factor * len(self.r)
-
-    @property
     def mean_square(self) -> float:
         """The mean of ‖x‖²."""
         return float(np.mean(self.r**2))
-
-    @property
-    def greatest(self) -> float:
-        return float(self.r[-1])
 
     def totals(self, a: Floats, b: Floats, c: Floats, linear: float) -> tuple[Floats, Floats]:
         """Σ max(a, b·loss(c‖x‖)) and Σ b·gain(c‖x‖), loss(R) = linear·R + 3R², gain(R) = linear·R + R²."""
@@ -194,8 +185,7 @@ class Geometry:
         return math.sqrt(self.lengths.mean_square)
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
+class _Parts(NamedTuple):
     """What a pass over people leaves of each."""
 
     r: Floats
@@ -221,10 +211,9 @@ def measure(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = 
     inverse: Floats = np.asarray(np.linalg.inv(Z.T @ X), dtype=np.float64)
     ZZ, G = Z.T @ Z, X.T @ X / n
     root = _root(G)
-    each = [_part(X[s], Z[s], inverse, ZZ, root) for s in _slices(n)]
-    parts = _Parts(
-        *(np.concatenate([getattr(e, name) for e in each]) for name in _Parts.__dataclass_fields__)
-    )
+    slices = (slice(start, start + ROWS) for start in range(0, n, ROWS))
+    each = [_part(X[rows], Z[rows], inverse, ZZ, root) for rows in slices]
+    parts = _Parts(*map(np.concatenate, zip(*each, strict=True)))
     r = parts.r
     present = r > 0
     return Geometry(
@@ -440,10 +429,6 @@ def _root(G: Floats) -> Floats:
     values, vectors = np.linalg.eigh(G)
     root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return root
-
-
-def _slices(n: int) -> Iterable[slice]:
-    return (slice(start, start + ROWS) for start in range(0, n, ROWS))
 
 
 @cache
