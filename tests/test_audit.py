@@ -48,7 +48,7 @@ from truthful.moments import GRID, grid_features, sums
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.settlement.draw import Drawing
-from truthful.show_audit import audit_view
+from truthful.show.terminal import audit_view
 from truthful.study import Study
 
 RECORDS = '[privacy]\nprotects = "records"\n[costs]'

@@ -42,7 +42,7 @@ from truthful.plan import Plan
 from truthful.settlement import Settlement
 from truthful.settlement.draw import Drawing, replay
 from truthful.share_release import ShareRelease
-from truthful.show_audit import audit_view
+from truthful.show.terminal import audit_view
 
 MIXED = {"share": (0.2, 0.5), "columns": 1, "more": NUMBER}
 PLANS = {

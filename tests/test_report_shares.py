@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.html_page import Page, check_needs_nothing, check_reads_aloud
+from support.html_page import Page, check_needs_nothing, check_reads_aloud, section
 from support.shares import TEXTS, WITH_FEATURES, YES_NO, plan_of, released, reports
 from support.studies import DESIGNED, planned
 
@@ -24,7 +24,6 @@ from truthful.plan import Plan, design
 from truthful.promises import released as holding
 from truthful.release import Release, read_release
 from truthful.report import report
-from truthful.report.shares import lying, payments
 from truthful.settlement import settle
 from truthful.study import Study
 
@@ -217,30 +216,37 @@ def test_a_result_that_contradicts_the_beliefs_is_shown_with_a_warning() -> None
 # Payments
 
 
+PAID, LYING = "How people were paid", "What lying would have earned"
+
+
+def part(name: str, heading: str, **parameters: Any) -> Page:
+    """One section of a report."""
+    return Page(section(reported(name, **parameters)[2], heading))
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_rule_and_its_bounds_are_told(name: str) -> None:
-    plan = plan_of(name, flat=0.25, bonus=1.0, tolerance=0.04)
-    text = Page(f"<div>{payments(plan)}</div>").one("div").text
+    text = part(name, PAID, flat=0.25, bonus=1.0, tolerance=0.04).one("section").text
     assert "Everybody gets 0.250 USD, and up to 1.00 USD more, depending on what all the others said" in text
     assert "No payment is below 0.250 USD or above 1.25 USD, whatever anybody does." in text
     assert (
         "everybody gets 0.750 USD, whatever she said: nothing is won by all giving the lowest answer" in text
     )
-    without = Page(f"<div>{payments(plan_of(name, tolerance=math.inf))}</div>").one("div").text
+    without = part(name, PAID, tolerance=math.inf).one("section").text
     assert "Everybody gets up to 1.00 USD, depending" in without
     assert "whatever she said" not in without
 
 
 def test_nothing_is_said_to_be_won_by_agreeing_only_where_both_ends_are_implausible() -> None:
     """At 5 % to 40 %, with a tolerance of 10 points, nobody saying yes is still plausible."""
-    text = Page(f"<div>{payments(plan_of('yes-no', tolerance=0.1))}</div>").one("div").text
+    text = part("yes-no", PAID, tolerance=0.1).one("section").text
     assert "everybody gets 0.500 USD, whatever she said." in text
     assert "nothing is won" not in text
 
 
 def test_the_truth_earns_more_than_the_other_answer() -> None:
     """As on page 4 of the rule: at 5 % to 40 % yes expects 27.0 % and no 21.2 %, and truth gains δ/w of the bonus."""
-    told = rows(Page(f"<div>{lying(plan_of('yes-no'))}</div>"), "Expected payments, USD")
+    told = rows(part("yes-no", LYING), "Expected payments, USD")
     assert [row[:2] for row in told] == [["Yes", "27.0%"], ["No", "21.2%"]]
     for _, _, truth, lie in told:
         assert float(truth) - float(lie) == pytest.approx(0.1531728665, abs=2e-4)
@@ -248,7 +254,7 @@ def test_the_truth_earns_more_than_the_other_answer() -> None:
 
 def test_the_truth_is_the_best_of_all_ratings() -> None:
     told = rows(
-        Page(f"<div>{lying(plan_of('rating'))}</div>"),
+        part("rating", LYING),
         "Expected payments of people with average features, USD",
     )
     assert [row[0] for row in told] == [f"Rating {k}" for k in (5, 4, 3, 2, 1)]
@@ -259,8 +265,7 @@ def test_the_truth_is_the_best_of_all_ratings() -> None:
 
 
 def test_the_table_of_payments_has_the_numbers_of_the_rule() -> None:
-    plan = plan_of("yes-no", bonus=0.25, tolerance=math.inf)
-    told = rows(Page(f"<div>{payments(plan)}</div>"), "Payments, USD")
+    told = rows(part("yes-no", PAID, bonus=0.25, tolerance=math.inf), "Payments, USD")
     shares, yes, no = (
         [float(cell.removesuffix("%")) for cell in column] for column in zip(*told, strict=True)
     )

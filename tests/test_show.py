@@ -15,27 +15,24 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
 
+from truthful import cli
 from truthful.demo import demonstrate
 from truthful.formatting import money, number, odds, percent, to_within
 from truthful.plan import Plan, design
-from truthful.progress import no_progress, rich_progress
 from truthful.promises import REHEARSAL, promises
 from truthful.release import Verdict, verify
 from truthful.release.publication import WITHDRAWN
 from truthful.settlement import Settlement, settle
-from truthful.show import (
+from truthful.show.plan_view import compared_table, plan_view
+from truthful.show.settlement_view import (
     coefficients_table,
     coverage,
     demo_view,
-    guarantees_table,
     payments_chart,
-    rehearsal_notice,
     settlement_view,
-    show,
-    symbols_table,
     verdict_view,
 )
-from truthful.show_plan import compared_table, plan_view
+from truthful.show.terminal import guarantees_table, notice, rich_progress, show, symbols_table
 from truthful.study import Study
 from truthful.symbols import SYMBOLS
 
@@ -277,7 +274,7 @@ def test_a_settlement_shows_coefficients_guarantees_payments_files_and_the_next_
 
 
 def test_a_rehearsal_is_told_in_the_words_of_the_report() -> None:
-    assert REHEARSAL in printed(rehearsal_notice(), width=120)
+    assert REHEARSAL in printed(notice(REHEARSAL), width=120)
 
 
 def test_what_was_done_to_bad_records_is_told() -> None:
@@ -425,7 +422,7 @@ def test_lines_away_from_a_terminal_end_where_their_text_ends(capsys: pytest.Cap
 
 def test_a_bar_appears_after_a_second_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("truthful.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("truthful.show.terminal.time.monotonic", lambda: now)
     file = io.StringIO()
     with rich_progress(Console(file=file, force_terminal=True, width=80)) as tell:
         tell("statistics", 10, 100)
@@ -438,5 +435,5 @@ def test_a_bar_appears_after_a_second_and_not_before(monkeypatch: pytest.MonkeyP
 
 
 def test_no_progress_is_nothing_to_call() -> None:
-    with no_progress() as tell:
+    with cli._progress(False) as tell:
         assert tell is None

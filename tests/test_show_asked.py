@@ -20,8 +20,8 @@ from truthful.promises import caveats, compared, moved, promises
 from truthful.promises import released as holding
 from truthful.release import Receipt, verify
 from truthful.release.publication import WITHDRAWN
-from truthful.show import settlement_view, verdict_view
-from truthful.show_plan import plan_view
+from truthful.show.plan_view import plan_view
+from truthful.show.settlement_view import settlement_view, verdict_view
 from truthful.study import Study
 
 

@@ -23,8 +23,9 @@ from truthful.plan import design
 from truthful.planner.planning import solution_worth
 from truthful.promises import compared, promises
 from truthful.release import Receipt, Verdict, verify
-from truthful.show import settlement_view, share_tables, show, verdict_view
-from truthful.show_plan import plan_view
+from truthful.show.plan_view import plan_view
+from truthful.show.settlement_view import estimates_views, settlement_view, verdict_view
+from truthful.show.terminal import show
 from truthful.study import Study
 
 FIVE = ["privacy", "truthfulness", "accuracy", "participation", "budget"]
@@ -200,16 +201,16 @@ def test_a_settlement_shows_shares_in_percent_and_differences_in_points() -> Non
 
 def test_odds_ratios_are_not_estimable_where_noise_drowns_them() -> None:
     plan, settlement = settled("features", epsilon=0.001)
-    text = printed(*share_tables(released("features", epsilon=0.001)[1], plan.study))
+    text = printed(*estimates_views(released("features", epsilon=0.001)[1], plan.study))
     assert "Odds ratios are not estimable from what was released." in text
     assert "Odds ratios of yes" not in text
-    assert "not estimable" not in printed(*share_tables(released("yes-no")[1], Study.parse(YES_NO)))
+    assert "not estimable" not in printed(*estimates_views(released("yes-no")[1], Study.parse(YES_NO)))
     assert settlement.release.odds_ratios is None  # type: ignore[union-attr]
 
 
 def test_the_mean_of_ratings_is_on_their_scale() -> None:
     plan, release = released("rating", share=0.45)
-    text = printed(*share_tables(release, plan.study))
+    text = printed(*estimates_views(release, plan.study))
     found = re.search(
         r"The mean rating is ([\d.]+), between [\d.]+ and [\d.]+, on the scale from 1 to 5\.", text
     )
@@ -226,7 +227,7 @@ def test_a_share_beyond_what_can_be_is_shown_cut() -> None:
     plan, release = released("features", epsilon=0.001)
     (row,) = release.shares or ()
     assert not 0 <= row.low <= row.high <= 1
-    text = printed(*share_tables(release, plan.study))
+    text = printed(*estimates_views(release, plan.study))
     told = re.search(r"everybody +([\d.]+)% +([\d.]+)% +([\d.]+)%", text)
     assert told
     assert all(0 <= float(end) <= 100 for end in told.groups())

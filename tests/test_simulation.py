@@ -27,7 +27,7 @@ from truthful.one_release import OneRelease, paymaster
 from truthful.plan import Plan
 from truthful.random_halves import Mechanism, peer_curve
 from truthful.regression import fast_answer, private_regression
-from truthful.show_simulation import simulation_view
+from truthful.show.terminal import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
 from truthful.simulation.observations import beyond
 from truthful.simulation.population import assign_roles, features_of

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support.asked_studies import mechanism_of, planned
 from support.commands import Run
+from support.html_page import section
 from support.studies import UNIT_BALL
 
 from truthful.agents import ASKED, Agent, Careless, Colluder, Misbeliever, Players, all_kinds, asked_game
@@ -24,10 +25,9 @@ from truthful.moments import grid_features, grid_responses
 from truthful.people import draw_answers, draw_centre, draw_level
 from truthful.plan import Plan, design
 from truthful.release import Release
-from truthful.report import simulation_page as simulated_page
 from truthful.report import simulation_report
 from truthful.settlement import settle
-from truthful.show_simulation import simulation_view
+from truthful.show.terminal import simulation_view
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation, simulate
 from truthful.simulation.observations import best_reports, observations
 from truthful.simulation.runs import settle_predictions
@@ -115,10 +115,11 @@ def test_words_and_page_tell_what_was_seen(found: Simulation) -> None:
     assert len(simulation_view(found)) == 4
     assert len(best_reports(found)) == 1
     page = simulation_report(found)
+    best = "answer" if isinstance(found, ShareSimulation) else "report"
     assert "Predicts" not in page
     assert "predicts one number whatever she thinks" in page
-    assert f"Error of the {average}".lower() in simulated_page.errors(found).lower()
-    assert "paper" not in simulated_page.responses(found)
+    assert f"Error of the {average}".lower() in page.lower()
+    assert "paper" not in section(page, f"The {best} that pays most")
 
 
 def test_guaranteed_errors_hold_and_intervals_cover_where_all_are_honest() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 from support.commands import Run
+from support.html_page import section
 from support.laboratory_shares import NUMBER, pinned, planned, study_of
 from support.studies import UNIT_BALL
 
@@ -44,8 +45,8 @@ from truthful.moments import GRID, grid_features
 from truthful.noise import L2Laplace, laplace
 from truthful.people import draw_shares
 from truthful.plan import Plan, design
-from truthful.report import simulation_page as simulated_page
-from truthful.show_simulation import simulation_view
+from truthful.report import simulation_report
+from truthful.show.terminal import simulation_view
 from truthful.simulation import ShareSimulation, simulate
 from truthful.simulation.observations import best_reports, observations
 from truthful.simulation.runs import ShareBounds
@@ -579,26 +580,27 @@ def test_progress_is_told() -> None:
 
 
 def test_the_parts_of_the_page_tell_answers_and_points(found: ShareSimulation) -> None:
-    people, seen, off = (
-        part(found) for part in (simulated_page.people, simulated_page.observed, simulated_page.errors)
-    )
+    page = simulation_report(found)
+    people, seen = section(page, "Who took part"), section(page, "Observed, and guaranteed")
+    off = section(page, "How far the simulated studies were off")
     assert "denier" in people
     assert "Says no, or gives the lowest rating, whatever is true" in people
     assert "percentage points" in seen
     assert "Error of the share of yes" in off
     assert "coefficients" not in off
-    answers = simulated_page.responses(found)
+    answers = section(page, "The answer that pays most")
     assert "Says Yes" in answers
     assert "paper" not in answers
-    for part in (simulated_page.payments, simulated_page.earnings):
-        assert "USD" in part(found)
+    for heading in ("What the invented people were paid", "What the honest and the liars among them earned"):
+        assert "USD" in section(page, heading)
 
 
 def test_the_page_of_ratings_has_a_column_for_each() -> None:
     rating = simulated(pinned(400, 0.5, levels=5, share=(0.2, 0.6)), runs=3)
-    answers = simulated_page.responses(rating)
+    page = simulation_report(rating)
+    answers = section(page, "The answer that pays most")
     assert all(f"Says {k}" in answers for k in range(1, 6))
-    assert "Error of the mean rating" in simulated_page.errors(rating)
+    assert "Error of the mean rating" in page
 
 
 def test_the_command_prints_the_same_record(tmp_path: Path, run: Run) -> None:

@@ -10,9 +10,10 @@ import json
 import re
 import sys
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +22,9 @@ from rich.markup import escape
 from truthful import options
 from truthful.errors import InputError, TruthfulError
 from truthful.version import __version__
+
+if TYPE_CHECKING:
+    from truthful.plan import Plan
 
 app = typer.Typer(
     name="truthful",
@@ -32,19 +36,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON record, for machines.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Repeat a run exactly. The result is marked a rehearsal: it protects nobody."),
-]
-OnBad = Annotated[
-    str,
-    typer.Option(
-        help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
-    ),
-]
-
 
 #: What `truthful plan` says of plans for numbers if it is not told otherwise; other plans know nothing of it.
 OF_NUMBERS = (("rule", "quadratic"), ("payments", "never-negative"), ("least_slope", 0.8))
@@ -104,7 +95,7 @@ def before_commands(
 @app.command(epilog="Example: truthful new gambling")
 def new(
     directory: Annotated[Path, typer.Argument(help="Where to put study.toml; created if it does not exist.")],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a commented study file to start from."""
     from truthful.study import write_template
@@ -120,58 +111,23 @@ def new(
 
 
 @app.command(epilog="Example: truthful plan study.toml --players 20000 --budget 5000 --save plan.json")
+@options.take_goals
 def plan(
     study: options.StudyFile,
-    players: options.Players = None,
-    roster: options.Roster = None,
-    response_share: options.ResponseShare = 1.0,
-    budget: options.Budget = None,
-    accuracy: options.Accuracy = None,
-    accuracy_of: options.AccuracyOf = "coefficients",
-    epsilon: options.Epsilon = None,
-    lie: options.Lie = None,
-    score_weight: options.ScoreWeight = None,
-    base_payment: options.BasePayment = None,
-    bonus: options.Bonus = None,
-    flat: options.Flat = None,
-    margin: options.Margin = None,
-    tolerance: options.Tolerance = None,
-    rule: options.Rule = "quadratic",
-    payments: options.Payments = "never-negative",
-    least_slope: options.LeastSlope = 0.8,
-    clip: options.Clip = None,
-    peers: options.Peers = "leave-one-out",
-    estimator: options.Estimator = None,
-    peer_estimator: options.PeerEstimator = None,
-    regularization: options.Regularization = None,
-    peer_regularization: options.PeerRegularization = None,
-    public_share: options.PublicShare = None,
-    gram_share: options.GramShare = None,
-    absent_share: options.AbsentShare = None,
-    failure_probability: options.FailureProbability = 0.01,
     save: options.Save = None,
     chart: options.Chart = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
+    **goals: Any,
 ) -> None:
     """Solve for the best study, and state its five guarantees.
 
     Give two of --players (or --roster), --budget, --accuracy and --epsilon. The rest is solved for, or you learn what
     would help.
     """
-    goals = {
-        name: value for name, value in locals().items() if name not in ("study", "save", "chart", "as_json")
-    }
-    from truthful.plan import design
     from truthful.planner import Infeasible
-    from truthful.study import Study, few_values
 
-    declared = Study.load(study)
-    if doubt := few_values(declared.response):
-        _warn(doubt)
-    if declared.shares is not None or declared.levels is not None:
-        goals = {name: value for name, value in goals.items() if (name, value) not in OF_NUMBERS}
     try:
-        planned = design(declared, **goals)
+        planned = _design(study, goals)
     except Infeasible as problem:
         if not as_json:
             raise
@@ -186,10 +142,9 @@ def plan(
     if as_json:
         _print_json(planned.record())
         return
-    from truthful.show import show, terminal
-    from truthful.show_plan import plan_view
+    from truthful.show.plan_view import plan_view
 
-    show(terminal(), *plan_view(planned))
+    _show(*plan_view(planned))
     if chart is not None:
         print(f"Drew {chart}.")
     if save is None:
@@ -199,9 +154,22 @@ def plan(
     print(f"  truthful settle {save} reports.csv --out settlement")
 
 
+def _design(study: Path, goals: dict[str, Any]) -> Plan:
+    """The plan of a study file; where answers are no numbers, without what is said of numbers by default."""
+    from truthful.plan import design
+    from truthful.study import Study, few_values
+
+    declared = Study.load(study)
+    if doubt := few_values(declared.response):
+        _warn(doubt)
+    if declared.shares is not None or declared.levels is not None:
+        goals = {name: value for name, value in goals.items() if (name, value) not in OF_NUMBERS}
+    return design(declared, **goals)
+
+
 @app.command(epilog="Example: truthful simulate plan.json --runs 50 --agents exaggerator=0.1 --seed 1")
 def simulate(
-    plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
+    plan: options.PlanFile,
     runs: Annotated[int, typer.Option(help="How many studies.")] = 500,
     agents: Annotated[
         str,
@@ -217,12 +185,12 @@ def simulate(
             "study does not say how features are distributed."
         ),
     ] = None,
-    on_bad: OnBad = "error",
+    on_bad: options.OnBad = "error",
     seed: Annotated[int, typer.Option(help="Repeat a simulation exactly.")] = 0,
     report: Annotated[
         Path | None, typer.Option(help="Also write it as a page, with charts, to this .html file.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run the study many times with simulated people: observed next to guaranteed."""
     from truthful.intake import read_features
@@ -237,10 +205,9 @@ def simulate(
     if as_json:
         _print_json(simulation.record())
     else:
-        from truthful.show import show, terminal
-        from truthful.show_simulation import simulation_view
+        from truthful.show.terminal import simulation_view
 
-        show(terminal(), *simulation_view(simulation))
+        _show(*simulation_view(simulation))
     if report is None:
         return
     from truthful.files import write_atomically
@@ -254,7 +221,7 @@ def simulate(
 
 @app.command(epilog="Example: truthful settle plan.json reports.parquet --out settlement")
 def settle(
-    plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
+    plan: options.PlanFile,
     reports: Annotated[
         str,
         typer.Argument(
@@ -262,7 +229,7 @@ def settle(
         ),
     ],
     out: Annotated[Path, typer.Option(help="A directory that does not exist yet.")],
-    on_bad: OnBad = "error",
+    on_bad: options.OnBad = "error",
     spend_again: Annotated[
         bool,
         typer.Option(
@@ -293,8 +260,8 @@ def settle(
             help="Dask's scheduler, such as tcp://10.0.0.1:8786. Default: a cluster on this machine."
         ),
     ] = None,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draw the release and compute every payment."""
     from truthful.plan import Plan
@@ -318,9 +285,9 @@ def settle(
     if as_json:
         _print_json(settlement.release.record())
         return
-    from truthful.show import settlement_view, show, terminal
+    from truthful.show.settlement_view import settlement_view
 
-    show(terminal(), *settlement_view(settlement, planned))
+    _show(*settlement_view(settlement, planned))
 
 
 @app.command(epilog="Example: truthful pilot pilot.json reports.csv --out pilot --save main.toml")
@@ -331,9 +298,9 @@ def pilot(
         Path, typer.Option(help="A directory that does not exist yet, for the pilot's settlement.")
     ],
     save: Annotated[Path, typer.Option(help="The main wave's study file to write; it must not exist yet.")],
-    on_bad: OnBad = "error",
-    seed: Seed = None,
-    as_json: AsJson = False,
+    on_bad: options.OnBad = "error",
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Settle a pilot that asks both questions, and write the study of a main wave that asks one.
 
@@ -357,17 +324,17 @@ def pilot(
     if as_json:
         _print_json({**asdict(found), "study": str(save)})
         return
-    from truthful.show import pilot_view, show, terminal
+    from truthful.show.settlement_view import pilot_view
 
-    show(terminal(), *pilot_view(settlement, found, planned, out, save))
+    _show(*pilot_view(settlement, found, planned, out, save))
 
 
 @app.command(epilog="Example: truthful report settlement/release.json plan.json --out settlement/report.html")
 def report(
-    release: Annotated[Path, typer.Argument(help="The public release.json.")],
+    release: options.ReleaseFile,
     plan: Annotated[Path, typer.Argument(help="The plan that was settled.")],
     out: Annotated[Path, typer.Option(help="The page to write.")],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Recreate the public page of a settlement from its release and plan alone."""
     from truthful.files import write_atomically
@@ -384,12 +351,12 @@ def report(
 
 @app.command(epilog="Example: truthful verify settlement/release.json receipt.json")
 def verify(
-    release: Annotated[Path, typer.Argument(help="The public release.json.")],
+    release: options.ReleaseFile,
     receipt: Annotated[
         Path, typer.Argument(help="A receipt: one player's JSON, or receipts.parquet with --player.")
     ],
     player: Annotated[str | None, typer.Option(help="Whose receipt, in a file of many.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Recompute one payment from the public release and one's own record."""
     from truthful.release import read_receipt, read_release
@@ -400,9 +367,9 @@ def verify(
     if as_json:
         _print_json(asdict(verdict))
     else:
-        from truthful.show import show, terminal, verdict_view
+        from truthful.show.settlement_view import verdict_view
 
-        show(terminal(), *verdict_view(verdict, published.payment))
+        _show(*verdict_view(verdict, published.payment))
     if not verdict.verified:
         raise typer.Exit(1)
 
@@ -412,7 +379,7 @@ def receipt(
     receipts: Annotated[Path, typer.Argument(help="The receipts.parquet of a settlement.")],
     player: Annotated[str, typer.Argument(help="Whose receipt.")],
     save: Annotated[Path | None, typer.Option(help="Write it here, to hand to her; else print it.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Extract one player's receipt, to hand to her alone."""
     from truthful.release import read_receipt
@@ -428,12 +395,12 @@ def receipt(
 
 @app.command(epilog="Example: truthful audit plan.json --samples 2000 --seed 1")
 def audit(
-    plan: Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")],
+    plan: options.PlanFile,
     samples: Annotated[int, typer.Option(help="Releases to draw: more of them see smaller faults.")] = 8_000,
     seed: Annotated[
         int | None, typer.Option(help="Repeat an attack exactly. Default: another one every time.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Attack what a plan promises: worst neighbours, exact privacy loss, noise, wiring."""
     import secrets
@@ -445,10 +412,9 @@ def audit(
     if as_json:
         _print_json(found.record())
     else:
-        from truthful.show import show, terminal
-        from truthful.show_audit import audit_view
+        from truthful.show.terminal import audit_view
 
-        show(terminal(), *audit_view(found))
+        _show(*audit_view(found))
     if not found.passed:
         raise typer.Exit(1)
 
@@ -462,8 +428,8 @@ def demo(
         ),
     ] = None,
     players: Annotated[int, typer.Option(help="How many people to invent.")] = 20_000,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """A whole study on invented people: declare, plan, collect, settle, verify."""
     from truthful.demo import demonstrate, free_directory
@@ -479,9 +445,9 @@ def demo(
     if as_json:
         _print_json(shown.settlement.release.record())
         return
-    from truthful.show import demo_view, show, terminal
+    from truthful.show.settlement_view import demo_view
 
-    show(terminal(), *demo_view(shown))
+    _show(*demo_view(shown))
 
 
 @app.command(epilog="Example: truthful serve my-service --demo")
@@ -496,7 +462,7 @@ def serve(
     analyst: options.AnalystName = "analyst",
     behind_proxy: options.BehindProxy = False,
     api_docs: options.ApiDocs = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
     try:
@@ -525,7 +491,7 @@ def bots(
     name: options.AnalystName = "analyst",
     password: options.Password = None,
     seed: Annotated[int, typer.Option(help="Invent the same people again.")] = 1,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
     try:
@@ -557,7 +523,7 @@ def errata(
     number: Annotated[
         str | None, typer.Argument(help="One of them in full, such as E3. Default: all.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """The paper's claims next to what holds, computed, not quoted."""
     from truthful.errata import errata as compute
@@ -567,36 +533,41 @@ def errata(
     if as_json:
         _print_json([asdict(erratum) for erratum in found])
         return
-    from truthful.show import show, terminal
-    from truthful.show_errata import errata_view, erratum_view
+    from truthful.show.terminal import errata_view, erratum_view
 
-    show(terminal(), *(errata_view(found) if number is None else erratum_view(found[0])))
+    _show(*(errata_view(found) if number is None else erratum_view(found[0])))
 
 
 @app.command(epilog="Example: truthful symbols")
-def symbols(as_json: AsJson = False) -> None:
+def symbols(as_json: options.AsJson = False) -> None:
     """The notation: the paper's symbols, what they mean, their names in code and files."""
     from truthful.symbols import SYMBOLS
 
     if as_json:
         _print_json([asdict(symbol) for symbol in SYMBOLS])
         return
-    from truthful.show import show, symbols_table, terminal
+    from truthful.show.terminal import symbols_table
 
-    show(terminal(), symbols_table())
+    _show(symbols_table())
 
 
 def _print_json(record: Any) -> None:
     print(json.dumps(record, indent=2, ensure_ascii=False))
 
 
+def _show(*views: Any) -> None:
+    from truthful.show.terminal import show, terminal
+
+    show(terminal(), *views)
+
+
 def _quiet(message: str) -> None:
     """Say nothing: the output is one JSON record."""
 
 
-def _progress(wanted: bool) -> Any:
+def _progress(wanted: bool) -> AbstractContextManager[Any]:
     """A progress bar on a terminal, for what takes more than a second."""
-    from truthful.progress import no_progress, rich_progress
+    from truthful.show.terminal import rich_progress
 
     console = Console(stderr=True)
-    return rich_progress(console) if wanted and console.is_terminal else no_progress()
+    return rich_progress(console) if wanted and console.is_terminal else nullcontext()

@@ -1,185 +1,119 @@
-"""The options of `truthful plan` and `truthful serve`, in the words of their help."""
+"""The options of `truthful plan`, as a table, and those that commands share, in the words of their help."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
-
-StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
-Players = Annotated[
-    int | None,
-    typer.Option(
-        help="The most players who will take part. Default: everybody on the roster, if there is one."
-    ),
-]
-Roster = Annotated[
-    Path | None,
-    typer.Option(
-        help="A file (.csv, .parquet) of the features of everybody who is invited; other columns are ignored. The plan "
-        "is then computed from these people."
-    ),
-]
-ResponseShare = Annotated[
-    float, typer.Option(help="Share of those invited who are expected to answer, above 0 and at most 1.")
-]
-Budget = Annotated[
-    float | None,
-    typer.Option(
-        help="The most that all payments may cost, for certain (on average, with --payments expected). The plan is "
-        "then the most accurate that the money buys."
-    ),
-]
-Accuracy = Annotated[
-    float | None,
-    typer.Option(
-        help="The largest error allowed, root mean square, in units of the answer; for yes and no as a share: "
-        "0.02 is 2 percentage points. The plan is then the cheapest that guarantees it."
-    ),
-]
-AccuracyOf = Annotated[
-    str,
-    typer.Option(
-        help="Which error: of coefficients, predictions for people like these, or centre, what people expect, "
-        "which a pilot is to find."
-    ),
-]
-Epsilon = Annotated[float | None, typer.Option(help="Privacy: the total ε. Smaller is more private.")]
-Lie = Annotated[
-    float | None,
-    typer.Option(
-        help="The largest lie that may pay, as a change of the prediction made from an answer, in normalised units and "
-        "if predictions were not clipped below R. Default: half the largest prediction, R/2. For ratings: from how "
-        "many steps on no lie may pay. Default: a quarter of the scale. Where people are asked for predictions of "
-        "numbers: from which size on, in units of the answer. Default: a fifth of the scale."
-    ),
-]
-ScoreWeight = Annotated[
-    float | None,
-    typer.Option(
-        help="b: how much a payment depends on the answer, in currency. With it nothing is solved for: players and "
-        "epsilon must be given.",
-        rich_help_panel=PAYING,
-    ),
-]
-BasePayment = Annotated[
-    float | None,
-    typer.Option(
-        help="a: what a payment starts from; only with --score-weight. Default: the least with which no payment can be "
-        "negative.",
-        rich_help_panel=PAYING,
-    ),
-]
-Bonus = Annotated[
-    float | None,
-    typer.Option(
-        help="For yes and no, and ratings: the most that is paid on top of the flat fee, in currency. With it nothing "
-        "is solved for: players and epsilon must be given.",
-        rich_help_panel=PAYING,
-    ),
-]
-Flat = Annotated[
-    float | None,
-    typer.Option(
-        help="For yes and no, and ratings: what everybody is paid; only with --bonus. Default: nothing.",
-        rich_help_panel=PAYING,
-    ),
-]
-Margin = Annotated[
-    float | None,
-    typer.Option(
-        help="For yes and no, and ratings: how far beyond the believed range shares still count; only with "
+#: What may be asked of a plan, by the names of `design`'s arguments, under the headings of the help.
+GOALS: dict[str | None, dict[str, str]] = {
+    None: {
+        "players": "The most players who will take part. Default: everybody on the roster, if there is one.",
+        "roster": "A file (.csv, .parquet) of the features of everybody who is invited; other columns are ignored. "
+        "The plan is then computed from these people.",
+        "response_share": "Share of those invited who are expected to answer, above 0 and at most 1.",
+        "budget": "The most that all payments may cost, for certain (on average, with --payments expected). The "
+        "plan is then the most accurate that the money buys.",
+        "accuracy": "The largest error allowed, root mean square, in units of the answer; for yes and no as a "
+        "share: 0.02 is 2 percentage points. The plan is then the cheapest that guarantees it.",
+        "accuracy_of": "Which error: of coefficients, predictions for people like these, or centre, what people "
+        "expect, which a pilot is to find.",
+        "epsilon": "Privacy: the total ε. Smaller is more private.",
+        "lie": "The largest lie that may pay, as a change of the prediction made from an answer, in normalised "
+        "units and if predictions were not clipped below R. Default: half the largest prediction, R/2. For ratings: "
+        "from how many steps on no lie may pay. Default: a quarter of the scale. Where people are asked for "
+        "predictions of numbers: from which size on, in units of the answer. Default: a fifth of the scale.",
+    },
+    PAYING: {
+        "score_weight": "b: how much a payment depends on the answer, in currency. With it nothing is solved for: "
+        "players and epsilon must be given.",
+        "base_payment": "a: what a payment starts from; only with --score-weight. Default: the least with which no "
+        "payment can be negative.",
+        "bonus": "For yes and no, and ratings: the most that is paid on top of the flat fee, in currency. With it "
+        "nothing is solved for: players and epsilon must be given.",
+        "flat": "For yes and no, and ratings: what everybody is paid; only with --bonus. Default: nothing.",
+        "margin": "For yes and no, and ratings: how far beyond the believed range shares still count; only with "
         "--bonus. Default: 0; without --bonus, solved for.",
-        rich_help_panel=PAYING,
-    ),
+        "tolerance": "For yes and no, and ratings: how far beyond the believed range a share is implausible, and "
+        "all get half the bonus; only with --bonus. Default: what chance hardly ever exceeds.",
+        "rule": "quadratic, or brier (the paper's).",
+        "payments": "never-negative, or expected (research and rehearsals only).",
+        "least_slope": "Halves: how steeply their clipped predictions must follow the truth for a typical person, "
+        "between 0 and 1.",
+        "clip": "c: how far from the centre what others predict of somebody counts, at most R. Default: solved for; "
+        "with --score-weight, R.",
+    },
+    ESTIMATING: {
+        "peers": "Whom people are scored against: leave-one-out (everybody else), or halves (the paper's mechanism, "
+        "for comparison).",
+        "estimator": "instruments (where answers are protected), known-design or noisy-statistics (records); with "
+        "--peers halves also ridge-ball and ridge-free. Default: the best that the study allows.",
+        "peer_estimator": "Halves: their estimator. Default: the best; with --score-weight, the same (ridge-free "
+        "for ridge-ball).",
+        "regularization": "Halves: γ, the ridge penalty; the ridges need one.",
+        "peer_regularization": "Halves: their own γ. Default: the same.",
+        "public_share": "Halves: share of ε spent on the published estimate. Default: solved for; with "
+        "--score-weight, 0.9.",
+        "gram_share": "noisy-statistics: share of ε spent on the features' second moments. Default: solved for; "
+        "with --score-weight, 0.5.",
+    },
+    PROMISING: {
+        "absent_share": "α: share of players who may misreport. Default: solved for; with --score-weight, 0.002.",
+        "failure_probability": "β: probability that more do.",
+    },
+}
+#: Types and defaults of those that are not a number or nothing.
+TYPES: dict[str, tuple[Any, Any]] = {
+    "players": (int | None, None),
+    "roster": (Path | None, None),
+    "response_share": (float, 1.0),
+    "accuracy_of": (str, "coefficients"),
+    "rule": (str, "quadratic"),
+    "payments": (str, "never-negative"),
+    "least_slope": (float, 0.8),
+    "peers": (str, "leave-one-out"),
+    "estimator": (str | None, None),
+    "peer_estimator": (str | None, None),
+    "failure_probability": (float, 0.01),
+}
+
+
+def take_goals(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, which takes them as **goals, an option for each row of the table, after its argument."""
+    signature = inspect.signature(command, eval_str=True)
+    first, *own, _ = signature.parameters.values()
+    options = []
+    for panel, goals in GOALS.items():
+        for name, words in goals.items():
+            kind, default = TYPES.get(name, (float | None, None))
+            option: Any = Annotated[kind, typer.Option(help=words, rich_help_panel=panel)]
+            command.__annotations__[name] = option
+            options.append(inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=option))
+    after = [parameter.replace(kind=KEYWORD_ONLY) for parameter in own]
+    vars(command)["__signature__"] = signature.replace(parameters=[first, *options, *after])
+    return command
+
+
+PlanFile = Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")]
+ReleaseFile = Annotated[Path, typer.Argument(help="The public release.json.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON record, for machines.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Repeat a run exactly. The result is marked a rehearsal: it protects nobody."),
 ]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        help="For yes and no, and ratings: how far beyond the believed range a share is implausible, and all "
-        "get half the bonus; only with --bonus. Default: what chance hardly ever exceeds.",
-        rich_help_panel=PAYING,
-    ),
-]
-Rule = Annotated[str, typer.Option(help="quadratic, or brier (the paper's).", rich_help_panel=PAYING)]
-Payments = Annotated[
+OnBad = Annotated[
     str,
-    typer.Option(help="never-negative, or expected (research and rehearsals only).", rich_help_panel=PAYING),
-]
-LeastSlope = Annotated[
-    float,
     typer.Option(
-        help="Halves: how steeply their clipped predictions must follow the truth for a typical person, between 0 and "
-        "1.",
-        rich_help_panel=PAYING,
+        help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
     ),
 ]
-Clip = Annotated[
-    float | None,
-    typer.Option(
-        help="c: how far from the centre what others predict of somebody counts, at most R. Default: solved for; with "
-        "--score-weight, R.",
-        rich_help_panel=PAYING,
-    ),
-]
-Peers = Annotated[
-    str,
-    typer.Option(
-        help="Whom people are scored against: leave-one-out (everybody else), or halves (the paper's mechanism, for "
-        "comparison).",
-        rich_help_panel=ESTIMATING,
-    ),
-]
-Estimator = Annotated[
-    str | None,
-    typer.Option(
-        help="instruments (where answers are protected), known-design or noisy-statistics (records); with --peers "
-        "halves also ridge-ball and ridge-free. Default: the best that the study allows.",
-        rich_help_panel=ESTIMATING,
-    ),
-]
-PeerEstimator = Annotated[
-    str | None,
-    typer.Option(
-        help="Halves: their estimator. Default: the best; with --score-weight, the same (ridge-free for ridge-ball).",
-        rich_help_panel=ESTIMATING,
-    ),
-]
-Regularization = Annotated[
-    float | None,
-    typer.Option(help="Halves: γ, the ridge penalty; the ridges need one.", rich_help_panel=ESTIMATING),
-]
-PeerRegularization = Annotated[
-    float | None, typer.Option(help="Halves: their own γ. Default: the same.", rich_help_panel=ESTIMATING)
-]
-PublicShare = Annotated[
-    float | None,
-    typer.Option(
-        help="Halves: share of ε spent on the published estimate. Default: solved for; with --score-weight, 0.9.",
-        rich_help_panel=ESTIMATING,
-    ),
-]
-GramShare = Annotated[
-    float | None,
-    typer.Option(
-        help="noisy-statistics: share of ε spent on the features' second moments. Default: solved for; with "
-        "--score-weight, 0.5.",
-        rich_help_panel=ESTIMATING,
-    ),
-]
-AbsentShare = Annotated[
-    float | None,
-    typer.Option(
-        help="α: share of players who may misreport. Default: solved for; with --score-weight, 0.002.",
-        rich_help_panel=PROMISING,
-    ),
-]
-FailureProbability = Annotated[
-    float, typer.Option(help="β: probability that more do.", rich_help_panel=PROMISING)
-]
+StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
 Save = Annotated[Path | None, typer.Option(help="Write the plan here; `truthful settle` takes it.")]
 Chart = Annotated[
     Path | None,
@@ -188,7 +122,6 @@ Chart = Annotated[
         "and ratings, what answers pay."
     ),
 ]
-
 ServiceDirectory = Annotated[
     Path, typer.Argument(help="Where the service keeps everything; created if it does not exist.")
 ]

@@ -68,6 +68,12 @@ class Page(HTMLParser):
         return found
 
 
+def section(source: str, heading: str) -> str:
+    """The section of a page under this heading, as source."""
+    (found,) = (part for part in source.split("<section>") if part.strip().startswith(f"<h2>{heading}</h2>"))
+    return f"<section>{found.partition('</section>')[0]}</section>"
+
+
 def check_needs_nothing(source: str) -> None:
     """No address but the name of SVG, no script, nothing loaded; all links lead to something on the page."""
     page = Page(source)

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from support.studies import DESIGNED, people, planned
 from truthful.plan import Plan
-from truthful.report import markup, report
+from truthful.report import page, report
 from truthful.settlement import settle
 from truthful.study import Study
 
@@ -63,7 +63,7 @@ def forked(directory: Path, k: int, when: str) -> int:
 
 def load() -> None:
     """Compiled code is loaded here, once, and not in every life. Nothing is drawn: that took half of each."""
-    vars(markup)["inline"] = lambda chart, name: ""
+    vars(page)["inline"] = lambda chart, name: ""
     study = Study.parse(DESIGNED)
     plan = planned(study, 60)
     report(settle(plan, people(study, 60).reports, seed=0).release, plan)

@@ -12,8 +12,5 @@ __all__ = ["report", "report_or_notice", "simulation_report"]
 
 __getattr__ = lazy_names(
     __name__,
-    {
-        "settlement_page": ("report", "report_or_notice"),
-        "simulation_page": ("simulation_report",),
-    },
+    {"settlement_page": ("report", "report_or_notice"), "simulation_page": ("simulation_report",)},
 )

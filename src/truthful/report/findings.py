@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from truthful.charts.estimate_charts import Effect
-from truthful.formatting import share, to_within
+from truthful.formatting import interval, share, to_within
 from truthful.release import AnyRelease, Release
-from truthful.release.release import Coefficient
+from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
 
 NOT_ESTIMABLE = "Odds ratios are not estimable from what was released."
@@ -17,12 +17,11 @@ Row = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Found:
-    """A table of estimates, each with the ends of its interval."""
+class EstimateTable:
+    """Estimates, each with the ends of its interval; `first` is what the first column names."""
 
     title: str
     first: str
-    """What the first column names."""
     rows: tuple[Row, ...]
 
 
@@ -54,36 +53,61 @@ def effects(release: AnyRelease, study: Study) -> tuple[Effect, ...]:
     return tuple(found)
 
 
+def coefficients_table(release: AnyRelease) -> EstimateTable:
+    """Coefficients as they are published."""
+    rows = tuple((row.name, *interval(row.value, row.low, row.high)) for row in release.coefficients)
+    return EstimateTable("Coefficients, per unit of each feature", "Coefficient", rows)
+
+
+# Shares of yes, and mean ratings
+
+
 def measure(study: Study) -> str:
     """What is estimated of people."""
     return "share of yes" if study.kind == "yes-no" else "mean rating"
 
 
-def answer(release: Release, study: Study) -> str:
-    """What was found, in a sentence."""
+def everybody(release: Release, study: Study) -> tuple[float, float, float]:
+    """The share of everybody, or the mean rating, and the ends of its interval, cut to what can be."""
+    (row,) = release.shares or ()
+    least, most = study.response.low, study.response.high
+    value, low, high = (min(max(end, least), most) for end in (row.value, row.low, row.high))
+    return value, low, high
+
+
+def _write_everybody(release: Release, study: Study) -> tuple[str, str, str]:
     value, low, high = everybody(release, study)
+    if study.kind != "yes-no":
+        return interval(value, low, high)
     width = high - low
+    return share(value, width), share(low, width), share(high, width)
+
+
+def share_sentence(release: Release, study: Study) -> str:
+    """What was found of yes or no, or of ratings."""
+    value, low, high = _write_everybody(release, study)
     if study.kind == "yes-no":
-        return f"{share(value, width)} say yes, between {share(low, width)} and {share(high, width)}."
-    value_told, low_told, high_told = (to_within(end, width) for end in (value, low, high))
+        return f"{value} say yes, between {low} and {high}."
     ends = f"from {study.response.low:g} to {study.response.high:g}"
-    return f"The mean rating is {value_told}, between {low_told} and {high_told}, on the scale {ends}."
+    return f"The mean rating is {value}, between {low} and {high}, on the scale {ends}."
 
 
-def tables(release: Release, study: Study) -> tuple[Found, ...]:
+def share_tables(release: Release, study: Study) -> tuple[EstimateTable, ...]:
     """Shares, then differences between people, then odds ratios where there are any."""
-    what = measure(study)
-    found = [Found(f"{what.capitalize()}, {study.response.name}", "Of", (_everybody_row(release, study),))]
+    what, yes_no = measure(study), study.kind == "yes-no"
+    of_all = ("everybody", *_write_everybody(release, study))
+    found = [EstimateTable(f"{what.capitalize()}, {study.response.name}", "Of", (of_all,))]
     if study.features:
-        points = ", percentage points" if study.kind == "yes-no" else ""
-        rows = differences(release.differences or (), study, in_points=study.kind == "yes-no")
-        found.append(Found(f"Differences in the {what}{points}", "Difference", _rows(rows)))
+        title = f"Differences in the {what}{', percentage points' if yes_no else ''}"
+        rows = differences(release.differences or (), study, in_points=yes_no)
+        found.append(EstimateTable(title, "Difference", _rows(rows)))
     if release.odds_ratios is not None:
-        found.append(Found("Odds ratios of yes", "Between", _rows(differences(release.odds_ratios, study))))
+        rows = differences(release.odds_ratios, study)
+        found.append(EstimateTable("Odds ratios of yes", "Between", _rows(rows)))
     return tuple(found)
 
 
-def without_odds(release: Release, study: Study) -> bool:
+def lacks_odds(release: Release, study: Study) -> bool:
     """Whether odds ratios should be there, and could not be estimated."""
     return study.kind == "yes-no" and bool(study.features) and release.odds_ratios is None
 
@@ -100,26 +124,35 @@ def differences(rows: Sequence[Coefficient], study: Study, in_points: bool = Fal
     return tuple(Effect(names[row.name], unit * row.value, unit * row.low, unit * row.high) for row in rows)
 
 
-def everybody(release: Release, study: Study) -> tuple[float, float, float]:
-    """The share of everybody, or the mean rating, and the ends of its interval, cut to what can be."""
-    (row,) = release.shares or ()
-    least, most = study.response.low, study.response.high
-    value, low, high = (min(max(end, least), most) for end in (row.value, row.low, row.high))
-    return value, low, high
-
-
-def _everybody_row(release: Release, study: Study) -> Row:
-    ends = everybody(release, study)
-    width = ends[2] - ends[1]
-    value, low, high = (
-        share(end, width) if study.kind == "yes-no" else to_within(end, width) for end in ends
-    )
-    return "everybody", value, low, high
-
-
 def _rows(effects: Sequence[Effect]) -> tuple[Row, ...]:
-    return tuple(
-        (row.label, to_within(row.value, width), to_within(row.low, width), to_within(row.high, width))
-        for row in effects
-        for width in [row.high - row.low]
+    return tuple((row.label, *interval(row.value, row.low, row.high)) for row in effects)
+
+
+# Where people were asked what the others will say
+
+
+def averages_sentence(found: Predictions) -> str:
+    """What was found of numbers."""
+    value, low, high = interval(found.answer.value, found.answer.low, found.answer.high)
+    predicted, *_ = interval(found.prediction.value, found.prediction.low, found.prediction.high)
+    return (
+        f"The average answer is {value}, between {low} and {high}; people predicted {predicted} on average."
     )
+
+
+def averages_table(found: Predictions, study: Study) -> EstimateTable:
+    """Answers and predictions with their intervals, and what people expected before they knew their own answers."""
+    rows = _rows([Effect(name, row.value, row.low, row.high) for name, row in named_averages(found)])
+    if found.centre is not None:
+        width = found.prediction.high - found.prediction.low
+        rows += (("expected beforehand", to_within(found.centre, width), "", ""),)
+    return EstimateTable(f"Averages, {averaged(study)}", "Average of", rows)
+
+
+def named_averages(found: Predictions) -> tuple[tuple[str, Coefficient], ...]:
+    return ("answers", found.answer), ("predictions", found.prediction)
+
+
+def averaged(study: Study) -> str:
+    """What is averaged, in its unit."""
+    return "percent of yes" if study.kind == "yes-no" else study.response.name

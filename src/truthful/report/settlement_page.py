@@ -7,40 +7,38 @@ those are functions of raw answers. Every chart has its numbers in a table.
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from truthful import one_release
-from truthful.charts.estimate_charts import BEFORE, Forest, Odds
-from truthful.charts.payment_charts import Lie, Lies, Payments
+from truthful.asked_release import AskedRelease
+from truthful.charts.estimate_charts import BEFORE, Averages, Effect, Forest, Odds, Share
+from truthful.charts.payment_charts import Lie, Lies, Payments, chart_answers, chart_surprises
 from truthful.check import Floats
 from truthful.deterrence import Typical, typical
 from truthful.errors import InputError
-from truthful.formatting import money, number, odds, to_within
+from truthful.files import pretty_json
+from truthful.formatting import money, number, to_within
 from truthful.guarantees import Guarantees, Truthfulness
 from truthful.moments import grid_features, grid_responses
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, Promise, compared, otherwise, released
+from truthful.promises import REHEARSAL, Promise, caveats, compared, moved, otherwise, released
 from truthful.random_halves import lengths, noise_along, payable, payment_range, peer_curve, peer_prediction
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
-from truthful.report import asked, averages, shares
-from truthful.report.declared import assumed, identity, question
-from truthful.report.findings import answer, effects
-from truthful.report.markup import command, figure, page, paragraph, section, table, text
+from truthful.release.release import Predictions
+from truthful.report import findings
+from truthful.report.page import Facts, all_assumptions, declared, render
+from truthful.share_release import ShareRelease
+from truthful.study.credibility import ShareBeliefs
 
-VERIFY = "truthful verify release.json receipt.json"
 #: Sizes of lies in the table, as shares of the response's range.
 LIES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4)
-SCORED = (
-    "A payment depends on how well a person's answer foretells what others' answers predict. The truth foretells it "
-    "best: no lie raises the expected payment, and the further it moves the prediction made from an answer, the more "
-    "it costs. A small lie may still pay for some, because it may save privacy and because a few others may lie."
-)
-UNSCORED = "Payments do not depend on answers in this study: a lie earns what the truth earns."
 #: Points of the curve of lies, and invented people whose payments are predicted.
 POINTS, DRAWS = 101, 2000
 #: It needs no file and no library, so nothing in it can fail.
@@ -65,19 +63,26 @@ def report(release: AnyRelease, plan: Plan) -> str:
             "the plan that was settled."
         )
     promised = released(release, plan)
-    assumptions = list(dict.fromkeys(words for promise in promised for words in promise.assumptions))
-    return page(
-        f"{release.study.name}: report",
-        _top(release, plan),
-        question(plan.study, release.players),
-        _found(release, plan),
-        _guarantees(promised, assumptions),
-        *([_kept(release, plan)] if isinstance(release, Release) else []),
-        _privacy(release),
-        *_paid(release, plan),
-        assumed(plan.study, assumptions, _otherwise(release, plan, promised)),
-        _checking(),
-        identity(release),
+    assumptions, odds = all_assumptions(promised), Odds(release.total_epsilon)
+    warnings = release.warnings if isinstance(release, Release) else ()
+    return render(
+        "settlement.html",
+        plan.study,
+        release.players,
+        assumptions,
+        kind="report",
+        notices=[*([REHEARSAL] if release.rehearsal else []), *warnings],
+        answer=_answer(release, plan),
+        level=f"{release.interval_level:.0%}",
+        found=_find_shares(release, plan) or _find_coefficients(release, plan),
+        guarantees=[(promise, _number_assumptions(promise, assumptions)) for promise in promised],
+        kept=compared(release, plan) if isinstance(release, Release) else None,
+        odds=odds,
+        surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
+        paid=_paid(release, plan),
+        declared=declared(plan.study, _otherwise(release, plan, promised)),
+        identity=_identity(release),
+        file_sha256=hashlib.sha256(pretty_json(release.record()).encode()).hexdigest(),
     )
 
 
@@ -95,119 +100,19 @@ def report_or_notice(release: AnyRelease, plan: Plan) -> str:
         return NOTICE
 
 
-def _found(release: AnyRelease, plan: Plan) -> str:
-    predicted = asked.found(release, plan) if isinstance(release, Release) and release.predictions else []
+def _answer(release: AnyRelease, plan: Plan) -> str:
+    """What was found, where it is a single number."""
     if isinstance(release, Release) and release.shares is not None:
-        return shares.found(release, plan, predicted)
-    return _coefficients(release, plan, predicted)
+        return findings.share_sentence(release, plan.study)
+    if isinstance(release, Release) and release.predictions is not None:
+        return findings.averages_sentence(release.predictions)
+    return ""
 
 
-def _paid(release: AnyRelease, plan: Plan) -> tuple[str, str]:
-    """What payments depended on, and what a lie would have earned."""
-    if isinstance(release, Release) and plan.asked_mechanism is not None:
-        return asked.payments(release, plan), asked.lying(plan)
-    if plan.share_mechanism is not None:
-        return shares.payments(plan), shares.lying(plan)
-    return _lying(release, plan), _payments(release, plan)
-
-
-def _top(release: AnyRelease, plan: Plan) -> str:
-    """The name, the answer where it is a single number, and what must not be overlooked."""
-    notices = [REHEARSAL] if release.rehearsal else []
-    notices += release.warnings if isinstance(release, Release) else ()
-    banner = "".join(f'\n<p class="banner"><strong>{text(notice)}</strong></p>' for notice in notices)
-    answered = ""
-    if isinstance(release, Release) and release.shares is not None:
-        answered = "\n" + paragraph(answer(release, plan.study), "answer")
-    elif isinstance(release, Release) and release.predictions is not None:
-        answered = "\n" + paragraph(averages.answer(release.predictions), "answer")
-    name = text(release.study.name)
-    return f'<header>\n<p class="over">Report</p>\n<h1>{name}</h1>{banner}{answered}\n</header>'
-
-
-def _guarantees(promised: tuple[Promise, ...], assumptions: list[str]) -> str:
-    """The five, in their order, in the words of `truthful plan`."""
-    parts = []
-    for promise in promised:
-        numbers = ", ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
-        given = promise.given.format(f"assumptions {numbers}").replace("\n", "; ") if numbers else "nothing"
-        surely = f"Probability: {promise.probability}. Assuming: {given}." if promise.probability else ""
-        words = promise.words[0].upper() + promise.words[1:]
-        parts.append(
-            f'<div class="guarantee">\n<h3>{text(promise.name.capitalize())}</h3>\n{paragraph(f"{words}.")}\n'
-            + (f"{paragraph(surely, 'note')}\n" if surely else "")
-            + "</div>"
-        )
-    return section("What is guaranteed", *parts)
-
-
-def _checking() -> str:
-    return section(
-        "How to check a payment",
-        paragraph(
-            "Whoever took part has a receipt of her own. With it and the release she can recompute her payment:"
-        ),
-        command(VERIFY),
-        paragraph(
-            "The release is the file release.json beside this page. It is the same for everybody and enough for one's "
-            "own payment; nobody can recompute anybody else's without her record."
-        ),
-    )
-
-
-def _coefficients(release: AnyRelease, plan: Plan, predicted: Sequence[str] = ()) -> str:
-    """What was predicted, if anything was, and coefficients: comparable in the chart, as published in the table."""
-    level = f"{release.interval_level:.0%}"
-    rows = [
-        (row.name, *(to_within(value, row.high - row.low) for value in (row.value, row.low, row.high)))
-        for row in release.coefficients
-    ]
-    found, charts = effects(release, plan.study), []
-    if found:
-        caption = (
-            f"What each feature does to “{plan.study.response.name}”: numbers over their whole range, levels against "
-            f"the mean of all levels. Bars are {level} intervals; a filled marker means that the whole interval is on "
-            "one side of zero."
-        )
-        charts = [figure(Forest(found, plan.study.response.name, release.interval_level), "forest", caption)]
-    coefficients = table(
-        "Coefficients, per unit of each feature",
-        ("Coefficient", "Estimate", f"{level} from", f"{level} to"),
-        rows,
-    )
-    alone = bool(predicted) and not found
-    what = "truth" if alone else "true coefficient"
-    return section(
-        "What was found",
-        *predicted,
-        *charts,
-        *([] if alone else [coefficients]),
-        paragraph(
-            f"Each interval holds the {what} with {level} probability if answers are truthful and the "
-            "declared beliefs hold. It counts both the chance of who was asked and the noise that protects them.",
-            "note",
-        ),
-    )
-
-
-def _privacy(release: AnyRelease) -> str:
-    shown = Odds(release.total_epsilon)
-    rows = [(f"{before:.0%}", *shown.told(before)) for before in BEFORE]
-    return section(
-        "How private it is",
-        paragraph(
-            "Whoever suspected something of a person's answer may become a little surer by seeing this page, or a "
-            f"little less sure. With ε = {release.total_epsilon:.4g} the bounds below hold for everybody, whatever she "
-            f"knows already and whatever the answers were: even odds become {odds(release.total_epsilon)} at most."
-        ),
-        figure(
-            shown,
-            "odds",
-            "How sure anybody can become of one person's answer. On the dotted line nothing is learned: the nearer "
-            "to it, the safer.",
-        ),
-        table("How sure anybody can be of an answer", ("Before", "After, at least", "After, at most"), rows),
-    )
+def _number_assumptions(promise: Promise, assumptions: list[str]) -> str:
+    """What a guarantee assumes, by numbers; the words of `truthful plan` stand in lines."""
+    numbers = ", ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
+    return promise.given.format(f"assumptions {numbers}").replace("\n", "; ") if numbers else "nothing"
 
 
 def _otherwise(release: AnyRelease, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
@@ -223,108 +128,224 @@ def _held(release: AnyRelease, plan: Plan) -> Guarantees:
     return plan.guarantees_for(release.players)
 
 
-def _kept(release: Release, plan: Plan) -> str:
-    """What was promised before anybody answered, and what holds for those who did."""
-    return section(
-        "As promised, and as it is",
-        paragraph(
-            "The promises were made before anybody answered. What holds for those who did was computed from their "
-            "features alone, before anything was drawn."
-        ),
-        table(
-            "Promised and found", ("Guarantee", "Promised", "For those who answered"), compared(release, plan)
-        ),
+def _identity(release: AnyRelease) -> Facts:
+    """By what this release is told from any other."""
+    if isinstance(release, ReleaseOfHalves):
+        estimator = f"{release.estimator.public}; halves: {release.estimator.peer}"
+        epsilon = f"{release.epsilon.total:.6g} ({release.epsilon.public:.6g} + {release.epsilon.peer:.6g})"
+    else:
+        estimator = f"{release.estimator}; everybody is scored against everybody else"
+        epsilon = f"{release.epsilon.answers:.6g}, of answers; features are not protected"
+        if release.epsilon.records is not None:
+            epsilon = f"{release.epsilon.records:.6g}, of whole records"
+    return [
+        ("Release", release.sha256),
+        ("Plan", release.plan_sha256),
+        ("Study", release.study.sha256),
+        ("Estimator", estimator),
+        ("ε", epsilon),
+        ("Program", f"truthful {release.version}"),
+    ]
+
+
+# What was found
+
+
+def _find_coefficients(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+    """Averages, if people were asked for predictions, and coefficients: comparable in the chart, as published below."""
+    found, averages = findings.effects(release, plan.study), _averages(release, plan)
+    alone = averages["averages"] is not None and not found
+    return {
+        "share": None,
+        "everybody": None,
+        **averages,
+        "forest": Forest(found, plan.study.response.name, release.interval_level) if found else None,
+        "tables": () if alone else (findings.coefficients_table(release),),
+        "lacks_odds": "",
+        "truth": "truth" if alone else "true coefficient",
+    }
+
+
+def _find_shares(release: AnyRelease, plan: Plan) -> dict[str, Any] | None:
+    """The share and its interval, what was predicted, then differences between people."""
+    study, beliefs = plan.study, plan.study.shares
+    if not isinstance(release, Release) or release.shares is None or beliefs is None:
+        return None
+    first, *others = findings.share_tables(release, study)
+    return {
+        "share": _share(release, plan, beliefs),
+        "measure": findings.measure(study),
+        "everybody": first,
+        **_averages(release, plan),
+        "forest": _differences(release, plan) if study.features else None,
+        "tables": others,
+        "lacks_odds": findings.NOT_ESTIMABLE if findings.lacks_odds(release, study) else "",
+        "truth": "truth",
+    }
+
+
+def _share(release: Release, plan: Plan, beliefs: ShareBeliefs) -> Share:
+    response = plan.study.response
+    width = response.high - response.low
+    return Share(
+        *findings.everybody(release, plan.study),
+        release.interval_level,
+        (response.low, response.high),
+        (response.low + width * beliefs.low, response.low + width * beliefs.high),
+        plan.study.kind == "rating",
+        response.name,
     )
 
 
-def _lying(release: AnyRelease, plan: Plan) -> str:
-    promised, study = _held(release, plan).truthfulness, plan.study
-    shown = lies(plan, release.players, promised)
-    width = study.response.high - study.response.low
-    told = [
-        shown.curve[0],
-        *(shown.at(share * width) for share in LIES if share * width <= shown.curve[-1].size),
-    ]
+def _differences(release: Release, plan: Plan) -> Forest:
+    points = plan.study.kind == "yes-no"
+    axis = "Difference, percentage points" if points else "Difference in the mean rating"
+    rows = findings.differences(release.differences or (), plan.study, in_points=points)
+    return Forest(rows, plan.study.response.name, release.interval_level, axis)
+
+
+def _averages(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+    """What people answered and predicted, where they were asked to."""
+    if not isinstance(release, Release) or release.predictions is None:
+        return {"averages": None}
+    shown, study = release.predictions, plan.study
+    named = findings.named_averages(shown)
+    chart = Averages(
+        tuple(Effect(name, row.value, row.low, row.high) for name, row in named),
+        shown.centre,
+        release.interval_level,
+        study.prediction_range,
+        _plausible(plan),
+        findings.averaged(study),
+    )
+    return {"averages": chart, "predicted": findings.averages_table(shown, study)}
+
+
+def _plausible(plan: Plan) -> tuple[float, float] | None:
+    """What was declared possible of the average, in units of predictions."""
+    beliefs, section = plan.study.levels, plan.study.declared.beliefs
+    if beliefs is None or (section.plausible is None and section.share is None):
+        return None
+    low, high = plan.study.prediction_range
+    unit = (high - low) / 2
+    return low + unit * (beliefs.low + 1), low + unit * (beliefs.high + 1)
+
+
+# How people were paid, and what a lie would have earned: never payments themselves, which depend on raw answers
+
+
+def _paid(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+    shown = release.predictions if isinstance(release, Release) else None
+    if plan.asked_mechanism is not None and shown is not None:
+        return _paid_for_predictions(plan, plan.asked_mechanism, shown)
+    if plan.share_mechanism is not None and plan.study.shares is not None:
+        return _paid_for_shares(plan, plan.share_mechanism, plan.study.shares)
+    return _paid_for_numbers(release, plan)
+
+
+def _paid_for_predictions(plan: Plan, mechanism: AskedRelease, shown: Predictions) -> dict[str, Any]:
+    """How a payment follows from an answer and a surprise."""
+    chart, currency = chart_surprises(plan, shown.answer.value), plan.study.currency
+    first, last = (float(end) for end in chart.along[[0, -1]])
+    places = {first, (first + chart.mark) / 2, chart.mark, (chart.mark + last) / 2, last}
+    if chart.strict:
+        head = [
+            "More say yes than predicted, of 100",
+            *(f"{line.name.capitalize()} pays" for line in chart.lines),
+        ]
+    else:
+        head = ["Answer", *(f"If answers are {line.name}" for line in chart.lines)]
+    return {
+        "kind": "predictions",
+        "chart": chart,
+        "prediction": money(mechanism.prediction_payment, currency),
+        "most": money((plan.guarantees.budget.cap or 0.0) / plan.players, currency),
+        "head": head,
+        "payment_rows": [
+            (number(at), *(f"{chart.payment(line, at):,.4f}" for line in chart.lines))
+            for at in sorted(places)
+        ],
+        "moved": moved(plan),
+        "caveats": caveats(plan),
+    }
+
+
+def _paid_for_shares(plan: Plan, mechanism: ShareRelease, beliefs: ShareBeliefs) -> dict[str, Any]:
+    """How a payment follows from what the others say, and what people with average features had to expect of a lie."""
+    chart, currency = chart_answers(plan), plan.study.currency
+    flat, bonus = (money(amount, currency) for amount in (mechanism.flat, mechanism.bonus))
+    first, last = (float(end) for end in chart.others[[0, -1]])
+    places = (first, (first + chart.switch) / 2, chart.switch, (chart.switch + last) / 2, last)
+    ends = (chart.lines[-1], chart.lines[0])
+    lies = []
+    for k, expects in reversed(list(enumerate(_expectations(plan, beliefs)))):
+        earned = [chart.payment(line, expects) for line in chart.lines]
+        truth, lie = earned.pop(k), max(earned)
+        name = chart.lines[k].name.capitalize()
+        lies.append((name, chart.told(expects), f"{truth:,.4f}", f"{lie:,.4f}"))
+    return {
+        "kind": "shares",
+        "chart": chart,
+        "each": f"{flat}, and up to {bonus} more" if mechanism.flat > 0 else f"up to {bonus}",
+        "bounds": [money(end, currency) for end in mechanism.payment_range],
+        "payment_rows": [
+            (chart.told(at), *(f"{chart.payment(line, at):,.4f}" for line in ends)) for at in places
+        ],
+        "lie_rows": lies,
+    }
+
+
+def _expectations(plan: Plan, beliefs: ShareBeliefs) -> list[float]:
+    """What somebody with average features expects of the others, for each true answer, the lowest first."""
+    study = plan.study
+    expected = beliefs.expects(np.eye(1, study.dimension) / beliefs.scale)
+    shares = expected.switch + expected.advantage * np.linspace(-1, 1, beliefs.levels)
+    raw: list[float] = (study.response.low + 2 * study.response_unit * shares).tolist()
+    return raw
+
+
+def _paid_for_numbers(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+    """What lies would have earned a typical person, and how payments spread, both predicted."""
+    mechanism, currency = plan.number_mechanism, plan.study.currency
+    truthfulness, predicted = _held(release, plan).truthfulness, predicted_payments(release, plan)
+    shown = lies(plan, release.players, truthfulness)
+    if isinstance(mechanism, OneRelease):
+        ends = one_release.payment_range(mechanism)
+    else:
+        ends = payment_range(mechanism, plan.study.beliefs)
+    never_negative = mechanism.payments == "never-negative"
+    paid: dict[str, Any] = {
+        "kind": "numbers",
+        "scored": mechanism.score_weight > 0,
+        "lies": shown,
+        "lie_rows": _lie_rows(shown, plan.study.response.high - plan.study.response.low),
+        "slack": money(truthfulness.slack or 0.0, currency),
+        "bounds": [money(end, currency) for end in ends] if never_negative else None,
+        "predicted": None,
+    }
+    if predicted is not None:
+        chart, width = Payments(predicted, currency, "Payments, as predicted"), float(np.ptp(predicted))
+        paid["predicted"] = chart
+        paid["quantiles"] = [
+            (f"{share:.0%}", f"{to_within(most, width)} {currency}") for share, most in chart.quantiles
+        ]
+    return paid
+
+
+def _lie_rows(shown: Lies, width: float) -> list[tuple[str, str, str, str]]:
+    """The truth, and lies of some sizes: what each moves and earns, and whether it can pay."""
     rows = []
-    for lie in told:
+    for lie in (shown.at(share * width) for share in (0.0, *LIES) if share * width <= shown.curve[-1].size):
         pays = "no promise" if shown.D is None else "for some" if shown.may_pay(lie) else "no"
         rows.append(
             (
                 number(lie.size) if lie.size else "0, the truth",
                 number(lie.moved),
                 to_within(lie.payment, shown.truth - shown.curve[-1].payment),
-                "" if not lie.size else pays,
+                pays if lie.size else "",
             )
         )
-    caption = (
-        "The expected payment of a typical person, for whom the true answer is just what was expected of her, against "
-        "how far she strays from it. Computed from the declared beliefs, with others telling the truth; not from "
-        "anybody's answers."
-    )
-    if shown.D is not None and shown.threshold is not None:
-        caption += (
-            f" D is where a lie moves a prediction by {number(shown.D)} even where predictions follow answers least, "
-            f"in answers about {number(shown.threshold)}: beyond it no lie pays. The shaded lies cost so little that "
-            "they may pay for some."
-        )
-    return section(
-        "What lying would have earned",
-        paragraph(SCORED if plan.number_mechanism.score_weight > 0 else UNSCORED),
-        figure(shown, "lies", caption),
-        table(
-            "Lies of a typical person",
-            (
-                "Answer off by",
-                "Moves her prediction by",
-                f"Expected payment, {study.currency}",
-                "Can it pay?",
-            ),
-            rows,
-        ),
-        *([] if shown.D is None else [paragraph(_gain(promised.slack or 0.0, study.currency), "note")]),
-    )
-
-
-def _gain(slack: float, currency: str) -> str:
-    return f"Nobody of those to whom truthfulness is promised gains more than {money(slack, currency)} by any lie."
-
-
-def _payments(release: AnyRelease, plan: Plan) -> str:
-    """Predicted, never the payments themselves: those are functions of raw answers."""
-    mechanism, currency = plan.number_mechanism, plan.study.currency
-    if isinstance(mechanism, OneRelease):
-        least, most = one_release.payment_range(mechanism)
-    else:
-        least, most = payment_range(mechanism, plan.study.beliefs)
-    bounds = (
-        f"No payment is below {money(least, currency)} or above {money(most, currency)}, whatever anybody "
-        "does."
-        if mechanism.payments == "never-negative"
-        else "Payments can be negative: this is a rehearsal of a mechanism for research."
-    )
-    predicted = predicted_payments(release, plan)
-    if predicted is None:
-        more = [
-            paragraph(
-                "The study does not declare how features are distributed, so no more can be said of them here."
-            )
-        ]
-    else:
-        shown = Payments(predicted, currency, "Payments, as predicted")
-        width = float(np.ptp(predicted))
-        rows = [(f"{share:.0%}", f"{to_within(paid, width)} {currency}") for share, paid in shown.quantiles]
-        caption = (
-            "Predicted, from the declared beliefs and the published estimates, for invented people. The payments that "
-            "were made are not shown: they depend on raw answers, which this page must not reveal."
-        )
-        more = [
-            figure(shown, "payments", caption),
-            table("Payments, as predicted", ("Share of people", "Get at most"), rows),
-        ]
-    return section("What people could expect to be paid", paragraph(bounds), *more)
-
-
-# What public numbers alone say of payments: what lies would earn, and how payments spread
+    return rows
 
 
 def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:

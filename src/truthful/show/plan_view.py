@@ -18,7 +18,7 @@ from truthful.planner.planning import solution_worth
 from truthful.planner.share_planning import ShareSolution
 from truthful.promises import caveats, moved, otherwise, promises
 from truthful.share_release import ShareRelease
-from truthful.show import guarantees_table, table
+from truthful.show.terminal import guarantees_table, name_groups, table
 
 #: What the parameters of a plan for yes or no, for ratings, or one that asks for predictions mean.
 MEANINGS = {
@@ -121,14 +121,17 @@ def _centre_line(plan: Plan, found: AskedSolution) -> str:
 
 def meanings_table(plan: Plan) -> Table:
     """The parameters by the names of files and options, and what they mean."""
-    grid = table("How", "parameter", "value", "", right=("value",))
-    for name, value in _counts(plan):
-        grid.add_row(name, value, "")
-    for name, value in plan.parameters().items():
-        if value is not None:
-            told = f"{value:,.6g}" if isinstance(value, float) else str(value)
-            grid.add_row(name, told, Text(MEANINGS.get(name, ""), "dim"))
-    return grid
+    rows = [
+        (name, _write(value), Text(MEANINGS.get(name, ""), "dim"))
+        for name, value in plan.parameters().items()
+        if value is not None
+    ]
+    counts = [(*row, "") for row in _counts(plan)]
+    return table("How", ("parameter", "value", ""), [*counts, *rows], right=("value",))
+
+
+def _write(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
 def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
@@ -141,20 +144,14 @@ def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
 
 def beside_table(plan: Plan) -> Table:
     """Proved next to published."""
-    grid = table(
-        "Proved, and the paper's formulas at the same parameters",
-        "",
-        "number",
-        "proved",
-        "published",
-        right=("proved", "published"),
+    rows = name_groups(
+        (row.guarantee, row.number, row.proved, row.published) for row in beside_published(plan)
     )
-    before = ""
-    for row in beside_published(plan):
-        name = "" if row.guarantee == before else row.guarantee
-        grid.add_row(Text(name, "bold"), row.number, row.proved, row.published)
-        before = row.guarantee
-    return grid
+    title, columns = (
+        "Proved, and the paper's formulas at the same parameters",
+        ("", "number", "proved", "published"),
+    )
+    return table(title, columns, rows, right=columns[2:])
 
 
 def _note(plan: Plan) -> Text:
@@ -171,33 +168,20 @@ def _note(plan: Plan) -> Text:
 
 def compared_table(answered: Answer) -> Table:
     """What each estimator, or with random halves each pair of them, would give."""
-    study = answered.best.terms.study
-    halves = answered.goals.peers == "halves"
-    grid = table(
-        "Estimators compared",
-        *(("published", "peers") if halves else ("estimator",)),
-        "error",
-        "cost",
-        "ε",
-        "",
-        right=("error", "cost", "ε"),
-    )
+    study, halves = answered.best.terms.study, answered.goals.peers == "halves"
+    prior = prior_error(study, answered.goals)
+    rows: list[tuple[RenderableType, ...]] = []
     for solution in (answered.best, *answered.others):
         names = (solution.terms.estimator, solution.terms.peer_estimator)[: 1 + halves]
         if not math.isfinite(solution.cost):
-            grid.add_row(*names, "–", "–", "–", "cannot meet the goals")
+            rows.append((*names, "–", "–", "–", "cannot meet the goals"))
             continue
-        error = study.response_unit * math.sqrt(solution.error)
-        beaten = "" if solution.error < prior_error(study, answered.goals) else "worse than the prior mean"
-        told = "chosen" if solution is answered.best else beaten
-        grid.add_row(
-            *names,
-            number(error),
-            money(solution.cost, study.currency),
-            f"{solution.epsilon:.3g}",
-            Text(told, "green"),
-        )
-    return grid
+        error = number(study.response_unit * math.sqrt(solution.error))
+        beaten = "" if solution.error < prior else "worse than the prior mean"
+        remark = Text("chosen" if solution is answered.best else beaten, "green")
+        rows.append((*names, error, money(solution.cost, study.currency), f"{solution.epsilon:.3g}", remark))
+    columns = (*(("published", "peers") if halves else ("estimator",)), "error", "cost", "ε", "")
+    return table("Estimators compared", columns, rows, right=("error", "cost", "ε"))
 
 
 def reason(answered: Answer) -> str:
@@ -227,15 +211,14 @@ def _name(solution: Solution) -> str:
 
 def parameters_table(plan: Plan) -> Table:
     """The parameters, by the names of files and options."""
-    grid = table("How", "parameter", "value", right=("value",))
-    for row in _counts(plan):
-        grid.add_row(*row)
     parameters = plan.parameters()
     noisy = "noisy-statistics" in (parameters["estimator"], parameters.get("peer_estimator"))
-    for name, value in parameters.items():
-        if value is not None and (noisy or name != "gram_share"):
-            grid.add_row(name, f"{value:,.6g}" if isinstance(value, float) else str(value))
-    return grid
+    rows = [
+        (name, _write(value))
+        for name, value in parameters.items()
+        if value is not None and (noisy or name != "gram_share")
+    ]
+    return table("How", ("parameter", "value"), [*_counts(plan), *rows], right=("value",))
 
 
 def _counts(plan: Plan) -> list[tuple[str, str]]:

@@ -1,0 +1,305 @@
+"""What came of a study, as people read it in a terminal: settlements, pilots, payments checked, the demonstration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
+from truthful.formatting import REHEARSAL, interval, money, number, to_within
+from truthful.show.terminal import guarantees_table, notice, table
+
+if TYPE_CHECKING:
+    from truthful.check import Floats
+    from truthful.demo import Demonstration
+    from truthful.pilot import Calibration
+    from truthful.plan import Plan
+    from truthful.release import AnyRelease, Payment, Release, Verdict
+    from truthful.release.release_of_halves import HalvesPayment
+    from truthful.report.findings import EstimateTable
+    from truthful.settlement import Settlement
+    from truthful.study import Study
+
+OWN_CENTRE = "own-centre"
+NOT_YET = (
+    "Pay the people of the pilot, and keep all else in {out} to yourself until the main wave has answered. Whoever "
+    "knows the average learns little from her own answer any more, and then the truth can become ten times as dear to "
+    "pay for."
+)
+#: How a payment came about, by symbols and words.
+Steps = list[tuple[str, str]]
+FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
+
+
+def coefficients_table(release: AnyRelease, truth: dict[str, float] | None = None) -> Table:
+    """The published coefficients with their intervals, next to the truth where it is known (invented people)."""
+    level, rows = f"{release.interval_level:.0%}", []
+    columns = ["coefficient", "estimate", f"{level} from", f"{level} to", *(["truth", ""] if truth else [])]
+    for row in release.coefficients:
+        cells: list[RenderableType] = [row.name, *interval(row.value, row.low, row.high)]
+        if truth:
+            inside = row.low <= truth[row.name] <= row.high
+            word = Text("inside", "green") if inside else Text("outside", "yellow")
+            cells += [to_within(truth[row.name], row.high - row.low), word]
+        rows.append(cells)
+    title = f"Coefficients (effects on {release.response['name']})"
+    return table(title, columns, rows, right=columns[1:5])
+
+
+def estimates_views(release: Release, study: Study) -> list[RenderableType]:
+    """Shares or mean ratings, differences and odds ratios, and what people answered and predicted on average."""
+    from truthful.report import findings
+
+    views: list[RenderableType] = []
+    if release.shares is not None:
+        views.append(Text(f"{findings.share_sentence(release, study)}\n", "bold"))
+        views += [_estimates_table(one, release) for one in findings.share_tables(release, study)]
+        views += [f"{findings.NOT_ESTIMABLE}\n"] if findings.lacks_odds(release, study) else []
+    if release.predictions is not None:
+        if study.shares is None:
+            views.append(Text(f"{findings.averages_sentence(release.predictions)}\n", "bold"))
+        views.append(_estimates_table(findings.averages_table(release.predictions, study), release))
+    return views
+
+
+def _estimates_table(found: EstimateTable, release: Release) -> Table:
+    level = f"{release.interval_level:.0%}"
+    columns = [found.first.lower(), "estimate", f"{level} from", f"{level} to"]
+    return table(found.title, columns, found.rows, right=columns[1:])
+
+
+def coverage(release: AnyRelease, truth: dict[str, float]) -> str:
+    """How many intervals hold the truth, and how many should in the long run."""
+    inside = sum(row.low <= truth[row.name] <= row.high for row in release.coefficients)
+    return (
+        f"{inside} of {len(release.coefficients)} intervals hold the truth; in the long run, "
+        f"{release.interval_level:.0%} do.\n"
+    )
+
+
+def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
+    """The distribution of payments as bars."""
+    counts, edges = np.histogram(payments, bins=12)
+    rows: list[tuple[RenderableType, ...]] = []
+    for count, low, high in zip(counts, edges, edges[1:], strict=False):
+        bar = "█" * round(width * count / counts.max()) or ("▏" if count else "")
+        rows.append((f"{low:.4f}", f"{high:.4f}", f"{count:,}", Text(bar, "cyan")))
+    columns = ("from", "to", "players", "")
+    return table(f"Payments ({currency})", columns, rows, right=columns[:3])
+
+
+def verdict_view(verdict: Verdict, payment: Payment | HalvesPayment) -> list[RenderableType]:
+    """One payment, recomputed, and what must be said of it besides."""
+    views: list[RenderableType] = [verdict_panel(verdict, payment)]
+    if verdict.rehearsal:
+        views.append(REHEARSAL)
+    if not verdict.verified:
+        views.append(
+            "The amount does not follow from this release and this record. Check that the two belong together;\n"
+            "if they do, the payment is wrong: ask whoever paid it."
+        )
+    return views
+
+
+def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
+    """One payment, recomputed, with the arithmetic."""
+    colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
+    if verdict.surprise is not None:
+        steps = _surprise_steps(verdict, payment)
+    elif verdict.switch is not None:
+        steps = _bonus_steps(verdict, payment)
+    else:
+        steps = _score_steps(verdict, payment)
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row("paid", money(verdict.paid, payment.currency, 6))
+    rows.add_row("recomputed", money(verdict.recomputed, payment.currency, 6))
+    for name, words in steps:
+        rows.add_row(name, words)
+    title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
+    return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
+
+
+def _score_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
+    """For numbers: the two predictions that a payment compares."""
+    others = "the other half's" if verdict.leverage is None else "everybody else's"
+    steps = [
+        ("payment rule", FORMULAS[payment.rule].format(a=f"{verdict.base:g}", b=f"{payment.b:g}")),
+        ("p", f"{verdict.peer_prediction:.6f}, what {others} answers predict here"),
+        ("q", f"{verdict.own_prediction:.6f}, what this answer says they will predict"),
+    ]
+    if verdict.leverage is None:
+        return steps
+    taken = f"{verdict.leverage:.6f}, how much of that prediction was this answer, and was taken out"
+    return [*steps, ("h", taken)]
+
+
+def _surprise_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
+    """Where she is asked what the others will say: both averages without her, and the surprise that was paid for."""
+    y, m, p, delta, s = (
+        f"{value:.6f}"
+        for value in (
+            verdict.answer or 0.0,
+            verdict.prediction or 0.0,
+            verdict.peer_prediction,
+            verdict.surprise or 0.0,
+            verdict.slope or 0.0,
+        )
+    )
+    surprise = ("Δ", f"{delta}: by how much answers exceed what was expected, as far as it counts")
+    slope = ("s", f"{s}: how much an answer moves what is expected of people like her")
+    sloped = verdict.plausible and payment.rule == OWN_CENTRE
+    return [
+        ("for the answer", _surprise_rule(verdict, payment)),
+        ("for the prediction", f"{getattr(payment, 'prediction', 0.0):g} × (4 − (m − p₀)²)"),
+        ("y, m", f"{y}, {m}: this answer and prediction, from −1 to 1"),
+        ("p", f"{p}: what everybody else's answers predict here, noise included"),
+        ("p₀", f"{verdict.others_answer:.6f}: their average"),
+        ("m₀", f"{verdict.others_prediction:.6f}: their average prediction"),
+        *([surprise] if verdict.plausible else []),
+        *([slope] if sloped else []),
+        ("h", f"{verdict.leverage:.6f}: how much of p was this answer, and was taken out"),
+    ]
+
+
+def _surprise_rule(verdict: Verdict, payment: Payment | HalvesPayment) -> str:
+    if not verdict.plausible:
+        return f"{verdict.base:g}, whatever it is: p₀ is beyond all that was thought possible"
+    if payment.rule == OWN_CENTRE:
+        return f"{verdict.base:g} + {payment.b:g} × (2s(1 − s)(y − p)Δ − s²(y − p)²)"
+    return f"{verdict.base:g} + {payment.b:g} × yΔ/{getattr(payment, 'clip', 0.0):g}"
+
+
+def _bonus_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
+    """For yes and no, and for ratings: where the others' share lies, and what this answer is paid there."""
+    p, t, y = (f"{at or 0.0:.6f}" for at in (verdict.peer_prediction, verdict.switch, verdict.answer))
+    if verdict.bend is None:
+        compared = [
+            ("p", f"{p}: the others' share of yes, noise included, for people like her"),
+            ("t", f"{t}: the switch point, the share at which yes and no pay the same"),
+        ]
+    else:
+        compared = [
+            ("p", f"{p}: how far up the scale the others' mean is, noise included, for people like her"),
+            ("t", f"{t}: the switch point, where the lowest and the highest rating pay the same"),
+            ("y", f"{y}: this answer, from −1 for the lowest rating to 1 for the highest"),
+            ("s", f"{verdict.bend:.6f}: what answers between them have besides"),
+        ]
+    above = ("φ", f"{verdict.phi:.6f}: how far p is above t, as a part of the width that counts")
+    return [
+        ("payment rule", _bonus_rule(verdict, f"{verdict.base:g} + {payment.b:g}")),
+        *compared,
+        *([above] if verdict.plausible else []),
+        ("h", f"{verdict.leverage:.6f}: how much of the prediction was this answer, and was taken out"),
+    ]
+
+
+def _bonus_rule(verdict: Verdict, start: str) -> str:
+    if not verdict.plausible:
+        return f"{start}/2, whatever the answer: p is beyond all that was thought possible"
+    if verdict.bend is not None:
+        return f"{start} × (1 + φy + s(1 − y²))/2"
+    sign, word = ("+", "yes") if (verdict.answer or 0.0) > 0 else ("−", "no")
+    return f"{start} × (1 {sign} φ)/2, for {word}"
+
+
+def _notices(release: AnyRelease) -> list[RenderableType]:
+    """That a run is seeded, and warnings: what must always be said first."""
+    rehearsal = [REHEARSAL] if release.rehearsal else []
+    return [notice(words) for words in (*rehearsal, *getattr(release, "warnings", ()))]
+
+
+def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
+    """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
+    from truthful.promises import compared, released
+    from truthful.release import Release
+
+    release, study, directory = settlement.release, plan.study, settlement.directory
+    views = _notices(release)
+    if isinstance(release, Release):
+        views += estimates_views(release, study)
+    if study.shares is None and (study.levels is None or study.features):
+        views.append(coefficients_table(release))
+    views.append(guarantees_table(released(release, plan)))
+    if isinstance(release, Release) and release.guarantees != release.promised:
+        title, columns = "As promised, and for those who answered", ("", "promised", "now")
+        views.append(table(title, columns, compared(release, plan), right=columns[1:]))
+    views.append(paid_line(settlement, study.currency) + intake_line(settlement))
+    views += [Text(f"{warning}\n", "yellow") for warning in settlement.summary.get("warnings", ())]
+    if directory is not None:
+        views.append(_files(directory))
+        if (directory / RECEIPTS).exists():
+            check = f"  truthful verify {directory}/release.json {directory}/{RECEIPTS} --player ID"
+            views += ["Check a payment:", check]
+    return views
+
+
+def pilot_view(
+    settlement: Settlement, found: Calibration, plan: Plan, out: Path, save: Path
+) -> list[RenderableType]:
+    """What a pilot found of people's beliefs, and what to do with it."""
+    expected = f"People expect {number(found.centre)}{' of 100' if plan.study.kind == 'yes-no' else ''}"
+    return [
+        *_notices(settlement.release),
+        Text(f"{expected}, standard error {number(found.error, 2)}.\n", "bold"),
+        paid_line(settlement, plan.study.currency) + intake_line(settlement),
+        notice(NOT_YET.format(out=out)),
+        f"Wrote {save}, the study of the main wave: one question, asked of other people. See what it can promise:",
+        f"  truthful plan {save} --players 2000 --budget 2000 --save main.json",
+    ]
+
+
+def paid_line(settlement: Settlement, currency: str) -> str:
+    """What was paid in all, and to one player."""
+    summary = settlement.summary
+    low, high = (money(summary[key], currency, 4) for key in ("least_payment", "largest_payment"))
+    total = money(summary["total_paid"], currency)
+    return f"Paid {total} to {summary['players']:,} players, from {low} to {high} each.\n"
+
+
+def intake_line(settlement: Settlement) -> str:
+    """What was done to bad records, if there were any."""
+    records = settlement.summary["records"]
+    done = [
+        (records["clipped"], "values were moved into their range"),
+        (records["records"] - records["kept"], "records were left out"),
+    ]
+    told = [f"{count:,} {words}" for count, words in done if count]
+    return f"Of {records['records']:,} records: {', '.join(told)}.\n" if told else ""
+
+
+def _files(directory: Path) -> Table:
+    payments = f"{PAYMENTS_CSV}, .parquet" if (directory / PAYMENTS_CSV).exists() else PAYMENTS
+    receipts = (RECEIPTS, "each her own row", "her record as used, and how her payment came about")
+    rows = [
+        ("release.json", "everybody", "coefficients, guarantees, all that checks a payment"),
+        ("report.html", "everybody", "the release as a page to read and print"),
+        (payments, "whoever pays", "player and payment"),
+        *([receipts] if (directory / RECEIPTS).exists() else []),
+        ("settlement.json", "you alone", "unprotected counts and totals"),
+    ]
+    return table(f"Written to {directory}", ("file", "for whom", "what"), rows)
+
+
+def demo_view(shown: Demonstration) -> list[RenderableType]:
+    """A demonstration, in the order in which it happened."""
+    from truthful.promises import released
+
+    settlement, study, directory = shown.settlement, shown.plan.study, shown.directory
+    paid = settlement.payments.column("payment").to_numpy()
+    return [
+        *_notices(settlement.release),
+        guarantees_table(released(settlement.release, shown.plan)),
+        coefficients_table(settlement.release, shown.truth),
+        coverage(settlement.release, shown.truth),
+        payments_chart(paid, study.currency),
+        paid_line(settlement, study.currency),
+        verdict_panel(shown.verdict, settlement.release.payment),
+        f"Everything is in {directory}. To check that payment yourself:",
+        f"  truthful verify {directory}/settlement/release.json {directory}/receipt.json",
+    ]
