@@ -20,7 +20,7 @@ from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.service.offer import her_pay_range, pay_range, stakes_of
+from truthful.service.offer import make_offer, pay_range, personal_pay_range
 from truthful.service.pages import languages
 from truthful.service.participant import Said, Wrong, read_said, sent_said
 from truthful.service.roster_file import read_roster
@@ -227,7 +227,7 @@ def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> 
     """At a share, or an average, that is as far from what was predicted as the table says."""
     for text in SECOND:
         plan = both_studies.planned(text, 60)
-        told = stakes_of(plan, {})
+        told = make_offer(plan, {}).stakes
         assert told is not None
         mechanism = plan.mechanism
         assert isinstance(mechanism, AskedRelease)
@@ -336,7 +336,7 @@ def test_the_range_of_pay_holds_for_whoever_answers() -> None:
     for kind in ("number, with facts", "rating, with facts"):
         plan = both_studies.planned(KINDS[kind], 400)
         low, high = (float(end) for end in pay_range(plan))
-        assert her_pay_range(plan, {}) == pay_range(plan)
+        assert personal_pay_range(plan, {}) == pay_range(plan)
         for seed in range(3):
             reports = both_studies.reports(plan.study, 400, seed=seed, level=0.2 + 0.3 * seed)
             paid = settle(plan, reports, seed=seed, accept_less=True).payments.column("payment").to_pylist()

@@ -62,12 +62,18 @@ def share(value: float, width: float) -> str:
     return f"{to_within(100 * value, 100 * width)}%"
 
 
-def odds(epsilon: float) -> str:
-    """ε as betting odds, rounded up: the best anybody can do at telling two answers apart, starting from even."""
+def even_odds(epsilon: float) -> tuple[float, float, int]:
+    """ε as betting odds in percent, rounded up, and their decimals: the best anybody can do at telling answers apart."""
     against = 100 * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     if against == 0:
-        return "100:0"
+        return 100.0, 0.0, 0
     decimals = 1 if against >= 1 else 1 - math.floor(math.log10(against))
     step = 10.0**decimals
     against = math.floor(against * step + 1e-9) / step
-    return f"{100 - against:.{decimals}f}:{against:.{decimals}f}"
+    return round(100 - against, decimals), against, decimals
+
+
+def odds(epsilon: float) -> str:
+    """The same in words, as 52.5:47.5."""
+    better, against, decimals = even_odds(epsilon)
+    return f"{better:.{decimals}f}:{against:.{decimals}f}"

@@ -272,10 +272,15 @@ class Odds:
         doubt, factor = 1 - before, math.exp(-self.epsilon)
         return before * factor / (before * factor + doubt), before / (before + doubt * factor)
 
-    def told(self, before: float) -> tuple[str, str]:
-        """The same in words, rounded outwards."""
+    def rounded(self, before: float) -> tuple[float, float]:
+        """The same to a tenth of a percent, rounded outwards."""
         least, most = self.after(before)
-        return f"{math.floor(1000 * least + 1e-9) / 10:g}%", f"{math.ceil(1000 * most - 1e-9) / 10:g}%"
+        return math.floor(1000 * least + 1e-9) / 1000, math.ceil(1000 * most - 1e-9) / 1000
+
+    def told(self, before: float) -> tuple[str, str]:
+        """The same in words."""
+        least, most = self.rounded(before)
+        return f"{100 * least:g}%", f"{100 * most:g}%"
 
     def describe(self) -> str:
         """The chart in words."""

@@ -20,9 +20,9 @@ from truthful.errors import InputError, Refused
 from truthful.service import analyst, participant, payer, public, signing
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.middleware import FewGuesses, NoDetails, OwnHost, SafeHeaders, SameOrigin, SmallBodies
-from truthful.service.pages import Service, TurnedAway, go, page
+from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler
-from truthful.service.signing import SignInFirst
+from truthful.service.signing import SignInFirst, signed_in
 from truthful.store.database import Database
 from truthful.store.studies import Unknown
 from truthful.store.tables import Role
@@ -76,7 +76,7 @@ async def _may_send_roster(scope: Scope) -> bool:
 def _is_analyst(request: Request) -> bool:
     """Whether a request comes from an analyst's browser."""
     try:
-        return signing.signed_in(request, request.app.state.service).role == Role.ANALYST
+        return signed_in(Visit(request, request.app.state.service)).account.role == Role.ANALYST
     except SignInFirst:
         return False
 
@@ -84,13 +84,21 @@ def _is_analyst(request: Request) -> bool:
 def _handle_errors(app: FastAPI) -> None:
     """An error is a page that says what to do. What a stranger must not tell apart looks the same."""
 
+    def show(error: type[Exception], template: str, status: int, told: bool = False) -> None:
+        def answer(request: Request, problem: Exception) -> Response:
+            return page(request, template, status=status, problem=str(problem) if told else None)
+
+        app.add_exception_handler(error, answer)
+
+    show(Unknown, "nothing.html", 404)
+    show(RequestValidationError, "problem.html", 422)
+    show(DataError, "problem.html", 422)  # not for the database
+    show(InputError, "problem.html", 400, told=True)
+    show(Refused, "problem.html", 409, told=True)
+
     @app.exception_handler(SignInFirst)
     def sign_in_first(request: Request, _: Exception) -> Response:
         return go("/sign-in")
-
-    @app.exception_handler(Unknown)
-    def unknown(request: Request, _: Exception) -> Response:
-        return page(request, "nothing.html", status=404)
 
     @app.exception_handler(HTTPException)
     def refused_by_the_frame(request: Request, problem: HTTPException) -> Response:
@@ -99,22 +107,6 @@ def _handle_errors(app: FastAPI) -> None:
         shown = page(request, "nothing.html", status=problem.status_code)
         shown.headers.update(problem.headers or {})
         return shown
-
-    @app.exception_handler(RequestValidationError)
-    def bad_form(request: Request, _: Exception) -> Response:
-        return page(request, "problem.html", status=422, problem=None)
-
-    @app.exception_handler(DataError)
-    def not_for_the_database(request: Request, _: Exception) -> Response:
-        return page(request, "problem.html", status=422, problem=None)
-
-    @app.exception_handler(InputError)
-    def bad_input(request: Request, problem: InputError) -> Response:
-        return page(request, "problem.html", status=400, problem=str(problem))
-
-    @app.exception_handler(Refused)
-    def refused(request: Request, problem: Refused) -> Response:
-        return page(request, "problem.html", status=409, problem=str(problem))
 
     @app.exception_handler(FilesMissing)
     def files_missing(request: Request, problem: FilesMissing) -> Response:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from truthful.agents import agent
@@ -29,6 +28,7 @@ from truthful.planner import Infeasible
 from truthful.report import simulation_report
 from truthful.service.roster_file import feature_columns
 from truthful.simulation import simulate
+from truthful.simulation.population import Features
 from truthful.study import Study
 from truthful.study.features import sample_uniform
 
@@ -78,18 +78,30 @@ def needs_roster(study: Study) -> bool:
     return plans_from_roster(study) and study.design.kind in ("observed", "covariance")
 
 
-def planned(declaration: str, asked: Asked, listed: Listed | None = None) -> Plan:
+@lru_cache(maxsize=64)
+def parse_study(declaration: str) -> Study:
+    """The study in the text of a study file, parsed once however often a page asks."""
+    return Study.parse(declaration)
+
+
+@lru_cache(maxsize=32)
+def parse_plan(plan: str) -> Plan:
+    """The plan in the text of a plan's file."""
+    return Plan.parse(plan)
+
+
+def make_plan(declaration: str, asked: Asked, listed: Listed | None = None) -> Plan:
     """The best plan for what is asked; Infeasible if there is none."""
-    found = _planned(declaration, asked, listed)
+    found = _make_plan(declaration, asked, listed)
     if isinstance(found, Infeasible):
         raise found.with_traceback(None)
     return found
 
 
 @lru_cache(maxsize=64)
-def _planned(declaration: str, asked: Asked, listed: Listed | None) -> Plan | Infeasible:
+def _make_plan(declaration: str, asked: Asked, listed: Listed | None) -> Plan | Infeasible:
     """No plan is an answer too, and takes longest to find."""
-    study = Study.parse(declaration)
+    study = parse_study(declaration)
     people = listed.table(study) if listed is not None and plans_from_roster(study) else None
     with _turn():
         try:
@@ -99,25 +111,19 @@ def _planned(declaration: str, asked: Asked, listed: Listed | None) -> Plan | In
 
 
 @lru_cache(maxsize=32)
-def kept(plan: str) -> Plan:
-    """The plan in the text of a plan's file."""
-    return Plan.parse(plan)
-
-
-@lru_cache(maxsize=32)
-def frontier_chart(plan: Plan) -> bytes:
+def frontier_svg(plan: Plan) -> bytes:
     """What other budgets would buy, as SVG."""
-    with tempfile.TemporaryDirectory() as directory, _CHARTS:
-        path = Path(directory) / "frontier.svg"
-        draw_frontier(plan, path)
-        return path.read_bytes()
+    return _svg(lambda path: draw_frontier(plan, path))
 
 
-def drawn(chart: Chart) -> bytes:
-    """A chart as SVG."""
+def chart_svg(chart: Chart) -> bytes:
+    return _svg(lambda path: draw_chart(chart, path))
+
+
+def _svg(draw: Callable[[Path], object]) -> bytes:
     with tempfile.TemporaryDirectory() as directory, _CHARTS:
         path = Path(directory) / "chart.svg"
-        draw_chart(chart, path)
+        draw(path)
         return path.read_bytes()
 
 
@@ -134,32 +140,21 @@ def count_studies(plan: Plan, shares: Shares = ()) -> int:
 
 
 @lru_cache(maxsize=8)
-def simulated(plan: str, shares: Shares, seed: int, listed: Listed | None = None) -> str:
-    """The page of a simulation of this plan: observed next to guaranteed."""
-    planned = kept(plan)
-    features = _features(planned, listed)
+def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None = None) -> str:
+    """The page of a simulation of the plan in this text: observed next to guaranteed."""
+    plan = parse_plan(text)
+    features = _features(plan, listed)
     with _turn():
-        done = simulate(
-            planned, dict(shares), runs=count_studies(planned, shares), seed=seed, features=features
-        )
+        done = simulate(plan, dict(shares), runs=count_studies(plan, shares), seed=seed, features=features)
     with _CHARTS:
         return simulation_report(done)
 
 
-def _features(plan: Plan, listed: Listed | None) -> FeaturesOf | Floats | None:
+def _features(plan: Plan, listed: Listed | None) -> Features | Floats | None:
     """Where the study does not say how they are distributed: those of the people brought, or spread evenly."""
-    if plan.study.design.kind in ("uniform", "unit-ball"):
+    study = plan.study
+    if study.design.kind in ("uniform", "unit-ball"):
         return None
     if listed is not None and plan.roster is not None:
-        return read_features(plan.study, listed.table(plan.study))
-    return FeaturesOf(plan.study)
-
-
-class FeaturesOf:
-    """People invented where a study does not say how features are distributed: spread evenly over what it declares."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
-
-    def __call__(self, rng: np.random.Generator, n: int) -> Floats:
-        return self._study.normalise(sample_uniform(rng, n, self._study.declared.encoding.features), n)
+        return read_features(study, listed.table(study))
+    return lambda rng, n: study.normalise(sample_uniform(rng, n, study.declared.encoding.features), n)

@@ -1,4 +1,8 @@
-"""What a plan can cost in coins that exist, for one person and for all: the exact amounts are rounded by lot."""
+"""What a plan offers and can cost: to one person before she consents, and to everybody together, in coins that exist.
+
+Exact amounts are rounded to coins by lot. Where somebody is also asked what the others will say, nothing is told
+beforehand of what the study believes: she is asked what she believes. All numbers are the library's.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,13 @@ from babel.numbers import get_currency_precision
 
 from truthful import one_release, random_halves
 from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
+from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
+from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
+from truthful.one_release import SumRelease
 from truthful.plan import Plan
 from truthful.random_halves import Mechanism
 from truthful.release.verdict import Steps
@@ -27,7 +34,15 @@ from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
 
-People = Sequence[Mapping[str, Any]]
+Features = Mapping[str, Any]
+#: The lowest and the highest answer, normalised: no and yes.
+ENDS = (-1.0, 1.0)
+#: The size of the chart of a bonus, and what is left free around its lines.
+WIDTH, HEIGHT, FREE = 320, 160, 8
+#: How far from the others' average the answers are that are told of, as parts of the scale of answers.
+APART = (-0.25, 0.0, 0.25)
+#: Beliefs beforehand that are told one by one.
+BEFORE = (0.1, 0.5, 0.9)
 
 
 def coin_digits(currency: str) -> int:
@@ -47,37 +62,50 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
     if isinstance(mechanism, Mechanism):
         return random_halves.payment_range(mechanism, plan.study.beliefs)
     if isinstance(mechanism, AskedRelease):
-        return asked_payment_range(mechanism, plan.study)
+        return _asked_payment_range(mechanism, plan.study)
     return one_release.payment_range(mechanism)
 
 
-def her_pay_range(plan: Plan, features: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+def _asked_payment_range(mechanism: AskedRelease, study: Study) -> tuple[float, float]:
+    low, high = (0.0, 1.0) if study.levels is None else study.levels.slope_range
+    C = mechanism.clip
+    # Where the most that a score adds is largest, and where what it takes away is, if it is not largest at an end.
+    peaks = (C / (2 * (1 + C)), C / (2 * (C - 1)) if C > 1 else high)
+    slopes = np.clip(np.array([low, high, *peaks]), low, high)
+    gain, loss = (float(of(mechanism.rule, slopes, C).max()) for of in (largest_gain, largest_loss))
+    least = max(0.0, mechanism.base_payment - mechanism.score_weight * loss)
+    most = mechanism.base_payment + mechanism.score_weight * gain + mechanism.prediction_payment
+    return _payable(least), _payable(most)
+
+
+def personal_pay_range(plan: Plan, features: Features) -> tuple[Decimal, Decimal]:
     """The least and the most that somebody with these features is paid: payments start from what follows from them."""
     mechanism = plan.mechanism
     if isinstance(mechanism, Mechanism | ShareRelease | AskedRelease) or not mechanism.clipped:
         return pay_range(plan)
-    r = _lengths(plan.study, [features])
+    r = random_halves.lengths(_normalise(plan.study, [features]))
     base, reach, rule = float(mechanism.base(r)[0]), mechanism.clip * float(r[0]), mechanism.scoring
-    ends = (
-        base - mechanism.score_weight * rule.loss(reach),
-        base + mechanism.score_weight * rule.gain(reach),
-    )
-    least, most = (np.floor(max(0.0, end) * PAYMENT_STEPS) / PAYMENT_STEPS for end in ends)
-    return coin_range(float(least), float(most), coin_digits(plan.study.currency))
+    least = max(0.0, base - mechanism.score_weight * rule.loss(reach))
+    most = max(0.0, base + mechanism.score_weight * rule.gain(reach))
+    return coin_range(_payable(least), _payable(most), coin_digits(plan.study.currency))
+
+
+def _payable(amount: float) -> float:
+    """In whole millionths."""
+    return math.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS
 
 
 def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
     """The most that so many people are paid together: what is promised of exact amounts, and a coin for each."""
-    _, most = _payment_range(plan)
-    digits = coin_digits(plan.study.currency)
-    alike, cap = most_in_coins(players, most, digits), promised.budget.cap
+    digits, cap = coin_digits(plan.study.currency), promised.budget.cap
+    alike = most_in_coins(players, _payment_range(plan)[1], digits)
     if cap is None:
         return alike
     coin = Decimal(1).scaleb(-digits)
     return min(alike, (Decimal(cap) + players * coin).quantize(coin, ROUND_FLOOR))
 
 
-def base_payments(plan: Plan, people: People) -> list[float]:
+def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
     """What everybody's payment starts from, in whole millionths: it is paid if the study is cancelled.
 
     Where a bonus depends on what others say, half of it is added: what is paid if nothing is known of the others. So is
@@ -91,9 +119,8 @@ def base_payments(plan: Plan, people: People) -> list[float]:
     elif isinstance(mechanism, Mechanism):
         bases = np.full(len(people), mechanism.base_payment)
     else:
-        bases = mechanism.base(_lengths(plan.study, people))
-    exact: list[float] = (np.floor(bases * PAYMENT_STEPS) / PAYMENT_STEPS).tolist()
-    return exact
+        bases = mechanism.base(random_halves.lengths(_normalise(plan.study, people)))
+    return [_payable(base) for base in bases.tolist()]
 
 
 @dataclass(frozen=True)
@@ -111,42 +138,67 @@ class Bases:
     half: str | None = None
 
 
-def bases(plan: Plan, people: People) -> Bases:
+def bases(plan: Plan, people: Sequence[Features]) -> Bases:
     exact = [Decimal(in_millionths(amount)) / PAYMENT_STEPS for amount in base_payments(plan, people)]
-    return Bases(
-        len(exact),
-        min(exact),
-        max(exact),
-        sum(exact, Decimal(0)),
-        plan.study.currency,
-        "bonus"
-        if plan.share_mechanism is not None
-        else "predictions"
-        if plan.study.levels is not None
-        else None,
-    )
+    asked = "predictions" if plan.study.levels is not None else None
+    half = "bonus" if plan.share_mechanism is not None else asked
+    return Bases(len(exact), min(exact), max(exact), sum(exact, Decimal(0)), plan.study.currency, half)
 
 
-def _lengths(study: Study, people: People) -> Floats:
-    """The length of everybody's features, normalised."""
+def _normalise(study: Study, people: Sequence[Features]) -> Floats:
     if not study.features:
-        return random_halves.lengths(study.normalise({}, len(people)))
-    return random_halves.lengths(read_features(study, pa.table(feature_columns(study, people))))
+        return study.normalise({}, len(people))
+    return read_features(study, pa.table(feature_columns(study, people)))
 
 
-#: The lowest and the highest answer, normalised: no and yes.
-ENDS = (-1.0, 1.0)
-#: The size of the chart, and what is left free around its lines.
-WIDTH, HEIGHT, FREE = 320, 160, 8
+@dataclass(frozen=True)
+class Offer:
+    """What she gets and gives away by taking part: pay in coins, and odds as a gambler or a doubter would put them.
+
+    `protects` is what these odds are about: her answer, or all that is known of her; None for random halves, which do
+    not say. `shows_sums` is whether sums of features are published as they are.
+    """
+
+    least: Decimal
+    most: Decimal
+    scored: bool
+    protects: str | None
+    shows_sums: bool
+    epsilon: float
+    even_odds: tuple[float, float]
+    surer: tuple[tuple[float, float, float], ...]
+    bonus: Bonus | None
+    """How payments follow from what others say, where answers are yes or no, or ratings."""
+    stakes: Stakes | None
+    """And where she is also asked what they will say."""
+
+
+def make_offer(plan: Plan, features: Features) -> Offer:
+    """What somebody with these features is offered."""
+    mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
+    least, most = personal_pay_range(plan, features)
+    odds = Odds(mechanism.epsilon)
+    return Offer(
+        least=least,
+        most=most,
+        scored=(mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
+        protects=mechanism.protects if isinstance(mechanism, SumRelease) else None,
+        shows_sums=study.publishes_matrix,
+        epsilon=mechanism.epsilon,
+        even_odds=even_odds(mechanism.epsilon)[:2],
+        surer=tuple((before, *odds.rounded(before)) for before in BEFORE),
+        bonus=bonus_at(mechanism, study, x),
+        stakes=stakes_at(mechanism, study, x),
+    )
 
 
 @dataclass(frozen=True)
 class Bonus:
     """What the lowest and the highest answer pay somebody, by the share that the others' answers come to.
 
-    `possible` are the shares that were thought possible for people like her, and beyond `plausible`, if anything is,
-    everybody is paid `same`, whatever she says. `slope` is what a share that is higher by 1 adds to the highest answer,
-    within `width` of the switch point; `middle` times half of the bonus is what the rating in the middle has more.
+    Beyond `plausible`, if anything is, everybody is paid `same`, whatever she says. `slope` is what a share that is
+    higher by 1 adds to the highest answer, within `width` of the switch point; `middle` times half of the bonus is what
+    the rating in the middle has more. `lines` and `crossing` are the chart: points of polylines, and where they meet.
     """
 
     flat: float
@@ -156,89 +208,71 @@ class Bonus:
     same: float
     slope: float
     middle: float
-    possible: tuple[float, float]
     plausible: tuple[float, float] | None
     rows: tuple[tuple[float, float, float], ...]
     lines: tuple[str, str]
-    """The chart: both as points of a polyline."""
     crossing: tuple[float, float]
-
-    @property
-    def view(self) -> str:
-        """The chart's own coordinates."""
-        return f"0 0 {WIDTH} {HEIGHT}"
+    view: str = f"0 0 {WIDTH} {HEIGHT}"
+    """The chart's own coordinates."""
 
 
-def bonus_of(plan: Plan, features: Mapping[str, Any]) -> Bonus | None:
-    """The bonus of somebody with these features; None where answers are numbers."""
-    mechanism, beliefs = plan.share_mechanism, plan.study.shares
-    if mechanism is None or beliefs is None:
+def bonus_at(mechanism: object, study: Study, x: Floats) -> Bonus | None:
+    """The bonus of somebody with these normalised features; None where answers are numbers."""
+    if not isinstance(mechanism, ShareRelease) or study.shares is None:
         return None
-    return _bonus(mechanism, beliefs, features_of(plan.study, features))
-
-
-def bonus_at(mechanism: ShareRelease, beliefs: ShareBeliefs, x: tuple[float, ...]) -> Bonus:
-    """The same, of normalised features."""
-    return _bonus(mechanism, beliefs, np.array([x]))
-
-
-def features_of(study: Study, features: Mapping[str, Any]) -> Floats:
-    """One person's features, normalised."""
-    if not study.features:
-        return study.normalise({}, 1)
-    return read_features(study, pa.table(feature_columns(study, [features])))
-
-
-def _bonus(mechanism: ShareRelease, beliefs: ShareBeliefs, x: Floats) -> Bonus:
-    expected = beliefs.expects(x)
+    expected, tolerance = study.shares.expects(x), mechanism.tolerance
     switch, width, low, high = (
         float(values[0])
         for values in (expected.switch, expected.width(mechanism.margin), expected.low, expected.high)
     )
-
-    def pays(share: float) -> tuple[float, float]:
-        """What the lowest and the highest answer pay at this share."""
-        lowest, highest = (
-            float(mechanism.steps(beliefs, x, np.array([y]), np.array([share]))[2][0]) for y in ENDS
-        )
-        return lowest, highest
-
-    tolerance = mechanism.tolerance
     plausible = None if np.isinf(tolerance) else (low - tolerance, high + tolerance)
-    start, end = (0.0, 1.0) if plausible is None else (max(0.0, plausible[0]), min(1.0, plausible[1]))
-    most = mechanism.flat + mechanism.bonus
-    corners = sorted({start, end, *(min(max(switch + side * width, start), end) for side in ENDS)})
-
-    def at(share: float, paid: float) -> tuple[float, float]:
-        """A place in the chart."""
-        across = (share - start) / (end - start)
-        up = (paid - mechanism.flat) / mechanism.bonus if mechanism.bonus else 0.5
-        return (
-            round(FREE + across * (WIDTH - 2 * FREE), 1),
-            round(HEIGHT - FREE - up * (HEIGHT - 2 * FREE), 1),
-        )
-
-    points = [[at(share, pays(share)[k]) for share in corners] for k in (0, 1)]
-    lowest, highest = (" ".join(f"{across},{down}" for across, down in line) for line in points)
     same = mechanism.flat + mechanism.bonus / 2
+    lines, crossing = _chart(mechanism, study.shares, x, (switch, width), plausible)
     return Bonus(
         flat=mechanism.flat,
-        most=most,
+        most=mechanism.flat + mechanism.bonus,
         switch=switch,
         width=width,
         same=same,
         slope=mechanism.bonus / (2 * width),
         middle=float(expected.advantage[0]) / (2 * width),
-        possible=(low, high),
         plausible=plausible,
-        rows=tuple((share, *pays(share)) for share in (low, switch, high)),
-        lines=(lowest, highest),
-        crossing=at(switch, same),
+        rows=tuple((share, *_pays(mechanism, study.shares, x, share)) for share in (low, switch, high)),
+        lines=lines,
+        crossing=crossing,
     )
 
 
-#: How far from the others' average the answers are that are told of, as parts of the scale of answers.
-APART = (-0.25, 0.0, 0.25)
+def _pays(mechanism: ShareRelease, beliefs: ShareBeliefs, x: Floats, share: float) -> tuple[float, float]:
+    """What the lowest and the highest answer pay at this share."""
+    lowest, highest = (
+        float(mechanism.steps(beliefs, x, np.array([y]), np.array([share]))[2][0]) for y in ENDS
+    )
+    return lowest, highest
+
+
+def _chart(
+    mechanism: ShareRelease,
+    beliefs: ShareBeliefs,
+    x: Floats,
+    switch_point: tuple[float, float],
+    plausible: tuple[float, float] | None,
+) -> tuple[tuple[str, str], tuple[float, float]]:
+    """Both lines, and where they cross, in the chart's coordinates."""
+    switch, width = switch_point
+    start, end = (0.0, 1.0) if plausible is None else (max(0.0, plausible[0]), min(1.0, plausible[1]))
+    corners = sorted({start, end, *(min(max(switch + side * width, start), end) for side in ENDS)})
+
+    def at(share: float, paid: float) -> tuple[float, float]:
+        across = (share - start) / (end - start)
+        up = (paid - mechanism.flat) / mechanism.bonus if mechanism.bonus else 0.5
+        place = FREE + across * (WIDTH - 2 * FREE), HEIGHT - FREE - up * (HEIGHT - 2 * FREE)
+        return round(place[0], 1), round(place[1], 1)
+
+    paid = [(share, _pays(mechanism, beliefs, x, share)) for share in corners]
+    points = [[at(share, both[k]) for share, both in paid] for k in (0, 1)]
+    lowest, highest = (" ".join(f"{across},{down}" for across, down in line) for line in points)
+    return (lowest, highest), at(switch, mechanism.flat + mechanism.bonus / 2)
 
 
 @dataclass(frozen=True)
@@ -260,34 +294,29 @@ class Stakes:
     judged: bool
 
 
-def stakes_of(plan: Plan, features: Mapping[str, Any]) -> Stakes | None:
+def stakes_at(mechanism: object, study: Study, x: Floats) -> Stakes | None:
     """What somebody with these features is told; None where nobody is asked what the others will say."""
-    mechanism, beliefs, study = plan.asked_mechanism, plan.study.levels, plan.study
-    if mechanism is None or beliefs is None:
+    beliefs = study.levels
+    if not isinstance(mechanism, AskedRelease) or beliefs is None:
         return None
     unit = _unit(study)
     # Who will take part is not known: as if their features were in the middle.
     middle = np.eye(1, beliefs.dimension)[0] / beliefs.scale
-    slope = float(beliefs.slopes(features_of(study, features), middle)[0])
+    slope = float(beliefs.slopes(x, middle)[0])
     answers = ENDS if beliefs.strict else tuple(SCALE * part for part in APART)
-    surprise = _round(mechanism.clip * unit / 2)
+    surprise = float(f"{mechanism.clip * unit / 2:.1g}")
     rows = [
         (told, tuple(_paid(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers))
         for told in (-surprise, 0.0, surprise)
     ]
-    apart, far = unit / 2, unit
     return Stakes(
         base=mechanism.base_payment,
         clip=mechanism.clip * unit,
         columns=answers if beliefs.strict else tuple(y * unit for y in answers),
         rows=tuple(rows),
-        apart=apart,
-        far=far,
-        predictions=(
-            _predicted(mechanism, 0.0),
-            _predicted(mechanism, apart / unit),
-            _predicted(mechanism, far / unit),
-        ),
+        apart=unit / 2,
+        far=unit,
+        predictions=(_predicted(mechanism, 0.0), _predicted(mechanism, 0.5), _predicted(mechanism, 1.0)),
         judged=np.isfinite(mechanism.plausible).all().item(),
     )
 
@@ -314,8 +343,10 @@ class Earned:
     plausible: bool
 
 
-def earned(mechanism: AskedRelease, study: Study, found: Steps) -> Earned:
-    """The parts of one payment, from its steps."""
+def earned(mechanism: object, study: Study, found: Steps) -> Earned | None:
+    """The parts of one payment, from its steps; None where nobody is asked what the others will say."""
+    if not isinstance(mechanism, AskedRelease):
+        return None
     (low, _), unit = study.prediction_range, _unit(study)
     answer, prediction = found.others_answer or 0.0, found.others_prediction or 0.0
     peer, average = (min(max(value, -1.0), 1.0) for value in (found.peer_prediction, answer))
@@ -337,19 +368,6 @@ def earned(mechanism: AskedRelease, study: Study, found: Steps) -> Earned:
     )
 
 
-def asked_payment_range(mechanism: AskedRelease, study: Study) -> tuple[float, float]:
-    """The least and the most that anybody is paid, whoever answers whatever."""
-    low, high = (0.0, 1.0) if study.levels is None else study.levels.slope_range
-    C = mechanism.clip
-    # Where the most that a score adds is largest, and where what it takes away is, if it is not largest at an end.
-    peaks = (C / (2 * (1 + C)), C / (2 * (C - 1)) if C > 1 else high)
-    slopes = np.clip(np.array([low, high, *peaks]), low, high)
-    gain, loss = (float(of(mechanism.rule, slopes, C).max()) for of in (largest_gain, largest_loss))
-    least = max(0.0, mechanism.base_payment - mechanism.score_weight * loss)
-    most = mechanism.base_payment + mechanism.score_weight * gain + mechanism.prediction_payment
-    return math.floor(least * PAYMENT_STEPS) / PAYMENT_STEPS, math.floor(most * PAYMENT_STEPS) / PAYMENT_STEPS
-
-
 def _unit(study: Study) -> float:
     """Half the scale of predictions."""
     low, high = study.prediction_range
@@ -369,8 +387,3 @@ def _paid(mechanism: AskedRelease, scored: float) -> float:
 def _predicted(mechanism: AskedRelease, off: float) -> float:
     """What a prediction that is off by so much earns, half the scale being 1."""
     return mechanism.prediction_weight * (SCALE**2 - off * off)
-
-
-def _round(value: float) -> float:
-    """A number of one digit."""
-    return float(f"{value:.1g}")

@@ -1,18 +1,19 @@
-"""All words that people read, in one catalogue for each language: the files of texts/en, of texts/de.
+"""What every page is made with: the reader's language and its texts, numbers as she writes them, templates, answers.
 
-A key begins with its file's name, as in `participant.consent`. A text is plain: markup belongs to templates. `{name}`
-in it stands for a value. Where a number decides, a text has forms (`one`, `other`), chosen by the language's own rule.
+All words that people read stand in one catalogue for each language: the files of texts/en, of texts/de. A key begins
+with its file's name, as in `participant.consent`. A text is plain: markup belongs to templates. `{name}` in it stands
+for a value. Where a number decides, a text has forms (`one`, `other`), chosen by the language's own rule.
 """
 
 from __future__ import annotations
 
 import tomllib
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import cache, partial
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Annotated, Any
 
 from babel import Locale, UnknownLocaleError, negotiate_locale
@@ -26,6 +27,7 @@ from babel.numbers import (
 )
 from fastapi import Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from sqlalchemy.orm import Session
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -70,18 +72,11 @@ class Texts:
 def languages() -> dict[str, Texts]:
     """Every language there is, English first."""
     folder = resources.files("truthful.service").joinpath("texts")
-    names = sorted(
-        (part.name for part in folder.iterdir() if part.is_dir()), key=lambda name: (name != ENGLISH, name)
-    )
-    return {name: Texts(name, _read(folder.joinpath(name))) for name in names}
-
-
-def _read(folder: Traversable) -> dict[str, Any]:
-    return {
-        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
-        for file in folder.iterdir()
-        if file.name.endswith(".toml")
-    }
+    found = {}
+    for part in sorted(folder.iterdir(), key=lambda part: (part.name != ENGLISH, part.name)):
+        files = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in part.iterdir()}
+        found[part.name] = Texts(part.name, {name: tomllib.loads(text) for name, text in files.items()})
+    return found
 
 
 def chosen(cookie: str | None, accepted: str) -> Texts:
@@ -111,15 +106,8 @@ def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | 
     if digits is None:
         return str(format_currency(amount, currency, locale=locale))
     pattern = locale.currency_formats["standard"].pattern.split(";")[0]
-    return str(
-        format_currency(
-            amount,
-            currency,
-            pattern.replace("0.00", "0." + "0" * digits if digits else "0"),
-            locale=locale,
-            currency_digits=False,
-        )
-    )
+    pattern = pattern.replace("0.00", "0." + "0" * digits if digits else "0")
+    return str(format_currency(amount, currency, pattern, locale=locale, currency_digits=False))
 
 
 def number(value: float, locale: Locale) -> str:
@@ -176,24 +164,9 @@ class Service:
         return self.settings.locations
 
 
-async def running(request: Request) -> Service:
-    """The service that a request has come to."""
-    service: Service = request.app.state.service
-    return service
-
-
-async def _language(request: Request) -> Texts:
-    return language(request)
-
-
 def language(request: Request) -> Texts:
     """The words of the reader's language."""
     return chosen(request.cookies.get(LANGUAGE), request.headers.get("accept-language", ""))
-
-
-#: For the arguments of a page's function. They are asynchronous because they wait for nothing: no thread is needed.
-Running = Annotated[Service, Depends(running)]
-Language = Annotated[Texts, Depends(_language)]
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -212,6 +185,36 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         **{"account": None, **values},
     )
     return HTMLResponse(shown, status, headers={"Vary": "Accept-Language, Cookie"})
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """One request, at the service that it has come to."""
+
+    request: Request
+    service: Service
+
+    @property
+    def locale(self) -> Locale:
+        return language(self.request).locale
+
+    def reading(self) -> AbstractContextManager[Session]:
+        return self.service.database.reading()
+
+    def writing(self) -> AbstractContextManager[Session]:
+        return self.service.database.writing()
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        return page(self.request, template, status=status, **values)
+
+
+async def _visit(request: Request) -> Visit:
+    """Asynchronous because it waits for nothing: no thread is needed."""
+    return Visit(request, request.app.state.service)
+
+
+#: For the arguments of a page's function.
+Visitor = Annotated[Visit, Depends(_visit)]
 
 
 class TurnedAway(HTTPException):
@@ -233,21 +236,14 @@ def go(path: str) -> RedirectResponse:
 
 #: Their style and nothing else: no script, no other file, no form, no frame.
 STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-HTML, SVG, CSV, TEXT, JSON, TOML = (
-    "text/html",
-    "image/svg+xml",
-    "text/csv",
-    "text/plain",
-    "application/json",
-    "application/toml; charset=utf-8",
-)
+HTML, SVG, CSV, TEXT = "text/html", "image/svg+xml", "text/csv", "text/plain"
+JSON, TOML = "application/json", "application/toml; charset=utf-8"
 
 
 def download(content: str | bytes, kind: str, name: str) -> Response:
     """A file to keep."""
-    return Response(
-        content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=kind, headers=headers)
 
 
 def styled(content: str | bytes, kind: str) -> Response:

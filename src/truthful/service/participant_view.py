@@ -1,20 +1,15 @@
-"""How one participant stands: all that her link may see, and which page shows it."""
+"""How one participant stands: all that her link may see, which page shows it, and how her payment came about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 from sqlalchemy.orm import Session, defer
 
-from truthful.asked_release import AskedRelease
-from truthful.charts.estimate_charts import Odds
 from truthful.coins import in_currency, pays
-from truthful.formatting import odds
-from truthful.one_release import SumRelease
-from truthful.plan import Plan
 from truthful.release import (
     AnyReceipt,
     AnyRelease,
@@ -27,8 +22,7 @@ from truthful.release import (
 )
 from truthful.release.verdict import Steps, steps
 from truthful.scoring import PAYMENT_STEPS
-from truthful.service.offer import Bonus, Earned, Stakes, bonus_at, bonus_of, earned, her_pay_range, stakes_of
-from truthful.share_release import ShareRelease
+from truthful.service.offer import Bonus, Earned, bonus_at, earned
 from truthful.store import answers, roster, studies
 from truthful.store.studies import ENDED, Unknown
 from truthful.store.tables import Answer, Due, Player, State, StoredStudy
@@ -42,7 +36,7 @@ SCORED = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class ParticipantView:
     """A player, her study, and what she has in it so far; `code` is what this browser brings.
 
     A browser without her code is told what anybody who has the link may know: that she is invited, or that the study
@@ -116,7 +110,7 @@ class Standing:
         return Receipt(**record, **{name: getattr(owed, name) for name in SCORED})
 
 
-def standing(session: Session, token: str, code: str) -> Standing:
+def participant_view(session: Session, token: str, code: str) -> ParticipantView:
     """Whose link this is, and how she stands, for a browser that brings this code."""
     player = roster.player_of(session, token)
     stored = session.get(StoredStudy, player.study_id, options=[defer(StoredStudy.report)])
@@ -124,65 +118,16 @@ def standing(session: Session, token: str, code: str) -> Standing:
         raise Unknown("There is no such study.")
     # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
     owed = studies.payment_of(session, player) if stored.state in ENDED else None
-    return Standing(f"/a/{token}", code, stored, player, answers.answer_of(session, player), owed)
+    return ParticipantView(f"/a/{token}", code, stored, player, answers.answer_of(session, player), owed)
 
 
-#: Beliefs beforehand that are told one by one.
-BEFORE = (0.1, 0.5, 0.9)
 #: Where features are the analyst's own random numbers, and no facts about anybody.
 ASSIGNED = ("uniform", "unit-ball")
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What she gets and gives away by taking part: pay in coins, and odds as a gambler or a doubter would put them.
-
-    `protects` is what these odds are about: her answer, or all that is known of her; None for random halves, which do
-    not say. `shows_sums` is whether sums of features are published as they are.
-    """
-
-    least: Decimal
-    most: Decimal
-    scored: bool
-    protects: str | None
-    shows_sums: bool
-    epsilon: float
-    even_odds: tuple[float, float]
-    surer: tuple[tuple[float, float, float], ...]
-    bonus: Bonus | None
-    """How payments follow from what others say, where answers are yes or no, or ratings."""
-    stakes: Stakes | None
-    """And where she is also asked what they will say."""
-
-
-def offer(plan: Plan, features: Mapping[str, Any]) -> Offer:
-    """What somebody with these features is offered."""
-    mechanism, study = plan.mechanism, plan.study
-    least, most = her_pay_range(plan, features)
-    shown, (for_it, against) = Odds(mechanism.epsilon), odds(mechanism.epsilon).split(":")
-    return Offer(
-        least=least,
-        most=most,
-        scored=(mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
-        protects=mechanism.protects if isinstance(mechanism, SumRelease) else None,
-        shows_sums=study.publishes_matrix,
-        epsilon=mechanism.epsilon,
-        even_odds=(float(for_it), float(against)),
-        surer=tuple((before, *_shares(shown.told(before))) for before in BEFORE),
-        bonus=bonus_of(plan, features),
-        stakes=stakes_of(plan, features),
-    )
 
 
 def is_assigned(study: Study) -> bool:
     """Whether what stands for her features was drawn by lot, and is no fact about her."""
     return bool(study.features) and study.design.kind in ASSIGNED
-
-
-def _shares(told: tuple[str, str]) -> tuple[float, float]:
-    """The numbers in words as 12.5%, which are rounded outwards."""
-    least, most = (float(words.removesuffix("%")) / 100 for words in told)
-    return least, most
 
 
 @dataclass(frozen=True)
@@ -217,8 +162,9 @@ class Paid:
         return least <= self.steps.peer_prediction <= most
 
 
-def paid(her: Standing) -> Paid:
-    release, receipt, due = her.release, her.receipt, her.owed
+def explain_payment(view: ParticipantView) -> Paid:
+    """What she is paid, recomputed."""
+    release, receipt, due = view.release, view.receipt, view.owed
     study, found = release.declared_study(), steps(release, receipt)
     mechanism = release.mechanism(study)
     return Paid(
@@ -232,12 +178,6 @@ def paid(her: Standing) -> Paid:
         half_range=study.half_range,
         rule=release.payment.rule,
         weight=release.payment.b,
-        bonus=_bonus(mechanism, study, found),
-        earned=earned(mechanism, study, found) if isinstance(mechanism, AskedRelease) else None,
+        bonus=bonus_at(mechanism, study, np.array([found.x])),
+        earned=earned(mechanism, study, found),
     )
-
-
-def _bonus(mechanism: object, study: Study, found: Steps) -> Bonus | None:
-    if not isinstance(mechanism, ShareRelease) or study.shares is None:
-        return None
-    return bonus_at(mechanism, study.shares, found.x)

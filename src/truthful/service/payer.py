@@ -12,15 +12,14 @@ from decimal import Decimal
 
 from fastapi import APIRouter
 from sqlalchemy.orm import Session
-from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.coins import in_currency
 from truthful.errors import Refused
 from truthful.service.locations import Locations
-from truthful.service.pages import CSV, TEXT, Language, Running, download, page
+from truthful.service.pages import CSV, TEXT, download, language
 from truthful.service.roster_file import table
-from truthful.service.signing import Payer
+from truthful.service.signing import Payer, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown, log
 from truthful.store.tables import StoredStudy
@@ -85,43 +84,37 @@ class Bill:
 
 def _bill(session: Session, locations: Locations, stored: StoredStudy) -> Bill:
     owed = list(studies.payments(session, stored.id))
-    return Bill(
-        stored,
-        locations.plan(stored.id).study.currency,
-        owed[0].digits,
-        [(row.player, row.coins) for row in owed],
-    )
+    rows = [(row.player, row.coins) for row in owed]
+    return Bill(stored, locations.plan(stored.id).study.currency, owed[0].digits, rows)
 
 
-def _settled(session: Session, study_id: str) -> StoredStudy:
-    stored = studies.find(session, study_id)
-    if stored.state not in studies.ENDED:
-        raise Unknown("There is no such settled study.")
-    return stored
+def _settled_bill(visit: SignedIn, study_id: str) -> Bill:
+    with visit.reading() as session:
+        stored = studies.find(session, study_id)
+        if stored.state not in studies.ENDED:
+            raise Unknown("There is no such settled study.")
+        return _bill(session, visit.service.locations, stored)
 
 
 @router.get("/payments")
-def payments(request: Request, service: Running, account: Payer) -> Response:
-    with service.database.reading() as session:
+def payments(visit: Payer) -> Response:
+    with visit.reading() as session:
         ended = [stored for stored in studies.everything(session) if stored.state in studies.ENDED]
-        bills = [_bill(session, service.locations, stored) for stored in ended]
-    return page(request, "payer/payments.html", account=account, bills=bills)
+        bills = [_bill(session, visit.service.locations, stored) for stored in ended]
+    return visit.page("payer/payments.html", bills=bills)
 
 
 @router.get("/payments/{study_id}")
-def study_payments(request: Request, service: Running, account: Payer, study_id: str) -> Response:
-    with service.database.reading() as session:
-        bill = _bill(session, service.locations, _settled(session, study_id))
-    return page(request, "payer/study.html", account=account, bill=bill, kinds=Kind)
+def study_payments(visit: Payer, study_id: str) -> Response:
+    return visit.page("payer/study.html", bill=_settled_bill(visit, study_id), kinds=Kind)
 
 
 @router.post("/payments/{study_id}/{kind}")
-def payment_file(service: Running, texts: Language, account: Payer, study_id: str, kind: Kind) -> Response:
+def payment_file(visit: Payer, study_id: str, kind: Kind) -> Response:
     """Players and amounts, as this kind of file. That it was taken is in the log before it is sent."""
-    with service.database.reading() as session:
-        bill = _bill(session, service.locations, _settled(session, study_id))
+    bill = _settled_bill(visit, study_id)
     if not bill.takes(kind):
-        raise Refused(texts("payer.not_for_it"))
-    with service.database.writing() as session:
-        log(session, account.name, TAKEN[kind], study_id)
+        raise Refused(language(visit.request)("payer.not_for_it"))
+    with visit.writing() as session:
+        log(session, visit.who, TAKEN[kind], study_id)
     return download(bill.file(kind), TEXT if kind == Kind.PROLIFIC else CSV, f"{study_id}-{kind}")

@@ -15,7 +15,6 @@ from typing import Any
 from babel import Locale
 from babel.numbers import format_decimal
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.charts.estimate_charts import Effect, Forest
@@ -26,10 +25,10 @@ from truthful.promises import Promise, promises, released
 from truthful.release import AnyRelease, Release, read_release
 from truthful.release.release import Coefficient, Predictions
 from truthful.report.findings import effects
-from truthful.service.jobs import drawn
+from truthful.service.jobs import chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.offer import most_paid
-from truthful.service.pages import HTML, JSON, SVG, TOML, Language, Running, Service, download, page, styled
+from truthful.service.pages import HTML, JSON, SVG, TOML, Visit, Visitor, download, styled
 from truthful.store import studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
@@ -132,7 +131,7 @@ def _forest(release: AnyRelease, study: Study) -> bytes | None:
         rows = _of_shares(release, "differences")
         found = tuple(Effect(row.name, unit * row.value, unit * row.low, unit * row.high) for row in rows)
         name = f"{study.response.name}, % yes" if study.kind == "yes-no" else study.response.name
-    return drawn(Forest(found, name, release.interval_level)) if found else None
+    return chart_svg(Forest(found, name, release.interval_level)) if found else None
 
 
 def _of_shares(release: AnyRelease, name: str) -> tuple[Coefficient, ...]:
@@ -171,9 +170,8 @@ router = APIRouter()
 
 
 @router.get("/s/{study_id}")
-def public_page(request: Request, service: Running, texts: Language, study_id: str) -> Response:
-    stored = _frozen(service, study_id)
-    plan = service.locations.plan(study_id)
+def public_page(visit: Visitor, study_id: str) -> Response:
+    stored, plan = _frozen(visit, study_id), visit.service.locations.plan(study_id)
     values: dict[str, Any] = {
         "stored": stored,
         "plan": plan,
@@ -182,52 +180,55 @@ def public_page(request: Request, service: Running, texts: Language, study_id: s
     }
     if stored.state != State.PUBLISHED:
         most = most_paid(plan, plan.players, plan.guarantees)
-        return page(request, "public/declared.html", **values, promises=promises(plan), most=most)
-    found = results(stored.release or "", plan)
-    return page(
-        request,
-        "public/published.html",
-        **values,
-        found=found,
-        coefficients=found.coefficients(texts.locale),
-        locale=texts.locale,
-    )
+        return visit.page("public/declared.html", **values, promises=promises(plan), most=most)
+    return visit.page("public/published.html", **values, **shown_results(stored, plan, visit.locale))
 
 
 @router.get("/s/{study_id}/study.toml")
-def declaration_file(service: Running, study_id: str) -> Response:
-    return download(_told(service, study_id).declaration or "", TOML, "study.toml")
+def declaration_file(visit: Visitor, study_id: str) -> Response:
+    return download(_told(visit, study_id).declaration or "", TOML, "study.toml")
 
 
 @router.get("/s/{study_id}/plan.json")
-def plan_file(service: Running, study_id: str) -> Response:
+def plan_file(visit: Visitor, study_id: str) -> Response:
     """As it will be carried out."""
-    _told(service, study_id)
-    return download((service.locations.study(study_id) / PLAN).read_bytes(), JSON, "plan.json")
+    _told(visit, study_id)
+    path = visit.service.locations.study(study_id) / PLAN
+    return download(path.read_bytes(), JSON, "plan.json")
 
 
 @router.get("/s/{study_id}/release.json")
-def release_file(service: Running, study_id: str) -> Response:
+def release_file(visit: Visitor, study_id: str) -> Response:
     """Byte for byte as it was stored."""
-    return download(_published(service, study_id).release or "", JSON, "release.json")
+    return download(_published(visit, study_id).release or "", JSON, "release.json")
 
 
 @router.get("/s/{study_id}/report")
-def report(service: Running, study_id: str) -> Response:
-    return styled(_published(service, study_id).report or "", HTML)
+def report(visit: Visitor, study_id: str) -> Response:
+    return styled(_published(visit, study_id).report or "", HTML)
 
 
 @router.get("/s/{study_id}/forest.svg")
-def forest(service: Running, study_id: str) -> Response:
-    stored = _published(service, study_id)
-    chart = results(stored.release or "", service.locations.plan(study_id)).forest
+def forest(visit: Visitor, study_id: str) -> Response:
+    return forest_chart(_published(visit, study_id), visit.service.locations.plan(study_id))
+
+
+def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
+    """What each fact does, as a chart, if there is one."""
+    chart = results(stored.release or "", plan).forest
     if chart is None:
         raise Unknown("There is no chart.")
     return styled(chart, SVG)
 
 
-def _frozen(service: Service, study_id: str) -> StoredStudy:
-    with service.database.reading() as session:
+def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, Any]:
+    """What pages of results show."""
+    found = results(stored.release or "", plan)
+    return {"found": found, "coefficients": found.coefficients(locale), "locale": locale}
+
+
+def _frozen(visit: Visit, study_id: str) -> StoredStudy:
+    with visit.reading() as session:
         stored = studies.find(session, study_id)
     if stored.state == State.DRAFT:
         raise Unknown("There is no such study.")
@@ -239,16 +240,16 @@ def _withheld(stored: StoredStudy, plan: Plan) -> bool:
     return stored.state == State.OPEN and plan.study.levels is not None
 
 
-def _told(service: Service, study_id: str) -> StoredStudy:
+def _told(visit: Visit, study_id: str) -> StoredStudy:
     """A study whose files everybody may see."""
-    stored = _frozen(service, study_id)
-    if _withheld(stored, service.locations.plan(study_id)):
+    stored = _frozen(visit, study_id)
+    if _withheld(stored, visit.service.locations.plan(study_id)):
         raise Unknown("The files are there once the study has closed.")
     return stored
 
 
-def _published(service: Service, study_id: str) -> StoredStudy:
-    stored = _frozen(service, study_id)
+def _published(visit: Visit, study_id: str) -> StoredStudy:
+    stored = _frozen(visit, study_id)
     if stored.state != State.PUBLISHED:
         raise Unknown("Nothing is published.")
     return stored

@@ -73,7 +73,7 @@ def freeze(database: Database, locations: Locations, study_id: str, who: str, *,
         studies.step(session, study_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name)
 
 
-def akin(session: Session, study_id: str, study: Study) -> list[StoredStudy]:
+def similar_studies(session: Session, study_id: str, study: Study) -> list[StoredStudy]:
     """Studies of people that were frozen here before, have the same name or declare the same, and perhaps ask the same.
 
     For whoever is in two of them ε adds up, and no ledger counts it: each study has its own.

@@ -1,18 +1,18 @@
-"""Signing in and out, the link that sets a password, and who may see a page."""
+"""Signing in and out, the link that sets a password, who may see a page; whom the analyst lets in, and the log."""
 
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Path
-from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
 from truthful.service.limits import KNOWN, address, browser, known
 from truthful.service.middleware import wait
-from truthful.service.pages import LANGUAGE, Language, Running, Service, go, languages, page
+from truthful.service.pages import LANGUAGE, Service, Visit, Visitor, go, language, languages
 from truthful.store import accounts, studies
 from truthful.store.studies import events
 from truthful.store.tables import Account, Role
@@ -23,6 +23,14 @@ YEAR = 31_536_000
 #: Passwords checked at a time: each takes 64 MB for a moment. Others wait, but not for long.
 _CHECKING = threading.BoundedSemaphore(4)
 _PATIENCE_SECONDS = 10
+#: The latest events that the log's page shows.
+SHOWN = 500
+LONGEST_NAME = 100
+#: Names under which the log tells what nobody signed in did.
+TAKEN = ("service", "command line")
+
+Field = Annotated[str, Form()]
+Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 router = APIRouter()
 
@@ -31,152 +39,158 @@ class SignInFirst(Exception):
     """The page is for somebody who has signed in."""
 
 
-def signed_in(request: Request, service: Running) -> Account:
+@dataclass(frozen=True, eq=False)
+class SignedIn(Visit):
+    """A request of somebody who has signed in."""
+
+    account: Account
+
+    @property
+    def who(self) -> str:
+        """Her name, for the log."""
+        return self.account.name
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        return super().page(template, status=status, account=self.account, **values)
+
+
+def signed_in(visit: Visitor) -> SignedIn:
     """Who is signed in."""
-    token = request.cookies.get(_named(service, COOKIE))
+    token = visit.request.cookies.get(_named(visit.service, COOKIE))
     if token is not None:
-        with service.database.reading() as session:
+        with visit.reading() as session:
             if (account := accounts.signed_in(session, token)) is not None:
-                return account
+                return SignedIn(visit.request, visit.service, account)
     raise SignInFirst
 
 
-def _analyst(account: Annotated[Account, Depends(signed_in)]) -> Account:
-    if account.role != Role.ANALYST:
+async def _analyst(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+    if signed.account.role != Role.ANALYST:
         raise SignInFirst
-    return account
+    return signed
 
 
-def _payer(account: Annotated[Account, Depends(signed_in)]) -> Account:
-    if account.role != Role.PAYER:
+async def _payer(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+    if signed.account.role != Role.PAYER:
         raise SignInFirst
-    return account
+    return signed
 
 
 #: For the arguments of a page's function: nobody else gets there.
-Analyst = Annotated[Account, Depends(_analyst)]
-Payer = Annotated[Account, Depends(_payer)]
+Analyst = Annotated[SignedIn, Depends(_analyst)]
+Payer = Annotated[SignedIn, Depends(_payer)]
 
 
 @router.get("/")
-def home(request: Request, service: Running) -> Response:
+def home(visit: Visitor) -> Response:
     """One's own first page."""
-    return go(HOME[signed_in(request, service).role])
+    return go(HOME[signed_in(visit).account.role])
 
 
 @router.get("/sign-in")
-def sign_in_page(request: Request) -> Response:
-    return page(request, "signing/sign_in.html", name="", wrong=False)
+def sign_in_page(visit: Visitor) -> Response:
+    return visit.page("signing/sign_in.html", name="", wrong=False)
 
 
 @router.post("/sign-in")
-def sign_in(
-    request: Request, service: Running, name: Annotated[str, Form()], password: Annotated[str, Form()]
-) -> Response:
-    with service.database.reading() as session:
+def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
+    request, limits = visit.request, visit.service.limits
+    with visit.reading() as session:
         found = accounts.named(session, name)
-    trying = browser(name, found, request.cookies.get(_named(service, KNOWN), ""))
-    limits = service.limits
+    trying = browser(name, found, request.cookies.get(_named(visit.service, KNOWN), ""))
     # Counted before the password is checked: of many that come at once, only so many are.
-    seconds = limits.addresses.attempt(
-        address(request, service.settings.behind_proxy)
-    ) or limits.accounts.attempt(trying)
-    if seconds:
+    came_from = address(request, visit.service.settings.behind_proxy)
+    if seconds := limits.addresses.attempt(came_from) or limits.accounts.attempt(trying):
         return wait(request, seconds)
     if not _CHECKING.acquire(timeout=_PATIENCE_SECONDS):
         return wait(request, _PATIENCE_SECONDS)
     try:
-        with service.database.reading() as session:
+        with visit.reading() as session:
             account = accounts.check_password(session, name, password)
     finally:
         _CHECKING.release()
     if account is None:
         # Of any name, so that it takes as long for one that is nobody's.
-        with service.database.writing() as session:
+        with visit.writing() as session:
             accounts.refused(session, found)
-        return page(request, "signing/sign_in.html", status=403, name=name[:200], wrong=True)
+        return visit.page("signing/sign_in.html", status=403, name=name[:200], wrong=True)
     limits.accounts.forgive(trying)
-    return _enter(request, service, account)
+    return _enter(visit, account)
 
 
 @router.post("/sign-out")
-def sign_out(request: Request, service: Running) -> Response:
-    with service.database.writing() as session:
-        accounts.sign_out(session, request.cookies.get(_named(service, COOKIE), ""))
+def sign_out(visit: Visitor) -> Response:
+    cookie = _named(visit.service, COOKIE)
+    with visit.writing() as session:
+        accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
     response = go("/sign-in")
-    response.delete_cookie(
-        _named(service, COOKIE), secure=service.settings.secure, httponly=True, samesite="lax"
-    )
+    response.delete_cookie(cookie, secure=visit.service.settings.secure, httponly=True, samesite="lax")
     return response
 
 
 @router.get("/welcome/{token}")
-def welcome(request: Request, service: Running, token: str) -> Response:
+def welcome(visit: Visitor, token: str) -> Response:
     """A one-time link. Opening it changes nothing: previews and scanners open links too."""
-    with service.database.reading() as session:
+    with visit.reading() as session:
         account = accounts.linked(session, token)
-    if account is None:
-        return page(request, "signing/used.html", status=404)
-    return page(request, "signing/welcome.html", name=account.name, role=account.role, problem=None)
+    return _used(visit) if account is None else _welcome(visit, account)
 
 
 @router.post("/welcome/{token}")
-def set_password(
-    request: Request, service: Running, token: str, password: Annotated[str, Form()]
-) -> Response:
-    with service.database.reading() as session:
+def set_password(visit: Visitor, token: str, password: Field) -> Response:
+    with visit.reading() as session:
         account = accounts.linked(session, token)
     if account is None:
-        return page(request, "signing/used.html", status=404)
+        return _used(visit)
     try:
         password_hash = accounts.hash_password(password)
     except InputError:
-        return page(
-            request,
-            "signing/welcome.html",
-            status=400,
-            name=account.name,
-            role=account.role,
-            problem="length",
-        )
+        return _welcome(visit, account, status=400, problem="length")
     try:
-        with service.database.writing() as session:
+        with visit.writing() as session:
             accounts.lock(session, account)  # of two who use a link at once, the second finds it used
             account = accounts.set_password(session, token, password_hash)
             session.expunge(account)
     except Refused:
-        return page(request, "signing/used.html", status=404)
-    return _enter(request, service, account)
+        return _used(visit)
+    return _enter(visit, account)
+
+
+def _welcome(visit: Visit, account: Account, status: int = 200, problem: str | None = None) -> Response:
+    values = {"name": account.name, "role": account.role, "problem": problem}
+    return visit.page("signing/welcome.html", status=status, **values)
+
+
+def _used(visit: Visit) -> Response:
+    return visit.page("signing/used.html", status=404)
 
 
 @router.post("/language")
-def choose_language(
-    service: Running, language: Annotated[str, Form()], back: Annotated[str, Form()] = "/"
-) -> Response:
+def choose_language(visit: Visitor, language: Field, back: Field = "/") -> Response:
     """Keep a language for this browser, and show the same page again."""
     ours = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable()
     response = go(back if ours else "/")
     if language in languages():
-        _keep(service, response, LANGUAGE, language, YEAR)
+        _keep(visit.service, response, LANGUAGE, language, YEAR)
     return response
 
 
-def _enter(request: Request, service: Service, account: Account) -> Response:
+def _enter(visit: Visit, account: Account) -> Response:
     """Sign in under a new token; one that the browser brought along ends here."""
-    with service.database.writing() as session:
-        accounts.sign_out(session, request.cookies.get(_named(service, COOKIE), ""))
+    service, cookie = visit.service, _named(visit.service, COOKIE)
+    with visit.writing() as session:
+        accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
         token = accounts.sign_in(session, account)
     response = go(HOME[account.role])
-    _keep(service, response, _named(service, COOKIE), token)
+    _keep(service, response, cookie, token)
     _keep(service, response, _named(service, KNOWN), known(account), YEAR)
     return response
 
 
 def _keep(service: Service, response: Response, name: str, value: str, seconds: int | None = None) -> None:
     """Set a cookie that no script can read and no other site can send; without `seconds`, until the browser ends."""
-    response.set_cookie(
-        name, value, max_age=seconds, secure=service.settings.secure, httponly=True, samesite="lax"
-    )
+    secure = service.settings.secure
+    response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
 
 
 def _named(service: Service, cookie: str) -> str:
@@ -184,96 +198,67 @@ def _named(service: Service, cookie: str) -> str:
     return f"__Host-{cookie}" if service.settings.secure else cookie
 
 
-#: The latest events that the log's page shows.
-SHOWN = 500
-LONGEST_NAME = 100
-#: Names under which the log tells what nobody signed in did.
-TAKEN = ("service", "command line")
-
-Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-
-
 @router.get("/people")
-def people(request: Request, service: Running, account: Analyst) -> Response:
-    return _show(request, service, account)
+def people(visit: Analyst) -> Response:
+    return _people(visit)
 
 
 @router.post("/people")
-def add_payer(request: Request, service: Running, account: Analyst, name: Annotated[str, Form()]) -> Response:
+def add_payer(visit: Analyst, name: Field) -> Response:
     """A payer, and the link that lets her in. It is shown now and never again."""
     name = " ".join(name.split())
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        return _show(request, service, account, status=400, typed=name[:LONGEST_NAME], problem="bad_name")
-    with service.database.writing() as session:
+        return _people(visit, status=400, typed=name[:LONGEST_NAME], problem="bad_name")
+    with visit.writing() as session:
         taken = name.lower() in TAKEN or accounts.named(session, name) is not None
         if not taken:
-            added = accounts.account(session, name, Role.PAYER, account.name)
-            token = accounts.new_link(session, added, account.name)
+            added = accounts.account(session, name, Role.PAYER, visit.who)
+            token = accounts.new_link(session, added, visit.who)
     if taken:
-        return _show(request, service, account, status=409, typed=name, problem="taken")
-    return _show(request, service, account, link=_link(service, token), whose=name)
+        return _people(visit, status=409, typed=name, problem="taken")
+    return _people(visit, token=token, whose=name)
 
 
 @router.post("/people/{number}/link")
-def replace_access(request: Request, service: Running, account: Analyst, number: Number) -> Response:
+def replace_access(visit: Analyst, number: Number) -> Response:
     """A new link for a payer: who had access before has none now."""
-    with service.database.writing() as session:
+    with visit.writing() as session:
         payer = accounts.payer(session, number)
-        accounts.end(session, payer, account.name)
-        token, name = accounts.new_link(session, payer, account.name), payer.name
-    return _show(request, service, account, link=_link(service, token), whose=name)
+        accounts.end(session, payer, visit.who)
+        token, name = accounts.new_link(session, payer, visit.who), payer.name
+    return _people(visit, token=token, whose=name)
 
 
 @router.post("/people/{number}/remove")
-def remove_access(service: Running, account: Analyst, number: Number) -> Response:
-    with service.database.writing() as session:
-        accounts.end(session, accounts.payer(session, number), account.name)
+def remove_access(visit: Analyst, number: Number) -> Response:
+    with visit.writing() as session:
+        accounts.end(session, accounts.payer(session, number), visit.who)
     return go("/people")
 
 
+def _people(visit: SignedIn, *, status: int = 200, token: str | None = None, **values: str) -> Response:
+    """Everybody who may sign in; and the link of somebody who may do so now."""
+    with visit.reading() as session:
+        everybody = accounts.accounts(session)
+    link = None if token is None else f"{visit.service.settings.origin}/welcome/{token}"
+    shown = {"typed": "", "problem": None, "whose": "", **values}
+    return visit.page("people/people.html", status=status, accounts=everybody, link=link, **shown)
+
+
 @router.get("/log")
-def log(request: Request, service: Running, account: Analyst, texts: Language) -> Response:
+def log(visit: Analyst) -> Response:
     """The latest of what was done, and by whom."""
-    with service.database.reading() as session:
+    with visit.reading() as session:
         names = {stored.id: stored.name for stored in studies.everything(session)}
         done = events(session, most=SHOWN)
-    rows = [(event, _told(event.what, texts.texts["people"]["done"])) for event in done]
-    return page(request, "people/log.html", account=account, rows=rows, names=names, most=SHOWN)
+    words = language(visit.request).texts["people"]["done"]
+    rows = [(event, _translated(event.what, words)) for event in done]
+    return visit.page("people/log.html", rows=rows, names=names, most=SHOWN)
 
 
-def _told(what: str, words: dict[str, str]) -> str:
+def _translated(what: str, words: dict[str, str]) -> str:
     """An event in the reader's language; a name that follows stays."""
     for english, told in words.items():
         if what == english or what.startswith(f"{english} "):
             return told + what.removeprefix(english)
     return what
-
-
-def _show(
-    request: Request,
-    service: Service,
-    account: Account,
-    *,
-    status: int = 200,
-    typed: str = "",
-    problem: str | None = None,
-    link: str | None = None,
-    whose: str = "",
-) -> Response:
-    with service.database.reading() as session:
-        everybody = accounts.accounts(session)
-    return page(
-        request,
-        "people/people.html",
-        status=status,
-        account=account,
-        accounts=everybody,
-        typed=typed,
-        problem=problem,
-        link=link,
-        whose=whose,
-    )
-
-
-def _link(service: Service, token: str) -> str:
-    return f"{service.settings.origin}/welcome/{token}"

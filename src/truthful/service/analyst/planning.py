@@ -1,4 +1,4 @@
-"""Planning with live feedback: two wishes in, the five guarantees out, or why not and what would help."""
+"""Planning with live feedback: two wishes in, the five guarantees out, or why not and what would help; a rehearsal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 from babel import Locale
 from fastapi import APIRouter
 from starlette.datastructures import FormData, QueryParams
-from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.agents import ASKED, KINDS, SHARES
@@ -20,7 +19,7 @@ from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.promises import Promise, otherwise, promises
-from truthful.service.analyst.study_pages import Sent, declaration, draft, find, listed
+from truthful.service.analyst.study_pages import Draft, Found, Sent, declaration_of, list_people
 from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
 from truthful.service.jobs import (
@@ -28,21 +27,21 @@ from truthful.service.jobs import (
     Listed,
     Shares,
     count_studies,
-    frontier_chart,
-    kept,
+    frontier_svg,
+    make_plan,
     needs_roster,
-    planned,
+    parse_plan,
+    parse_study,
     plans_from_roster,
-    simulated,
+    simulation_page,
 )
 from truthful.service.offer import most_paid, pay_range
-from truthful.service.pages import HTML, SVG, Language, Running, Service, go, page, read_number, styled
+from truthful.service.pages import HTML, SVG, go, read_number, styled
 from truthful.service.settle_study import NOT_PLANNED
-from truthful.service.signing import Analyst
+from truthful.service.signing import Analyst, SignedIn
 from truthful.store import roster, studies
 from truthful.store.studies import log
-from truthful.store.tables import Account, StoredStudy
-from truthful.study import Study
+from truthful.store.tables import StoredStudy
 
 router = APIRouter()
 WISHES, ENOUGH = ("budget", "players", "accuracy", "epsilon"), 2
@@ -52,8 +51,8 @@ NUMBERS = ("lie", "least_slope", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
 #: Typed in percent: how many of those invited will answer.
 SHARE = "response_share"
-
-
+HONEST = "honest"
+LARGEST_SEED = 2**31
 NO_PEOPLE = (
     "The facts are people's own, so the plan is made from them. Upload a file of everybody you will invite, on "
     "the page of the study; then plan."
@@ -149,74 +148,51 @@ def _usual(name: str, number: float) -> bool:
 
 def _outcome(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Outcome:
     """The answer to what is asked; to nothing, the plan that was kept."""
-    if wishes.wrong:
-        return Outcome()
-    if wishes.none:
-        return _of(kept(stored.plan)) if stored.plan is not None else Outcome()
-    if wishes.given < ENOUGH:
+    if wishes.none and not wishes.wrong and stored.plan is not None:
+        return _promised(parse_plan(stored.plan))
+    if wishes.wrong or wishes.none or wishes.given < ENOUGH:
         return Outcome()
     try:
-        return _of(planned(declaration(stored), wishes.asked, people))
+        return _promised(make_plan(declaration_of(stored), wishes.asked, people))
     except Infeasible as answer:
         return Outcome(infeasible=answer)
     except (InputError, Refused) as problem:
         return Outcome(problem=str(problem))
 
 
-def _of(plan: Plan) -> Outcome:
+def _promised(plan: Plan) -> Outcome:
     most = most_paid(plan, plan.players, plan.guarantees)
     return Outcome(plan, promises=promises(plan), otherwise=otherwise(plan), pay=pay_range(plan), most=most)
 
 
-def _people(service: Service, stored: StoredStudy) -> Listed | None:
-    """Those from whom a plan is made: brought already, and of features that a plan may know."""
-    if stored.roster is None or not plans_from_roster(Study.parse(declaration(stored))):
-        return None
-    return listed(service, stored)
+def _asked(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams) -> tuple[Wishes, Outcome]:
+    """What is wished, and what comes of it. A plan is made from people brought already, if it may know their features.
 
-
-def _in_points(stored: StoredStudy) -> bool:
-    """Whether errors are those of shares of yes, which are typed in percentage points."""
-    return stored.declaration is not None and Study.parse(stored.declaration).kind == "yes-no"
-
-
-def _asked(
-    service: Service, stored: StoredStudy, sent: FormData | QueryParams, locale: Locale
-) -> tuple[Wishes, Outcome]:
-    """What is wished, and what comes of it."""
-    people = _people(service, stored)
-    wishes = read_wishes(sent, locale, listed=people is not None, points=_in_points(stored))
+    Errors of shares of yes are typed in percentage points.
+    """
+    study = parse_study(declaration_of(stored))
+    people = list_people(visit, stored) if plans_from_roster(study) else None
+    wishes = read_wishes(sent, visit.locale, listed=people is not None, points=study.kind == "yes-no")
     return wishes, _outcome(stored, wishes, people)
 
 
 @router.get("/studies/{study_id}/plan")
-def plan_page(
-    request: Request, service: Running, account: Analyst, texts: Language, study_id: str
-) -> Response:
-    return _page(request, service, account, draft(service, study_id), texts.locale, request.query_params)
+def plan_page(visit: Analyst, stored: Draft) -> Response:
+    return _plan_page(visit, stored, visit.request.query_params)
 
 
-def _page(
-    request: Request,
-    service: Service,
-    account: Account,
-    stored: StoredStudy,
-    locale: Locale,
-    sent: FormData | QueryParams,
-) -> Response:
-    study = Study.parse(declaration(stored))
+def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams) -> Response:
+    study = parse_study(declaration_of(stored))
     if needs_roster(study) and stored.roster is None:
         raise Refused(NO_PEOPLE)
-    wishes, outcome = _asked(service, stored, sent, locale)
-    with service.database.reading() as session:
+    wishes, outcome = _asked(visit, stored, sent)
+    with visit.reading() as session:
         people = roster.size(session, stored.id) if wishes.listed else None
     if not any(wishes.typed.values()) and stored.plan is not None:
-        before = _asked_before(stored.plan, locale, wishes.points)
+        before = _asked_before(stored.plan, visit.locale, wishes.points)
         wishes = replace(wishes, typed={**wishes.typed, **before})
-    return page(
-        request,
+    return visit.page(
         "analyst/plan.html",
-        account=account,
         stored=stored,
         wishes=wishes,
         outcome=outcome,
@@ -244,103 +220,85 @@ def _asked_before(plan: str, locale: Locale, points: bool = False) -> dict[str, 
 
 
 @router.post("/studies/{study_id}/plan")
-def keep_plan(
-    request: Request, service: Running, account: Analyst, texts: Language, study_id: str, sent: Sent
-) -> Response:
+def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """Keep the plan that these wishes come to."""
-    stored = draft(service, study_id)
-    _, outcome = _asked(service, stored, sent, texts.locale)
+    _, outcome = _asked(visit, stored, sent)
     if outcome.plan is None:
-        return _page(request, service, account, stored, texts.locale, sent)
-    with service.database.writing() as session:
-        now = studies.drafted(session, study_id)
+        return _plan_page(visit, stored, sent)
+    with visit.writing() as session:
+        now = studies.drafted(session, stored.id)
         if (now.declaration, now.roster) != (stored.declaration, stored.roster):
             raise Refused("The study was changed meanwhile, so this plan is not its plan. Plan it again.")
         now.plan = pretty_json(outcome.plan.record())
-        log(session, account.name, "planned", study_id)
-    return go(f"/studies/{study_id}")
+        log(session, visit.who, "planned", stored.id)
+    return go(f"/studies/{stored.id}")
 
 
 @router.get("/studies/{study_id}/frontier.svg")
-def frontier(
-    request: Request, service: Running, account: Analyst, texts: Language, study_id: str
-) -> Response:
+def frontier(visit: Analyst, stored: Found) -> Response:
     """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
-    stored, sent = find(service, study_id), request.query_params
+    sent = visit.request.query_params
     if not sent and stored.plan is not None:
-        sent = QueryParams(_asked_before(stored.plan, texts.locale, _in_points(stored)))
-    _, outcome = _asked(service, stored, sent, texts.locale)
-    if (
-        outcome.plan is None
-        or outcome.plan.study.kind != "number"
-        or outcome.plan.asked_mechanism is not None
-    ):
+        points = parse_study(declaration_of(stored)).kind == "yes-no"
+        sent = QueryParams(_asked_before(stored.plan, visit.locale, points))
+    plan = _asked(visit, stored, sent)[1].plan
+    if plan is None or plan.study.kind != "number" or plan.asked_mechanism is not None:
         raise studies.Unknown("There is no plan to draw.")
-    return styled(frontier_chart(outcome.plan), SVG)
-
-
-HONEST = "honest"
-LARGEST_SEED = 2**31
+    return styled(frontier_svg(plan), SVG)
 
 
 @router.get("/studies/{study_id}/rehearse")
-def rehearse_page(request: Request, service: Running, account: Analyst, study_id: str) -> Response:
-    stored = find(service, study_id)
-    usual = "exaggerator" if kept(_plan(stored)).study.shares is None else "denier"
-    return _rehearsal_page(request, account, stored, {usual: "5"})
+def rehearse_page(visit: Analyst, stored: Found) -> Response:
+    """A rehearsal with simulated people, before anybody is asked: observed next to guaranteed."""
+    usual = "exaggerator" if parse_plan(_plan(stored)).study.shares is None else "denier"
+    return _rehearsal_page(visit, stored, {usual: "5"})
 
 
 def _rehearsal_page(
-    request: Request, account: Account, stored: StoredStudy, typed: dict[str, str], problem: str | None = None
+    visit: SignedIn, stored: StoredStudy, typed: dict[str, str], problem: str | None = None
 ) -> Response:
-    plan = kept(_plan(stored))
+    plan = parse_plan(_plan(stored))
     try:
         runs = count_studies(plan)
     except Refused as too_large:
         runs, problem = 0, str(too_large)
-    return page(
-        request,
+    own_facts = plan.study.design.kind in ("observed", "covariance")
+    return visit.page(
         "analyst/rehearse.html",
         status=200 if problem is None or not runs else 400,
-        account=account,
         stored=stored,
         others=_others(stored),
         runs=runs,
         players=plan.players,
-        invented=bool(plan.study.features)
-        and plan.study.design.kind in ("observed", "covariance")
-        and plan.roster is None,
+        invented=bool(plan.study.features) and own_facts and plan.roster is None,
         problem=problem,
         typed=typed,
     )
 
 
 @router.post("/studies/{study_id}/rehearse")
-def rehearse(
-    request: Request, service: Running, account: Analyst, texts: Language, study_id: str, sent: Sent
-) -> Response:
+def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
     """Run it, and show its page, whose address says all that makes it again."""
-    stored = find(service, study_id)
+    others = _others(stored)
     try:
-        shares, seed = read_mix(sent, texts.locale, _others(stored))
-        simulated(_plan(stored), shares, seed, listed(service, stored))
+        shares, seed = read_mix(sent, visit.locale, others)
+        simulation_page(_plan(stored), shares, seed, list_people(visit, stored))
     except (InputError, Refused) as problem:
-        typed = {name: str(sent.get(name, ""))[:20] for name in (*_others(stored), "seed")}
-        return _rehearsal_page(request, account, stored, typed, str(problem))
+        typed = {name: str(sent.get(name, ""))[:20] for name in (*others, "seed")}
+        return _rehearsal_page(visit, stored, typed, str(problem))
     query = {**{name: f"{100 * share:.10g}" for name, share in shares}, "seed": seed}
-    return go(f"/studies/{study_id}/rehearse/report?{urlencode(query)}")
+    return go(f"/studies/{stored.id}/rehearse/report?{urlencode(query)}")
 
 
 @router.get("/studies/{study_id}/rehearse/report")
-def rehearsed(request: Request, service: Running, account: Analyst, study_id: str) -> Response:
-    stored = find(service, study_id)
-    shares, seed = read_mix(request.query_params, Locale("en"), _others(stored))
-    return styled(simulated(_plan(stored), shares, seed, listed(service, stored)), HTML)
+def rehearsal_report(visit: Analyst, stored: Found) -> Response:
+    shares, seed = read_mix(visit.request.query_params, Locale("en"), _others(stored))
+    return styled(simulation_page(_plan(stored), shares, seed, list_people(visit, stored)), HTML)
 
 
 def _others(stored: StoredStudy) -> tuple[str, ...]:
     """Who can be mixed in; who is left is honest."""
-    study = kept(_plan(stored)).study
+    study = parse_plan(_plan(stored)).study
     more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()
     return tuple(name for name in (*KINDS, *more) if name != HONEST)
 

@@ -1,4 +1,7 @@
-"""The wizard: a study in a few short forms. All that is typed is kept, and what it comes to is a study file."""
+"""A draft's declaration: the wizard's few short forms, and the study file that they come to, which can be uploaded too.
+
+All that is typed is kept, good or bad.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,19 @@ from babel import Locale
 from babel.numbers import get_decimal_symbol
 from fastapi import APIRouter
 from starlette.datastructures import FormData
-from starlette.requests import Request
 from starlette.responses import Response
 
 from truthful.errors import InputError
-from truthful.service.analyst.study_pages import Sent, declare, draft, find, studies_page, text, uploaded
+from truthful.service.analyst.study_pages import (
+    Draft,
+    Found,
+    Sent,
+    declare,
+    find,
+    studies_page,
+    text,
+    uploaded,
+)
 from truthful.service.drafts import (
     EXAMPLE,
     NUMBER,
@@ -34,84 +45,15 @@ from truthful.service.drafts import (
     read,
     unfilled,
 )
-from truthful.service.pages import JSON, TOML, Language, Running, Service, download, go, page, read_number
-from truthful.service.signing import Analyst
+from truthful.service.jobs import parse_study
+from truthful.service.pages import JSON, TOML, download, go, read_number
+from truthful.service.signing import Analyst, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown
-from truthful.store.tables import Account, StoredStudy
+from truthful.store.tables import StoredStudy
 from truthful.study import Study
 
 router = APIRouter()
-
-
-@router.post("/studies/upload")
-def upload_study(request: Request, service: Running, account: Analyst, sent: Sent) -> Response:
-    """A new draft from a study file, which is kept as it is."""
-    try:
-        text, study = study_file(sent)
-    except InputError as problem:
-        return studies_page(request, service, account, str(problem))
-    with service.database.writing() as session:
-        stored = studies.create(session, account.name, {"name": study.name})
-        stored.declaration = text
-        return go(f"/studies/{stored.id}")
-
-
-def study_file(sent: FormData) -> tuple[str, Study]:
-    """The text of an uploaded study file, and the study in it."""
-    file = uploaded(sent, "file")
-    if file is None:
-        raise InputError("No file was chosen. Choose a study.toml first.")
-    try:
-        text = file.file.read().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("The file is not UTF-8 text. Save it as plain text in UTF-8.") from None
-    return checked(text)
-
-
-def checked(text: str) -> tuple[str, Study]:
-    """The text of a study file, and the study in it."""
-    text = text.replace("\r\n", "\n")
-    return text, parse(text)
-
-
-@router.get("/studies/{study_id}/study.toml")
-def declaration_file(service: Running, account: Analyst, study_id: str) -> Response:
-    return download(find(service, study_id).declaration or "", TOML, "study.toml")
-
-
-@router.get("/studies/{study_id}/plan.json")
-def plan_file(service: Running, account: Analyst, study_id: str) -> Response:
-    return download(find(service, study_id).plan or "", JSON, "plan.json")
-
-
-@router.get("/studies/{study_id}/file")
-def file_page(request: Request, service: Running, account: Analyst, study_id: str) -> Response:
-    """The study as the file it is."""
-    return page(
-        request,
-        "analyst/file.html",
-        account=account,
-        stored=find(service, study_id),
-        typed=None,
-        problem=None,
-    )
-
-
-@router.post("/studies/{study_id}/file")
-def change_file(request: Request, service: Running, account: Analyst, study_id: str, sent: Sent) -> Response:
-    """Change the study by its file: uploaded, or typed."""
-    typed = str(sent.get("text", "")).replace("\0", "")
-    try:
-        text, study = study_file(sent) if uploaded(sent, "file") else checked(typed)
-    except InputError as problem:
-        stored = find(service, study_id)
-        values = {"stored": stored, "typed": typed, "problem": str(problem)}
-        return page(request, "analyst/file.html", status=400, account=account, **values)
-    declare(service, study_id, account.name, text, name=study.name, draft={"name": study.name})
-    return go(f"/studies/{study_id}")
-
-
 MOST_FEATURES = 40
 #: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
 TYPED = {
@@ -143,66 +85,103 @@ CHOICES = {
 }
 
 
+@router.post("/studies/upload")
+def upload_study(visit: Analyst, sent: Sent) -> Response:
+    """A new draft from a study file, which is kept as it is."""
+    try:
+        declaration, study = _study_file(sent)
+    except InputError as problem:
+        return studies_page(visit, str(problem))
+    with visit.writing() as session:
+        stored = studies.create(session, visit.who, {"name": study.name})
+        stored.declaration = declaration
+        return go(f"/studies/{stored.id}")
+
+
+def _study_file(sent: FormData, typed: str | None = None) -> tuple[str, Study]:
+    """The text of an uploaded study file, or else as it was typed, and the study in it."""
+    file = uploaded(sent, "file")
+    if file is not None:
+        try:
+            typed = file.file.read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise InputError("The file is not UTF-8 text. Save it as plain text in UTF-8.") from None
+    if typed is None:
+        raise InputError("No file was chosen. Choose a study.toml first.")
+    declaration = typed.replace("\r\n", "\n")
+    return declaration, parse(declaration)
+
+
+@router.get("/studies/{study_id}/study.toml")
+def declaration_file(visit: Analyst, stored: Found) -> Response:
+    return download(stored.declaration or "", TOML, "study.toml")
+
+
+@router.get("/studies/{study_id}/plan.json")
+def plan_file(visit: Analyst, stored: Found) -> Response:
+    return download(stored.plan or "", JSON, "plan.json")
+
+
+@router.get("/studies/{study_id}/file")
+def file_page(visit: Analyst, stored: Found) -> Response:
+    """The study as the file it is."""
+    return visit.page("analyst/file.html", stored=stored, typed=None, problem=None)
+
+
+@router.post("/studies/{study_id}/file")
+def change_file(visit: Analyst, study_id: str, sent: Sent) -> Response:
+    """Change the study by its file: uploaded, or typed."""
+    typed = str(sent.get("text", "")).replace("\0", "")
+    try:
+        declaration, study = _study_file(sent, typed)
+    except InputError as problem:
+        values = {"stored": find(visit, study_id), "typed": typed, "problem": str(problem)}
+        return visit.page("analyst/file.html", status=400, **values)
+    declare(visit, study_id, declaration, name=study.name, draft={"name": study.name})
+    return go(f"/studies/{study_id}")
+
+
 @router.get("/studies/{study_id}/edit")
-def edit(service: Running, account: Analyst, study_id: str) -> Response:
+def edit(visit: Analyst, stored: Draft) -> Response:
     """The first step that is not finished, or the first of all."""
-    fields = _fields(draft(service, study_id))
+    fields = _fields(stored)
     if fields is None:
-        return go(f"/studies/{study_id}/file")
+        return go(f"/studies/{stored.id}/file")
     waiting = (step for step in STEPS if unfilled(fields, step) or complaints(fields, step))
-    return go(f"/studies/{study_id}/edit/{next(waiting, STEPS[0])}")
+    return go(f"/studies/{stored.id}/edit/{next(waiting, STEPS[0])}")
 
 
 @router.get("/studies/{study_id}/edit/{step}")
-def edit_step(
-    request: Request, service: Running, account: Analyst, texts: Language, study_id: str, step: str
-) -> Response:
-    stored = draft(service, study_id)
+def edit_step(visit: Analyst, stored: Draft, step: str) -> Response:
     fields = _fields(stored)
     if step not in STEPS:
         raise Unknown("There is no such step.")
     if fields is None:
-        return go(f"/studies/{study_id}/file")
-    return _page(request, account, stored, fields, step, texts.locale)
+        return go(f"/studies/{stored.id}/file")
+    return _step_page(visit, stored, fields, step)
 
 
 @router.post("/studies/{study_id}/edit/{step}")
-def save_step(
-    request: Request,
-    service: Running,
-    account: Analyst,
-    texts: Language,
-    sent: Sent,
-    study_id: str,
-    step: str,
-) -> Response:
+def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
     """Keep what was typed, good or bad; go on if it is good."""
-    stored = draft(service, study_id)
     if step not in STEPS:
         raise Unknown("There is no such step.")
     before = _fields(stored) or {}
-    fields = {**before, **_typed(sent, step, texts.locale, kind_of(before))}
-    pressed = text(sent, "do")
+    fields = {**before, **_typed(sent, step, visit.locale, kind_of(before))}
+    pressed, here = text(sent, "do"), f"/studies/{stored.id}/edit/{step}"
     if step == "people":
-        fields["features"] = _rows(sent, pressed, texts.locale)
+        fields["features"] = _rows(sent, pressed, visit.locale)
         fields = protecting(fields, before) if kind_of(fields) == NUMBER else fields
-    _keep(service, stored, account, fields)
-    here = f"/studies/{study_id}/edit/{step}"
+    name = str(fields.get("name", ""))
+    declare(visit, stored.id, declared(fields), name=name, draft={"name": name, "fields": fields})
     if pressed == "add":
         return go(f"{here}#f{len(fields['features']) - 1}_name")
     if pressed.startswith("remove-"):
         return go(f"{here}#features")
     if unfilled(fields, step) or complaints(fields, step):
-        return _page(request, account, draft(service, study_id), fields, step, texts.locale, checked=True)
+        return _step_page(visit, find(visit, stored.id), fields, step, checked=True)
     later = STEPS[STEPS.index(step) + 1 :]
-    return go(f"/studies/{study_id}/edit/{later[0]}" if later else f"/studies/{study_id}")
-
-
-def _keep(service: Service, stored: StoredStudy, account: Account, fields: Fields) -> None:
-    name = str(fields.get("name", ""))
-    declare(
-        service, stored.id, account.name, declared(fields), name=name, draft={"name": name, "fields": fields}
-    )
+    return go(f"/studies/{stored.id}/edit/{later[0]}" if later else f"/studies/{stored.id}")
 
 
 def _fields(stored: StoredStudy) -> Fields | None:
@@ -210,35 +189,26 @@ def _fields(stored: StoredStudy) -> Fields | None:
     fields = stored.draft.get("fields")
     if isinstance(fields, dict):
         return fields
-    return None if stored.declaration is None else fields_of(Study.parse(stored.declaration))
+    return None if stored.declaration is None else fields_of(parse_study(stored.declaration))
 
 
-def _page(
-    request: Request,
-    account: Account,
-    stored: StoredStudy,
-    fields: Fields,
-    step: str,
-    locale: Locale,
-    *,
-    checked: bool = False,
+def _step_page(
+    visit: SignedIn, stored: StoredStudy, fields: Fields, step: str, *, checked: bool = False
 ) -> Response:
     empty = unfilled(fields, step) if checked else {}
-    return page(
-        request,
+    return visit.page(
         f"analyst/edit_{step}.html",
         status=400 if checked else 200,
-        account=account,
         stored=stored,
         step=step,
         steps=STEPS,
         fields=fields,
         kind=kind_of(fields),
         asks=asks(fields),
-        shown=partial(shown, locale=locale),
+        shown=partial(shown, locale=visit.locale),
         unfilled=empty,
         complaints=complaints(fields, step) if checked and not empty else [],
-        **(_even(fields, locale) if step == "people" else {}),
+        **(_even(fields, visit.locale) if step == "people" else {}),
     )
 
 
@@ -247,7 +217,7 @@ def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
     if unfilled(fields, "people") or complaints({**fields, "least_eigenvalue": ""}, "people"):
         return {"even": None, "half": None}
     known = EXAMPLE | {"features": fields.get("features", []), "design": "uniform"}
-    even = Study.parse(document(known)).even_eigenvalue
+    even = parse_study(document(known)).even_eigenvalue
     return {"even": shown(f"{even:.3g}", locale), "half": shown(f"{even / 2:.2g}", locale)}
 
 
