@@ -48,9 +48,9 @@ class Refused(TruthfulError):
 class WorseThanPromised(Refused):
     """What could be guaranteed for those who answered is less than the plan promised. Nothing was drawn.
 
-    promised and found are guarantees, as planned and as they would be.
+    less says in what; promised and found are guarantees, as planned and as they would be.
     """
 
-    def __init__(self, message: str, promised: object, found: object) -> None:
-        super().__init__(message)
-        self.promised, self.found = promised, found
+    def __init__(self, less: str, advice: str, promised: object, found: object) -> None:
+        super().__init__(f"{less} {advice}")
+        self.less, self.promised, self.found = less, promised, found

@@ -63,7 +63,7 @@ def share(value: float, width: float) -> str:
 
 
 def even_odds(epsilon: float) -> tuple[float, float, int]:
-    """ε as betting odds in percent, rounded up, and their decimals: the best anybody can do at telling answers apart."""
+    """ε as betting odds in percent, rounded up, and their decimals: the best at telling two answers apart."""
     against = 100 * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     if against == 0:
         return 100.0, 0.0, 0

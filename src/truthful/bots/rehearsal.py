@@ -1,4 +1,8 @@
-"""A whole study over HTTP, by programs alone: from the analyst's sign-in to everybody's check of her own payment."""
+"""A whole study over HTTP, by programs alone: from the analyst's sign-in to everybody's check of her own payment.
+
+The analyst signs in, declares, plans, freezes a rehearsal, invites, closes and publishes. Each participant follows her
+own link, decides, answers, and checks her payment at the end.
+"""
 
 from __future__ import annotations
 

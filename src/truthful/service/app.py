@@ -19,7 +19,7 @@ from starlette.types import Scope
 from truthful.errors import InputError, Refused
 from truthful.service import analyst, participant, payer, public, signing
 from truthful.service.locations import FilesMissing, Settings
-from truthful.service.middleware import FewGuesses, NoDetails, OwnHost, SafeHeaders, SameOrigin, SmallBodies
+from truthful.service.middleware import FewGuesses, NoDetails, OwnSite, SafeHeaders, SmallBodies
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler
 from truthful.service.signing import SignInFirst, signed_in
@@ -48,8 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
     # The last is the outermost: even a refusal has the headers.
     app.add_middleware(SmallBodies, may_send_roster=_may_send_roster)
     app.add_middleware(FewGuesses)
-    app.add_middleware(SameOrigin, origin=settings.origin)
-    app.add_middleware(OwnHost, hosts=settings.hosts)
+    app.add_middleware(OwnSite, hosts=settings.hosts, origin=settings.origin)
     app.add_middleware(NoDetails)
     app.add_middleware(SafeHeaders, secure=settings.secure)
     return app

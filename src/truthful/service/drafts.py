@@ -1,11 +1,18 @@
-"""The study file that the wizard's fields come to: the same `study.toml` that people write by hand."""
+"""A study as the wizard's forms hold it, field by field, and the study file that follows from the fields.
+
+Fields are kept as they were typed, whether they make sense or not; numbers that can be read are kept in plain form
+(0.6), whatever the language they were typed in. The file is the same `study.toml` that people write by hand.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
+
+from jinja2 import Environment, PackageLoader
 
 from truthful.errors import InputError, InvalidStudy, Problem
 from truthful.study import Study
@@ -18,6 +25,11 @@ YES = "yes"
 USUAL = "usual"
 #: What people answer.
 NUMBER, YES_NO, RATING = "number", "yes-no", "rating"
+#: Fields of numbers that stand in the file as they were typed.
+NUMBERS = (
+    *("low", "high", "levels", "least_eigenvalue", "signal", "noise_sd", "spread"),
+    *("plausible_low", "plausible_high", "tail", "scale", "median", "sigma"),
+)
 
 
 def read(text: str) -> float | None:
@@ -57,147 +69,27 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def number(typed: Any, start: float = 0.0, unit: float = 1.0) -> str:
+    """A typed number for the file, in another unit; what is no number is left to the study to refuse."""
+    text = str(typed or "")
+    value = read(text)
+    if value is None:
+        return quoted(text) if text else ""
+    return plain(value if (start, unit) == (0.0, 1.0) else round((value - start) / unit, 12))
+
+
 def document(fields: Fields) -> str:
-    """The study file that says what the fields say."""
-    parts = (_question, _invitation, _people, _privacy, _beliefs, _costs)
-    return _HEAD + "".join(part(fields) for part in parts)
-
-
-_HEAD = """\
-# A study: one sensitive question, facts about the people asked, and what is believed about the answers.
-# Everything in this file is public: people may read it before they answer.
-
-"""
-
-
-def _question(fields: Fields) -> str:
-    words = f"question = {quoted(fields['question'])}\n" if fields.get("question") else ""
-    said, answers = {
-        NUMBER: ("one number", _number("low", fields) + _number("high", fields)),
-        YES_NO: ("yes or no", 'kind = "yes-no"\n'),
-        RATING: ("a rating", 'kind = "rating"\n' + _number("levels", fields)),
-    }[kind_of(fields)]
-    return f"""\
-name = {quoted(fields.get("name", ""))}
-currency = {quoted(fields.get("currency", ""))}
-
-# The question: {said} that people report about themselves.
-[response]
-name = {quoted(fields.get("response", ""))}
-{answers}{words}"""
-
-
-def _invitation(fields: Fields) -> str:
-    names = ("asked_by", "purpose", "contact")
-    if not any(fields.get(name) for name in names):
-        return ""
-    lines = "".join(f"{name} = {quoted(fields.get(name, ''))}\n" for name in names)
-    return f"\n# The invitation: what people are told before they answer.\n[invitation]\n{lines}"
-
-
-def _people(fields: Fields) -> str:
-    features = "".join(_feature(feature) for feature in fields.get("features", ()))
-    spread = fields.get("least_eigenvalue") if fields.get("design") == "observed" else None
-    vouched = (
-        "# How spread out people are at least, normalised; the analyst vouches for it.\n" if spread else ""
+    """The study file of the fields. Shares are typed in percent, and those of ratings in steps of the scale."""
+    typed, kind = defaultdict(str, fields), kind_of(fields)
+    start, unit = (0.0, 1.0) if kind == NUMBER else scale_of(fields)
+    starts = {"share_low": start, "share_high": start}
+    scaled = (*starts, "effect", "sure", "tolerance")
+    values = {name: number(typed[name], starts.get(name, 0.0), unit) for name in scaled}
+    values |= {name: number(typed[name]) for name in NUMBERS}
+    features = [defaultdict(str, feature) for feature in fields.get("features", ())]
+    return _FILES.get_template("analyst/study.toml").render(
+        f=typed, v=values, kind=kind, asks=asks(fields), features=features
     )
-    return f"""
-# The features: what explains the answers, and is known of everybody without asking.
-{features}
-# How features are distributed: observed, as the panel has them, or uniform, assigned at random.
-[design]
-kind = {quoted(fields.get("design", ""))}
-{vouched}{_number("least_eigenvalue", {"least_eigenvalue": spread})}"""
-
-
-def _privacy(fields: Fields) -> str:
-    protects = fields.get("protects") if kind_of(fields) == NUMBER else "answers"
-    if not protects:
-        return ""
-    hidden = "publish_matrix = false\n" if fields.get("hide_matrix") == YES else ""
-    known = "features_public = true\n" if fields.get("features_public") == YES else ""
-    return f"""
-# What is protected: answers, while sums of features are published as they are, or whole records.
-[privacy]
-protects = {quoted(protects)}
-{hidden}{known}"""
-
-
-def _feature(feature: dict[str, str]) -> str:
-    head = f"[[features]]\nname = {quoted(feature.get('name', ''))}\n"
-    head += "sensitive = true\n" if feature.get("sensitive") == YES else ""
-    if feature.get("kind") == "levels":
-        levels = filter(None, feature.get("levels", "").split("\n"))
-        return f"{head}levels = [{', '.join(map(quoted, levels))}]\n"
-    return head + _number("low", feature) + _number("high", feature)
-
-
-def _beliefs(fields: Fields) -> str:
-    if kind_of(fields) != NUMBER:
-        return _shares(fields)
-    if asks(fields):
-        return _asked(fields)
-    width = _number("noise_sd", fields) if fields.get("noise") == "normal" else ""
-    return f"""
-# What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
-[beliefs]
-# The share of the response's half-range that features can explain.
-{_number("signal", fields)}prior = "uniform"
-noise = {quoted(fields.get("noise", ""))}
-{width}{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
-
-
-_ASKED = """\
-# People are asked what the others will say, so that nobody has to declare what they expect.
-centre = "predictions"
-"""
-
-
-def _asked(fields: Fields) -> str:
-    """Of numbers, in units of the answer."""
-    ends = [_scaled(fields.get(name), 0.0, 1.0) for name in ("plausible_low", "plausible_high")]
-    plausible = f"# Beyond these averages all answers are paid alike.\nplausible = [{', '.join(ends)}]\n"
-    effect = "# The most that one feature, from one end to the other, changes the average answer.\n"
-    return f"""
-# What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
-[beliefs]
-{_ASKED}# How far people may be off about the average, and how far answers scatter about it: standard deviations.
-{_number("sure", fields)}{_number("spread", fields)}\
-{effect + _number("effect", fields) if fields.get("features") else ""}{plausible if all(ends) else ""}\
-{_tolerance(_scaled(fields.get("tolerance"), 0.0, 1.0))}"""
-
-
-def _shares(fields: Fields) -> str:
-    """Shares are typed in percent, and of ratings as means and steps of the scale."""
-    start, unit = scale_of(fields)
-    ends = [_scaled(fields.get(name), start, unit) for name in ("share_low", "share_high")]
-    effect = _scaled(fields.get("effect"), 0.0, unit) if fields.get("features") else ""
-    tolerance = _scaled(fields.get("tolerance"), 0.0, unit)
-    said = {
-        YES_NO: "Of people like the average one, how many would truthfully say yes: surely between",
-        RATING: "How far the mean rating is from the lowest to the highest: surely between",
-    }[kind_of(fields)]
-    share = f"share = [{', '.join(ends)}]\n" if all(ends) else ""
-    sure = _scaled(fields.get("sure"), 0.0, unit) if asks(fields) else ""
-    asked = (
-        f"{_ASKED}# How far people may be off about that share: a standard deviation.\nsure = {sure}\n"
-        if sure
-        else ""
-    )
-    changes = (
-        "# The most that one feature, from one end to the other, changes that share.\n" if effect else ""
-    )
-    return f"""
-# What is believed about the answers. If it is wrong, privacy and the cap on the bill hold all the same.
-[beliefs]
-# {said}
-{share}{asked}{changes}{f"effect = {effect}" if effect else ""}
-{_tolerance(tolerance)}"""
-
-
-def _tolerance(value: str) -> str:
-    said = "# How far what people expect may be from this before a lie pays.\n"
-    return f"{said}tolerance = {value}\n" if value else ""
 
 
 def scale_of(fields: Fields) -> tuple[float, float]:
@@ -207,36 +99,14 @@ def scale_of(fields: Fields) -> tuple[float, float]:
     return 1.0, max(1.0, (read(str(fields.get("levels", ""))) or 2.0) - 1)
 
 
-def _scaled(typed: Any, start: float, unit: float) -> str:
-    """A typed number as a share; what is no number is left to the study to refuse."""
-    value = read(str(typed or ""))
-    return plain(round((value - start) / unit, 12)) if value is not None else quoted(typed) if typed else ""
-
-
-def _costs(fields: Fields) -> str:
-    pareto = fields.get("costs") == "pareto"
-    said, names = (
-        ("P(cost > c) = (c / scale)^-tail: a few people care very much", ("tail", "scale"))
-        if pareto
-        else ("The logarithm of the cost is normal", ("median", "sigma"))
-    )
-    return f"""
-# What privacy is worth to people, in currency per unit of h(epsilon). {said}.
-[costs]
-kind = {quoted(fields.get("costs", ""))}
-{"".join(_number(name, fields) for name in names)}\
-# h(epsilon): quadratic is epsilon^2, linear is epsilon.
-privacy = {quoted(fields.get("privacy", ""))}
-"""
-
-
-def _number(name: str, fields: dict[str, Any]) -> str:
-    """A line of the file; none if the field is empty, and what is no number is left to the study to refuse."""
-    text = str(fields.get(name) or "")
-    value = read(text)
-    return "" if not text else f"{name} = {quoted(text) if value is None else plain(value)}\n"
-
-
+_FILES = Environment(
+    loader=PackageLoader("truthful.service"),
+    autoescape=False,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_FILES.filters |= {"quoted": quoted, "number": number}
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
 #: More would take too long to plan for while somebody waits.
 MOST_COEFFICIENTS = 200

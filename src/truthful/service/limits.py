@@ -3,6 +3,10 @@
 Everything is in memory, forgotten after minutes, and keyed by hashes under a key that this process drew: no address and
 no name is kept. A wrong attempt makes the next one wait, twice as long each time. Attempts made while waiting are
 refused and not counted, so that hammering does not make it longer.
+
+Wrong passwords make an account wait, and a stranger could keep it waiting for ever. So strangers' attempts are counted
+apart: a browser that once signed in holds a mark, made with the account's own password hash, and has a count of its
+own. The mark opens nothing, is good for this account alone, and ends with its password.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a service keeps what is not in its database: one directory, one more for every frozen study.
+"""How a service is run, and where it keeps what is not in its database: one directory, one more for every frozen study.
 
 service/
   truthful.db              unless another database is named

@@ -1,7 +1,10 @@
-"""What holds for every answer, also one that refuses: its headers, whom it is for, and who may post.
+"""What holds for every answer, also one that refuses: its headers, whom it is for, who may post, and how much.
 
 A form counts only if the browser says that it was sent from one of our own pages (Sec-Fetch-Site, or Origin where a
 browser has no such header). Cookies are SameSite besides. Programs, which send neither, carry no cookies of others.
+
+A form is read whole, before anything else happens: up to its size, within its time, without NUL characters (which
+PostgreSQL does not keep) and in UTF-8. A roster is larger and passed on as it comes, and only its analyst may send it.
 """
 
 from __future__ import annotations
@@ -97,34 +100,27 @@ class NoDetails:
             await page(Request(scope), "broken.html", status=500)(scope, receive, send)
 
 
-class OwnHost:
-    """Answers only to its own name: a page of another name that was pointed here is none of ours."""
+class OwnSite:
+    """Answers only to its own names, and takes only what its own pages send.
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app, self._hosts = app, hosts
+    A page of another name that was pointed here is none of ours, nor is what another site's page makes a browser send.
+    """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and Headers(scope=scope).get("host", "").lower() not in self._hosts:
-            await TurnedAway(421, "shared.other_host").page(Request(scope))(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-
-class SameOrigin:
-    """Refuses what another site's page makes a browser send."""
-
-    def __init__(self, app: ASGIApp, origin: str) -> None:
-        self._app, self._origin = app, origin
+    def __init__(self, app: ASGIApp, hosts: Collection[str], origin: str) -> None:
+        self._app, self._hosts, self._origin = app, hosts, origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (
-            scope["type"] == "http"
-            and scope["method"] not in SAFE
-            and not _own(Headers(scope=scope), self._origin)
-        ):
-            await TurnedAway(403, "shared.other_site").page(Request(scope))(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        refused = self._refused(scope) if scope["type"] == "http" else None
+        app = self._app if refused is None else refused.page(Request(scope))
+        await app(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> TurnedAway | None:
+        headers = Headers(scope=scope)
+        if headers.get("host", "").lower() not in self._hosts:
+            return TurnedAway(421, "shared.other_host")
+        if scope["method"] not in SAFE and not _own(headers, self._origin):
+            return TurnedAway(403, "shared.other_site")
+        return None
 
 
 def _own(headers: Headers, origin: str) -> bool:

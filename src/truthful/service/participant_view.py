@@ -24,15 +24,12 @@ from truthful.release.verdict import Steps, steps
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.offer import Bonus, Earned, bonus_at, earned
 from truthful.store import answers, roster, studies
-from truthful.store.studies import ENDED, Unknown
+from truthful.store.studies import ENDED, TOLD, Unknown
 from truthful.store.tables import Answer, Due, Player, State, StoredStudy
 from truthful.study import Study
 
 #: How her payment came about, as it is stored.
-SCORED = (
-    *("leverage", "noise_scale", "peer_prediction", "own_prediction"),
-    *("others_answer", "others_prediction", "surprise"),
-)
+SCORED = tuple(name for name in TOLD if name != "group")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""What whoever starts a service is told."""
+"""`truthful serve`: start a service, tell whoever starts it how to get in, and keep it running.
+
+With --demo there is a study to click through: a rehearsal on invented people, most of whom have answered.
+"""
 
 from __future__ import annotations
 

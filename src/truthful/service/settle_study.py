@@ -1,4 +1,16 @@
-"""Freeze a draft: what it declares and plans is written down for good, and people may be asked."""
+"""Freeze a study, settle it once and only once, or cancel it: the steps that touch its files and the database.
+
+The order of what becomes durable is the whole argument. (1) The study is closed: no answer changes any more. (2) The
+answers' fingerprint is on the disk. (3) `settle` draws, enters the ledger and shows its directory in one rename; killed
+on the way, it finishes the same draw. (4) One transaction stores the release and all payments, and ends only if they
+read back as they were written: before that nobody sees them. Whatever was done is found done, and the rest follows.
+Servers that share a directory take turns by a lock on a file.
+
+`settle` refuses before it draws if less could be promised for those who answered than was. Then the analyst accepts
+that, or takes answers again, or cancels: everybody is paid what payments start from, and nothing is ever drawn.
+
+A thread beside the pages settles closed studies, and goes on trying whatever goes wrong.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +39,7 @@ from truthful.settlement.books import RECEIPTS
 from truthful.store import answers, roster, studies
 from truthful.store.answers import Reported
 from truthful.store.database import Database
-from truthful.store.studies import Amount
+from truthful.store.studies import TOLD, Amount
 from truthful.store.tables import State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -93,11 +105,6 @@ def _like(one: Study, other: Study) -> bool:
 
 #: Who does it, in the audit log.
 SERVICE = "service"
-#: What receipts say besides records and payments: of random halves the group, of one release the others.
-TOLD = (
-    *("group", "leverage", "noise_scale", "peer_prediction", "own_prediction"),
-    *("others_answer", "others_prediction", "surprise"),
-)
 
 
 @dataclass(frozen=True)
@@ -294,8 +301,7 @@ class Settler:
 
 def refusal(worse: WorseThanPromised) -> dict[str, Any]:
     """What is kept of it: in what less can be guaranteed, and the guarantees themselves."""
-    words, _, _ = str(worse).partition(" Nothing was drawn.")
-    return {"words": words, "found": cast(Guarantees, worse.found).record()}
+    return {"words": worse.less, "found": cast(Guarantees, worse.found).record()}
 
 
 def _complain(failed: Exception) -> None:

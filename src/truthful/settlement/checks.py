@@ -223,9 +223,9 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
         least = mechanism.flat if isinstance(mechanism, ShareRelease) else mechanism.base_payment
         flat = money(least, plan.study.currency, 4)
         raise WorseThanPromised(
-            f"For those who answered less can be guaranteed than was promised: {'; '.join(less)}. Nothing was drawn. "
-            "Collect more answers, or accept less (--accept-less), or give the study up and pay everybody her base "
-            f"payment, which is {flat} or more.",
+            f"For those who answered less can be guaranteed than was promised: {'; '.join(less)}.",
+            "Nothing was drawn. Collect more answers, or accept less (--accept-less), or give the study up and pay "
+            f"everybody her base payment, which is {flat} or more.",
             promised,
             found,
         )

@@ -1,4 +1,8 @@
-"""Who signs in: accounts, the links that set a password once, and browsers that are signed in."""
+"""Who signs in: accounts, the links that set a password once, and browsers that are signed in.
+
+Secrets that people carry are random, shown once, and kept here only as hashes. Whose access is taken away is not signed
+in any more, and can only come back by a new link.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The database behind a service: opened by URL, brought up to date, read and written in transactions."""
+"""The database behind a service: opened by URL, brought up to date, read and written in transactions.
+
+SQLite has one writer at a time, and a commit waits for the disk, which takes longer than most transactions. So a writer
+whose turn ends while others wait leaves the transaction open for the next; the last one commits for all, and only then
+does any of them go on. Each one's part is a savepoint: its error undoes that part alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The audit log: who did what, when. It holds no answer, no amount, no link and no address."""
+"""The life of a study: draft → open → closed → settled → published. Every step is a compare-and-set.
+
+A closed study that could promise less than it did may be opened again, or cancelled; nothing has been drawn then. The
+outcome of a settlement, the release and everybody's payment, is stored in one transaction and read back. The audit log
+says who did what, when; it holds no answer, no amount, no link and no address.
+"""
 
 from __future__ import annotations
 
@@ -231,6 +236,10 @@ class Amount:
     others_answer: float | None = None
     others_prediction: float | None = None
     surprise: float | None = None
+
+
+#: What a receipt says besides records and payments: of random halves the group, of one release the others.
+TOLD = tuple(field.name for field in fields(Amount))[4:]
 
 
 def record(
