@@ -238,8 +238,10 @@ def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
 def frontier(visit: Analyst, stored: Found) -> Response:
     """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
     sent = visit.request.query_params
+    if stored.declaration is None:
+        raise studies.Unknown("There is no plan to draw.")
     if not sent and stored.plan is not None:
-        points = parse_study(declaration_of(stored)).kind == "yes-no"
+        points = parse_study(stored.declaration).kind == "yes-no"
         sent = QueryParams(_asked_before(stored.plan, visit.locale, points))
     plan = _asked(visit, stored, sent)[1].plan
     if plan is None or plan.study.kind != "number" or plan.asked_mechanism is not None:
