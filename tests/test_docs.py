@@ -25,7 +25,7 @@ from support.shares import study_of, two_levels
 from support.shown_asked import plan_of, reports
 from support.studies import DESIGNED, people
 
-from truthful.formatting import odds
+from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
 from truthful.plan import MECHANISM_PARAMETERS, Plan, design
 from truthful.release import Receipt, Release
@@ -146,7 +146,8 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path) -> None:
 def test_what_a_participant_is_told_is_true_of_the_run_that_the_readme_shows() -> None:
     epsilon = re.search(r"privacy ε = ([\d.]+)\.", pages.read("README.md"))
     assert epsilon
-    better, worse = odds(float(epsilon[1])).split(":")
+    *chances, decimals = even_odds(float(epsilon[1]))
+    better, worse = (f"{chance:.{decimals}f}" for chance in chances)
     assert f"better than {better} to {worse} odds" in " ".join(pages.read("docs/participants.md").split())
 
 

@@ -17,7 +17,7 @@ from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, plann
 
 from truthful import cli
 from truthful.demo import demonstrate
-from truthful.formatting import money, number, odds, percent, to_within
+from truthful.formatting import even_odds, money, number, odds, percent, to_within
 from truthful.plan import Plan, design
 from truthful.promises import REHEARSAL, promises
 from truthful.release import Verdict, verify
@@ -72,7 +72,7 @@ def solved_halves() -> Plan:
 
 @given(epsilon=st.floats(1e-6, 100))
 def test_odds_are_never_better_for_the_guesser_than_stated(epsilon: float) -> None:
-    guess, against = (float(part) for part in odds(epsilon).split(":"))
+    guess, against, _ = even_odds(epsilon)
     assert guess + against == pytest.approx(100)
     assert guess / 100 >= 1 / (1 + math.exp(-epsilon)) - 1e-10
 

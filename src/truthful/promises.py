@@ -19,10 +19,8 @@ from truthful.plan import Plan
 from truthful.planner.asked_planning import SMALL_SLOPE
 from truthful.random_halves import Mechanism
 from truthful.release import AnyRelease, Release, ReleaseOfHalves
-from truthful.release.publication import WITHDRAWN
 from truthful.study import Study
 
-NOTHING = "nothing is promised"
 #: How far a careless prediction is taken to be off, of the scale of answers.
 CARELESS = 0.3
 
@@ -54,16 +52,14 @@ def promises(plan: Plan, players: int | None = None) -> tuple[Promise, ...]:
 def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
     """What holds for those who took part. Where the result contradicts the declared beliefs, some is withdrawn."""
     if isinstance(release, ReleaseOfHalves):
-        found = plan.guarantees_for(release.players)
+        found, withdrawn = plan.guarantees_for(release.players), False
     else:
-        found = Guarantees.from_record(release.guarantees)
+        found, withdrawn = Guarantees.from_record(release.guarantees), bool(release.warnings)
     privacy, truthfulness, accuracy, *others = _promises(found, plan, release.players)
     privacy = replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"]))
-    if isinstance(release, Release) and any(warning.startswith(WITHDRAWN) for warning in release.warnings):
-        truthfulness, accuracy = (
-            Promise(name, f"{NOTHING}: the result contradicts the declared beliefs", "", ())
-            for name in ("truthfulness", "accuracy")
-        )
+    if withdrawn:
+        because = "the result contradicts the declared beliefs"
+        truthfulness, accuracy = _nothing("truthfulness", because), _nothing("accuracy", because)
     return privacy, truthfulness, accuracy, *others
 
 
@@ -198,89 +194,84 @@ def _careless(truth: Truthfulness, study: Study) -> str:
 def compared(release: Release, plan: Plan) -> list[Row]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
-    found = []
-    for words, told, shown in _compared(plan):
-        first, second = ("nothing" if value is None else shown(value) for value in (told(before), told(now)))
-        found.append((words, first, second))
-    return found
+    rows = []
+    for words, of, tell in _compared(plan):
+        first, second = ("nothing" if value is None else tell(value) for value in (of(before), of(now)))
+        rows.append((words, first, second))
+    return rows
 
 
 def _compared(plan: Plan) -> list[Compared]:
     """What is compared: words, the number, and how it is told."""
-    unit, currency = plan.study.response_unit, plan.study.currency
-    cap: Compared = (
-        "Most that all payments can cost",
-        lambda g: g.budget.cap,
-        lambda value: money(value, currency),
-    )
-    if plan.study.shares is not None:
-        return [*_compared_shares(plan), cap]
+    study, currency = plan.study, plan.study.currency
+
+    def cap(value: float) -> str:
+        return money(value, currency)
+
+    def in_predictions(value: float) -> str:
+        return number(value * study.response_unit)
+
+    all_payments: Compared = ("Most that all payments can cost", lambda g: g.budget.cap, cap)
+    if study.shares is not None:
+        return [*_compared_shares(study), all_payments]
     errors: list[Compared] = [
         ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
         ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
     ]
-    if plan.study.levels is not None:
-        average: Compared = ("Error of the average, root mean square", lambda g: g.accuracy.rmse, number)
-        return [
-            ("Lies from which on none pays", lambda g: g.truthfulness.lie_in_answer, number),
-            *(errors if plan.study.features else [average]),
-            cap,
+    if study.levels is not None and not study.features:
+        errors = [("Error of the average, root mean square", lambda g: g.accuracy.rmse, number)]
+    lies: list[Compared] = [("Lies from which on none pays", lambda g: g.truthfulness.lie_in_answer, number)]
+    if study.levels is None:
+        moved = "Largest lie that may pay, as a change in prediction"
+        lies = [
+            (moved, lambda g: g.truthfulness.lie, in_predictions),
+            ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda v: percent(v, 0)),
         ]
-    return [
-        (
-            "Largest lie that may pay, as a change in prediction",
-            lambda g: g.truthfulness.lie,
-            lambda value: number(value * unit),
-        ),
-        ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda value: percent(value, 0)),
-        *errors,
-        cap,
-    ]
+    return [*lies, *errors, all_payments]
 
 
-def _compared_shares(plan: Plan) -> list[Compared]:
-    study, currency = plan.study, plan.study.currency
+def _compared_shares(study: Study) -> list[Compared]:
     yes_no = study.kind == "yes-no"
     unit, told = (100, "percentage points") if yes_no else (1, "root mean square")
+    what = "the share of yes" if yes_no else "the mean rating"
 
     def error(value: float) -> str:
         return number(unit * value)
 
-    gained: Compared = (
-        "What the truth earns more than a lie, at least",
-        lambda g: g.truthfulness.gain,
-        lambda value: money(value, currency),
-    )
-    steps: Compared = (
-        "Steps from which no lie pays",
-        lambda g: g.truthfulness.steps,
-        lambda value: f"{value:g}",
-    )
-    what = "the share of yes" if yes_no else "the mean rating"
-    effects: Compared = (f"Error of differences, {told}", lambda g: g.accuracy.effect_rmse, error)
-    share: Compared = (f"Error of {what}, {told}", lambda g: g.accuracy.prediction_rmse, error)
-    return [gained, *([] if yes_no else [steps]), *([effects] if study.features else []), share]
+    def gain(value: float) -> str:
+        return money(value, study.currency)
+
+    found: list[Compared] = [
+        ("What the truth earns more than a lie, at least", lambda g: g.truthfulness.gain, gain)
+    ]
+    if not yes_no:
+        found.append(("Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda v: f"{v:g}"))
+    if study.features:
+        found.append((f"Error of differences, {told}", lambda g: g.accuracy.effect_rmse, error))
+    return [*found, (f"Error of {what}, {told}", lambda g: g.accuracy.prediction_rmse, error)]
 
 
 def _promises(promised: Guarantees, plan: Plan, players: int) -> tuple[Promise, ...]:
     return (
-        _promise("privacy", promised, _privacy(promised, plan)),
-        _promise("truthfulness", promised, _truthfulness(promised, plan)),
-        _promise("accuracy", promised, _accuracy(promised, plan)),
-        _promise("participation", promised, _participation(promised, plan)),
+        _privacy(promised, plan),
+        _truthfulness(promised, plan),
+        _accuracy(promised, plan),
+        _participation(promised, plan),
         _budget(promised, plan, players),
     )
 
 
 def _promise(name: str, promised: Guarantees, words: str) -> Promise:
     group = getattr(promised, name)
-    if words.startswith(NOTHING):
-        return Promise(name, words, "", ())
     probability = "certain" if group.probability == 1 else percent(group.probability)
     return Promise(name, words, probability, group.assumptions)
 
 
-def _privacy(promised: Guarantees, plan: Plan) -> str:
+def _nothing(name: str, because: str = "") -> Promise:
+    return Promise(name, f"nothing is promised{because and f': {because}'}", "", ())
+
+
+def _privacy(promised: Guarantees, plan: Plan) -> Promise:
     epsilon, protects = promised.privacy.epsilon, promised.privacy.protects
     said = (
         "answer from any other answer"
@@ -292,112 +283,122 @@ def _privacy(promised: Guarantees, plan: Plan) -> str:
         f"{odds(epsilon)} odds (ε = {epsilon:.4g})"
     )
     if protects == "records":
-        return f"{words}, nor your features from any others"
-    if "features" in (promised.privacy.not_protected or ()):
-        return f"{words}; your features are not protected: sums over everybody's are published as they are"
-    return words
+        words += ", nor your features from any others"
+    elif "features" in (promised.privacy.not_protected or ()):
+        words += "; your features are not protected: sums over everybody's are published as they are"
+    return _promise("privacy", promised, words)
 
 
-def _truthfulness(promised: Guarantees, plan: Plan) -> str:
-    """A lie counts by how far it moves the own prediction, here in units of the response."""
-    lie, slack = promised.truthfulness.lie, promised.truthfulness.slack
-    study = plan.study
-    if study.levels is not None:
-        return _truth_of_asked(promised, plan)
-    if study.shares is not None:
+def _truthfulness(promised: Guarantees, plan: Plan) -> Promise:
+    """Which lies do not pay, or for whom the truth does."""
+    if plan.study.shares is not None:
         return _truth_of_shares(promised, plan)
-    if lie is None or slack is None:
-        return f"{NOTHING}: {untruthful_because(study, plan.number_mechanism, plan.absent_share)}"
-    moved = number(lie * study.response_unit)
-    if not promised.truthfulness.share > 0:
-        return (
-            f"{NOTHING}: only lies that move a prediction by more than {moved} would cost, and no answer does. A "
-            "smaller epsilon or absent_share, a larger score_weight or more players would help"
-        )
-    words = (
-        f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
-        f"gains over {money(slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
-        f"{_in_answers(promised, plan)}; "
-    )
-    free = promised.truthfulness.undeterred
-    if free is None:
-        large = percent(promised.truthfulness.share, 0)
-        return f"{words}of those with typical features {large} could tell one as large"
-    return f"{words}of all other answers that people could give, {percent(free, 0)} are not deterred"
+    if plan.study.levels is not None:
+        return _truth_of_predictions(promised, plan)
+    return _truth_of_numbers(promised, plan)
 
 
-def _truth_of_asked(promised: Guarantees, plan: Plan) -> str:
-    """Where people are asked what the others will say: no lie of this size pays, wherever they expect the average."""
+def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
+    """A lie counts by how far it moves the own prediction, here in units of the response."""
     truth, study = promised.truthfulness, plan.study
-    what = "the share of yes" if study.kind == "yes-no" else "the average"
-    wherever = f"wherever they expect {what} to be: they are asked for it"
-    if study.shares is not None:
-        earned = _earned(promised, plan)
-        return earned if earned.startswith(NOTHING) else f"{earned}. This holds {wherever}"
-    if truth.lie_in_answer is None or truth.slack is None:
-        return f"{NOTHING}: payments do not outweigh what this privacy is worth to people. More people would help"
-    return (
-        f"no lie of {number(truth.lie_in_answer)} (of {_width(plan)}) or more pays for {percent(truth.share)} of "
-        f"people, and none gains over {money(truth.slack, study.currency)}, {wherever}"
+    if truth.lie is None or truth.slack is None:
+        return _nothing("truthfulness", untruthful_because(study, plan.number_mechanism, plan.absent_share))
+    moved = number(truth.lie * study.response_unit)
+    if not truth.share > 0:
+        return _nothing(
+            "truthfulness",
+            f"only lies that move a prediction by more than {moved} would cost, and no answer does. A smaller epsilon "
+            "or absent_share, a larger score_weight or more players would help",
+        )
+    if truth.undeterred is None:
+        free = f"of those with typical features {percent(truth.share, 0)} could tell one as large"
+    else:
+        free = f"of all other answers that people could give, {percent(truth.undeterred, 0)} are not deterred"
+    return _promise(
+        "truthfulness",
+        promised,
+        f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
+        f"gains over {money(truth.slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
+        f"{_in_answers(promised, plan)}; {free}",
     )
 
 
-def _truth_of_shares(promised: Guarantees, plan: Plan) -> str:
-    """Of yes and no, and of ratings: what the truth earns, and at which share it would not matter."""
-    truth, study, earned = promised.truthfulness, plan.study, _earned(promised, plan)
-    if truth.switch is None or earned.startswith(NOTHING):
-        return earned
-    typical = " for the average person" if study.features else ""
-    if study.kind == "yes-no":
-        same = f"Yes and no pay the same{typical} if {100 * truth.switch:.1f}% of the others say yes"
-    else:
-        mean = study.response.low + (study.response.high - study.response.low) * truth.switch
-        same = (
-            f"The lowest and the highest rating pay the same{typical} if the others' mean is {number(mean)}"
+def _truth_of_predictions(promised: Guarantees, plan: Plan) -> Promise:
+    """Of numbers, where people are asked what the others will say: no lie of this size pays."""
+    truth, study = promised.truthfulness, plan.study
+    if truth.lie_in_answer is None or truth.slack is None:
+        return _nothing(
+            "truthfulness",
+            "payments do not outweigh what this privacy is worth to people. More people would help",
         )
-    return f"{earned}. {same}"
+    return _promise(
+        "truthfulness",
+        promised,
+        f"no lie of {number(truth.lie_in_answer)} (of {_width(plan)}) or more pays for {percent(truth.share)} of "
+        f"people, and none gains over {money(truth.slack, study.currency)}, {_wherever(study)}",
+    )
 
 
-def _earned(promised: Guarantees, plan: Plan) -> str:
-    """For whom the truth pays, of yes and no and of ratings, and how much more it earns on average."""
-    truth = promised.truthfulness
+def _wherever(study: Study) -> str:
+    what = "the share of yes" if study.kind == "yes-no" else "the average"
+    return f"wherever they expect {what} to be: they are asked for it"
+
+
+def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
+    """Of yes and no, and of ratings: for whom the truth pays, how much more it earns on average, and when not."""
+    truth, study = promised.truthfulness, plan.study
     if truth.steps is None or truth.gain is None:
-        return (
-            f"{NOTHING}: the bonus does not outweigh what this privacy is worth to people. A larger bonus, another "
-            "epsilon or more players would help"
+        return _nothing(
+            "truthfulness",
+            "the bonus does not outweigh what this privacy is worth to people. A larger bonus, another epsilon or more "
+            "players would help",
         )
-    earned = f"earns at least {money(truth.gain, plan.study.currency)} more than"
+    earned = f"earns at least {money(truth.gain, study.currency)} more than"
     worth = "which is at least what this privacy is worth to them"
     people = f"pays for {percent(truth.share)} of people"
-    if plan.study.kind == "yes-no":
-        return f"the truth {people}: on average it {earned} the other answer, {worth}"
-    lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
-    told = "any" if truth.steps == 1 else "such a"
-    return f"{lies} {people}: on average the truth {earned} {told} lie, {worth}"
+    if study.kind == "yes-no":
+        words = f"the truth {people}: on average it {earned} the other answer, {worth}"
+    else:
+        lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
+        told = "any" if truth.steps == 1 else "such a"
+        words = f"{lies} {people}: on average the truth {earned} {told} lie, {worth}"
+    if study.levels is not None:
+        words += f". This holds {_wherever(study)}"
+    elif truth.switch is not None:
+        words += f". {_same_pay(study, truth.switch)}"
+    return _promise("truthfulness", promised, words)
 
 
-def _accuracy_of_shares(promised: Guarantees, plan: Plan) -> str:
-    study, accuracy = plan.study, promised.accuracy
-    if accuracy.rmse is None or study.shares is None:
-        return NOTHING
-    told = points if study.kind == "yes-no" else number
-    unit = study.response_unit
-    judged = accuracy.effect_rmse if accuracy.effect_rmse is not None else accuracy.rmse
-    guess = unit * math.sqrt(study.shares.prior_error)
+def _same_pay(study: Study, switch: float) -> str:
+    """At which share the answer does not matter."""
+    typical = " for the average person" if study.features else ""
+    if study.kind == "yes-no":
+        return f"Yes and no pay the same{typical} if {100 * switch:.1f}% of the others say yes"
+    mean = study.response.low + (study.response.high - study.response.low) * switch
+    return f"The lowest and the highest rating pay the same{typical} if the others' mean is {number(mean)}"
+
+
+def _accuracy_of_shares(promised: Guarantees, study: Study, rmse: float, prior_error: float) -> Promise:
+    accuracy, yes_no = promised.accuracy, study.kind == "yes-no"
+    told = points if yes_no else number
+    judged = rmse if accuracy.effect_rmse is None else accuracy.effect_rmse
+    guess = study.response_unit * math.sqrt(prior_error)
     if not judged < guess:
-        return (
-            f"{NOTHING}: the bound on the error is {told(judged)}, and the middle of what is believed, without asking "
-            f"anybody, is off by {told(guess)}. More players or a larger epsilon would help"
+        return _nothing(
+            "accuracy",
+            f"the bound on the error is {told(judged)}, and the middle of what is believed, without asking anybody, is "
+            f"off by {told(guess)}. More players or a larger epsilon would help",
         )
     if accuracy.effect_rmse is None:
-        what = "the share of yes" if study.kind == "yes-no" else "the mean rating"
-        return f"{what} is off by at most {told(accuracy.rmse)}, root mean square"
-    typical = told(accuracy.prediction_rmse or accuracy.rmse)
-    what = "shares" if study.kind == "yes-no" else "mean ratings"
-    return (
-        f"each difference between people is off by at most {told(accuracy.effect_rmse)}, root mean square; {what} of "
-        f"people like these by {typical}"
-    )
+        what = "the share of yes" if yes_no else "the mean rating"
+        words = f"{what} is off by at most {told(rmse)}, root mean square"
+    else:
+        what = "shares" if yes_no else "mean ratings"
+        words = (
+            f"each difference between people is off by at most {told(judged)}, root mean square; {what} of people like "
+            f"these by {told(accuracy.prediction_rmse or rmse)}"
+        )
+    return _promise("accuracy", promised, words)
 
 
 def _in_answers(promised: Guarantees, plan: Plan) -> str:
@@ -410,42 +411,47 @@ def _in_answers(promised: Guarantees, plan: Plan) -> str:
     return f"in answers that is about {number(answer)}"
 
 
-def _accuracy(promised: Guarantees, plan: Plan) -> str:
+def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
     """Errors next to what the prior mean has, which costs nothing."""
     rmse, study = promised.accuracy.rmse, plan.study
-    if study.shares is not None:
-        return _accuracy_of_shares(promised, plan)
     if rmse is None:
-        return f"{NOTHING}: {inaccurate_because(study)}"
-    prior, known = (
-        (model(study).prior_square, "the prior mean")
-        if study.levels is None
-        else (study.levels.prior_error("coefficients"), "what people expect")
-    )
+        return _nothing("accuracy", inaccurate_because(study) if study.shares is None else "")
+    if study.shares is not None:
+        return _accuracy_of_shares(promised, study, rmse, study.shares.prior_error)
+    if study.levels is None:
+        prior, known = model(study).prior_square, "the prior mean"
+    else:
+        prior, known = study.levels.prior_error("coefficients"), "what people expect"
     guess = study.response_unit * math.sqrt(prior)
     if not rmse < guess:
-        return (
-            f"{NOTHING}: the bound on the error of predictions is {number(rmse)}, and answering with {known}, "
-            f"without asking anybody, is off by {number(guess)}. More players or a larger epsilon would help"
+        return _nothing(
+            "accuracy",
+            f"the bound on the error of predictions is {number(rmse)}, and answering with {known}, without asking "
+            f"anybody, is off by {number(guess)}. More players or a larger epsilon would help",
         )
     if study.levels is not None and not study.features:
-        return f"the average answer is off by at most {number(rmse)} (of {_width(plan)}), root mean square"
-    typical = number(promised.accuracy.prediction_rmse or rmse)
-    return (
-        f"any prediction (and the coefficients, in normalised units) is off by at most {number(rmse)} "
-        f"(of {_width(plan)}), root mean square; predictions of people like these by {typical}"
-    )
+        words = f"the average answer is off by at most {number(rmse)} (of {_width(plan)}), root mean square"
+    else:
+        words = (
+            f"any prediction (and the coefficients, in normalised units) is off by at most {number(rmse)} (of "
+            f"{_width(plan)}), root mean square; predictions of people like these by "
+            f"{number(promised.accuracy.prediction_rmse or rmse)}"
+        )
+    return _promise("accuracy", promised, words)
 
 
-def _participation(promised: Guarantees, plan: Plan) -> str:
+def _participation(promised: Guarantees, plan: Plan) -> Promise:
     share, threshold = promised.participation.share, promised.participation.cost_threshold
     if not share:
-        never_negative = plan.mechanism.payments == "never-negative"
-        return NOTHING + (" but payments that are never negative" if never_negative else "")
-    if threshold is None:
-        return "taking part pays for everybody"
-    worth = money(threshold * plan.study.privacy_cost(promised.privacy.epsilon), plan.study.currency)
-    return f"taking part pays for {percent(share)} of people: those to whom this privacy is worth {worth} or less"
+        nothing = _nothing("participation")
+        if plan.mechanism.payments == "never-negative":
+            return replace(nothing, words=f"{nothing.words} but payments that are never negative")
+        return nothing
+    words = "taking part pays for everybody"
+    if threshold is not None:
+        worth = money(threshold * plan.study.privacy_cost(promised.privacy.epsilon), plan.study.currency)
+        words = f"taking part pays for {percent(share)} of people: those to whom this privacy is worth {worth} or less"
+    return _promise("participation", promised, words)
 
 
 def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
@@ -459,7 +465,9 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
     if expected not in (None, cap):
         parts.append(f"on average {money(expected or 0.0, currency)} or less")
     if cap is None:
-        return _promise("budget", promised, "; ".join(parts[::-1]) or NOTHING)
+        if not parts:
+            return _nothing("budget")
+        return _promise("budget", promised, "; ".join(parts[::-1]))
     # With one release it is more for people with longer features: so much on average, and not for each.
     head = "each" if isinstance(plan.mechanism, Mechanism) else "per person"
     certain = (

@@ -24,7 +24,6 @@ from truthful.moments import Sums, grid_features, grid_responses, sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored, paymaster
 from truthful.plan import Plan
 from truthful.settlement import Settlement, settle
-from truthful.settlement.atomic_release import Progress
 from truthful.settlement.draw import Drawing
 from truthful.share_release import SharePaymaster, ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
