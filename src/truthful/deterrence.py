@@ -103,7 +103,7 @@ class Deterrence:
         table = np.empty((len(levels), len(noises)))
         for column, scale in enumerate(noises):
             whole, *clipped = self._shares((self.beliefs.radius, *levels.tolist()), float(scale))
-            table[:, column] = [_matched(share, whole, size) for share in clipped]
+            table[:, column] = [_match(share, whole, size) for share in clipped]
         return table
 
     def _shares(self, clips: Iterable[float | None], scale: float) -> list[_Shares]:
@@ -310,7 +310,7 @@ class _Shares:
         return (self.q + offset).ravel(), offset, *(column.ravel() for column in columns)
 
 
-def _matched(share: _Shares, whole: _Shares, lie: float) -> float:
+def _match(share: _Shares, whole: _Shares, lie: float) -> float:
     """The D ≤ lie with share(D) = whole(lie), by false position: `lie` if none is above that, 0.0 if none is below.
 
     Where all is undeterred, any D beyond the span of q would do; it stays in proportion to the span.
@@ -430,16 +430,16 @@ def tolerated_shift(
     """The largest shift, at most `most`, up to which |γ| ≤ gap at all these answers, whichever way the shift is."""
     y = np.concatenate([answers, -answers])
 
-    def reached(shift: float) -> float:
+    def largest(shift: float) -> float:
         people = Expecting(beliefs, np.full(len(y), r), y, np.full(len(y), shift))
         return largest_gap(people, curve, scale)
 
     low, high = 0.0, most
-    if reached(high) <= gap:
+    if largest(high) <= gap:
         return high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if reached(middle) <= gap else (low, middle)
+        low, high = (middle, high) if largest(middle) <= gap else (low, middle)
     return low
 
 

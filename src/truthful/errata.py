@@ -67,7 +67,7 @@ class Erratum:
 
 def errata() -> tuple[Erratum, ...]:
     """The errata of the paper, E1 first, with numbers computed now: about a second of work, the same every time."""
-    return tuple(_computed(number, words) for number, words in _texts().items())
+    return tuple(_compute(number, words) for number, words in _texts().items())
 
 
 def find(number: str) -> Erratum:
@@ -75,7 +75,7 @@ def find(number: str) -> Erratum:
     texts, wanted = _texts(), number.strip().upper()
     if wanted not in texts:
         raise InputError(f"There is no erratum {number!r}; they are numbered E1 to {[*texts][-1]}.")
-    return _computed(wanted, texts[wanted])
+    return _compute(wanted, texts[wanted])
 
 
 def _texts() -> dict[str, dict[str, str]]:
@@ -83,7 +83,7 @@ def _texts() -> dict[str, dict[str, str]]:
     return tomllib.loads((files("truthful") / "errata.toml").read_text(encoding="utf-8"))
 
 
-def _computed(number: str, texts: dict[str, str]) -> Erratum:
+def _compute(number: str, texts: dict[str, str]) -> Erratum:
     pair: Pair = globals()[number.lower()]()
     words: dict[str, Any] = {name: " ".join(text.split()) for name, text in texts.items()}
     words["fact"] = words["fact"].format(**pair.mentioned)

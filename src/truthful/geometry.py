@@ -92,9 +92,9 @@ class Lengths:
         base, squares = _polynomials(longer, b * linear * c, 3 * b * c**2)
         below = len(self.r) - longer[0]
         gain = _polynomials(everybody, b * linear * c, b * c**2)
-        return self._spared(a * below + base, a**2 * below + squares), self._spared(*gain)
+        return self._spare(a * below + base, a**2 * below + squares), self._spare(*gain)
 
-    def _spared(self, total: Floats, squares: Floats) -> Floats:
+    def _spare(self, total: Floats, squares: Floats) -> Floats:
         """A total of so many numbers of this sum of squares, with what is spared for the chance of who is drawn."""
         if math.isinf(self.drawn):
             return np.asarray(self.factor * total)
@@ -240,7 +240,7 @@ class Measuring:
     def __init__(self, sums: Sums, a: float, b: float, c: float, linear: float) -> None:
         self._n, self._d = sums.count, sums.dimension
         M, self._G, self._ZZ = (
-            _normalised(part) for part in (sums.matrix, sums.features / sums.count, sums.instruments)
+            _normalise(part) for part in (sums.matrix, sums.features / sums.count, sums.instruments)
         )
         self.inverse: Floats = np.asarray(np.linalg.inv(M), dtype=np.float64)
         self._root = _root(self._G)
@@ -259,8 +259,8 @@ class Measuring:
             tally.add(numbers)
         present = part.r > 0
         tau, v, r = part.tau[present], part.v[present], part.r[present]
-        rows = _grouped(np.stack([tau, v, v / tau, r / tau, r], axis=1))
-        self._worst = _unexceeded(_grouped(np.concatenate([self._worst, rows])))
+        rows = _group_alike(np.stack([tau, v, v / tau, r / tau, r], axis=1))
+        self._worst = _drop_exceeded(_group_alike(np.concatenate([self._worst, rows])))
         self._leverage = max(self._leverage, float(part.h.max()))
         self._squares += float(np.sum(part.tau**2))
         base, gain = Lengths(np.sort(part.r)).totals(*self._payments)
@@ -321,7 +321,7 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
     most ‖M⁻¹‖. In the sup norm instruments are √d long at most, and so many times are leverages and influences.
     """
     n, d = sums.count, sums.dimension
-    M, G, ZZ = (_normalised(part) for part in (sums.matrix, sums.features / n, sums.instruments))
+    M, G, ZZ = (_normalise(part) for part in (sums.matrix, sums.features / n, sums.instruments))
     inverse = np.asarray(np.linalg.inv(M), dtype=np.float64)
     root = _root(G)
     cov, _ = _covariances(inverse, ZZ, root)
@@ -388,10 +388,10 @@ def _part(X: Floats, Z: Floats, inverse: Floats, ZZ: Floats, root: Floats) -> _P
 
 def _worst(tau: Floats, v: Floats, r: Floats) -> Floats:
     """The largest of each number among people of about the same τ, but for groups that another exceeds in all."""
-    return _unexceeded(_grouped(np.stack([tau, v, v / tau, r / tau, r], axis=1), float(tau.min())))
+    return _drop_exceeded(_group_alike(np.stack([tau, v, v / tau, r / tau, r], axis=1), float(tau.min())))
 
 
-def _grouped(rows: Floats, least: float = 1.0) -> Floats:
+def _group_alike(rows: Floats, least: float = 1.0) -> Floats:
     """The largest of each number among rows of about the same τ, counted from `least`."""
     rows = rows[np.argsort(rows[:, 0])]
     group = np.floor(np.log(rows[:, 0] / least) / math.log1p(ALIKE)).astype(np.int64)
@@ -399,7 +399,7 @@ def _grouped(rows: Floats, least: float = 1.0) -> Floats:
     return np.maximum.reduceat(rows, starts, axis=0)
 
 
-def _unexceeded(rows: Floats) -> Floats:
+def _drop_exceeded(rows: Floats) -> Floats:
     below = np.all(rows[:, None] <= rows[None], axis=2) & np.any(rows[:, None] < rows[None], axis=2)
     return np.asarray(rows[~np.any(below, axis=1)])
 
@@ -421,7 +421,7 @@ def _covariances(inverse: Floats, ZZ: Floats, root: Floats) -> tuple[Floats, Flo
     return cov, of_predictions
 
 
-def _normalised(integers: PythonIntegers) -> Floats:
+def _normalise(integers: PythonIntegers) -> Floats:
     return (integers / PRODUCT).astype(np.float64)
 
 

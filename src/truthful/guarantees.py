@@ -229,10 +229,10 @@ def guarantees(
             lie_in_answer=_finite(lie / slope * study.response_unit) if slope > 0 else None,
             probability=1 - beta,
             assumptions=assumed,
-            undeterred=_undeterred(study, mechanism, players, lie, person, geometry),
+            undeterred=_undeterred_share(study, mechanism, players, lie, person, geometry),
             typical_length=person.length if isinstance(mechanism, OneRelease) else None,
             typical_noise=person.scale if isinstance(mechanism, OneRelease) else None,
-            **({} if isinstance(mechanism, Mechanism) else _tolerated(study, s, person, lie)),
+            **({} if isinstance(mechanism, Mechanism) else _tolerances(study, s, person, lie)),
         ),
         Accuracy(
             _finite(error),
@@ -260,7 +260,7 @@ def privacy(study: Study, mechanism: Mechanism | SumRelease) -> Privacy:
     return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected)
 
 
-def _undeterred(
+def _undeterred_share(
     study: Study,
     mechanism: Mechanism | OneRelease,
     players: int,
@@ -283,7 +283,7 @@ def _undeterred(
     return float(people.undeterred(lie, mechanism.clip if mechanism.clipped else None, scale))
 
 
-def _tolerated(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
+def _tolerances(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
     """How wrong beliefs may be: as much as is declared, or else with lies half as large again let pay."""
     if not math.isfinite(lie):
         return {}

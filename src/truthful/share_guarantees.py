@@ -69,13 +69,13 @@ def share_guarantees(
     if isinstance(mechanism, AskedRelease):
         s = asked = asked_setting(study, mechanism, players, alpha, beta, geometry)
         strict = asked.beliefs.strict
-        assumed = _assumed(AGREED_STRICT if strict else AGREED)
+        assumed = _assumptions(AGREED_STRICT if strict else AGREED)
         truth = (_strict_truth if strict else _asked_truth)(study, mechanism, asked, assumed)
         average, most = _asked_payments(asked, mechanism, alpha)
         least = max(0.0, _least_expected(asked, mechanism) - ROUNDING)
     else:
         s = shares = share_setting(study, mechanism, players, alpha, beta, geometry)
-        assumed = _assumed(_believed(study, shares.beliefs))
+        assumed = _assumptions(_belief_told(study, shares.beliefs))
         truth = _share_truth(study, mechanism, shares, assumed)
         average = most = mechanism.flat + mechanism.bonus
         least = mechanism.flat + mechanism.bonus / 2 - ROUNDING
@@ -175,11 +175,11 @@ def _least_expected(s: AskedSetting, mechanism: AskedRelease) -> float:
     return max(0.0, a - b * (slope**2 * apart + 2 * slope * (1 - slope) * math.sqrt(apart * square)))
 
 
-def _assumed(believed: str) -> tuple[str, ...]:
+def _assumptions(believed: str) -> tuple[str, ...]:
     return (TRUTHFUL_PEERS, believed, GIVEN_FEATURES, COSTS)
 
 
-def _believed(study: Study, beliefs: ShareBeliefs) -> str:
+def _belief_told(study: Study, beliefs: ShareBeliefs) -> str:
     """Of the average person's kind, in the words of the question."""
     ends = (beliefs.low, beliefs.high)
     if study.kind == "yes-no":
@@ -216,11 +216,11 @@ def _share_truth(
         expects_no=expects_no,
         probability=1 - s.beta,
         assumptions=assumed,
-        **_tolerated(study, mechanism, s, steps, share),
+        **_tolerances(study, mechanism, s, steps, share),
     )
 
 
-def _tolerated(
+def _tolerances(
     study: Study, mechanism: ShareRelease, s: ShareSetting, steps: int | None, share: float
 ) -> dict[str, float]:
     """How far the share that somebody expects may be off, given her answer: as declared, or for nine people in ten."""

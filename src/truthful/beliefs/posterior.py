@@ -246,11 +246,11 @@ def expectation(
     done: _Panels | None = None
     for depth in range(-1, _DEEPEST):
         fine, coarse = _integrate(owner, start, end, log_weight, integrand, _FEW if depth < 0 else _MANY)
-        total = fine.joined(done).total(count)
+        total = fine.join(done).total(count)
         rough = _rough(fine, coarse, total, unit) & _worth_halving(owner, start, end, count)
         if not rough.any():
             break
-        done = fine.of(~rough).joined(done)
+        done = fine.of(~rough).join(done)
         owner, start, end = owner[rough], start[rough], end[rough]
         if depth >= 0:
             cut = _halves if depth else partial(_around_peak, log_weight)
@@ -354,7 +354,7 @@ class _Panels:
     mass: Floats
     moment: Floats
 
-    def joined(self, other: _Panels | None) -> _Panels:
+    def join(self, other: _Panels | None) -> _Panels:
         if other is None:
             return self
         names = ("owner", "peak", "mass", "moment")

@@ -157,7 +157,7 @@ def fit(function: Function, columns: int, tolerance: float, enough: float) -> Ce
     pending = [_Root(number, 1, 1) for number in range(ROOTS**2)]
     while pending:
         left -= _POINTS * sum(root.cells for root in pending)
-        good, rough = _sorted(function, pending, [root.all_cells() for root in pending], tolerance, enough)
+        good, rough = _sort(function, pending, [root.all_cells() for root in pending], tolerance, enough)
         for root, polynomials, measured in good:
             roots[root.number] = (sum(map(len, pieces)), root.kx, root.ky)
             pieces.append(polynomials)
@@ -165,7 +165,7 @@ def fit(function: Function, columns: int, tolerance: float, enough: float) -> Ce
         pending = []
         while rough and left > 0:
             left -= _POINTS * len(rough)
-            good, rough = _sorted(function, rough, [root.worst_cell() for root in rough], tolerance, enough)
+            good, rough = _sort(function, rough, [root.worst_cell() for root in rough], tolerance, enough)
             pending += [root for root, _, _ in good]
         pending = _affordable(pending, left)
     return Cells(roots, np.concatenate(pieces), error)
@@ -204,7 +204,7 @@ class _Root:
         return np.stack([x, y, np.full(len(a), half_x), np.full(len(a), half_y)], axis=1)
 
 
-def _sorted(
+def _sort(
     function: Function, roots: list[_Root], boxes: list[Floats], tolerance: float, enough: float
 ) -> tuple[list[tuple[_Root, Floats, float]], list[_Root]]:
     """Roots that are good enough in these boxes, with the polynomials there and their error; and the others, cut."""
@@ -356,7 +356,7 @@ def _table(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, 
     found = [_fit_region(laws, sampled or curve, axis, region) for region in regions(laws)]
     starts = np.cumsum([0, *(len(cells.coefficients) for cells in found)])
     roots = np.concatenate(
-        [_shifted(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
+        [_shift(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
     )
     polynomials = pack(np.concatenate([cells.coefficients for cells in found]), axis)
     dropped = polynomials.dropped
@@ -373,7 +373,7 @@ def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Ce
     return fit(function, columns, tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(columns)
 
 
-def _shifted(cells: Cells, start: int) -> Integers:
+def _shift(cells: Cells, start: int) -> Integers:
     roots = cells.roots.copy()
     roots[roots[:, 0] != OPEN, 0] += start
     return roots

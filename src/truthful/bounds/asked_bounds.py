@@ -149,7 +149,7 @@ def surprise_noise(s: AskedSetting) -> tuple[Floats, float]:
     return s.scale * math.hypot(along, aside), sampling
 
 
-def beyond(s: AskedSetting, chance: float = MISTAKEN) -> Floats:
+def largest_deviation(s: AskedSetting, chance: float = MISTAKEN) -> Floats:
     """How far what is found of the average may be from the truth but with this chance. For each ε."""
     tau, v = s.worst
     rate, logs = _logs(s, s.scale * tau, s.beliefs.variance * v)

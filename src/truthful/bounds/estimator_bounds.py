@@ -78,7 +78,7 @@ def known_design_gap(s: Setting) -> Floats:
     m, scale, square = fewest_peers(s), peer_scale(s, most_peers(s)), model.radius**2 + model.noise_variance
     variance = min(model.direction_variance, square * model.leverage) / m
     ratio = min(model.direction_variance * model.greatest_eigenvalue, square) / (m * scale)
-    return _smoothed(s, lies, variance, ratio, scale / model.greatest_eigenvalue)
+    return _smooth(s, lies, variance, ratio, scale / model.greatest_eigenvalue)
 
 
 def ridge_gap(s: Setting) -> Floats:
@@ -101,8 +101,8 @@ def ridge_gap(s: Setting) -> Floats:
     lies = lies + RELATIVE_ERROR * model.radius
     if s.clipped:
         variance, scale = _ridge_variance(s, gamma), peer_scale(s, least_half(n))
-        return _smoothed(s, lies, variance, variance / scale, scale)
-    return _unless_lopsided(s, lies, always + RELATIVE_ERROR * model.radius)
+        return _smooth(s, lies, variance, variance / scale, scale)
+    return _allow_lopsided(s, lies, always + RELATIVE_ERROR * model.radius)
 
 
 def _ridge_variance(s: Setting, gamma: Floats) -> Floats:
@@ -189,7 +189,7 @@ def noisy_statistics_gap(s: Setting) -> Floats:
     return np.asarray(np.where(valid, bounds, np.inf).min(axis=0))
 
 
-def _smoothed(s: Setting, lies: Numbers, variance: Numbers, ratio: Numbers, scale: Numbers) -> Floats:
+def _smooth(s: Setting, lies: Numbers, variance: Numbers, ratio: Numbers, scale: Numbers) -> Floats:
     """The gap of clipped predictions: lies, and the sampling error by the better of its two orders.
 
     ratio is the most that a variance is of the scale of the noise in the same direction, and scale the least that that
@@ -198,10 +198,10 @@ def _smoothed(s: Setting, lies: Numbers, variance: Numbers, ratio: Numbers, scal
     c, d = s.reach, s.model.dimension
     slope = 2 * L2Laplace(d, 1.0).marginal_cdf(c / np.asarray(scale)) - 1
     sampling = np.minimum(slope * np.sqrt(variance), _peak(d) * ratio) / 2
-    return _unless_lopsided(s, slope * lies + sampling, 2 * c)
+    return _allow_lopsided(s, slope * lies + sampling, 2 * c)
 
 
-def _unless_lopsided(s: Setting, gap: Numbers, otherwise: Numbers) -> Floats:
+def _allow_lopsided(s: Setting, gap: Numbers, otherwise: Numbers) -> Floats:
     """The root mean square of a gap that is `otherwise` for a half below `least_half` or above `most_half`.
 
     Leave-one-out there are no halves; `otherwise` is never exceeded, and of use where the gap is bounded at all.

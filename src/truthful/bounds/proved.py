@@ -146,7 +146,7 @@ def gap(s: Setting) -> Floats:
 
 def truthfulness(s: Setting) -> Floats:
     """η = b·g² + τ·h(ε): the most any lie can gain, whoever tells it among costs ≤ τ; a step more by rounding."""
-    return _times(s.b, gap(s) ** 2) + _saved(s)
+    return _times(s.b, gap(s) ** 2) + _saving(s)
 
 
 def lie_size(s: Setting) -> Floats:
@@ -156,13 +156,13 @@ def lie_size(s: Setting) -> Floats:
     """
     g = gap(s)
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = g + np.sqrt(g**2 + _saved(s) / s.b)
+        size = g + np.sqrt(g**2 + _saving(s) / s.b)
     return np.where(np.asarray(s.b) > 0, size, np.inf)
 
 
 def participation(s: Setting) -> Floats:
     """The least base payment with which joining pays for every cost ≤ τ: b·g² + τ·h(ε), and b/4 more for `brier`."""
-    return _times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4) + _saved(s)
+    return _times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4) + _saving(s)
 
 
 def payable(s: Setting) -> Floats:
@@ -438,7 +438,7 @@ def _times(b: Numbers, value: Numbers) -> Floats:
         return np.where(np.asarray(b) > 0, b * np.asarray(value), 0.0)
 
 
-def _saved(s: Setting) -> Floats:
+def _saving(s: Setting) -> Floats:
     """τ·h(ε), the most that a lie can save in privacy, and what rounding can give or take."""
     return np.asarray(threshold(s) * s.privacy_cost + s.rounding)
 

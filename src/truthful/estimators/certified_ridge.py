@@ -126,14 +126,14 @@ class _System:
             return float(1 / radius - 1 / np.linalg.norm(c / (values + multiplier)))
 
         top = float(np.linalg.norm(c)) / radius
-        return _fixed(float(brentq(excess, 0.0, top)), UNIT) if excess(0.0) > 0 > excess(top) else 0
+        return _to_fixed(float(brentq(excess, 0.0, top)), UNIT) if excess(0.0) > 0 > excess(top) else 0
 
     def newton_step(self, theta: PythonIntegers, multiplier: int, R: int) -> int:
         """(‖θ‖ − R)/R · ‖θ‖²/(θ·(A+λI)⁻¹θ): Newton's step for 1/‖θ(λ)‖ = 1/R."""
         norm = isqrt(_square(theta))
         direction = (theta / norm).astype(np.float64)
         slope = float(direction @ self.float_solver(multiplier)(direction))
-        return _fixed((norm - R) / R / slope, UNIT) if slope > 0 else 0
+        return _to_fixed((norm - R) / R / slope, UNIT) if slope > 0 else 0
 
     def float_solver(self, multiplier: int) -> Callable[[Floats], Floats]:
         """v ↦ (A+λI)⁻¹v in float64, by Cholesky's factors; zero where they do not exist in float64."""
@@ -169,7 +169,7 @@ def _solution(system: _System, multiplier: int) -> PythonIntegers:
     while not system.is_refined(residual):
         size = int(max(abs(residual)))
         correction = solve((residual / size).astype(np.float64))
-        theta = theta + np.array([_fixed(value, size) for value in correction], dtype=object) // (
+        theta = theta + np.array([_to_fixed(value, size) for value in correction], dtype=object) // (
             PRODUCT * UNIT
         )
         before, residual = residual, system.residual(theta, multiplier)
@@ -189,7 +189,7 @@ def _square(integers: PythonIntegers) -> int:
     return int(integers @ integers)
 
 
-def _fixed(value: float, unit: int) -> int:
+def _to_fixed(value: float, unit: int) -> int:
     """floor(value·unit), exactly."""
     numerator, denominator = float(value).as_integer_ratio()
     return numerator * unit // denominator

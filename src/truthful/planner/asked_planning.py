@@ -19,8 +19,8 @@ import numpy as np
 from truthful.asked_release import OWN_CENTRE, RATIO_UNIT, SCALE, SERUM, largest_gain, largest_loss
 from truthful.bounds.asked_bounds import (
     AskedSetting,
-    beyond,
     error,
+    largest_deviation,
     least_bonus,
     least_weight,
     surprise_noise,
@@ -262,7 +262,7 @@ def plausible(study: Study, s: AskedSetting) -> tuple[float, float]:
     """Between what the others' average answer must lie: what is thought possible, and what noise may add."""
     if not judged(study):
         return -math.inf, math.inf
-    spare = float(beyond(s)[0])
+    spare = float(largest_deviation(s)[0])
     return s.beliefs.low - spare, s.beliefs.high + spare
 
 
