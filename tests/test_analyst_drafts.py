@@ -161,7 +161,7 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     assert study.response.question == f"{NASTY}\nAnd more?"
     assert study.features[1].levels == (f"x{NASTY}", "y")
     with here.service.database.writing() as session:
-        studies.drafted(session, study_id).plan = json.dumps(planned(study).record())
+        studies.lock_draft(session, study_id).plan = json.dumps(planned(study).record())
     paths = ["", "/file", "/plan", "/rehearse", "/freeze", *(f"/edit/{step}" for step in STEPS)]
     analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **question, "low": NASTY})
     pages = [analyst.get("/studies").text]
@@ -170,7 +170,7 @@ def show_nasty(here: Served, analyst: TestClient) -> None:
     )
     analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, **question})
     with here.service.database.writing() as session:
-        studies.drafted(session, study_id).plan = json.dumps(planned(study).record())
+        studies.lock_draft(session, study_id).plan = json.dumps(planned(study).record())
     pages += [analyst.get(f"/studies/{study_id}{path}").text for path in paths]
     typed = dict.fromkeys(("exaggerator", "seed", "players", "budget", "text", "name", "which"), NASTY)
     pages += [
@@ -303,7 +303,7 @@ def test_more_people_than_the_plan_is_for_are_not_frozen(here: Served, analyst: 
     text = stored(here, study_id).plan
     send_roster(analyst, study_id, listed(61))
     with here.service.database.writing() as session:
-        studies.drafted(session, study_id).plan = text
+        studies.lock_draft(session, study_id).plan = text
     refused = analyst.post(f"/studies/{study_id}/freeze", data={"for": "people"})
     assert refused.status_code == 409
     assert "61 people were brought, but the plan is for 60" in refused.text

@@ -36,7 +36,7 @@ def entered(here: Served, link: str) -> TestClient:
 
 def number(here: Served, name: str) -> int:
     with here.service.database.reading() as session:
-        found = accounts.named(session, name)
+        found = accounts.find_by_name(session, name)
         assert found is not None
         return found.id
 

@@ -19,7 +19,7 @@ from support.databases import KINDS, away, database_url
 
 from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, roster, studies
-from truthful.store.accounts import hashed
+from truthful.store.accounts import hash_token
 from truthful.store.answers import NotHers, NotReady, TooLate
 from truthful.store.database import MIGRATIONS, Database
 from truthful.store.studies import Amount, NotNow, Unknown, events
@@ -291,7 +291,7 @@ def test_links_are_kept_as_hashes_alone(database: Database, open_study: tuple[st
     _, links = open_study
     with database.reading() as session:
         kept = set(session.scalars(select(Player.link)))
-        assert kept == {hashed(link) for link in links.values()}
+        assert kept == {hash_token(link) for link in links.values()}
         assert not kept & set(links.values())
         assert roster.player_of(session, links["p2"]).player == "p2"
 
@@ -599,9 +599,9 @@ def test_a_sign_in_link_works_once_and_a_new_one_ends_the_old(database: Database
         old, new = accounts.new_link(session, ada, WHO), accounts.new_link(session, ada, WHO)
     password = accounts.hash_password("correct horse battery")
     with database.writing() as session:
-        assert accounts.linked(session, old) is None
-        assert accounts.linked(session, new) is not None
-        assert set(session.scalars(select(SignInLink.hash))) == {hashed(new)}
+        assert accounts.find_by_link(session, old) is None
+        assert accounts.find_by_link(session, new) is not None
+        assert set(session.scalars(select(SignInLink.hash))) == {hash_token(new)}
         accounts.set_password(session, new, password)
     with pytest.raises(Refused, match="used already"), database.writing() as session:
         accounts.set_password(session, new, password)

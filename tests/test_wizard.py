@@ -23,7 +23,7 @@ from truthful.service.drafts import (
     fields_of,
     parse,
     plain,
-    protecting,
+    protect_features,
     quoted,
     read,
     unfilled,
@@ -230,12 +230,12 @@ def test_what_is_protected_is_written_and_read(protects: str) -> None:
 def test_of_assigned_facts_answers_are_protected_and_of_people_s_own_it_is_asked() -> None:
     observed = FULL | {"design": "observed", "protects": ""}
     assert unfilled(observed, "people") == {"protects": "missing"}
-    assigned = protecting(observed | {"design": "uniform"}, observed)
+    assigned = protect_features(observed | {"design": "uniform"}, observed)
     assert assigned["protects"] == "answers"
     assert Study.parse(declared(assigned) or "").protects == "answers"
-    assert protecting(assigned | {"design": "observed"}, assigned)["protects"] == ""
-    chosen = protecting(observed | {"protects": "records"}, observed)
-    assert protecting(chosen | {"design": "uniform"}, chosen)["protects"] == "records"
+    assert protect_features(assigned | {"design": "observed"}, assigned)["protects"] == ""
+    chosen = protect_features(observed | {"protects": "records"}, observed)
+    assert protect_features(chosen | {"design": "uniform"}, chosen)["protects"] == "records"
 
 
 def test_a_file_that_does_not_say_what_is_protected_is_refused_with_both_explained() -> None:

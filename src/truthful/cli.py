@@ -495,7 +495,7 @@ def bots(
 ) -> None:
     """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
     try:
-        from truthful.bots import rehearse
+        from truthful.bots.rehearsal import rehearse
     except ModuleNotFoundError as missing:
         raise InputError(
             f"Bots need {missing.name}, which is not installed: pip install 'truthful[service]'"

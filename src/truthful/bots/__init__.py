@@ -1,5 +1,1 @@
 """Programs that take part in a rehearsal over HTTP: an analyst and her participants, who use the pages as people do."""
-
-from truthful.bots.rehearsal import Outcome, rehearse
-
-__all__ = ["Outcome", "rehearse"]

@@ -150,7 +150,7 @@ _STEP_OF = {"name": "question", "currency": "question", "response": "question", 
 _STEP_OF |= {"beliefs": "beliefs", "costs": "costs"}
 
 
-def protecting(fields: Fields, before: Fields) -> Fields:
+def protect_features(fields: Fields, before: Fields) -> Fields:
     """The fields with what is protected: of facts that are assigned, answers, unless it is said.
 
     If they turn out to be people's own after all, that was nobody's choice, and is asked again.

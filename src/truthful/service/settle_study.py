@@ -66,7 +66,7 @@ def freeze(database: Database, locations: Locations, study_id: str, who: str, *,
     The files are written before the step is durable: a crash in between leaves a draft, which can be frozen again.
     """
     with database.writing() as session:
-        stored = studies.drafted(session, study_id)
+        stored = studies.lock_draft(session, study_id)
         if stored.declaration is None or stored.plan is None:
             raise Refused(NOT_PLANNED)
         plan = locations.freeze(study_id, stored.declaration, stored.plan)

@@ -96,7 +96,7 @@ def sign_in_page(visit: Visitor) -> Response:
 def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
     request, limits = visit.request, visit.service.limits
     with visit.reading() as session:
-        found = accounts.named(session, name)
+        found = accounts.find_by_name(session, name)
     trying = browser(name, found, request.cookies.get(_named(visit.service, KNOWN), ""))
     # Counted before the password is checked: of many that come at once, only so many are.
     came_from = address(request, visit.service.settings.behind_proxy)
@@ -132,14 +132,14 @@ def sign_out(visit: Visitor) -> Response:
 def welcome(visit: Visitor, token: str) -> Response:
     """A one-time link. Opening it changes nothing: previews and scanners open links too."""
     with visit.reading() as session:
-        account = accounts.linked(session, token)
+        account = accounts.find_by_link(session, token)
     return _used(visit) if account is None else _welcome(visit, account)
 
 
 @router.post("/welcome/{token}")
 def set_password(visit: Visitor, token: str, password: Field) -> Response:
     with visit.reading() as session:
-        account = accounts.linked(session, token)
+        account = accounts.find_by_link(session, token)
     if account is None:
         return _used(visit)
     try:
@@ -210,7 +210,7 @@ def add_payer(visit: Analyst, name: Field) -> Response:
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         return _people(visit, status=400, typed=name[:LONGEST_NAME], problem="bad_name")
     with visit.writing() as session:
-        taken = name.lower() in TAKEN or accounts.named(session, name) is not None
+        taken = name.lower() in TAKEN or accounts.find_by_name(session, name) is not None
         if not taken:
             added = accounts.account(session, name, Role.PAYER, visit.who)
             token = accounts.new_link(session, added, visit.who)

@@ -25,7 +25,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def hashed(token: str) -> str:
+def hash_token(token: str) -> str:
     """How a token is kept and looked up. It is random, so a plain hash cannot be turned round."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -60,14 +60,16 @@ def new_link(session: Session, account: Account, who: str) -> str:
     """A link that sets the password of an account, once. Earlier links of it lead nowhere from now on."""
     token = new_token()
     session.execute(delete(SignInLink).where(SignInLink.account_id == account.id))
-    session.add(SignInLink(hash=hashed(token), account_id=account.id, expires=datetime.now(UTC) + LINK_LASTS))
+    session.add(
+        SignInLink(hash=hash_token(token), account_id=account.id, expires=datetime.now(UTC) + LINK_LASTS)
+    )
     log(session, who, f"made a sign-in link for {account.name}")
     return token
 
 
-def linked(session: Session, token: str) -> Account | None:
+def find_by_link(session: Session, token: str) -> Account | None:
     """Whose link this is, if it is still good."""
-    link = session.get(SignInLink, hashed(token))
+    link = session.get(SignInLink, hash_token(token))
     if link is None or link.expires < datetime.now(UTC):
         return None
     return session.get(Account, link.account_id)
@@ -82,7 +84,7 @@ def hash_password(password: str) -> str:
 
 def set_password(session: Session, token: str, password_hash: str) -> Account:
     """Use up a link: its account has this password now, and whoever was signed in to it is not any more."""
-    found = linked(session, token)
+    found = find_by_link(session, token)
     if found is None:
         raise Refused("This link was used already, or is too old.")
     found.password = password_hash
@@ -107,21 +109,21 @@ def sign_in(session: Session, account: Account) -> str:
     """A token for the browser's cookie."""
     now, token = datetime.now(UTC), new_token()
     session.execute(delete(SignIn).where(SignIn.expires < now))
-    session.add(SignIn(hash=hashed(token), account_id=account.id, expires=now + SIGN_IN_LASTS))
+    session.add(SignIn(hash=hash_token(token), account_id=account.id, expires=now + SIGN_IN_LASTS))
     log(session, account.name, "signed in")
     return token
 
 
 def signed_in(session: Session, token: str) -> Account | None:
     """Whose browser this is."""
-    found = session.get(SignIn, hashed(token))
+    found = session.get(SignIn, hash_token(token))
     if found is None or found.expires < datetime.now(UTC):
         return None
     return session.get(Account, found.account_id)
 
 
 def sign_out(session: Session, token: str) -> None:
-    session.execute(delete(SignIn).where(SignIn.hash == hashed(token)))
+    session.execute(delete(SignIn).where(SignIn.hash == hash_token(token)))
 
 
 def lock(session: Session, account: Account) -> None:
@@ -137,7 +139,7 @@ def payer(session: Session, account_id: int) -> Account:
     return found
 
 
-def named(session: Session, name: str) -> Account | None:
+def find_by_name(session: Session, name: str) -> Account | None:
     return session.scalar(select(Account).where(Account.name == name))
 
 

@@ -23,7 +23,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError
-from truthful.store.accounts import hashed
+from truthful.store.accounts import hash_token
 from truthful.store.studies import NotNow
 from truthful.store.tables import Answer, Player, State, StoredStudy, Table
 
@@ -84,7 +84,7 @@ def submit(
 
     Which study it is comes back from the database: one that does not take them undoes it by an error.
     """
-    given = {"link": hashed(token), "value": value, "prediction": prediction, "code": code}
+    given = {"link": hash_token(token), "value": value, "prediction": prediction, "code": code}
     kept = session.execute(_submission(session.get_bind().dialect.name), given).first()
     if kept is None:
         _require_no_answer(session, _open_player(session, token))
@@ -187,7 +187,7 @@ def _open_player(session: Session, token: str) -> Player:
     found = session.execute(
         select(Player, StoredStudy.state)
         .join(StoredStudy, StoredStudy.id == Player.study_id)
-        .where(Player.link == hashed(token))
+        .where(Player.link == hash_token(token))
         .with_for_update(read=True, of=StoredStudy)
     ).first()
     if found is None or found[1] != State.OPEN:

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
-from truthful.store.accounts import hashed, new_token
-from truthful.store.studies import NotNow, Unknown, drafted, log
+from truthful.store.accounts import hash_token, new_token
+from truthful.store.studies import NotNow, Unknown, lock_draft, log
 from truthful.store.tables import Player, State, StoredStudy
 
 Features = Mapping[str, Any]
@@ -58,7 +58,7 @@ def replace(session: Session, study_id: str, who: str, people: Mapping[str, Feat
 
     `checked` is the declaration of features that they were checked for.
     """
-    stored = drafted(session, study_id)
+    stored = lock_draft(session, study_id)
     clear(session, stored)
     stored.roster = _hash(people, checked)
     if people:
@@ -104,7 +104,7 @@ def invite(session: Session, study_id: str, who: str, *, again: bool = False) ->
     if links:
         session.execute(
             update(Player),
-            [{"study_id": study_id, "player": player, "link": hashed(token)} for player, token in links],
+            [{"study_id": study_id, "player": player, "link": hash_token(token)} for player, token in links],
         )
         log(session, who, "replaced all links" if again else "made links", study_id)
     return links
@@ -119,7 +119,7 @@ def disputes(session: Session, study_id: str) -> Iterator[str]:
 
 def player_of(session: Session, token: str) -> Player:
     """Whose link this is."""
-    found = session.scalar(select(Player).where(Player.link == hashed(token)))
+    found = session.scalar(select(Player).where(Player.link == hash_token(token)))
     if found is None:
         raise Unknown("This link leads nowhere.")
     return found

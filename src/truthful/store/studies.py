@@ -87,7 +87,7 @@ def everything(session: Session) -> list[StoredStudy]:
     )
 
 
-def drafted(session: Session, study_id: str) -> StoredStudy:
+def lock_draft(session: Session, study_id: str) -> StoredStudy:
     """A study that may still be changed, locked for the rest of the transaction."""
     stored = session.get(StoredStudy, study_id, with_for_update=True)
     if stored is None:
@@ -97,7 +97,7 @@ def drafted(session: Session, study_id: str) -> StoredStudy:
 
 def remove(session: Session, study_id: str, who: str) -> None:
     """Throw a draft away, and the people brought to it. What is frozen stays."""
-    stored = drafted(session, study_id)
+    stored = lock_draft(session, study_id)
     session.execute(delete(Player).where(Player.study_id == study_id))
     session.delete(stored)
     log(session, who, "removed a draft", study_id)

@@ -226,7 +226,7 @@ def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     if outcome.plan is None:
         return _plan_page(visit, stored, sent)
     with visit.writing() as session:
-        now = studies.drafted(session, stored.id)
+        now = studies.lock_draft(session, stored.id)
         if (now.declaration, now.roster) != (stored.declaration, stored.roster):
             raise Refused("The study was changed meanwhile, so this plan is not its plan. Plan it again.")
         now.plan = pretty_json(outcome.plan.record())

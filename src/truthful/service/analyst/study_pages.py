@@ -75,7 +75,7 @@ def declare(visit: SignedIn, study_id: str, declaration: str | None, **values: o
     """
     study = None if declaration is None else parse_study(declaration)
     with visit.writing() as session:
-        stored = studies.drafted(session, study_id)
+        stored = studies.lock_draft(session, study_id)
         if study is None or stored.declaration is None or parse_study(stored.declaration) != study:
             stored.plan = None
         if stored.roster is not None and study is not None and not _fits(session, stored, study):

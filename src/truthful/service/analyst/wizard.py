@@ -41,7 +41,7 @@ from truthful.service.drafts import (
     kind_of,
     parse,
     plain,
-    protecting,
+    protect_features,
     read,
     unfilled,
 )
@@ -171,7 +171,7 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
     pressed, here = text(sent, "do"), f"/studies/{stored.id}/edit/{step}"
     if step == "people":
         fields["features"] = _rows(sent, pressed, visit.locale)
-        fields = protecting(fields, before) if kind_of(fields) == NUMBER else fields
+        fields = protect_features(fields, before) if kind_of(fields) == NUMBER else fields
     name = str(fields.get("name", ""))
     declare(visit, stored.id, declared(fields), name=name, draft={"name": name, "fields": fields})
     if pressed == "add":
