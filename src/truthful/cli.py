@@ -309,7 +309,6 @@ def pilot(
     from truthful.files import write_atomically
     from truthful.pilot import calibrate, require_pilot
     from truthful.plan import Plan
-    from truthful.release import Release
     from truthful.settlement import settle as settle_reports
 
     planned = Plan.load(plan)
@@ -318,7 +317,6 @@ def pilot(
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
     with _progress(not as_json) as progress:
         settlement = settle_reports(planned, reports, out=out, on_bad=on_bad, seed=seed, progress=progress)
-    assert isinstance(settlement.release, Release)
     found = calibrate(planned, settlement.release)
     write_atomically(save, found.study)
     if as_json:

@@ -18,7 +18,7 @@ from truthful.guarantees import (
 from truthful.plan import Plan
 from truthful.planner.asked_planning import SMALL_SLOPE
 from truthful.random_halves import Mechanism
-from truthful.release import AnyRelease, Release, ReleaseOfHalves
+from truthful.release import Release
 from truthful.study import Study
 
 #: How far a careless prediction is taken to be off, of the scale of answers.
@@ -49,15 +49,12 @@ def promises(plan: Plan, players: int | None = None) -> tuple[Promise, ...]:
     return _promises(plan.guarantees_for(players), plan, players)
 
 
-def released(release: AnyRelease, plan: Plan) -> tuple[Promise, ...]:
+def released(release: Release, plan: Plan) -> tuple[Promise, ...]:
     """What holds for those who took part. Where the result contradicts the declared beliefs, some is withdrawn."""
-    if isinstance(release, ReleaseOfHalves):
-        found, withdrawn = plan.guarantees_for(release.players), False
-    else:
-        found, withdrawn = Guarantees.from_record(release.guarantees), bool(release.warnings)
+    found = Guarantees.from_record(release.guarantees)
     privacy, truthfulness, accuracy, *others = _promises(found, plan, release.players)
     privacy = replace(privacy, assumptions=tuple(release.guarantees["privacy"]["assumptions"]))
-    if withdrawn:
+    if release.warnings:
         because = "the result contradicts the declared beliefs"
         truthfulness, accuracy = _nothing("truthfulness", because), _nothing("accuracy", because)
     return privacy, truthfulness, accuracy, *others

@@ -59,7 +59,7 @@ from truthful.lattice import SeededBits
 from truthful.moments import GRID, grid_responses
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.release import Release, verify
+from truthful.release import verify
 from truthful.settlement.atomic_release import LEDGER, read_ledger
 from truthful.settlement.draw import Draw
 
@@ -350,7 +350,6 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
     with place(plan) as (there, out):
         drawn = [interrupt_settlement(product, there, reports, out) for _ in range(2)]
         release = product.settle(there, reports, out=out, on_bad="error").release
-        assert isinstance(release, Release)
         more = () if release.predictions is None else (int(release.predictions.total),)
         if drawn[1] != drawn[0] or (*map(int, release.statistics.vector), *more) != drawn[0].answers[-1]:
             faults.append("another draw after an interruption")

@@ -251,7 +251,6 @@ def settle_trial(
             settlement.release,
             (settlement.receipt(name) for name in reports["player"].to_pylist()),
         )
-        assert isinstance(release, Release)
         kept = {receipt.player: receipt for receipt in receipts if isinstance(receipt, Receipt)}
         files = tuple((out / name).read_bytes() for name in PUBLIC_FILES)
     draw = overheard[-1]

@@ -29,7 +29,7 @@ from truthful.bots.browser import Browser
 from truthful.errors import InputError, Refused
 from truthful.people import invent
 from truthful.plan import Plan
-from truthful.release import AnyRelease, Receipt, read_release, verify
+from truthful.release import Receipt, Release, read_release, verify
 from truthful.simulation.population import Role, assign_roles, read_agents
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
@@ -197,7 +197,7 @@ class Bot:
         browser.press("/review", {"answer": repr(answer), **asked})
         browser.press("/submit")
 
-    def check(self, browser: Browser, release: AnyRelease) -> None:
+    def check(self, browser: Browser, release: Release) -> None:
         """Recompute her payment from the public release and her own receipt, of what she said and nothing else."""
         browser.open(self.link)
         browser.press("/code", {"code": self.code})

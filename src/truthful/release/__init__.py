@@ -6,19 +6,14 @@ from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
     from truthful.release.publication import publish
-    from truthful.release.receipts import AnyReceipt, AnyRelease, find_receipt, read_receipt, read_release
+    from truthful.release.receipts import find_receipt, read_receipt, read_release
     from truthful.release.release import Payment, Receipt, Release
-    from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
     from truthful.release.verdict import Verdict, verify
 
 __all__ = [
-    "AnyReceipt",
-    "AnyRelease",
     "Payment",
     "Receipt",
-    "ReceiptOfHalves",
     "Release",
-    "ReleaseOfHalves",
     "Verdict",
     "find_receipt",
     "publish",
@@ -31,9 +26,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "publication": ("publish",),
-        "receipts": ("AnyReceipt", "AnyRelease", "find_receipt", "read_receipt", "read_release"),
+        "receipts": ("find_receipt", "read_receipt", "read_release"),
         "release": ("Payment", "Receipt", "Release"),
-        "release_of_halves": ("ReceiptOfHalves", "ReleaseOfHalves"),
         "verdict": ("Verdict", "verify"),
     },
 )

@@ -9,34 +9,34 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from truthful.errors import InputError
-from truthful.release.release import Document, Receipt, Release, read_content
-from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
+from truthful.release.release import Receipt, Release, read_content
 
-#: The columns after the record itself, which ends with the report: of one release, and of random halves.
+#: The columns after the record itself, which ends with the report.
 LAST = ("leverage", "noise_scale", "peer_prediction", "own_prediction", "payment")
-LAST_OF_HALVES = ("group", "payment")
 #: Where people are asked what the others will say; the record then ends with that.
 LAST_ASKED = (
     *("leverage", "noise_scale", "peer_prediction", "others_answer", "others_prediction", "surprise"),
     "payment",
 )
 
-AnyReceipt = Receipt | ReceiptOfHalves
-AnyRelease = Release | ReleaseOfHalves
-
-New = TypeVar("New", bound=Document)
-Old = TypeVar("Old", bound=Document)
 
 
-def read_release(source: str | Path | bytes) -> AnyRelease:
-    """A release of either format, from its file or the content of one."""
-    return _read(source, Release, ReleaseOfHalves)
+
+def read_release(source: str | Path | bytes) -> Release:
+    """A release, from its file or the content of one."""
+    content, where = read_content(source, "release")
+    if b'"truthful/release/1"' in content:
+        raise InputError(
+            f"{where} was released by version 0.1, which scored people against random halves. Verify it with that "
+            "version."
+        )
+    return Release.parse(content, where)
 
 
-def read_receipt(path: Path, player: str | None = None) -> AnyReceipt:
+def read_receipt(path: Path, player: str | None = None) -> Receipt:
     """A receipt from one player's JSON file, or from a Parquet file of many."""
     if path.suffix != ".parquet":
-        return _read(path, Receipt, ReceiptOfHalves)
+        return Receipt.load(path)
     if player is None:
         raise InputError(f"{path.name} holds many receipts. Say whose with --player.")
     import pyarrow as pa  # a receipt of one's own needs none
@@ -53,23 +53,12 @@ def read_receipt(path: Path, player: str | None = None) -> AnyReceipt:
         ) from None
 
 
-def _read(source: str | Path | bytes, kind: type[New], of_halves: type[Old]) -> New | Old:
-    """A document of the kind that it says it is."""
-    content, where = read_content(source, kind.noun)
-    try:
-        record = json.loads(content)
-    except ValueError as error:
-        raise InputError(f"{where} is not a {kind.noun}: the file: {error}.") from None
-    old = isinstance(record, dict) and record.get("format") == of_halves.model_fields["format"].default
-    return of_halves.parse(content, where) if old else kind.parse(content, where)
-
-
-def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:
+def find_receipt(receipts: Any, player: str | int) -> Receipt:
     """One player's receipt out of a table of receipts."""
     import pyarrow.compute
 
     names = receipts.column_names
-    last = next((known for known in (LAST_OF_HALVES, LAST_ASKED) if _ends_with(names, known)), LAST)
+    last = LAST_ASKED if _ends_with(names, LAST_ASKED) else LAST
     if names[:1] != ["player"] or not _ends_with(names, last) or len(names) < 2 + len(last):
         raise InputError(
             f"A table with the columns {', '.join(names)} holds no receipts. Give receipts.parquet."
@@ -81,9 +70,8 @@ def find_receipt(receipts: Any, player: str | int) -> AnyReceipt:
     row, said = found[0], names[1 : -len(last)]
     *features, report = said[:-1] if last is LAST_ASKED else said
     asked = {said[-1]: row[said[-1]]} if last is LAST_ASKED else {}
-    kind = ReceiptOfHalves if last is LAST_OF_HALVES else Receipt
     try:
-        return kind(
+        return Receipt(
             player=str(row["player"]),
             features={name: row[name] for name in features},
             report=row[report],

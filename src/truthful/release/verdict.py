@@ -14,11 +14,8 @@ from truthful.errors import InputError
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.one_release import LeaveOneOut, OneRelease, payable
-from truthful.random_halves import lengths, noise_along, peer_curve, peer_prediction
-from truthful.random_halves import payable as payable_by_halves
-from truthful.release.receipts import AnyReceipt, AnyRelease
+from truthful.random_halves import lengths
 from truthful.release.release import Receipt, Release
-from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -29,8 +26,8 @@ class Steps:
     """One payment, step by step, in normalised units; predictions also in those of the answer.
 
     x, y and length are her record on the grid; leverage is how much of the prediction of her was her own answer, which
-    is taken out (none with random halves); noise is the scale of the peers' noise along the unit vector of x and
-    shrinkage what their estimate leaves of the truth on average, both of which the own prediction allows for. base is
+    is taken out; noise, which the own prediction allows for, is the scale of
+    the peers' noise along the unit vector of x. base is
     what the payment starts from.
 
     Where answers are shares, score is φ, switch the share at which the lowest and the highest answer pay the same,
@@ -54,7 +51,6 @@ class Steps:
     payment: float
     peer_answer: float
     own_answer: float
-    shrinkage: float = 1.0
     switch: float | None = None
     plausible: bool | None = None
     bend: float | None = None
@@ -78,7 +74,7 @@ class Verdict:
     base: float
     """What the payment starts from."""
     leverage: float | None
-    """How much of the prediction of her was her own answer, which was taken out; None with random halves."""
+    """How much of the prediction of her was her own answer, which was taken out."""
     switch: float | None = None
     """Where answers are shares: the share at which the lowest and the highest answer pay the same."""
     phi: float | None = None
@@ -101,7 +97,7 @@ class Verdict:
     """And how much an answer moves what is expected of people like her."""
 
 
-def verify(release: AnyRelease, receipt: AnyReceipt) -> Verdict:
+def verify(release: Release, receipt: Receipt) -> Verdict:
     """Recompute one payment from the public release and one's own record.
 
     The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
@@ -124,18 +120,10 @@ def verify(release: AnyRelease, receipt: AnyReceipt) -> Verdict:
     )
 
 
-def steps(release: AnyRelease, receipt: AnyReceipt) -> Steps:
+def steps(release: Release, receipt: Receipt) -> Steps:
     """Compute one payment again. The own prediction is integrated directly, never read from a table."""
-    match release, receipt:
-        case ReleaseOfHalves(), ReceiptOfHalves():
-            her = _on_grid(release.declared_study(), receipt)
-            return _steps(her, **_by_halves(release, receipt, her))
-        case Release(), Receipt():
-            her = _on_grid(release.declared_study(), receipt)
-            return _steps(her, **_by_one_release(release, receipt, her))
-    raise InputError(
-        f"The release has format {release.format!r} and the receipt {receipt.format!r}: they do not belong together."
-    )
+    her = _on_grid(release.declared_study(), receipt)
+    return _steps(her, **_by_one_release(release, receipt, her))
 
 
 class _OnGrid(NamedTuple):
@@ -148,7 +136,7 @@ class _OnGrid(NamedTuple):
     r: Floats
 
 
-def _on_grid(study: Study, receipt: AnyReceipt) -> _OnGrid:
+def _on_grid(study: Study, receipt: Receipt) -> _OnGrid:
     for feature in study.features:
         if feature.name not in receipt.features:
             raise InputError(
@@ -171,26 +159,6 @@ def _steps(her: _OnGrid, peer: Floats, own: Floats, **found: Any) -> Steps:
     said = her.study.raw_response(np.array([peer.item(), own.item()]), her.X.repeat(2, axis=0)).tolist()
     x, y, length = tuple(her.x[0].tolist()), float(her.y[0]), float(her.r[0])
     return Steps(x, y, length, peer_answer=said[0], own_answer=said[1], **told)
-
-
-def _by_halves(release: ReleaseOfHalves, receipt: ReceiptOfHalves, her: _OnGrid) -> dict[str, Any]:
-    study, _, x, y, r = her
-    mechanism, beliefs, peer = release.mechanism(study), study.beliefs, release.peer(receipt.group)
-    curve = peer_curve(mechanism, beliefs, release.groups[1 - receipt.group])
-    noise, p = noise_along(peer, x, r), peer_prediction(mechanism, beliefs, peer, x, r)
-    q = beliefs.prediction(r, y, curve, noise)
-    return {
-        "leverage": None,
-        "noise": noise,
-        "shrinkage": curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0,
-        "peer_prediction": p,
-        "own_prediction": q,
-        "base": mechanism.base_payment,
-        "score": mechanism.scoring(p, q, a=0.0, b=1.0),
-        "payment": payable_by_halves(mechanism, beliefs, p, q),
-        "peer": p,
-        "own": q,
-    }
 
 
 def _by_one_release(release: Release, receipt: Receipt, her: _OnGrid) -> dict[str, Any]:

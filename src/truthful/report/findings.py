@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from truthful.charts.estimate_charts import Effect
 from truthful.formatting import interval, share, to_within
-from truthful.release import AnyRelease, Release
+from truthful.release import Release
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
 
@@ -25,7 +25,7 @@ class EstimateTable:
     rows: tuple[Row, ...]
 
 
-def effects(release: AnyRelease, study: Study) -> tuple[Effect, ...]:
+def effects(release: Release, study: Study) -> tuple[Effect, ...]:
     """What the step from a feature's least value to its greatest does, and what each level does.
 
     A level's effect is relative to the mean of all levels. Without declared ranges (the unit ball), the step is 1. The
@@ -53,7 +53,7 @@ def effects(release: AnyRelease, study: Study) -> tuple[Effect, ...]:
     return tuple(found)
 
 
-def coefficients_table(release: AnyRelease) -> EstimateTable:
+def coefficients_table(release: Release) -> EstimateTable:
     """Coefficients as they are published."""
     rows = tuple((row.name, *interval(row.value, row.low, row.high)) for row in release.coefficients)
     return EstimateTable("Coefficients, per unit of each feature", "Coefficient", rows)

@@ -30,7 +30,7 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, caveats, compared, moved, otherwise, released
 from truthful.random_halves import lengths, noise_along, payable, payment_range, peer_curve, peer_prediction
-from truthful.release import AnyRelease, Release, ReleaseOfHalves
+from truthful.release import Release
 from truthful.release.release import Predictions
 from truthful.report import findings
 from truthful.report.page import Facts, all_assumptions, declared, render
@@ -55,7 +55,7 @@ report again, from the release and its plan:</p>
 """
 
 
-def report(release: AnyRelease, plan: Plan) -> str:
+def report(release: Release, plan: Plan) -> str:
     """The report as an HTML page."""
     if release.plan_sha256 != plan.sha256:
         raise InputError(
@@ -64,19 +64,18 @@ def report(release: AnyRelease, plan: Plan) -> str:
         )
     promised = released(release, plan)
     assumptions, odds = all_assumptions(promised), Odds(release.total_epsilon)
-    warnings = release.warnings if isinstance(release, Release) else ()
     return render(
         "settlement.html",
         plan.study,
         release.players,
         assumptions,
         kind="report",
-        notices=[*([REHEARSAL] if release.rehearsal else []), *warnings],
+        notices=[*([REHEARSAL] if release.rehearsal else []), *release.warnings],
         answer=_answer(release, plan),
         level=f"{release.interval_level:.0%}",
         found=_find_shares(release, plan) or _find_coefficients(release, plan),
         guarantees=[(promise, _number_assumptions(promise, assumptions)) for promise in promised],
-        kept=compared(release, plan) if isinstance(release, Release) else None,
+        kept=compared(release, plan),
         odds=odds,
         surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
         paid=_paid(release, plan),
@@ -86,7 +85,7 @@ def report(release: AnyRelease, plan: Plan) -> str:
     )
 
 
-def report_or_notice(release: AnyRelease, plan: Plan) -> str:
+def report_or_notice(release: Release, plan: Plan) -> str:
     """The report, or a page that says there is none.
 
     When it is made the noise is drawn already. A settlement that a chart could stop would never be finished.
@@ -100,11 +99,11 @@ def report_or_notice(release: AnyRelease, plan: Plan) -> str:
         return NOTICE
 
 
-def _answer(release: AnyRelease, plan: Plan) -> str:
+def _answer(release: Release, plan: Plan) -> str:
     """What was found, where it is a single number."""
-    if isinstance(release, Release) and release.shares is not None:
+    if release.shares is not None:
         return findings.share_sentence(release, plan.study)
-    if isinstance(release, Release) and release.predictions is not None:
+    if release.predictions is not None:
         return findings.averages_sentence(release.predictions)
     return ""
 
@@ -115,34 +114,27 @@ def _number_assumptions(promise: Promise, assumptions: list[str]) -> str:
     return promise.given.format(f"assumptions {numbers}").replace("\n", "; ") if numbers else "nothing"
 
 
-def _otherwise(release: AnyRelease, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
+def _otherwise(release: Release, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
     """What holds for people who believed otherwise, unless nothing is promised even to those who did not."""
     truthful = any(promise.name == "truthfulness" and promise.probability for promise in promised)
     return otherwise(plan, _held(release, plan)) if truthful else ()
 
 
-def _held(release: AnyRelease, plan: Plan) -> Guarantees:
+def _held(release: Release, plan: Plan) -> Guarantees:
     """The guarantees for those who took part."""
-    if isinstance(release, Release):
-        return Guarantees.from_record(release.guarantees)
-    return plan.guarantees_for(release.players)
+    return Guarantees.from_record(release.guarantees)
 
 
-def _identity(release: AnyRelease) -> Facts:
+def _identity(release: Release) -> Facts:
     """By what this release is told from any other."""
-    if isinstance(release, ReleaseOfHalves):
-        estimator = f"{release.estimator.public}; halves: {release.estimator.peer}"
-        epsilon = f"{release.epsilon.total:.6g} ({release.epsilon.public:.6g} + {release.epsilon.peer:.6g})"
-    else:
-        estimator = f"{release.estimator}; everybody is scored against everybody else"
-        epsilon = f"{release.epsilon.answers:.6g}, of answers; features are not protected"
-        if release.epsilon.records is not None:
-            epsilon = f"{release.epsilon.records:.6g}, of whole records"
+    epsilon = f"{release.epsilon.answers:.6g}, of answers; features are not protected"
+    if release.epsilon.records is not None:
+        epsilon = f"{release.epsilon.records:.6g}, of whole records"
     return [
         ("Release", release.sha256),
         ("Plan", release.plan_sha256),
         ("Study", release.study.sha256),
-        ("Estimator", estimator),
+        ("Estimator", f"{release.estimator}; everybody is scored against everybody else"),
         ("ε", epsilon),
         ("Program", f"truthful {release.version}"),
     ]
@@ -151,7 +143,7 @@ def _identity(release: AnyRelease) -> Facts:
 # What was found
 
 
-def _find_coefficients(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+def _find_coefficients(release: Release, plan: Plan) -> dict[str, Any]:
     """Averages, if people were asked for predictions, and coefficients: comparable in the chart, as published below."""
     found, averages = findings.effects(release, plan.study), _averages(release, plan)
     alone = averages["averages"] is not None and not found
@@ -166,10 +158,10 @@ def _find_coefficients(release: AnyRelease, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _find_shares(release: AnyRelease, plan: Plan) -> dict[str, Any] | None:
+def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
     """The share and its interval, what was predicted, then differences between people."""
     study, beliefs = plan.study, plan.study.shares
-    if not isinstance(release, Release) or release.shares is None or beliefs is None:
+    if release.shares is None or beliefs is None:
         return None
     first, *others = findings.share_tables(release, study)
     return {
@@ -204,9 +196,9 @@ def _differences(release: Release, plan: Plan) -> Forest:
     return Forest(rows, plan.study.response.name, release.interval_level, axis)
 
 
-def _averages(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+def _averages(release: Release, plan: Plan) -> dict[str, Any]:
     """What people answered and predicted, where they were asked to."""
-    if not isinstance(release, Release) or release.predictions is None:
+    if release.predictions is None:
         return {"averages": None}
     shown, study = release.predictions, plan.study
     named = findings.named_averages(shown)
@@ -234,8 +226,8 @@ def _plausible(plan: Plan) -> tuple[float, float] | None:
 # How people were paid, and what a lie would have earned: never payments themselves, which depend on raw answers
 
 
-def _paid(release: AnyRelease, plan: Plan) -> dict[str, Any]:
-    shown = release.predictions if isinstance(release, Release) else None
+def _paid(release: Release, plan: Plan) -> dict[str, Any]:
+    shown = release.predictions
     if plan.asked_mechanism is not None and shown is not None:
         return _paid_for_predictions(plan, plan.asked_mechanism, shown)
     if plan.share_mechanism is not None and plan.study.shares is not None:
@@ -304,7 +296,7 @@ def _expectations(plan: Plan, beliefs: ShareBeliefs) -> list[float]:
     return raw
 
 
-def _paid_for_numbers(release: AnyRelease, plan: Plan) -> dict[str, Any]:
+def _paid_for_numbers(release: Release, plan: Plan) -> dict[str, Any]:
     """What lies would have earned a typical person, and how payments spread, both predicted."""
     mechanism, currency = plan.number_mechanism, plan.study.currency
     truthfulness, predicted = _held(release, plan).truthfulness, predicted_payments(release, plan)
@@ -392,7 +384,7 @@ def _in_answers(shown: Lies, promised: float | None) -> float | None:
     return promised if shown.at(promised).moved >= shown.D else None
 
 
-def predicted_payments(release: AnyRelease, plan: Plan) -> Floats | None:
+def predicted_payments(release: Release, plan: Plan) -> Floats | None:
     """Payments of invented people: features from the design, answers from the published estimate and the noise law.
 
     Always the same people. None if the study does not say how features are distributed, or too little is published.
@@ -404,29 +396,10 @@ def predicted_payments(release: AnyRelease, plan: Plan) -> Floats | None:
     theta = np.array(release.theta)
     theta *= min(1.0, beliefs.radius / max(float(np.linalg.norm(theta)), 1e-300))
 
-    def invented(count: int) -> tuple[Floats, Floats]:
-        X = study.normalise(study.sample_features(rng, count), count)
-        return X, X @ theta + beliefs.noise.sample(rng, count)
-
-    if isinstance(release, ReleaseOfHalves):
-        return _paid_by_halves(release, plan, invented)
     estimate, mechanism = release.estimate(), release.mechanism(study)
     if estimate is None or not isinstance(mechanism, OneRelease):
         return None
-    X, y = invented(DRAWS)
+    X = study.normalise(study.sample_features(rng, DRAWS), DRAWS)
+    y = X @ theta + beliefs.noise.sample(rng, DRAWS)
     master = one_release.paymaster(mechanism, beliefs, estimate, DRAWS)
     return master.scored(grid_features(X), grid_responses(y, beliefs.response_bound)).payment
-
-
-def _paid_by_halves(
-    release: ReleaseOfHalves, plan: Plan, invented: Callable[[int], tuple[Floats, Floats]]
-) -> Floats:
-    beliefs, mechanism, paid = plan.study.beliefs, release.mechanism(plan.study), []
-    for group in (0, 1):
-        X, y = invented(DRAWS // 2)
-        r, peer = lengths(X), release.peer(group)
-        curve = peer_curve(mechanism, beliefs, release.groups[1 - group])
-        p = peer_prediction(mechanism, beliefs, peer, X, r)
-        q = beliefs.prediction(r, y, curve, noise_along(peer, X, r))
-        paid.append(payable(mechanism, beliefs, p, q))
-    return np.concatenate(paid)

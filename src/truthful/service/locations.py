@@ -136,10 +136,8 @@ class Locations:
             )
 
     def coins_key(self, study_id: str) -> bytes:
-        """What tosses for coins, of a closed study: a key of its own, or that of the settlement's random halves."""
-        summary = self.settlement(study_id) / SUMMARY
-        halves = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
-        return bytes.fromhex(halves.get("group_key") or self._closed(study_id)["coins_key"])
+        """What tosses for coins, of a closed study."""
+        return bytes.fromhex(self._closed(study_id)["coins_key"])
 
     def _closed(self, study_id: str) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.study(study_id) / CLOSED).read_text(encoding="utf-8"))

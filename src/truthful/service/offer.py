@@ -59,11 +59,11 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
     mechanism = plan.mechanism
     if isinstance(mechanism, ShareRelease):
         return mechanism.payment_range
-    if isinstance(mechanism, Mechanism):
-        return random_halves.payment_range(mechanism, plan.study.beliefs)
     if isinstance(mechanism, AskedRelease):
         return _asked_payment_range(mechanism, plan.study)
-    return one_release.payment_range(mechanism)
+    if isinstance(mechanism, OneRelease):
+        return one_release.payment_range(mechanism)
+    raise Refused("A plan with random halves is for comparison, and nobody is paid by it.")
 
 
 def _asked_payment_range(mechanism: AskedRelease, study: Study) -> tuple[float, float]:

@@ -11,12 +11,8 @@ from sqlalchemy.orm import Session, defer
 
 from truthful.coins import in_currency, pays
 from truthful.release import (
-    AnyReceipt,
-    AnyRelease,
     Receipt,
-    ReceiptOfHalves,
     Release,
-    ReleaseOfHalves,
     read_release,
     verify,
 )
@@ -69,7 +65,7 @@ class ParticipantView:
         return self.page in ("question", "answered")
 
     @property
-    def release(self) -> AnyRelease:
+    def release(self) -> Release:
         """The release she is paid by. Before the study is settled there is none."""
         return read_release(self.released.encode())
 
@@ -88,7 +84,7 @@ class ParticipantView:
         return self.due
 
     @property
-    def receipt(self) -> AnyReceipt:
+    def receipt(self) -> Receipt:
         """What `truthful verify` takes, and nobody but her gets. Of a study that was cancelled there is none."""
         if not self.knows or self.answer is None:
             raise Unknown("There is no answer.")
@@ -99,8 +95,6 @@ class ParticipantView:
             "report": self.answer.value,
             "payment": owed.millionths / PAYMENT_STEPS,
         }
-        if owed.group is not None:
-            return ReceiptOfHalves(**record, group=1 if owed.group else 0)
         if owed.leverage is None:
             raise Unknown("Nothing was settled.")
         record["prediction"] = self.answer.prediction
@@ -138,7 +132,6 @@ class Paid:
     digits: int
     exact: Decimal
     steps: Steps
-    halves: bool
     taken: bool
     """Whether two numbers are her receipt's, because the sums that they follow from are not published."""
     verified: bool
@@ -169,8 +162,7 @@ def explain_payment(view: ParticipantView) -> Paid:
         digits=due.digits,
         exact=Decimal(due.millionths) / PAYMENT_STEPS,
         steps=found,
-        halves=isinstance(release, ReleaseOfHalves),
-        taken=isinstance(release, Release) and release.inverse is None,
+        taken=release.inverse is None,
         verified=verify(release, receipt).verified and pays(due.coins, due.millionths, due.digits),
         half_range=study.half_range,
         rule=release.payment.rule,

@@ -22,7 +22,7 @@ from truthful.formatting import to_within
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import Promise, promises, released
-from truthful.release import AnyRelease, Release, read_release
+from truthful.release import Release, read_release
 from truthful.release.release import Coefficient, Predictions
 from truthful.report.findings import effects
 from truthful.service.jobs import chart_svg
@@ -42,7 +42,7 @@ Row = tuple[str, ...]
 class Results:
     """A release beside the plan it came from."""
 
-    release: AnyRelease
+    release: Release
     promises: tuple[Promise, ...]
     """What is guaranteed for those who took part."""
     before: tuple[Promise, ...]
@@ -59,12 +59,12 @@ class Results:
 
     @property
     def not_protected(self) -> list[str]:
-        """What of people the result may tell as it is; nothing is said of releases of random halves."""
+        """What of people the result may tell as it is."""
         return list(self.release.guarantees["privacy"].get("not_protected", ()))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return self.release.warnings if isinstance(self.release, Release) else ()
+        return self.release.warnings
 
     def coefficients(self, locale: Locale) -> list[Row]:
         """Name, estimate and both ends of its interval, as precise as the interval makes them."""
@@ -84,7 +84,7 @@ class Results:
 
     @property
     def _predictions(self) -> Predictions | None:
-        return self.release.predictions if isinstance(self.release, Release) else None
+        return self.release.predictions
 
     @property
     def kind(self) -> str:
@@ -122,7 +122,7 @@ def results(release: str, plan: Plan) -> Results:
     return Results(read, released(read, plan), promises(plan), most, plan.study.currency, forest)
 
 
-def _forest(release: AnyRelease, study: Study) -> bytes | None:
+def _forest(release: Release, study: Study) -> bytes | None:
     """What each fact does, as a chart; of shares the differences, those of yes in percentage points."""
     if study.shares is None:
         found, name = effects(release, study), study.response.name
@@ -134,7 +134,7 @@ def _forest(release: AnyRelease, study: Study) -> bytes | None:
     return chart_svg(Forest(found, name, release.interval_level)) if found else None
 
 
-def _of_shares(release: AnyRelease, name: str) -> tuple[Coefficient, ...]:
+def _of_shares(release: Release, name: str) -> tuple[Coefficient, ...]:
     """A part that only releases of shares have."""
     return getattr(release, name, None) or ()
 

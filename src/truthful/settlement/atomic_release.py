@@ -29,7 +29,7 @@ from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json, publish_directory, write_atomically
 from truthful.intake import Counts
 from truthful.plan import Plan
-from truthful.release import AnyReceipt, AnyRelease, find_receipt
+from truthful.release import Receipt, Release, find_receipt
 from truthful.report import report_or_notice
 from truthful.settlement.books import PAYMENTS, RECEIPTS, MemoryBooks, Paid
 from truthful.settlement.draw import FILE as DRAW_FILE
@@ -273,7 +273,7 @@ RowsDone = Callable[[int, int | None], None]
 class Settlement:
     """A settled study: the public release, and the books, private to whoever pays and to each player."""
 
-    release: AnyRelease
+    release: Release
     summary: dict[str, Any]
     directory: Path | None = None
     memory: MemoryBooks | None = None
@@ -294,7 +294,7 @@ class Settlement:
             else pyarrow.parquet.read_table(self._file(RECEIPTS))
         )
 
-    def receipt(self, player: str | int) -> AnyReceipt:
+    def receipt(self, player: str | int) -> Receipt:
         """One player's receipt."""
         return find_receipt(self.receipts, player)
 
@@ -341,7 +341,7 @@ class OpenRelease:
         if self.target is not None:
             draw.save(self.target.unfinished)
 
-    def finish(self, draw: Draw, release: AnyRelease, summary: dict[str, Any], books: Any) -> Settlement:
+    def finish(self, draw: Draw, release: Release, summary: dict[str, Any], books: Any) -> Settlement:
         """The last writes, in the order argued for above: files, ledger, one rename."""
         if self.target is None:
             self.account.enter(draw, "memory")

@@ -23,7 +23,7 @@ from truthful.scoring import PAYMENT_STEPS
 
 KEPT = ("all", "payments")
 # What the payer may see, of what there is; everything else in a receipt is the player's own.
-PAYMENT_COLUMNS = ("player", "group", "payment")
+PAYMENT_COLUMNS = ("player", "payment")
 
 #: What decided a payment.
 SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
@@ -138,7 +138,7 @@ def payments_schema(receipts: Any) -> Any:
 
 
 def payments_of(receipts: Any) -> Any:
-    """Of a table or batch of receipts, what the payer may see: player, payment, and the group if there are groups."""
+    """Of a table or batch of receipts, what the payer may see: player and payment."""
     return receipts.select(_payment_columns(receipts.schema.names))
 
 
@@ -154,13 +154,13 @@ def parquet_writer(path: Path, schema: Any) -> Any:
     """
     texts = {field.name for field in schema if pa.types.is_string(field.type)}
     numbered = {"player"} - texts
-    packed = {field.name for field in schema} - numbered - {"group", *SCORES, "payment"}
+    packed = {field.name for field in schema} - numbered - {*SCORES, "payment"}
     return pa.parquet.ParquetWriter(
         path,
         schema,
         compression={name: "zstd" if name in packed else "none" for name in schema.names},
         compression_level=dict.fromkeys(packed, 1),
-        use_dictionary=sorted((texts - {"player"} | {"group"}) & set(schema.names)),
+        use_dictionary=sorted(texts - {"player"}),
         column_encoding=dict.fromkeys(numbered, "DELTA_BINARY_PACKED") or None,
         write_statistics=["player"],
     )

@@ -23,7 +23,7 @@ FILE = "draw.json"
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance decided: the released lattice points, in their order, and the key of random halves if there are any.
+    """What chance decided: the released lattice points, in their order.
 
     `statistics` is the hash of the exact statistics they were drawn for: a draw belongs to one set of reports.
     """
@@ -33,7 +33,6 @@ class Draw:
     seed: int | None
     statistics: str
     answers: tuple[tuple[int, ...], ...]
-    key: str | None = None
 
     def save(self, directory: Path) -> None:
         """Make the draw durable, readable by its owner only, before anything computed from it can be seen."""

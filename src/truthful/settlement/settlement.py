@@ -56,7 +56,7 @@ def settle(
     table, or an iterator of batches.
     out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
     A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
-    accept_less: settle also if less can be guaranteed for those who answered than was promised (halves always do).
+    accept_less: settle also if less can be guaranteed for those who answered than was promised.
     books: "all", or "payments" to write payments.parquet alone: neither receipts nor CSV, for very many players.
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
@@ -64,17 +64,9 @@ def settle(
     started, mechanism, study = time.perf_counter(), plan.mechanism, plan.study
     _require_possible(plan, out, on_bad, seed, books, engine, scheduler)
     if not isinstance(mechanism, SumRelease):
-        from truthful.settlement.halves import settle_halves
-
-        return settle_halves(
-            plan,
-            reports,
-            out=out,
-            on_bad=on_bad,
-            seed=seed,
-            spend_again=spend_again,
-            books=books,
-            progress=progress,
+        raise Refused(
+            "The plan scores people against random halves, as the paper does. That is for comparison: simulate it. To "
+            "settle a study, plan it with peers='leave-one-out', which promises more for the same money."
         )
     with open_release(plan, out, seed, spend_again) as opened:
         with (

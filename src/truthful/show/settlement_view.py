@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from truthful.demo import Demonstration
     from truthful.pilot import Calibration
     from truthful.plan import Plan
-    from truthful.release import AnyRelease, Payment, Release, Verdict
-    from truthful.release.release_of_halves import HalvesPayment
+    from truthful.release import Payment, Release, Verdict
     from truthful.report.findings import EstimateTable
     from truthful.settlement import Settlement
     from truthful.study import Study
@@ -37,7 +36,7 @@ Steps = list[tuple[str, str]]
 FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
 
 
-def coefficients_table(release: AnyRelease, truth: dict[str, float] | None = None) -> Table:
+def coefficients_table(release: Release, truth: dict[str, float] | None = None) -> Table:
     """The published coefficients with their intervals, next to the truth where it is known (invented people)."""
     level, rows = f"{release.interval_level:.0%}", []
     columns = ["coefficient", "estimate", f"{level} from", f"{level} to", *(["truth", ""] if truth else [])]
@@ -74,7 +73,7 @@ def _estimates_table(found: EstimateTable, release: Release) -> Table:
     return table(found.title, columns, found.rows, right=columns[1:])
 
 
-def coverage(release: AnyRelease, truth: dict[str, float]) -> str:
+def coverage(release: Release, truth: dict[str, float]) -> str:
     """How many intervals hold the truth, and how many should in the long run."""
     inside = sum(row.low <= truth[row.name] <= row.high for row in release.coefficients)
     return (
@@ -94,7 +93,7 @@ def payments_chart(payments: Floats, currency: str, width: int = 40) -> Table:
     return table(f"Payments ({currency})", columns, rows, right=columns[:3])
 
 
-def verdict_view(verdict: Verdict, payment: Payment | HalvesPayment) -> list[RenderableType]:
+def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
     """One payment, recomputed, and what must be said of it besides."""
     views: list[RenderableType] = [verdict_panel(verdict, payment)]
     if verdict.rehearsal:
@@ -107,7 +106,7 @@ def verdict_view(verdict: Verdict, payment: Payment | HalvesPayment) -> list[Ren
     return views
 
 
-def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
+def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
     """One payment, recomputed, with the arithmetic."""
     colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
     if verdict.surprise is not None:
@@ -125,7 +124,7 @@ def verdict_panel(verdict: Verdict, payment: Payment | HalvesPayment) -> Panel:
     return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
 
 
-def _score_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
+def _score_steps(verdict: Verdict, payment: Payment) -> Steps:
     """For numbers: the two predictions that a payment compares."""
     others = "the other half's" if verdict.leverage is None else "everybody else's"
     steps = [
@@ -139,7 +138,7 @@ def _score_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
     return [*steps, ("h", taken)]
 
 
-def _surprise_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
+def _surprise_steps(verdict: Verdict, payment: Payment) -> Steps:
     """Where she is asked what the others will say: both averages without her, and the surprise that was paid for."""
     y, m, p, delta, s = (
         f"{value:.6f}"
@@ -167,7 +166,7 @@ def _surprise_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps
     ]
 
 
-def _surprise_rule(verdict: Verdict, payment: Payment | HalvesPayment) -> str:
+def _surprise_rule(verdict: Verdict, payment: Payment) -> str:
     if not verdict.plausible:
         return f"{verdict.base:g}, whatever it is: p₀ is beyond all that was thought possible"
     if payment.rule == OWN_CENTRE:
@@ -175,7 +174,7 @@ def _surprise_rule(verdict: Verdict, payment: Payment | HalvesPayment) -> str:
     return f"{verdict.base:g} + {payment.b:g} × yΔ/{getattr(payment, 'clip', 0.0):g}"
 
 
-def _bonus_steps(verdict: Verdict, payment: Payment | HalvesPayment) -> Steps:
+def _bonus_steps(verdict: Verdict, payment: Payment) -> Steps:
     """For yes and no, and for ratings: where the others' share lies, and what this answer is paid there."""
     p, t, y = (f"{at or 0.0:.6f}" for at in (verdict.peer_prediction, verdict.switch, verdict.answer))
     if verdict.bend is None:
@@ -208,7 +207,7 @@ def _bonus_rule(verdict: Verdict, start: str) -> str:
     return f"{start} × (1 {sign} φ)/2, for {word}"
 
 
-def _notices(release: AnyRelease) -> list[RenderableType]:
+def _notices(release: Release) -> list[RenderableType]:
     """That a run is seeded, and warnings: what must always be said first."""
     rehearsal = [REHEARSAL] if release.rehearsal else []
     return [notice(words) for words in (*rehearsal, *getattr(release, "warnings", ()))]

@@ -6,13 +6,11 @@
 //   3. q, what her own answer says that p will be: an average over all coefficients she may believe in;
 //   4. the payment base + b (2pq - q^2), rounded down to a millionth.
 // Where people answer yes or no, or with a rating, the payment is flat + bonus/2 (1 + phi y + ...) instead of 3 and 4: see
-// `checkOfShares`. Where they are also asked what the others will say, see `checkOfPredictions`. A release of version 0.1 has
-// two random halves instead, and p is the other half's (at the end of this file).
+// `checkOfShares`. Where they are also asked what the others will say, see `checkOfPredictions`.
 // Names are those of https://arxiv.org/abs/1506.03489 as used in the documentation.
 
 const GRID = 2 ** 20;
 const STEPS = 1e6;
-const HALVES = "truthful/release/1";
 const SHARES = "switch";
 const SERUM = "serum";
 const PREDICTIONS = ["own-centre", SERUM];
@@ -20,10 +18,8 @@ const PREDICTIONS = ["own-centre", SERUM];
 /**
  * All steps of one payment. `taken` says that numbers were taken over instead of being computed: from the receipt, where
  * the sums that they follow from are not published. `sound` says whether the release's own numbers fit together.
- * `shrinkage` is for releases of halves alone (see `checkOfHalves`).
  */
-export function check(release, receipt, shrinkage = null) {
-  if (release.format === HALVES) return checkOfHalves(release, receipt, shrinkage);
+export function check(release, receipt) {
   if (release.payment.rule === SHARES) return checkOfShares(release, receipt);
   if (PREDICTIONS.includes(release.payment.rule)) return checkOfPredictions(release, receipt);
   const study = declared(release);
@@ -36,7 +32,7 @@ export function check(release, receipt, shrinkage = null) {
   let p = (dot(x, release.theta) - leverage * y) / kept;
   if (clipped) p = clip(p, reach);
 
-  const curve = clipped ? clippedCurve(release.payment.clip, study.d, 1, noise) : (u) => u;
+  const curve = clipped ? clippedCurve(release.payment.clip, study.d, noise) : (u) => u;
   const own = ownPrediction(study, r, y, curve, clipped ? release.payment.clip : study.R);
 
   const base = clipped ? baseOf(release.payment, reach) : release.payment.a;
@@ -477,13 +473,13 @@ function normalBall(k, d) {
 }
 
 /**
- * psi(u) = E[clip(factor u + e, -c, c)], what others predict on average, their noise e of scale s along x. With F the
- * law of e at s = 1 and K(z) the integral of F - 1/2 from 0 to z it is s [K((c + m)/s) - K((c - m)/s)], m = factor u.
+ * psi(u) = E[clip(u + e, -c, c)], what others predict on average, their noise e of scale s along x. With F the
+ * law of e at s = 1 and K(z) the integral of F - 1/2 from 0 to z it is s [K((c + u)/s) - K((c - u)/s)].
  */
-function clippedCurve(c, d, factor, s) {
-  if (!(s > 0)) return (u) => clip(factor * u, c);
+function clippedCurve(c, d, s) {
+  if (!(s > 0)) return (u) => clip(u, c);
   const K = antiderivative(d);
-  return (u) => s * (K((c + factor * u) / s) - K((c - factor * u) / s));
+  return (u) => s * (K((c + u) / s) - K((c - u) / s));
 }
 
 /** K, from e = sqrt(tau) Z, Z normal and tau/2 ~ Gamma((d+1)/2): the trapezoidal rule in log tau. */
@@ -649,101 +645,4 @@ function composite(ends, panels, logWeight, value) {
     total += w * value(t);
   }
   return total / mass;
-}
-
-// Version 0.1: two random halves ----------------------------------------------------------------------------------
-
-/**
- * The same for a release of halves: p is x times the other half's estimate. `shrinkage` is the service's word for the one
- * number that it simulates where no formula gives it (see `shrinkageFactor`); `taken` says whether it was used.
- */
-function checkOfHalves(release, receipt, shrinkage) {
-  const study = declared(release);
-  const { x, y } = record(study, receipt);
-  const other = 1 - receipt.group;
-  const r = norm(x);
-  const clipped = release.payment.payments === "never-negative";
-
-  let p = dot(x, release.peer_thetas[other]);
-  if (clipped) p = clip(p, study.R * r);
-
-  const noise = noiseAlong(release.noise.peer[other].scale, release.peer_spreads[other], x, r);
-  const computed = release.estimator.peer === "ridge-free" ? shrinkageFactor(release, other, study.d) : 1;
-  const factor = computed ?? possible(shrinkage, release, other, study.d);
-  const curve = clipped ? clippedCurve(study.R, study.d, factor, noise) : (u) => factor * u;
-  const own = ownPrediction(study, r, y, curve, study.R);
-
-  const payment = pay(release.payment, release.payment.a, clipped ? study.R : null, p, own.q);
-  const found = { x, y, r, noise, factor, taken: computed === null, p, q: own.q, error: own.error, payment };
-  return { ...found, paid: receipt.payment, verified: agrees(payment, receipt) };
-}
-
-/** The scale of that estimate's noise along x: its noise is A v, so the scale is s |x'A| / |x|. */
-function noiseAlong(s, A, x, r) {
-  if (r === 0) return s;
-  const stretched = A[0].map((_, b) => dot(x, A.map((row) => row[b])));
-  return (s * Math.sqrt(dot(stretched, stretched))) / r;
-}
-
-/**
- * What a ridge estimate leaves of the truth on average: 1 - gamma E[tr (gamma I + G)^-1] / d, G the sum of xx' over m
- * people uniform on the ball. One feature: an integral. More: a series in G - E G, where it is good to 5e-5. Where it
- * is not, for very few people, it is null: the library simulates it, and so does `truthful verify`.
- */
-function shrinkageFactor(release, other, d) {
-  const { gamma, m } = ridge(release, other);
-  if (m === 0) return 0;
-  if (d === 1) return 1 - gamma * oneFeature(m, gamma);
-  const c = 1 / (d + 2);
-  const kappa = c / (d + 4);
-  const A = gamma + m * c;
-  const traces = [1, 2, 3, 4].map((k) => {
-    let sum = (d - 1) * (-c) ** k;
-    for (let j = 0, choose = 1; j <= k; choose = (choose * (k - j)) / (j + 1), j++) {
-      sum += ((choose * d) / (d + 2 * j)) * (-c) ** (k - j);
-    }
-    return sum;
-  });
-  const pairs =
-    (2 * traces[1] ** 2) / d + kappa * (d / (d + 4) - (d * c) ** 2) + (2 * kappa - c ** 2) * traces[1];
-  const e2 = (m * traces[1]) / (d * A ** 2);
-  const e3 = (m * traces[2]) / (d * A ** 3);
-  const e4 = (m * traces[3] + m * (m - 1) * pairs) / (d * A ** 4);
-  const errors = [Math.max(1, A / gamma - 1) * e4];
-  for (const xi of [0.3, 0.5, 0.6, 0.7, 0.8, 0.9]) {
-    const rare = 4 * Math.log(m) - Math.log(gamma) - 3 * Math.log(A) - (xi ** 2 * m * c) / 2;
-    errors.push(Math.max(1, A / (gamma + (1 - xi) * m * c) - 1) * e4 + Math.exp(Math.min(rare, 100)));
-  }
-  return Math.min(...errors) <= 5e-5 ? 1 - (gamma * (1 + e2 - e3 + e4)) / A : null;
-}
-
-/** A shrinkage that may be right: by Jensen's inequality at most that of G's mean, but for the library's error of 1e-4. */
-function possible(given, release, other, d) {
-  const { gamma, m } = ridge(release, other);
-  const most = 1 - (gamma / (gamma + m / (d + 2))) * (1 - 2e-4);
-  if (!(given > 0 && given <= most)) throw new Error("The shrinkage cannot be right. Use `truthful verify`.");
-  return given;
-}
-
-/** The ridge penalty of the other half's estimate, and how many people it is made from. */
-function ridge({ estimator, groups }, other) {
-  return { gamma: estimator.peer_regularization ?? estimator.regularization, m: groups[other] };
-}
-
-/**
- * E[1/(gamma + G)] with one feature, uniform on [-1, 1]: the integral over t > 0 of 2t exp(-gamma t^2) (sqrt(pi)
- * erf(t)/2t)^m. With t = w (e^s - 1), w the width of its bulk, a long tail is reached soon.
- */
-function oneFeature(m, gamma) {
-  const log = (t) => Math.log(2 * t) - gamma * t * t + m * Math.log((Math.sqrt(Math.PI) * erf(t)) / (2 * t));
-  const width = 1 / Math.sqrt(gamma + m / 3);
-  const half = 0.03;
-  let total = 0;
-  for (let k = 0; k < 300; k++) {
-    for (const [node, weight] of GAUSS) {
-      const s = (2 * k + 1 + node) * half;
-      total += weight * half * width * Math.exp(s + log(width * Math.expm1(s)));
-    }
-  }
-  return total;
 }

@@ -18,7 +18,7 @@ async function run() {
   say("busy");
   try {
     const [release, receipt] = await Promise.all([fetched(box.dataset.release), fetched(box.dataset.receipt)]);
-    const found = check(release, receipt, Number(box.dataset.shrinkage));
+    const found = check(release, receipt);
     for (const cell of box.querySelectorAll("[data-here]")) {
       const value = cell.dataset.here.split(".").reduce((part, key) => part[key], found);
       const taken = found.taken && "taken" in cell.dataset;
