@@ -6,20 +6,16 @@ All attacks run from fixed seeds. A sound product fails a statistical check with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
-from math import sqrt
 
 import numpy as np
 import pytest
-from support.oracles_estimators import published_sensitivity
-from support.studies import CASES, UNIT_BALL
 from test_audit import STUDIES, mechanism_of, plan_of
 
 from truthful.auditor import Finding, Truthful
 from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, Product, overhear
 from truthful.auditor.attacks import SAMPLES as SAMPLES_BY_DEFAULT
-from truthful.auditor.attacks import halves_findings
 from truthful.auditor.joint_privacy import (
     crowd,
     estimate_finding,
@@ -30,17 +26,13 @@ from truthful.auditor.joint_privacy import (
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_tests import black_box_finding, draw_noise, independence_finding, law_finding
 from truthful.auditor.trial_settlements import one_release
-from truthful.beliefs import Beliefs
 from truthful.check import Floats
-from truthful.estimators.private import Estimator, RidgeBall, RidgeFree
-from truthful.estimators.sensitivity import AddNoise, Query, minimiser_distance
+from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.lattice import Bits, SeededBits
 from truthful.moments import GRID, Sums
 from truthful.one_release import LeaveOneOut, OneRelease, Scored
-from truthful.plan import Plan, design
-from truthful.random_halves import Mechanism
+from truthful.plan import Plan
 from truthful.settlement.draw import Drawing
-from truthful.study import Study
 
 SAMPLES = 1_000
 
@@ -355,68 +347,3 @@ class SeesHer(Truthful):
 
 def test_payments_that_follow_from_exact_sums_are_caught(plan: Plan) -> None:
     assert failed(SeesHer(), plan) == {"joint privacy"}
-
-
-# Random halves
-
-
-class PapersRidge(RidgeBall):
-    """Ridge in the ball, with the constant (4B + 2M)/γ of the paper."""
-
-    def _distance(self, count: int) -> Fraction:
-        return Fraction(published_sensitivity(self.radius, self.response_bound - self.radius, self.gamma))
-
-
-class PapersMechanism(Mechanism):
-    def public_estimator(self, beliefs: Beliefs) -> Estimator:
-        return PapersRidge(beliefs.dimension, self.gamma, beliefs.radius, beliefs.response_bound)
-
-
-class UnboundedRidge(RidgeFree):
-    """Ridge without a ball, with the sensitivity that holds in the ball of radius 1."""
-
-    def _distance(self, count: int) -> Fraction:
-        return minimiser_distance(1.0, self.response_bound, self.gamma)
-
-
-class UnboundedMechanism(Mechanism):
-    def half_estimator(self, beliefs: Beliefs) -> Estimator:
-        return UnboundedRidge(beliefs.dimension, self.peer_gamma, beliefs.response_bound)
-
-
-def halves(text: str, estimator: str, kind: type[Mechanism], **parameters: float | str) -> dict[str, Finding]:
-    """What is found of a plan with random halves, made with another mechanism."""
-    plan = design(
-        Study.parse(text),
-        players=20_000,
-        estimator=estimator,
-        epsilon=2.0,
-        score_weight=0.5,
-        peers="halves",
-        **parameters,  # type: ignore[arg-type]
-    )
-    given = {field.name: getattr(plan.mechanism, field.name) for field in fields(Mechanism)}
-    found = halves_findings(
-        Truthful(), kind(**given), plan.study.beliefs, plan.players, SeededBits(1), 1, SAMPLES
-    )
-    return {finding.name: finding for finding in found}
-
-
-@pytest.mark.slow
-def test_the_paper_s_constant_is_caught_where_coefficients_are_small() -> None:
-    """B = .01 and M = .02: the paper's constant is (4B + 2M)/γ = .08/γ, a flipped answer moves about 2Y/γ = .24/γ."""
-    text = UNIT_BALL.replace("radius = 1.0", "radius = 0.1").replace(
-        "noise_bound = 1.0", "noise_bound = 0.02"
-    )
-    found = halves(text, "ridge-ball", PapersMechanism, regularization=40.0, peer_estimator="known-design")
-    assert not found["sensitivity, published"].passed
-    assert not found["privacy loss"].passed
-
-
-@pytest.mark.slow
-def test_free_ridge_with_the_ball_s_sensitivity_is_caught() -> None:
-    text, parameters = CASES["ridge-free"]
-    found = halves(text, "ridge-free", UnboundedMechanism, **parameters)["sensitivity, halves"]
-    assert not found.passed
-    # In the ball the bound is about 5.3/γ here, the truth Y√(n/γ)/2 times more.
-    assert found.figures["share_of_sensitivity"] > sqrt(10_000 / 40) / 4

@@ -17,19 +17,13 @@ from hypothesis import strategies as st
 from support import both_studies, shares
 from support.browsers import opened
 from support.generators_study import studies
-from support.studies import CASES, DESIGNED, OBSERVED, UNIT_BALL, people
+from support.studies import DESIGNED, OBSERVED, UNIT_BALL, people
 
-from truthful.beliefs import Clipped, Shrunk
 from truthful.errors import TruthfulError
 from truthful.plan import Plan, design
-from truthful.random_halves import peer_curve
 from truthful.release import (
-    AnyReceipt,
-    AnyRelease,
     Receipt,
-    ReceiptOfHalves,
     Release,
-    ReleaseOfHalves,
     Verdict,
     verify,
 )
@@ -47,7 +41,7 @@ CENTRE = "\n[beliefs.centre]\nintercept = 80\nf0 = -2.5\n'region=north' = 7\n're
 #: A centre that is longer than 1 while no prediction leaves the range; only with a privacy section it may be.
 FAR = "\n[beliefs.centre]\nintercept = 45\nf0 = 8.0\n'region=north' = 25\n'region=east' = -10\n"
 
-Case = tuple[dict[str, Any], dict[str, Any], float]
+Case = tuple[dict[str, Any], dict[str, Any]]
 
 
 def protecting(text: str, what: str, more: str = "") -> str:
@@ -72,20 +66,13 @@ ONE_RELEASE = {
 
 
 @cache
-def planned(text: str, players: int = 300, peers: str = "leave-one-out", **parameters: Any) -> Plan:
+def planned(text: str, players: int = 300, **parameters: Any) -> Plan:
     """A plan with everyday parameters."""
     study = Study.parse(text)
     chosen: dict[str, Any] = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002}
-    if peers == "halves":
-        chosen["public_share"] = 0.6
-    elif parameters.get("payments") != "expected":
+    if parameters.get("payments") != "expected":
         chosen["clip"] = study.beliefs.radius / 2
-    return design(study, players=players, peers=peers, **{**chosen, **parameters})
-
-
-def halves(text: str, players: int, estimator: str | None = None, **parameters: Any) -> Plan:
-    """A plan of version 0.1."""
-    return planned(text, players, "halves", estimator=estimator, **parameters)
+    return design(study, players=players, **{**chosen, **parameters})
 
 
 def written(numbers: int, levels: bool, beliefs: str = "", privacy: str = "") -> str:
@@ -100,7 +87,7 @@ def written(numbers: int, levels: bool, beliefs: str = "", privacy: str = "") ->
 
 
 @cache
-def released(plan: Plan) -> tuple[AnyRelease, list[dict[str, Any]]]:
+def released(plan: Plan) -> tuple[Release, list[dict[str, Any]]]:
     source = plan.study if plan.study.design.kind in ("uniform", "unit-ball") else Study.parse(DESIGNED)
     reports = people(source, plan.players).reports
     return settle(plan, reports, seed=3, accept_less=True).release, reports.to_pylist()
@@ -114,45 +101,27 @@ def cases(plan: Plan, some: int = 2) -> list[tuple[Case, Verdict]]:
     for row in rows[:some]:
         features = {feature.name: row[feature.name] for feature in study.features}
         for report in (row[study.response.name], low, high, (low + high) / 2, low + (high - low) * 1e-4):
-            found += _cases(release, study, features, report)
+            found.append(_case(release, _receipt(features, report)))
     return found
 
 
-def _cases(
-    release: AnyRelease, study: Study, features: dict[str, Any], report: float
-) -> list[tuple[Case, Verdict]]:
-    """Her record in either half; with one release there is only one way to be scored."""
-    if isinstance(release, Release):
-        receipt = Receipt(
-            player="p",
-            features=features,
-            report=report,
-            leverage=0.02,
-            noise_scale=0.05,
-            peer_prediction=0.0,
-            own_prediction=0.0,
-            payment=0.0,
-        )
-        return [_case(release, receipt, 1.0)]
-    return [
-        _case(
-            release,
-            ReceiptOfHalves(player="p", features=features, report=report, group=group, payment=0.0),
-            _shrinkage(release, study, group),
-        )
-        for group in (0, 1)
-    ]
+def _receipt(features: dict[str, Any], report: float) -> Receipt:
+    return Receipt(
+        player="p",
+        features=features,
+        report=report,
+        leverage=0.02,
+        noise_scale=0.05,
+        peer_prediction=0.0,
+        own_prediction=0.0,
+        payment=0.0,
+    )
 
 
-def _case(release: Any, receipt: Any, factor: float) -> tuple[Case, Verdict]:
+def _case(release: Any, receipt: Any) -> tuple[Case, Verdict]:
     verdict = verify(release, receipt)
     paid = receipt.model_copy(update={"payment": verdict.recomputed})
-    return (release.model_dump(mode="json"), paid.model_dump(mode="json"), factor), verdict
-
-
-def _shrinkage(release: ReleaseOfHalves, study: Study, group: int) -> float:
-    curve = peer_curve(release.mechanism(study), study.beliefs, release.groups[1 - group])
-    return curve.factor if isinstance(curve, Clipped | Shrunk) else 1.0
+    return (release.model_dump(mode="json"), paid.model_dump(mode="json")), verdict
 
 
 class Thrown(Exception):
@@ -280,21 +249,21 @@ def test_features_on_and_beyond_the_edge_of_the_ball_are_drawn_into_it() -> None
         found = []
         for a, b in points:
             for report in (-2.0, 0.3):
-                found += _cases(release, plan.study, {"x1": a, "x2": b}, report)
+                found.append(_case(release, _receipt({"x1": a, "x2": b}, report)))
         check_in_node(found)
 
 
 def test_where_sums_are_kept_back_leverage_and_noise_are_the_receipts() -> None:
-    (release, receipt, _), verdict = cases(planned(ONE_RELEASE["instruments, sums kept back"]))[0]
-    (computed,) = in_node([(release, receipt, 1.0)])
+    (release, receipt), verdict = cases(planned(ONE_RELEASE["instruments, sums kept back"]))[0]
+    (computed,) = in_node([(release, receipt)])
     require_agreement([computed], [verdict])
     assert computed["taken"]
     assert computed["leverage"] == receipt["leverage"]
-    (other,) = in_node([(release, {**receipt, "leverage": 0.4}, 1.0)])
+    (other,) = in_node([(release, {**receipt, "leverage": 0.4})])
     assert not other["verified"]
     for wrong in ({"leverage": 1.5}, {"leverage": -1.0}, {"noise_scale": -0.1}, {"leverage": None}):
         with pytest.raises(Thrown):
-            in_node([(release, {**receipt, **wrong}, 1.0)])
+            in_node([(release, {**receipt, **wrong})])
 
 
 def changed(release: dict[str, Any], *path: str | int, by: float = 1.001) -> dict[str, Any]:
@@ -322,8 +291,8 @@ def changed(release: dict[str, Any], *path: str | int, by: float = 1.001) -> dic
 def test_a_release_whose_numbers_do_not_fit_together_is_not_sound(
     kind: str, path: tuple[str | int, ...]
 ) -> None:
-    (release, receipt, _), _ = cases(planned(ONE_RELEASE[kind]))[0]
-    (computed,) = in_node([(changed(release, *path, by=2 if path == ("players",) else 1.001), receipt, 1.0)])
+    (release, receipt), _ = cases(planned(ONE_RELEASE[kind]))[0]
+    (computed,) = in_node([(changed(release, *path, by=2 if path == ("players",) else 1.001), receipt)])
     assert not computed["sound"]
     assert not computed["verified"]
 
@@ -336,10 +305,9 @@ def test_a_noisy_matrix_is_floored_as_the_settlement_floors_it() -> None:
 
 
 @pytest.mark.parametrize("more", [2e-6, -2e-6, 0.01])
-@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
-def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(peers: str, more: float) -> None:
-    (release, receipt, factor), _ = cases(planned(DESIGNED, peers=peers))[0]
-    (computed,) = in_node([(release, {**receipt, "payment": receipt["payment"] + more}, factor)])
+def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(more: float) -> None:
+    (release, receipt), _ = cases(planned(DESIGNED))[0]
+    (computed,) = in_node([(release, {**receipt, "payment": receipt["payment"] + more})])
     assert not computed["verified"]
 
 
@@ -347,7 +315,7 @@ def test_a_payment_of_two_millionths_too_much_or_too_little_is_not_verified(peer
 
 
 @cache
-def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[AnyReceipt]]:
+def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[Receipt]]:
     """A release, and everybody's receipt."""
     plan = shares.planned(shares.KINDS[kind], **parameters)
     people = shares.reports(plan.study, plan.players, share=0.3)
@@ -367,7 +335,7 @@ def share_cases(kind: str, **parameters: Any) -> list[tuple[Case, Verdict]]:
     for receipt in receipts:
         verdict = verify(read, receipt)
         assert verdict.verified
-        found.append(((release, receipt.model_dump(mode="json"), 1.0), verdict))
+        found.append(((release, receipt.model_dump(mode="json")), verdict))
     return found
 
 
@@ -390,7 +358,7 @@ def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
     computed = check_in_node(found)
     assert len({here["payment"] for here in computed}) > 1 or "tolerance" in parameters
     assert {here["taken"] for here in computed} == {"kept back" in kind}
-    for here, ((_, receipt, _), verdict) in zip(computed, found, strict=True):
+    for here, ((_, receipt), verdict) in zip(computed, found, strict=True):
         assert here["switch"] == pytest.approx(verdict.switch, abs=1e-14)
         assert here["leverage"] == pytest.approx(receipt["leverage"], abs=1e-14)
         assert here["noise"] == pytest.approx(receipt["noise_scale"], abs=1e-14)
@@ -413,7 +381,7 @@ def test_payments_of_yes_and_no_are_the_published_ones() -> None:
         for report, amount in zip((0.0, 1.0), paid, strict=True):
             # Her own weight is taken from her receipt where sums are kept back: with none, p is (1 + theta)/2.
             told = {**release, "inverse": None, "theta": [2 * share - 1]}
-            cases.append((told, {**receipt, "report": report, "leverage": 0.0, "payment": amount}, 1.0))
+            cases.append((told, {**receipt, "report": report, "leverage": 0.0, "payment": amount}))
         for here in in_node(cases):
             assert here["verified"]
             assert here["switch"] == pytest.approx(0.2410991637, abs=1e-10)
@@ -422,9 +390,9 @@ def test_payments_of_yes_and_no_are_the_published_ones() -> None:
 
 @pytest.mark.parametrize("more", [2e-6, -2e-6])
 def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(more: float) -> None:
-    (release, receipt, factor), _ = share_cases("yes or no")[0]
-    wrong = (release, {**receipt, "payment": receipt["payment"] + more}, factor)
-    flipped = (release, {**receipt, "report": 1 - receipt["report"]}, factor)
+    (release, receipt), _ = share_cases("yes or no")[0]
+    wrong = (release, {**receipt, "payment": receipt["payment"] + more})
+    flipped = (release, {**receipt, "report": 1 - receipt["report"]})
     assert [here["verified"] for here in in_node([wrong, flipped])] == [False, False]
 
 
@@ -434,8 +402,8 @@ def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(mor
 def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
     path: tuple[str | int, ...],
 ) -> None:
-    (release, receipt, _), _ = share_cases("yes or no, with features")[0]
-    (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
+    (release, receipt), _ = share_cases("yes or no, with features")[0]
+    (computed,) = in_node([(changed(release, *path), receipt)])
     assert (computed["sound"], computed["verified"]) == (False, False)
 
 
@@ -452,7 +420,7 @@ def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, 
         receipt = settled.receipt(player)
         verdict = verify(settled.release, receipt)
         assert verdict.verified
-        found.append(((release, receipt.record(), 1.0), verdict))
+        found.append(((release, receipt.record()), verdict))
     return found
 
 
@@ -465,7 +433,7 @@ def test_it_finds_everybodys_payment_for_answers_and_predictions(kind: str) -> N
     found = asked_cases(kind, 400 if "facts" in kind else 60)
     computed = check_in_node(found)
     assert len({here["payment"] for here in computed}) > 4
-    for here, ((_, receipt, _), verdict) in zip(computed, found, strict=True):
+    for here, ((_, receipt), verdict) in zip(computed, found, strict=True):
         assert here["sound"]
         assert not here["taken"]
         assert here["m"] == verdict.prediction
@@ -484,7 +452,7 @@ def test_where_an_average_was_thought_impossible_all_answers_are_paid_alike() ->
     plan = both_studies.planned(far, 60)
     settled = settle(plan, both_studies.reports(plan.study, 60), seed=4, accept_less=True)
     receipts = [settled.receipt(f"p-{i:02d}") for i in range(1, 21)]
-    given = [(settled.release.record(), receipt.model_dump(mode="json"), 1.0) for receipt in receipts]
+    given = [(settled.release.record(), receipt.model_dump(mode="json")) for receipt in receipts]
     found = [(case, verify(settled.release, receipt)) for case, receipt in zip(given, receipts, strict=True)]
     computed = check_in_node(found)
     assert {here["plausible"] for here in computed} == {False}
@@ -493,12 +461,12 @@ def test_where_an_average_was_thought_impossible_all_answers_are_paid_alike() ->
 
 @pytest.mark.parametrize("change", ["payment", "report", "prediction"])
 def test_another_answer_prediction_or_payment_is_not_verified(change: str) -> None:
-    (release, receipt, factor), _ = asked_cases("number", 60)[0]
+    (release, receipt), _ = asked_cases("number", 60)[0]
     wrong = {**receipt, change: receipt[change] + (2e-6 if change == "payment" else 3)}
-    (computed,) = in_node([(release, wrong, factor)])
+    (computed,) = in_node([(release, wrong)])
     assert (computed["sound"], computed["verified"]) == (True, False)
     with pytest.raises(Thrown):
-        in_node([(release, {**receipt, "prediction": None}, factor)])
+        in_node([(release, {**receipt, "prediction": None})])
 
 
 @pytest.mark.parametrize(
@@ -512,55 +480,12 @@ def test_another_answer_prediction_or_payment_is_not_verified(change: str) -> No
 def test_a_release_of_predictions_whose_numbers_do_not_fit_together_is_not_sound(
     path: tuple[str | int, ...],
 ) -> None:
-    (release, receipt, _), _ = asked_cases("number", 60)[0]
-    (computed,) = in_node([(changed(release, *path), receipt, 1.0)])
+    (release, receipt), _ = asked_cases("number", 60)[0]
+    (computed,) = in_node([(changed(release, *path), receipt)])
     assert (computed["sound"], computed["verified"]) == (False, False)
 
 
 # Version 0.1
-
-
-@pytest.mark.parametrize("payments", ["never-negative", "expected"])
-@pytest.mark.parametrize("estimator", CASES)
-def test_it_finds_the_payments_of_random_halves(estimator: str, payments: str) -> None:
-    text, parameters = CASES[estimator]
-    check_in_node(cases(halves(text, 300, estimator, payments=payments, **parameters)))
-
-
-def test_it_finds_payments_of_halves_about_a_centre_and_by_the_papers_rule() -> None:
-    check_in_node(cases(halves(written(2, True, CENTRE), 200, rule="brier"), some=4))
-
-
-def test_shrinkage_is_computed_where_a_formula_gives_it() -> None:
-    """Whatever the service says of it."""
-    text, parameters = CASES["ridge-free"]
-    (release, receipt, _), verdict = cases(halves(text, 300, "ridge-free", **parameters))[0]
-    (computed,) = in_node([(release, receipt, 0.123)])
-    require_agreement([computed], [verdict])
-    assert not computed["taken"]
-
-
-@pytest.mark.parametrize("gamma", [0.05, 3.0, 500.0])
-@pytest.mark.parametrize("players", [10, 1000])
-def test_shrinkage_with_one_feature_is_computed_for_any_number_of_people(players: int, gamma: float) -> None:
-    text = UNIT_BALL.replace('[[features]]\nname = "x2"\n', "")
-    (case, verdict), *_ = cases(halves(text, players, "ridge-free", regularization=gamma))
-    (computed,) = in_node([case])
-    assert not computed["taken"]
-    assert computed["factor"] == pytest.approx(case[2], rel=1e-9)
-    assert computed["q"] == pytest.approx(verdict.own_prediction, abs=1e-9)
-    assert computed["verified"]
-
-
-def test_shrinkage_of_very_few_is_taken_from_the_service_if_it_can_be_right() -> None:
-    plan = halves(UNIT_BALL, 40, "ridge-free", regularization=2.0)
-    case, verdict = cases(plan)[0]
-    (computed,) = in_node([case])
-    require_agreement([computed], [verdict])
-    assert computed["taken"]
-    for wrong in (1.02 * case[2], 1.5, 0.0):
-        with pytest.raises(Thrown):
-            in_node([(case[0], case[1], wrong)])
 
 
 # In a browser
@@ -575,13 +500,11 @@ def browser() -> Iterator[Any]:
 @pytest.mark.slow
 def test_a_browser_finds_the_same(browser: Any) -> None:
     found = [case for text in ONE_RELEASE.values() for case in cases(planned(text))]
-    for estimator, (text, parameters) in CASES.items():
-        found += cases(halves(text, 300, estimator, **parameters))
     page = browser.new_page()
     page.add_script_tag(content=f"{CHECK.read_text()}\nwindow.check = check;", type="module")
     page.wait_for_function("typeof window.check === 'function'")
     computed = page.evaluate(
-        "cases => cases.map(([release, receipt, factor]) => window.check(release, receipt, factor))",
+        "cases => cases.map(([release, receipt]) => window.check(release, receipt))",
         [list(case) for case, _ in found],
     )
     page.close()

@@ -66,19 +66,6 @@ def test_less_than_was_promised_is_refused_unless_it_is_accepted(here: Path, run
     assert run("settle", "plan.json", "few.csv", "--out", "o", "--accept-less").code == 0
 
 
-def test_random_halves_are_planned_settled_and_verified_by_name(here: Path, run: Run) -> None:
-    asked = ["plan", "study.toml", *PLAN, "--public-share", "0.6", "--save", "halves.json"]
-    refused = run(*asked)
-    assert (refused.code, "Say --peers halves, or leave it out" in refused.err) == (2, True)
-    assert run(*asked, "--peers", "halves").code == 0
-    assert json.loads(Path("halves.json").read_text())["format"] == "truthful/plan/1"
-    settled = run("settle", "halves.json", "reports.csv", "--out", "o")
-    assert settled.code == 0
-    verified = run(*[word.replace("ID", "p-007") for word in hint(settled, "verify")])
-    assert verified.code == 0
-    assert "what the other half's answers predict here" in verified.out
-
-
 # JSON
 
 

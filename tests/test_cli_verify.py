@@ -58,7 +58,7 @@ def test_a_changed_release_is_an_input_error(settled: Path, run: Run) -> None:
         (["text.json"], "is 'much', not a number"),
         (["level.json"], "'me'; its levels are north, south, east"),
         (["lacking.json"], "has no feature 'price'"),
-        (["halves.json"], "they do not belong together"),
+        (["halves.json"], "halves.json is not a receipt"),
         (["unpaid.json"], "unpaid.json is not a receipt: payment: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

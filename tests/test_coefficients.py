@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned
+from support.studies import DESIGNED, RECORDS, RELEASES, people, planned
 
 from truthful.check import Floats
-from truthful.moments import grid_features, grid_responses, group_moments, sums
+from truthful.moments import grid_features, grid_responses, sums
 from truthful.one_release import OneRelease
 from truthful.people import invent
 from truthful.plan import Plan, design
-from truthful.random_halves import Mechanism, private_estimates
 from truthful.regression import fast_answer
 from truthful.release import verify
-from truthful.release.coefficients import coefficients, released_coefficients
+from truthful.release.coefficients import released_coefficients
 from truthful.release.release import Coefficient
 from truthful.settlement import settle
 from truthful.study import Study
@@ -69,27 +68,6 @@ def test_an_interval_covers_the_truth_at_least_as_often_as_it_says(estimator: st
         assert found.max() < 0.995
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", CASES)
-def test_so_does_an_interval_of_halves(estimator: str) -> None:
-    """With the same false alarms."""
-    text, parameters = CASES[estimator]
-    study = Study.parse(text)
-    mechanism = planned(study, PLAYERS, estimator, "halves", epsilon=1.0, **parameters).mechanism
-    assert isinstance(mechanism, Mechanism)
-    rng = np.random.default_rng(2)
-
-    def publish(kx: Floats, ky: Floats) -> Published:
-        halves = group_moments(kx, ky, rng.integers(0, 2, PLAYERS).astype(np.uint8))
-        estimates = private_estimates(halves, mechanism, study.beliefs, fast_answer(rng))
-        return coefficients(study, mechanism, estimates.public, PLAYERS)
-
-    found = coverage(study, publish)
-    assert found.min() > 0.885
-    if estimator == "known-design":
-        assert found.max() < 0.995
-
-
 def from_roster(text: str, table: Any, **parameters: Any) -> Plan:
     """A plan for these people; from their features, where only answers are protected."""
     study = Study.parse(text)
@@ -118,12 +96,7 @@ def test_ranges_as_wide_and_as_narrow_as_may_be_declared_are_settled(
             "spend": rng.choice(response, n),
         }
     )
-    if estimator == "ridge-ball":
-        ridge = {"regularization": 40.0, "peer_estimator": "known-design"}
-        plan = planned(Study.parse(text), n, estimator, "halves", **ridge)
-    else:
-        plan = from_roster(text, answers)
-    settlement = settle(plan, answers, seed=1)
+    settlement = settle(from_roster(text, answers), answers, seed=1)
     published = [(row.low, row.value, row.high) for row in settlement.release.coefficients]
     assert np.isfinite(published).all()
     assert verify(settlement.release, settlement.receipt("p3")).verified

@@ -27,10 +27,9 @@ from support.studies import DESIGNED, people
 
 from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
-from truthful.plan import MECHANISM_PARAMETERS, Plan, design
+from truthful.plan import Plan, design
 from truthful.release import Receipt, Release
 from truthful.release.release import OF_SHARES, Coefficient
-from truthful.release.release_of_halves import ReceiptOfHalves, ReleaseOfHalves
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
 from truthful.study.declaration import Declaration
@@ -317,14 +316,3 @@ def test_every_file_a_settlement_writes_is_documented(settled: tuple[Plan, Settl
 def test_formats_are_documented_with_their_numbers(settled: tuple[Plan, Settlement]) -> None:
     for name in ("plan.json", "release.json", "settlement.json", "ledger.json"):
         assert f"| `format` | `{load(settled, name)['format']}` |" in pages.read(FORMATS)
-
-
-def test_what_format_1_has_instead_is_documented() -> None:
-    text = pages.read(FORMATS).split("\n## Format 1\n")[1]
-    before, now = ({name for name, _ in model_fields(kind)} for kind in (ReleaseOfHalves, Release))
-    for name in before - now:
-        assert f"`{name}`" in text or f"`{name.split('.')[-1]}`" in text, name
-    for name in (*MECHANISM_PARAMETERS, *(set(ReceiptOfHalves.model_fields) - set(Receipt.model_fields))):
-        assert f"`{name}`" in text, name
-    for record in (ReleaseOfHalves, ReceiptOfHalves):
-        assert f"`{record.model_fields['format'].default}`" in text

@@ -223,10 +223,3 @@ def test_what_public_numbers_forbid_is_refused_before_the_draw(tmp_path: Path) -
     forbidden(tmp_path, planned(study, 99), few, "its budget covers no more")
     forbidden(tmp_path, planned(study), few.slice(0, 9), "from fewer than 10 nothing can be told")
     forbidden(tmp_path, planned(study), few, "less can be guaranteed than was promised")
-
-
-def test_what_they_forbid_halves_is_refused_before_the_draw(tmp_path: Path) -> None:
-    """Twelve players and a tiny penalty: the shrinkage of their ridge is not known to 1e-4."""
-    study = saved_study(tmp_path, FIVE_DIMENSIONAL)
-    plan = planned(study, 2_000, "ridge-free", "halves", regularization=1e-4)
-    forbidden(tmp_path, plan, people(study, 12).reports, "so few players")

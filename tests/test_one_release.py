@@ -18,7 +18,6 @@ from truthful.geometry import geometry
 from truthful.guarantees import setting
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
-from truthful.random_halves import Mechanism
 from truthful.release import Receipt, Release, read_receipt, read_release, verify
 from truthful.release.publication import WITHDRAWN
 from truthful.settlement import settle
@@ -106,8 +105,8 @@ def test_everybody_can_verify_her_payment_from_the_release_and_her_own_record(
         receipt = read_receipt(tmp_path / "settled" / "receipts.parquet", player)
         verdict = verify(release, receipt)
         assert verdict.verified
-        assert verdict.peer_prediction == pytest.approx(receipt.peer_prediction, abs=1e-12)  # type: ignore[union-attr]
-        assert verdict.own_prediction == pytest.approx(receipt.own_prediction, abs=1e-9)  # type: ignore[union-attr]
+        assert verdict.peer_prediction == pytest.approx(receipt.peer_prediction, abs=1e-12)
+        assert verdict.own_prediction == pytest.approx(receipt.own_prediction, abs=1e-9)
         assert not verify(release, receipt.model_copy(update={"payment": receipt.payment + 2e-6})).verified
         assert not verify(release, receipt.model_copy(update={"report": -receipt.report})).verified
     theta = np.array(release.inverse) @ [int(k) * release.statistics.unit for k in release.statistics.vector]
@@ -177,7 +176,7 @@ def test_a_response_share_promises_what_a_random_part_of_the_roster_keeps(tmp_pa
     for seed in range(10):  # each keeps it with 99 % probability, and all ten with more than 90 %
         some = reports.take(np.sort(rng.choice(PLAYERS, PLAYERS // 2, replace=False)))
         release = settle(plan, some, seed=seed).release
-        assert release.guarantees["accuracy"]["rmse"] <= release.promised["accuracy"]["rmse"]  # type: ignore[union-attr]
+        assert release.guarantees["accuracy"]["rmse"] <= release.promised["accuracy"]["rmse"]
 
 
 def test_a_plan_without_a_roster_is_kept_by_people_drawn_from_the_design(tmp_path: Path) -> None:
@@ -192,7 +191,7 @@ def test_a_plan_without_a_roster_is_kept_by_people_drawn_from_the_design(tmp_pat
     for seed in range(5):
         people = invent(study, 1000, np.random.default_rng(seed))
         release = settle(plan, people.reports, seed=seed).release
-        assert release.guarantees["accuracy"]["rmse"] <= release.promised["accuracy"]["rmse"]  # type: ignore[union-attr]
+        assert release.guarantees["accuracy"]["rmse"] <= release.promised["accuracy"]["rmse"]
 
 
 def test_answers_decide_nothing_that_is_checked(panel: tuple[Study, Any, Plan]) -> None:
@@ -376,26 +375,6 @@ def _written(plan: Plan, directory: Path) -> Path:
     return directory / "plan.json"
 
 
-def test_random_halves_are_settled_if_a_plan_names_them(tmp_path: Path) -> None:
-    from support.studies import DESIGNED
-
-    from truthful.people import invent
-    from truthful.release import ReceiptOfHalves, ReleaseOfHalves
-
-    study = saved(DESIGNED + '[privacy]\nprotects = "records"\n', tmp_path)
-    plan = design(study, players=2000, epsilon=1.0, score_weight=1.0, peers="halves")
-    assert isinstance(plan.mechanism, Mechanism)
-    people = invent(study, 2000, np.random.default_rng(0))
-    settlement = settle(Plan.load(_written(plan, tmp_path)), people.reports, out=tmp_path / "settled")
-    release = read_release(tmp_path / "settled" / "release.json")
-    assert isinstance(release, ReleaseOfHalves)
-    receipt = settlement.receipt(people.reports.column("player")[5].as_py())
-    assert isinstance(receipt, ReceiptOfHalves)
-    assert verify(release, receipt).verified
-    with pytest.raises(InputError, match="do not belong together"):
-        verify(release, Receipt(**{**receipt.model_dump(exclude={"format", "group"}), **_nothing()}))
-
-
 def _nothing() -> dict[str, float]:
     names = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
     return dict.fromkeys(names, 0.0)
@@ -421,11 +400,11 @@ def test_a_matrix_that_is_kept_back_is_named_by_a_hash_that_nobody_can_try_out(t
     study, people = saved(text, tmp_path), roster(100, 2)
     plan = design(study, roster=people, epsilon=1.0, score_weight=1.0)
     shown = design(saved(text_of(survey(2)), tmp_path), roster=people, epsilon=1.0, score_weight=1.0)
-    matrix = settle(shown, answered(study, people), seed=1).release.statistics.matrix  # type: ignore[union-attr]
+    matrix = settle(shown, answered(study, people), seed=1).release.statistics.matrix
     rows = [list(row) for row in matrix or ()]
     study = saved(text, tmp_path)
     settlement = settle(plan, answered(study, people), out=tmp_path / "settled")
-    named = settlement.release.statistics.matrix_sha256  # type: ignore[union-attr]
+    named = settlement.release.statistics.matrix_sha256
     assert named != sha256(rows)
     assert named == sha256([settlement.summary["draw"], *rows])
     assert settlement.summary["draw"] not in (tmp_path / "settled" / "release.json").read_text()

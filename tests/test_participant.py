@@ -160,12 +160,6 @@ def test_an_invitation_says_what_is_protected_and_what_is_not(
     assert not any(words in page for words in untold)
 
 
-def test_an_invitation_of_random_halves_says_what_it_said_before(here: Served) -> None:
-    page = Her(here, asked(here.service, peers="halves")).sees()
-    assert "how well your answer forecasts" in page
-    assert "left out of that prediction" not in page
-
-
 def test_what_she_can_be_paid_follows_from_her_own_features(here: Served) -> None:
     """Payments start from more for features that say more, and nobody's range tells of an answer."""
     study = asked(here.service)

@@ -14,7 +14,7 @@ from support.participant_pages import ASKING, HIDDEN, settled
 from support.participants import GERMAN, MOVES, Her, everything, quiet
 from support.serving import STUDY, WHO, Asked, Served, answer, asked, close, settle_with_less
 
-from truthful.release import Receipt, ReceiptOfHalves, Release, read_release, verify
+from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.offer import base_payments
 from truthful.service.settle_study import cancel_study
 from truthful.store import answers
@@ -289,20 +289,6 @@ def test_how_a_payment_came_about_is_told_without_halves(here: Served) -> None:
     assert "Your own answer was taken out of this prediction; it had a weight of" in told
     assert "payments start from" in told
     assert "half" not in told
-
-
-def test_a_study_that_was_settled_with_random_halves_is_shown_and_verifies(here: Served, run: Run) -> None:
-    """As version 0.1 settled them all."""
-    study = settled(here.service, peers="halves")
-    for player in ("p-01", "p-02"):
-        her = Her(here, study, player)
-        told = her.sees()
-        assert "Everybody was put into one of two halves by chance" in told
-        assert "does not lead to the amount" not in told
-        receipt = her.client.get(f"{her.link}/receipt.json")
-        assert list(receipt.json()) == ["format", "player", "features", "report", "group", "payment"]
-        release = read_release(her.client.get(f"{her.link}/release.json").content)
-        assert verify(release, ReceiptOfHalves.model_validate(receipt.json())).verified
 
 
 def test_where_sums_are_kept_back_she_checks_with_two_numbers_of_her_receipt(here: Served) -> None:

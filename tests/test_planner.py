@@ -585,7 +585,7 @@ def test_a_study_without_features_is_planned_and_settled() -> None:
     assert float(proved.budget_cap(s)) == pytest.approx(500, rel=1e-6)
     settled = settle(plan, people(plan.study, n).reports, seed=3)
     low, high = settled.release.coefficients[0].low, settled.release.coefficients[0].high
-    assert settled.release.guarantees == settled.release.promised  # type: ignore[union-attr]
+    assert settled.release.guarantees == settled.release.promised
     assert 0 < high - low < 6 * error(plan)
 
 

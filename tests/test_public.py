@@ -123,21 +123,6 @@ def test_people_s_own_features_are_said_to_be_protected_or_not(
     assert ("The facts of those who took part" in page) == (text is ANSWERS)
 
 
-def test_a_study_settled_with_random_halves_shows_its_results(studies: Studies) -> None:
-    service = studies.here.service
-    study = asked(service, peers="halves")
-    answer_all(service, study)
-    close(service, study.study_id)
-    settle_study(service.database, service.locations, study.study_id)
-    with service.database.writing() as session:
-        step(session, study.study_id, State.PUBLISHED, "ada")
-    page = got(studies, study.study_id)
-    assert "region=north" in page
-    assert "The five guarantees" in page
-    assert "What is not protected" not in page
-    assert '"truthful/release/1"' in got(studies, study.study_id, "/release.json")
-
-
 def test_a_report_may_style_itself_and_nothing_else(studies: Studies) -> None:
     answer = studies.here.client.get(f"/s/{studies.ids[State.PUBLISHED]}/report")
     policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.studies import CASES, DESIGNED, RECORDS, RELEASES, people, planned, saved_study
+from support.studies import DESIGNED, RECORDS, RELEASES, people, planned, saved_study
 
 from truthful.files import sha256
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, grid_features
 from truthful.one_release import OneRelease, payment_range
-from truthful.random_halves import Mechanism
-from truthful.random_halves import payment_range as payment_range_of_halves
-from truthful.release import Receipt, ReceiptOfHalves, Release, ReleaseOfHalves, find_receipt, verify
+from truthful.release import Receipt, Release, find_receipt, verify
 from truthful.release.verdict import steps
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
@@ -38,25 +36,6 @@ def test_a_release_gives_back_the_mechanism_that_was_run(text: str) -> None:
         assert getattr(again, name) == getattr(ran, name), name
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_so_does_a_release_of_halves(estimator: str) -> None:
-    text, parameters = CASES[estimator]
-    study = Study.parse(text)
-    shares = {"gram_share": GRAM_SHARE.get(estimator, 0.5), "public_share": 0.7}
-    plan = planned(study, 200, estimator, "halves", **parameters, **shares)
-    release, ran = settle(plan, people(study, 200).reports, seed=1).release, plan.mechanism
-    assert isinstance(release, ReleaseOfHalves)
-    assert isinstance(ran, Mechanism)
-    again = release.mechanism(release.declared_study())
-    np.testing.assert_array_equal(again.design, ran.design)
-    assert again.peers == ran.peers
-    assert again.public_share == pytest.approx(
-        ran.public_share, rel=1e-15
-    )  # the release has its product with ε
-    for name in {field.name for field in fields(Mechanism)} - {"design", "peer_estimator", "public_share"}:
-        assert getattr(again, name) == getattr(ran, name), name
-
-
 def test_an_invitation_is_declared_released_and_part_of_the_studys_hash() -> None:
     words = '[invitation]\nasked_by = "Ann"\npurpose = "To know."\ncontact = "ann@example.org"\n'
     plain, inviting = Study.parse(DESIGNED), Study.parse(DESIGNED.replace("[response]", f"{words}[response]"))
@@ -72,7 +51,7 @@ def settled(text: str, peers: str = "leave-one-out") -> Settlement:
     return settle(planned(study, 100, peers=peers), people(study, 100).reports, seed=1)
 
 
-def predicted(study: Study, theta: Any, receipt: Receipt | ReceiptOfHalves) -> float:
+def predicted(study: Study, theta: Any, receipt: Receipt) -> float:
     """What raw coefficients say of a player, in the answer's units."""
     raw = dict(study.raw_coefficients(theta))
     return (
@@ -108,30 +87,6 @@ def test_the_steps_to_a_payment_lead_to_what_was_paid_within_its_range(estimator
         vector = np.array([int(k) for k in release.statistics.vector]) * release.statistics.unit
         theta = np.linalg.solve(without, vector - zeta * found.y)
         reach = study.response_unit * 0.6 * found.length
-        assert found.peer_answer == pytest.approx(
-            np.clip(predicted(study, theta, receipt), 100 - reach, 100 + reach),
-            abs=study.response_unit * 1e-5,
-        )
-
-
-def test_the_steps_of_halves_lead_there_too() -> None:
-    """Predictions in the answer's units are what the raw coefficients of the other half predict."""
-    settlement = settled(DESIGNED, "halves")
-    release = settlement.release
-    assert isinstance(release, ReleaseOfHalves)
-    study = release.declared_study()
-    mechanism = release.mechanism(study)
-    least, most = payment_range_of_halves(mechanism, study.beliefs)
-    assert 0 <= least < most
-    for player in ("p-001", "p-050", "p-100"):
-        receipt = find_receipt(settlement.receipts, player)
-        assert isinstance(receipt, ReceiptOfHalves)
-        found = steps(release, receipt)
-        a, b = mechanism.base_payment, mechanism.score_weight
-        assert found.payment == receipt.payment == pytest.approx(a + b * found.score, abs=1e-6)
-        assert least <= found.payment <= most
-        reach = study.response_unit * study.beliefs.radius * found.length
-        theta = release.peer_thetas[1 - receipt.group]
         assert found.peer_answer == pytest.approx(
             np.clip(predicted(study, theta, receipt), 100 - reach, 100 + reach),
             abs=study.response_unit * 1e-5,

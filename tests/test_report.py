@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.html_page import Page, check_needs_nothing, check_reads_aloud
-from support.studies import CASES, DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
+from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
 from typer.testing import CliRunner
 
 from truthful import cli
@@ -26,7 +26,6 @@ from truthful.settlement import settle
 from truthful.study import Study
 
 ASKED = DESIGNED.replace('name = "spend"', 'name = "spend"\nquestion = "How much do you spend?"')
-MECHANISMS = [("leave-one-out", name) for name in RELEASES] + [("halves", name) for name in CASES]
 HOSTILE = "</title><script>alert(1)</script>&\"'\u202e\\u0001<!--"
 FIVE = ["Privacy", "Truthfulness", "Accuracy", "Participation", "Budget"]
 
@@ -48,13 +47,12 @@ def reported() -> tuple[Plan, Release, str]:
     return plan, release, report(release, plan)
 
 
-@pytest.mark.parametrize(("peers", "estimator"), MECHANISMS)
+@pytest.mark.parametrize("estimator", RELEASES)
 def test_what_a_settlement_writes_is_made_from_its_release_and_plan_alone(
-    tmp_path: Path, peers: str, estimator: str
+    tmp_path: Path, estimator: str
 ) -> None:
     """So nothing of people's answers can be in it that is not in the release."""
-    text, parameters = CASES[estimator] if peers == "halves" else (RELEASES[estimator], {})
-    plan = planned(saved_study(tmp_path, text), 200, estimator, peers, **parameters)
+    plan = planned(saved_study(tmp_path, RELEASES[estimator]), 200, estimator)
     settle(plan, people(plan.study, 200).reports, out=tmp_path / "out")
     release = read_release(tmp_path / "out" / "release.json")
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report(release, plan)

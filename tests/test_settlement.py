@@ -394,7 +394,7 @@ def test_of_very_many_people_sums_are_enough_if_they_keep_the_promise(
     monkeypatch.setattr(checks, "MEASURED", 100)
     monkeypatch.setattr(checks, "Measuring", look)
     seen = settle(plan, table, seed=1).release
-    assert (seen.theta, seen.statistics) == (exact.theta, exact.statistics)  # type: ignore[union-attr]
+    assert (seen.theta, seen.statistics) == (exact.theta, exact.statistics)
     assert seen.guarantees["accuracy"]["rmse"] == pytest.approx(
         exact.guarantees["accuracy"]["rmse"], rel=1e-9
     )
@@ -413,7 +413,7 @@ def test_of_very_many_people_sums_are_enough_if_they_keep_the_promise(
     )
     coarse = settle(replace(plan, stated=generous), table, seed=1).release
     assert len(looked) == 1
-    assert (coarse.theta, coarse.statistics) == (exact.theta, exact.statistics)  # type: ignore[union-attr]
+    assert (coarse.theta, coarse.statistics) == (exact.theta, exact.statistics)
     assert coarse.guarantees["accuracy"]["rmse"] > exact.guarantees["accuracy"]["rmse"]
     assert coarse.guarantees["budget"]["cap"] > exact.guarantees["budget"]["cap"]
     # A cap that sums alone do not show to be kept: everybody is looked at before anything is refused.
@@ -468,3 +468,12 @@ def test_people_who_are_all_alike_are_refused_by_their_features(
             settle(plan, other, seed=1, accept_less=True)
         told.append(str(refused.value))
     assert told[0] == told[1]  # whatever anybody said
+
+
+def test_a_plan_with_random_halves_is_not_settled_and_nothing_is_written(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan = planned(study, 500, peers="halves")
+    with pytest.raises(Refused, match="for comparison: simulate it"):
+        settle(plan, people(study).reports, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "ledger.json").exists()

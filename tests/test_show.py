@@ -218,26 +218,6 @@ def test_a_promise_that_means_something_names_its_size(solved: Plan) -> None:
     assert told["budget"].startswith(f"{cap}, whatever anybody does")
 
 
-def test_so_does_a_promise_of_halves() -> None:
-    plan = planned(Study.parse(DESIGNED), 20_000, peers="halves", epsilon=0.1)
-    told = {promise.name: promise.words for promise in promises(plan, 20_000)}
-    lie, rmse = plan.guarantees.truthfulness.lie, plan.guarantees.accuracy.rmse
-    assert lie is not None
-    assert rmse is not None
-    assert f"by more than {number(100 * lie)} (of 200)" in told["truthfulness"]
-    assert "for 99.8% of people" in told["truthfulness"]
-    assert "of those with typical features" in told["truthfulness"]
-    assert f"off by at most {number(rmse)} (of 200)" in told["accuracy"]
-    likely, expected = plan.guarantees.budget.likely, plan.guarantees.budget.expected
-    assert likely is not None
-    assert expected is not None
-    assert (
-        f"each), whatever anybody does; with 98% probability at most {likely:,.2f} USD, on average"
-        in told["budget"]
-    )
-    assert f"{expected:,.2f} USD or less" in told["budget"]
-
-
 def test_parameters_that_play_no_part_are_not_shown() -> None:
     designed, noisy = (planned(Study.parse(RELEASES[name])) for name in ("known-design", "noisy-statistics"))
     assert "gram_share" not in printed(*plan_view(designed))
@@ -295,10 +275,10 @@ def test_less_than_was_promised_is_shown_beside_what_was(settled: tuple[Plan, Se
     plan, whole = settled
     less = settle(plan, people(plan.study).reports.slice(0, 300), seed=1, accept_less=True)
     text = re.sub(r" +", " ", printed(*settlement_view(less, plan), width=200))
-    for found in (less.release.promised, less.release.guarantees):  # type: ignore[union-attr]
+    for found in (less.release.promised, less.release.guarantees):
         assert number(found["accuracy"]["rmse"]) in text
     assert "As promised, and for those who answered" in text
-    same = replace(whole, release=whole.release.model_copy(update={"guarantees": whole.release.promised}))  # type: ignore[union-attr]
+    same = replace(whole, release=whole.release.model_copy(update={"guarantees": whole.release.promised}))
     assert "As promised" not in printed(*settlement_view(same, plan))
 
 
@@ -364,15 +344,6 @@ def test_a_verdict_shows_arithmetic_that_can_be_done_by_hand(settled: tuple[Plan
         assert re.search(rf"{letter} +{value:.6f}, ", text)
     assert "what everybody else's answers predict here" in text
     assert verdict.base + payment.b * (2 * p * q - q * q) == pytest.approx(verdict.paid, abs=5e-6)
-
-
-def test_a_verdict_with_halves_speaks_of_the_other_half() -> None:
-    study = Study.parse(DESIGNED)
-    settlement = settle(planned(study, 100, peers="halves"), people(study, 100).reports, seed=1)
-    verdict = verify(settlement.release, settlement.receipt("p-001"))
-    text = printed(*verdict_view(verdict, settlement.release.payment))
-    assert "what the other half's answers predict here" in text
-    assert "taken out" not in text
 
 
 def test_the_verdict_on_a_rehearsal_says_that_it_is_one(settled: tuple[Plan, Settlement]) -> None:

@@ -205,7 +205,7 @@ def test_odds_ratios_are_not_estimable_where_noise_drowns_them() -> None:
     assert "Odds ratios are not estimable from what was released." in text
     assert "Odds ratios of yes" not in text
     assert "not estimable" not in printed(*estimates_views(released("yes-no")[1], Study.parse(YES_NO)))
-    assert settlement.release.odds_ratios is None  # type: ignore[union-attr]
+    assert settlement.release.odds_ratios is None
 
 
 def test_the_mean_of_ratings_is_on_their_scale() -> None:

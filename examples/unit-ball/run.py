@@ -33,22 +33,20 @@ print(
 
 # The paper's mechanism: ridge regression, ε split evenly, its rule. The rest is chosen best for the same money.
 theirs = paper_solution(study, Goals(players=PLAYERS, budget=BUDGET, lie=0.5), PLAYERS)
-ridge = tf.design(
-    study,
-    players=PLAYERS,
+ridge = tf.Mechanism(
     epsilon=theirs.epsilon,
-    score_weight=float(theirs.setting.b),
     base_payment=float(theirs.setting.a),
+    score_weight=float(theirs.setting.b),
     estimator="ridge-free",
     regularization=float(theirs.setting.gamma),
     public_share=0.5,
     rule="brier",
     payments="expected",
-    peers="halves",
+    design=study.second_moments,
 )
-settlement = tf.settle(ridge, people.reports, seed=1)
+private = tf.private_regression(X, y, study.beliefs, ridge, rng=np.random.default_rng(1))
 print(
     f"The paper's mechanism for {theirs.cost:,.0f} USD on average, ε = {theirs.epsilon:.2g}: off by "
-    f"{error(settlement.release.theta):.3f}, guaranteed {np.sqrt(theirs.error):.2f}."
+    f"{error(private.theta):.3f}, guaranteed {np.sqrt(theirs.error):.2f}."
 )
 print(f"Answering 0 without asking anybody: off by {error([0, 0]):.3f}.")

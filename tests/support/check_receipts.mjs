@@ -1,4 +1,4 @@
-// node check_receipts.mjs CHECK.JS: reads [release, receipt, shrinkage] triples as a JSON array, one on each line, and
+// node check_receipts.mjs CHECK.JS: reads [release, receipt] pairs as a JSON array, one on each line, and
 // answers it with a line of what check.js makes of each, or with the error that it throws. The module is read as a data
 // URL, so that no package.json must say what it is.
 import { readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ const { check } = await import(`data:text/javascript,${encodeURIComponent(source
 
 function checked(cases) {
   try {
-    return cases.map(([release, receipt, shrinkage]) => check(release, receipt, shrinkage));
+    return cases.map(([release, receipt]) => check(release, receipt));
   } catch (error) {
     return { thrown: String(error) };
   }

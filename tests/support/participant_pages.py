@@ -39,7 +39,6 @@ def pages(service: Service) -> dict[str, str]:
         "paid": _paid(service, published=False),
         "published": _paid(service, published=True),
         "paid, sums kept back": _paid(service, ASKING.replace("[beliefs]", f"{HIDDEN}\n[beliefs]")),
-        "paid, random halves": _paid(service, peers="halves"),
         "cancelled": _cancelled(service),
     }
 

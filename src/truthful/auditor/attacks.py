@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from fractions import Fraction
-from itertools import product as pairs
-from math import sqrt
-
-import numpy as np
-
 from truthful import check
 from truthful.auditor.attack_surface import (
-    Asked,
     Attacked,
     Audit,
     Finding,
-    Listener,
     Product,
     Truthful,
     overhear,
@@ -28,22 +18,10 @@ from truthful.auditor.joint_privacy import (
     range_findings,
 )
 from truthful.auditor.neighbours import (
-    Target,
-    Worst,
-    composition_finding,
-    exact_loss,
-    loss_finding,
     release_findings,
-    search,
-    sensitivity_finding,
     worst_neighbours,
 )
 from truthful.auditor.noise_tests import (
-    CROWD,
-    EPSILON,
-    SHARE_FOR_RECORDS,
-    Draw,
-    black_box,
     black_box_finding,
     draw_noise,
     independence_finding,
@@ -56,14 +34,9 @@ from truthful.auditor.settlements import (
     restart_finding,
     settled_findings,
 )
-from truthful.beliefs import Beliefs
-from truthful.check import Floats
 from truthful.errors import Refused, TruthfulError
-from truthful.estimators.private import Estimator
-from truthful.lattice import Bits, SeededBits
-from truthful.moments import Moments, grid_features, grid_responses, moments
+from truthful.lattice import SeededBits
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism, private_estimates
 
 SAMPLES = 8_000
 FEWEST_SAMPLES = 1_000
@@ -82,7 +55,9 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     attacked = Truthful() if product is None else product
     mechanism = plan.mechanism
     if not isinstance(mechanism, Attacked):
-        raise Refused("A plan with random halves is for comparison: nothing is released by it that could be attacked.")
+        raise Refused(
+            "A plan with random halves is for comparison: nothing is released by it that could be attacked."
+        )
     findings = _findings(attacked, plan, mechanism, seed, samples)
     return Audit(plan.sha256, mechanism.protects, mechanism.epsilon, samples, seed, findings)
 

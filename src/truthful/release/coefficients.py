@@ -12,12 +12,11 @@ import numpy as np
 from truthful.asked_release import SERUM, AskedRelease, Level
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.private import Estimate, NoisyStatistics
+from truthful.estimators.private import Estimate
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, PRODUCT, Sums
 from truthful.noise import SupLaplace, laplace
 from truthful.one_release import LeaveOneOut, SumRelease
-from truthful.random_halves import Mechanism
 from truthful.release.intervals import ErrorLaw, Laplace, SupErrorLaw, log_odds, odds_ratios, share_interval
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
@@ -25,18 +24,10 @@ from truthful.study import Study
 INTERVAL_LEVEL = 0.95
 
 
-def coefficients(
-    study: Study, mechanism: Mechanism, estimate: Estimate, players: int, level: float = INTERVAL_LEVEL
-) -> tuple[Coefficient, ...]:
-    """Each raw coefficient is a row of L times θ plus a constant, so its error is that row's combination."""
-    laws = [_error_law(study, mechanism, estimate, players, row) for row in study.coefficient_map[0]]
-    return _with_intervals(study, estimate.theta, laws, level)
-
-
 def released_coefficients(
     study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
 ) -> tuple[Coefficient, ...]:
-    """Those of one release."""
+    """Each raw coefficient is a row of L times θ plus a constant, so its error is that row's combination."""
     laws = [_released_law(study, mechanism, estimate, sums, row) for row in study.coefficient_map[0]]
     return _with_intervals(study, estimate.theta, laws, level)
 
@@ -72,16 +63,6 @@ def _released_law(
     return _noisy_law(study, mean, (estimate.matrix_scale or 0.0) / n, n, row)
 
 
-def _error_law(study: Study, mechanism: Mechanism, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
-    if mechanism.estimator == "known-design":
-        return _known_design_law(study, estimate, players, row)
-    estimator = mechanism.public_estimator(study.beliefs)
-    if isinstance(estimator, NoisyStatistics):
-        gram_scale = estimator.gram_scale(players, mechanism.epsilon_public)
-        return _noisy_law(study, estimate, gram_scale, players, row)
-    return _ridge_law(study, mechanism, estimate, players, row)
-
-
 def _known_design_law(study: Study, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
     """θ̂ − θ = Σ⁻¹(mean of xy − E[xy]) + Σ⁻¹v; Var(w·xy) = E[(w·x)²(θ·x)²] + σ²wᵀΣw − (w·Σθ)², at w = Σ⁻¹row."""
     Sigma = study.second_moments
@@ -101,21 +82,6 @@ def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int
     variance = study.beliefs.noise_variance * float(row @ w) / players
     noise = Laplace(d, estimate.scale * float(np.linalg.norm(w)))
     return ErrorLaw(variance, (noise, Laplace(d * (d + 1) // 2, gram_scale * pairing)))
-
-
-def _ridge_law(study: Study, mechanism: Mechanism, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
-    """θ̂ − θ = −γAθ + AXᵀz + v with A = (γI + XᵀX)⁻¹, XᵀX being about nΣ; a bias of at most γR‖A row‖.
-
-    Where Σ is not declared nothing is known of A but ‖γA‖ ≤ 1 and ‖AXᵀ‖² ≤ 1/(4γ): wide, and true.
-    """
-    gamma, R, sigma2 = mechanism.gamma, study.beliefs.radius, study.beliefs.noise_variance
-    noise = Laplace(study.dimension, estimate.scale * float(np.linalg.norm(row)))
-    Sigma = study.second_moments
-    if Sigma is None:
-        length = float(np.linalg.norm(row))
-        return ErrorLaw(sigma2 * length**2 / (4 * gamma), (noise,), R * length)
-    w = np.linalg.solve(gamma * np.eye(study.dimension) + players * Sigma, row)
-    return ErrorLaw(sigma2 * players * float(w @ Sigma @ w), (noise,), gamma * R * float(np.linalg.norm(w)))
 
 
 def _inside(theta: Floats, radius: float) -> Floats:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from truthful.asked_release import AskedPaymaster, AskedRelease
-from truthful.beliefs.laws import Clipped, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import instruments_on_grid
@@ -26,9 +25,8 @@ class Steps:
     """One payment, step by step, in normalised units; predictions also in those of the answer.
 
     x, y and length are her record on the grid; leverage is how much of the prediction of her was her own answer, which
-    is taken out; noise, which the own prediction allows for, is the scale of
-    the peers' noise along the unit vector of x. base is
-    what the payment starts from.
+    is taken out; noise, which the own prediction allows for, is the scale of the peers' noise along the unit vector of
+    x; base is what the payment starts from.
 
     Where answers are shares, score is φ, switch the share at which the lowest and the highest answer pay the same,
     plausible whether the others' share is one that was thought possible (if not, half of the bonus is paid), and bend

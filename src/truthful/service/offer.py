@@ -21,12 +21,12 @@ from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_lo
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
+from truthful.errors import Refused
 from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
-from truthful.one_release import SumRelease
+from truthful.one_release import OneRelease, SumRelease
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism
 from truthful.release.verdict import Steps
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.roster_file import feature_columns
@@ -43,6 +43,8 @@ WIDTH, HEIGHT, FREE = 320, 160, 8
 APART = (-0.25, 0.0, 0.25)
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.1, 0.5, 0.9)
+
+NOT_PAID = "A plan with random halves is for comparison: nobody is asked or paid by it."
 
 
 def coin_digits(currency: str) -> int:
@@ -63,7 +65,7 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
         return _asked_payment_range(mechanism, plan.study)
     if isinstance(mechanism, OneRelease):
         return one_release.payment_range(mechanism)
-    raise Refused("A plan with random halves is for comparison, and nobody is paid by it.")
+    raise Refused(NOT_PAID)
 
 
 def _asked_payment_range(mechanism: AskedRelease, study: Study) -> tuple[float, float]:
@@ -81,7 +83,7 @@ def _asked_payment_range(mechanism: AskedRelease, study: Study) -> tuple[float, 
 def personal_pay_range(plan: Plan, features: Features) -> tuple[Decimal, Decimal]:
     """The least and the most that somebody with these features is paid: payments start from what follows from them."""
     mechanism = plan.mechanism
-    if isinstance(mechanism, Mechanism | ShareRelease | AskedRelease) or not mechanism.clipped:
+    if not isinstance(mechanism, OneRelease) or not mechanism.clipped:
         return pay_range(plan)
     r = random_halves.lengths(_normalise(plan.study, [features]))
     base, reach, rule = float(mechanism.base(r)[0]), mechanism.clip * float(r[0]), mechanism.scoring
@@ -116,10 +118,10 @@ def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
         bases = np.full(len(people), mechanism.flat + mechanism.bonus / 2)
     elif isinstance(mechanism, AskedRelease):
         bases = np.full(len(people), mechanism.base_payment + mechanism.prediction_payment / 2)
-    elif isinstance(mechanism, Mechanism):
-        bases = np.full(len(people), mechanism.base_payment)
-    else:
+    elif isinstance(mechanism, OneRelease):
         bases = mechanism.base(random_halves.lengths(_normalise(plan.study, people)))
+    else:
+        raise Refused(NOT_PAID)
     return [_payable(base) for base in bases.tolist()]
 
 

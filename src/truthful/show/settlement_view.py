@@ -126,16 +126,12 @@ def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
 
 def _score_steps(verdict: Verdict, payment: Payment) -> Steps:
     """For numbers: the two predictions that a payment compares."""
-    others = "the other half's" if verdict.leverage is None else "everybody else's"
-    steps = [
+    return [
         ("payment rule", FORMULAS[payment.rule].format(a=f"{verdict.base:g}", b=f"{payment.b:g}")),
-        ("p", f"{verdict.peer_prediction:.6f}, what {others} answers predict here"),
+        ("p", f"{verdict.peer_prediction:.6f}, what everybody else's answers predict here"),
         ("q", f"{verdict.own_prediction:.6f}, what this answer says they will predict"),
+        ("h", f"{verdict.leverage:.6f}, how much of that prediction was this answer, and was taken out"),
     ]
-    if verdict.leverage is None:
-        return steps
-    taken = f"{verdict.leverage:.6f}, how much of that prediction was this answer, and was taken out"
-    return [*steps, ("h", taken)]
 
 
 def _surprise_steps(verdict: Verdict, payment: Payment) -> Steps:
@@ -210,22 +206,20 @@ def _bonus_rule(verdict: Verdict, start: str) -> str:
 def _notices(release: Release) -> list[RenderableType]:
     """That a run is seeded, and warnings: what must always be said first."""
     rehearsal = [REHEARSAL] if release.rehearsal else []
-    return [notice(words) for words in (*rehearsal, *getattr(release, "warnings", ()))]
+    return [notice(words) for words in (*rehearsal, *release.warnings)]
 
 
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
     from truthful.promises import compared, released
-    from truthful.release import Release
 
     release, study, directory = settlement.release, plan.study, settlement.directory
     views = _notices(release)
-    if isinstance(release, Release):
-        views += estimates_views(release, study)
+    views += estimates_views(release, study)
     if study.shares is None and (study.levels is None or study.features):
         views.append(coefficients_table(release))
     views.append(guarantees_table(released(release, plan)))
-    if isinstance(release, Release) and release.guarantees != release.promised:
+    if release.guarantees != release.promised:
         title, columns = "As promised, and for those who answered", ("", "promised", "now")
         views.append(table(title, columns, compared(release, plan), right=columns[1:]))
     views.append(paid_line(settlement, study.currency) + intake_line(settlement))
