@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,8 +17,6 @@ LAST_ASKED = (
     *("leverage", "noise_scale", "peer_prediction", "others_answer", "others_prediction", "surprise"),
     "payment",
 )
-
-
 
 
 def read_release(source: str | Path | bytes) -> Release:
