@@ -289,8 +289,8 @@ def in_fours(rows: Any) -> Floats:
 def exact_sums(largest: int) -> tuple[int, int]:
     """How many rows are summed exactly if no response is larger: by float64 in a panel, by int64 in a block.
 
-    With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L: sums over 2⁵³/(2²⁰·L) rows stay within
-    2⁵³, and over 2⁶²/(2²⁰·L) rows within 2⁶². k_y² is not summed.
+    With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L: sums over 2⁵³/(2²⁰·L) rows stay
+    within 2⁵³, and over 2⁶²/(2²⁰·L) rows within 2⁶². k_y² is not summed.
     """
     largest = max(GRID, largest)
     if largest > LARGEST_RESPONSE_BOUND * GRID:

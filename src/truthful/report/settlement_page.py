@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +28,7 @@ from truthful.moments import grid_features, grid_responses
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.promises import REHEARSAL, Promise, caveats, compared, moved, otherwise, released
-from truthful.random_halves import lengths, noise_along, payable, payment_range, peer_curve, peer_prediction
+from truthful.random_halves import payment_range
 from truthful.release import Release
 from truthful.release.release import Predictions
 from truthful.report import findings

@@ -372,25 +372,19 @@ def open_release(
 
 
 def private_summary(
-    draw: Draw,
-    treated: Counts,
-    on_bad: str,
-    paid: Paid,
-    seconds: float,
-    warnings: tuple[str, ...] | None = None,
+    draw: Draw, treated: Counts, on_bad: str, paid: Paid, seconds: float, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
     """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
     return {
-        "format": f"truthful/settlement/{2 if draw.key is None else 1}",
+        "format": "truthful/settlement/2",
         "private": "Not for publication: this file holds unprotected functions of people's data.",
         "draw": draw.name,
-        **({} if draw.key is None else {"group_key": draw.key}),
         "players": paid.players,
         "records": asdict(treated),
         "on_bad": on_bad,
         "total_paid": float(paid.total),
         "least_payment": paid.least,
         "largest_payment": paid.most,
-        **({} if warnings is None else {"warnings": list(warnings)}),
+        "warnings": list(warnings),
         "seconds": round(seconds, 3),
     }
