@@ -50,6 +50,7 @@ def _templates() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_clean,
+        keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -25,6 +25,7 @@ from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, paymaster
 from truthful.plan import Plan
+from truthful.random_halves import Mechanism
 from truthful.release import publish
 from truthful.settlement import checks
 from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary, stage
@@ -61,13 +62,8 @@ def settle(
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
     """
-    started, mechanism, study = time.perf_counter(), plan.mechanism, plan.study
-    _require_possible(plan, out, on_bad, seed, books, engine, scheduler)
-    if not isinstance(mechanism, SumRelease):
-        raise Refused(
-            "The plan scores people against random halves, as the paper does. That is for comparison: simulate it. To "
-            "settle a study, plan it with peers='leave-one-out', which promises more for the same money."
-        )
+    started, study = time.perf_counter(), plan.study
+    mechanism = _require_possible(plan, out, on_bad, seed, books, engine, scheduler)
     with open_release(plan, out, seed, spend_again) as opened:
         with (
             open_reports(reports, report_columns(study)) as source,
@@ -111,22 +107,24 @@ def _require_possible(
     books: str,
     engine: str,
     scheduler: Any,
-) -> None:
+) -> OneRelease | ShareRelease | AskedRelease:
     """Refuse, before anything is opened, what no reports could change."""
+    mechanism = plan.mechanism
+    if isinstance(mechanism, Mechanism):
+        raise Refused(
+            "The plan scores people against random halves, as the paper does. That is for comparison: simulate it. To "
+            "settle a study, plan it with peers='leave-one-out', which promises more for the same money."
+        )
     check.choice("books", books, KEPT)
-    if seed is None and plan.mechanism.payments == "expected":
+    if seed is None and mechanism.payments == "expected":
         raise Refused(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
             "Plan with never-negative payments, or give a seed to rehearse."
         )
-    if isinstance(plan.mechanism, SumRelease):
-        checks.require_no_dropping(plan.mechanism, on_bad)
-        checks.require_whole_answers(plan.study, on_bad)
-        require_engine(engine, scheduler, out)
-    elif engine != "threads":
-        raise InputError(
-            f"engine is {engine!r}, but a plan with random halves is settled in memory. Use engine='threads'."
-        )
+    checks.require_no_dropping(mechanism, on_bad)
+    checks.require_whole_answers(plan.study, on_bad)
+    require_engine(engine, scheduler, out)
+    return mechanism
 
 
 def _checked(
