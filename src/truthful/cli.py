@@ -10,7 +10,8 @@ import json
 import re
 import sys
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,16 +66,13 @@ def _fail(kind: str, message: str, exit_code: int) -> None:
         lambda option: f"--{option[1].replace('_', '-')} {option[2]}",
         message,
     )
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
-        f"[bold red]{kind}:[/] {escape(told)}", emoji=False
-    )
+    _complain("red", kind, told)
     sys.exit(exit_code)
 
 
-def _warn(message: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
-        f"[bold yellow]Warning:[/] {escape(message)}", emoji=False
-    )
+def _complain(colour: str, kind: str, message: str) -> None:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[bold {colour}]{kind}:[/] {escape(message)}", emoji=False)
 
 
 def _version(wanted: bool) -> None:
@@ -161,7 +159,7 @@ def _design(study: Path, goals: dict[str, Any]) -> Plan:
 
     declared = Study.load(study)
     if doubt := few_values(declared.response):
-        _warn(doubt)
+        _complain("yellow", "Warning", doubt)
     if declared.shares is not None or declared.levels is not None:
         goals = {name: value for name, value in goals.items() if (name, value) not in OF_NUMBERS}
     return design(declared, **goals)
@@ -463,13 +461,9 @@ def serve(
     as_json: options.AsJson = False,
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
-    try:
+    with _service_installed("The service needs"):
         from truthful.service import server
         from truthful.service.locations import Settings
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f"The service needs {missing.name}, which is not installed: pip install 'truthful[service]'"
-        ) from None
     settings = Settings(directory, server.reached_at(url, host, port), database, behind_proxy, api_docs)
 
     def tell(told: server.Opening) -> None:
@@ -492,12 +486,8 @@ def bots(
     as_json: options.AsJson = False,
 ) -> None:
     """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
-    try:
+    with _service_installed("Bots need"):
         from truthful.bots.rehearsal import rehearse
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f"Bots need {missing.name}, which is not installed: pip install 'truthful[service]'"
-        ) from None
     outcome = rehearse(
         url,
         players=players,
@@ -557,6 +547,17 @@ def _show(*views: Any) -> None:
     from truthful.show.terminal import show, terminal
 
     show(terminal(), *views)
+
+
+@contextmanager
+def _service_installed(needs: str) -> Iterator[None]:
+    """What only the service's packages can do is refused where they are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"{needs} {missing.name}, which is not installed: pip install 'truthful[service]'"
+        ) from None
 
 
 def _quiet(message: str) -> None:
