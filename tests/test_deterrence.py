@@ -71,10 +71,10 @@ def noise_density(beliefs: Beliefs, z: Floats) -> Floats:
 
 @cache
 def own_predictions(name: str, r: float, c: float | None, scale: float) -> tuple[Floats, Floats, Floats]:
-    """401 answers from 0 to just below Rr + M, their density up to a factor, and q: by adaptive quadrature."""
+    """201 answers from 0 to just below Rr + M, their density up to a factor, and q: by adaptive quadrature."""
     beliefs = BELIEFS[name]
     R, M = beliefs.radius, beliefs.noise_bound
-    y = np.linspace(0, R * r + M, 401) * (1 - 1e-9)
+    y = np.linspace(0, R * r + M, 201) * (1 - 1e-9)
     dense = np.linspace(-R, R, 4_001)
     curve = dense if c is None else peer_curve(beliefs.dimension, c, scale / r, dense)
     # Pieces between the ends of the support and the corners of ψ, where it is smooth; some are empty.
@@ -92,13 +92,13 @@ def own_predictions(name: str, r: float, c: float | None, scale: float) -> tuple
     # Each density is divided by its size, so that the tolerance means the same for all.
     unit = np.ones_like(y)
     unit = np.mean([integrand(v)[0] for v in np.linspace(0.02, 0.98, 49)], axis=0)
-    found, _ = integrate.quad_vec(integrand, 0, 1, epsabs=1e-7, epsrel=0, norm="max", limit=400)
+    found, _ = integrate.quad_vec(integrand, 0, 1, epsabs=1e-6, epsrel=0, norm="max", limit=400)
     mass, moment = np.asarray(found)
     return y, mass * unit, r * moment / mass
 
 
 def brute_force(name: str, r: float, c: float | None, scale: float, lies: Floats) -> Floats:
-    """The definition, on 20,000 answers y' and 401 truthful ones; share and law are even in y."""
+    """The definition, on 20,000 answers y' and 201 truthful ones; share and law are even in y."""
     Y = BELIEFS[name].response_bound
     y, density, q = own_predictions(name, r, c, scale)
     lied = (np.arange(20_000) + 0.5) / 10_000 * Y - Y
