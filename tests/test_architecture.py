@@ -136,6 +136,13 @@ def test_an_import_that_goes_up_or_around_would_be_seen() -> None:
     assert {"intake.columns", "intake.rules"} <= set(circle(around))
 
 
+def test_no_two_modules_share_a_name() -> None:
+    """But for the main room of a package, which has the package's name: `study.study`."""
+    rooms = [module.split(".") for module in MODULES]
+    counts = Counter(room[-1] for room in rooms if room[-2:-1] != room[-1:])
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
 def test_nobody_imports_a_door() -> None:
     assert not {module for module in MODULES if imported(module) & set(DOORS)}
 
