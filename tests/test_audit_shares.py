@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.laboratory_shares import NUMBER, pinned
+from support.laboratory import NUMBER, pinned
 from test_audit import CHECKS
 from test_audit_mutants import (
     EvenNoise,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.laboratory_shares import NUMBER, study_of
+from support.laboratory import NUMBER, study_of
 
 from truthful.people import answers, draw_shares, invent
 from truthful.plan import design

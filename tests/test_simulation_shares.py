@@ -17,7 +17,7 @@ import pytest
 from scipy import special, stats
 from support.commands import Run
 from support.html_page import section
-from support.laboratory_shares import NUMBER, pinned, planned, study_of
+from support.laboratory import NUMBER, pinned, planned, study_of
 from support.studies import UNIT_BALL
 
 from truthful.agents import (

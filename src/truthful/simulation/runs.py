@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from truthful import kernels, one_release, random_halves
+from truthful import kernels, random_halves
 from truthful.agents import AskedGame, Game, Players, ShareGame
 from truthful.agents.games import SumGame, share_promise, sum_geometry
 from truthful.asked_release import SERUM, AskedPaymaster, level_of
@@ -29,7 +29,7 @@ from truthful.guarantees import Accuracy, setting
 from truthful.instruments import instruments_on_grid
 from truthful.moments import GRID, Sums, grid_features, grid_responses, group_moments, sums
 from truthful.noise import L2Laplace
-from truthful.one_release import LeaveOneOut, OneRelease, require_invertible
+from truthful.one_release import LeaveOneOut, OneRelease, payable, peer_predictions, require_invertible
 from truthful.people import answers, draw_answers, draw_centre, draw_level, draw_shares
 from truthful.plan import Plan
 from truthful.random_halves import Mechanism, private_estimates
@@ -414,26 +414,26 @@ class NumberContext(Context):
             require_invertible(added.matrix)
         estimate = mechanism.release(added, beliefs, fast_answer(rng))
         exact = estimate.inverse @ (added.vector / kernels.PRODUCT).astype(np.float64)
-        master = one_release.NumberPaymaster(mechanism, estimate, self.predictors(n))
-        scored, r, y = master.scored(kx, ky), random_halves.lengths(kx / GRID), ky / GRID
-        h, length = scored.leverage, np.where(r > 0, r, 1.0)
-        noise = np.where(r > 0, scored.noise_scale / length, estimate.scale)
+        predictor = self.predictors(n)
+        r, y, h, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
+        q = predictor(r, y, noise)
 
         def expected(who: Indices) -> Floats:
             kept = 1 - h[who] if estimate.kept is None else estimate.kept
             unclipped = (kx[who] @ exact / GRID - h[who] * y[who]) / kept
-            return np.asarray(r[who] * mechanism.curve(beliefs)(unclipped / length[who], noise[who]))
+            length = np.where(r[who] > 0, r[who], 1.0)
+            return np.asarray(r[who] * mechanism.curve(beliefs)(unclipped / length, noise[who]))
 
         # (d+1)s²‖M⁻¹‖²_F
         variance = L2Laplace(d, estimate.scale).marginal_variance * np.sum(estimate.inverse**2)
         return SettledNumbers(
             theta=estimate.theta,
-            p=scored.peer_prediction,
-            paid=scored.payment,
+            p=p,
+            paid=payable(mechanism, r, p, q),
             exact=exact,
             noise_error=float(variance) if estimate.matrix_scale is None else math.nan,
-            q=scored.own_prediction,
-            own=lambda who, reports: master.predictor(r[who], reports, noise[who]),
+            q=q,
+            own=lambda who, reports: predictor(r[who], reports, noise[who]),
             expected=expected,
         )
 
