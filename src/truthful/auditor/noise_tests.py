@@ -104,13 +104,11 @@ def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[Noise]
     finding = _finding(name, claim, [iter(several) for several in tests])
     numbers = min(noise.lengths.size * noise.dimension for noise in noises)
     caught = _caught_error(numbers, len(FEW_DRAWS) * len(noises))
-    return Finding(
-        name,
-        claim,
-        found if finding.passed else finding.found,
-        f"{finding.confidence}; a scale off by {caught:.0%} is caught",
-        finding.passed,
-        {"draws": float(noises[0].lengths.size), "scale_error_caught": caught},
+    return replace(
+        finding,
+        found=found if finding.passed else finding.found,
+        confidence=f"{finding.confidence}; a scale off by {caught:.0%} is caught",
+        figures={"draws": float(noises[0].lengths.size), "scale_error_caught": caught},
     )
 
 
@@ -119,17 +117,16 @@ def law_finding(noises: Sequence[Noise]) -> Finding:
     finding = _finding("noise", "noise has the promised law and scale", [_law(noise) for noise in noises])
     if not noises:
         return finding
-    ratio = max(float(noise.lengths.mean()) / noise.dimension for noise in noises)
-    least = min(float(noise.lengths.mean()) / noise.dimension for noise in noises)
+    scales = [float(noise.lengths.mean()) / noise.dimension for noise in noises]
+    least, largest = min(scales), max(scales)
     tests = 6 if any(noise.norm == "sup" for noise in noises) else 5
     caught = _caught_error(min(noise.lengths.size * noise.dimension for noise in noises), tests * len(noises))
-    return Finding(
-        finding.name,
-        finding.claim,
-        f"scale {least:.3f} to {ratio:.3f} of the promised one; {finding.found}",
-        f"{finding.confidence}; a scale off by {caught:.1%} is caught",
-        finding.passed,
-        {**finding.figures, "least_scale": least, "largest_scale": ratio, "scale_error_caught": caught},
+    more = {"least_scale": least, "largest_scale": largest, "scale_error_caught": caught}
+    return replace(
+        finding,
+        found=f"scale {least:.3f} to {largest:.3f} of the promised one; {finding.found}",
+        confidence=f"{finding.confidence}; a scale off by {caught:.1%} is caught",
+        figures={**finding.figures, **more},
     )
 
 

@@ -501,16 +501,15 @@ class NumberContext(Context):
         mechanism = plan.number_mechanism
         known = measure(kx, instruments_on_grid(kx, getattr(mechanism, "transform", None)))
         s = setting(plan.study, mechanism, len(x), plan.absent_share, plan.failure_probability, known)
-        found = (
-            proved.gap,
-            proved.truthfulness,
-            proved.lie_size,
-            proved.accuracy,
-            proved.prediction_error,
-            proved.budget,
-            proved.budget_cap,
+        return Bounds(
+            gap=float(proved.gap(s)),
+            slack=float(proved.truthfulness(s)),
+            lie=float(proved.lie_size(s)),
+            mean_squared_error=float(proved.accuracy(s)),
+            prediction_error=float(proved.prediction_error(s)),
+            expected=float(proved.budget(s)),
+            cap=float(proved.budget_cap(s)),
         )
-        return Bounds(*(float(bound(s)) for bound in found))
 
 
 # Yes and no, ratings, and whatever asks people what the others will say
