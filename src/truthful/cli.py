@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="truthful",
-    help="Buy honest answers to a sensitive question, fit a linear model, keep every answer private, "
+    help="Buy honest answers to a sensitive question, fit a model, keep every answer private, "
     "pay everybody fairly.",
     epilog="Start with: truthful demo",
     no_args_is_help=True,
