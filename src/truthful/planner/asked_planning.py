@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -27,10 +26,17 @@ from truthful.bounds.asked_bounds import (
 )
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
-from truthful.formatting import money, number
-from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.number_planning import Infeasible, Remedy
+from truthful.planner.goals import Goals
 from truthful.planner.panel import SHORTENINGS, Panel
+from truthful.planner.planning import (
+    MARGIN,
+    PanelSearch,
+    PanelSolution,
+    bisect,
+    more_players,
+    panel_infeasible,
+    solve_fewest,
+)
 from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
@@ -44,8 +50,6 @@ CENTRE_RATIOS = (512, 717, 1024, 1434, 2048, 3072)
 CLIPS = (3.0, 3.5, 4.0, 5.0, 7.0)
 #: The same for yes and no, beyond its reach.
 STRICT_CLIPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
-#: Values of ε before the best is closed in on, and between which.
-GRID, LEAST_EPSILON, MOST_EPSILON = 72, 2e-3, 5.0
 #: The size of lies that may not pay, of the whole scale, if nothing is asked for.
 USUAL_LIE = 0.2
 #: Below the first slope answers say nearly nothing of the others, and nothing is promised; below the second, little.
@@ -54,35 +58,26 @@ LEAST_SLOPE, SMALL_SLOPE = 0.02, 0.1
 MOST_SLOPE = 0.9
 #: Spared for people who lie further apart than those a plan is made for.
 SPARE = 1.02
-#: Met from below, so that rounding breaks no promise.
-MARGIN = 1e-9
+#: More people are looked for up to so many times those there are.
+MOST_TIMES = 64
+
+#: What is minimised, and where: the share of liars, how many standard deviations surprises are clipped at, and ε.
+Found = tuple[float, float, float, float]
 
 
-@dataclass(frozen=True, eq=False)
-class AskedSolution:
-    """The numbers of a plan: what it costs a head at most, and its guaranteed mean squared error (normalised)."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AskedSolution(PanelSolution):
+    """The numbers of a plan that asks for predictions."""
 
-    goals: Goals
-    players: int
-    shortening: float
-    epsilon: float
-    absent_share: float
     ratio: float
     clip: float
     score_weight: float
     base_payment: float
     prediction_weight: float
     plausible: tuple[float, float]
-    head: float
-    error: float
 
-    @property
-    def cost(self) -> float:
-        return self.players * self.head
-
-    def record(self) -> dict[str, Any]:
-        """What was asked."""
-        return {"asked": self.goals.record(), "minimised": "error" if self.goals.accuracy is None else "cost"}
+    def solve_again(self, goals: Goals, players: int) -> AskedSolution | None:
+        return _solve(self.study, goals, players, self.panel)
 
 
 def require_slope(beliefs: LevelBeliefs) -> None:
@@ -121,20 +116,16 @@ def lie_size(study: Study, goals: Goals, rows: Floats) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
-    """One study's numbers at one size, ratio and kind of instruments: what is paid and how accurate it is."""
+class AskedSearch(PanelSearch):
+    """What is paid and how accurate it is, at one ratio of the second question."""
 
-    study: Study
-    beliefs: LevelBeliefs
-    goals: Goals
-    panel: Panel
-    players: int
-    shortening: float
     ratio: float
 
+    LIARS, GRID, EPSILONS = 20, 72, (2e-3, 5.0)
+
     @cached_property
-    def answering(self) -> int:
-        return self.panel.answering(self.players)
+    def beliefs(self) -> LevelBeliefs:
+        return _beliefs(self.study)
 
     @cached_property
     def lie(self) -> float:
@@ -190,47 +181,79 @@ class Numbers:
         return np.empty((0, 8)) if found is None else found
 
     @property
-    def clips(self) -> tuple[float, ...]:
-        return STRICT_CLIPS if self.beliefs.strict else CLIPS
-
-    @property
     def rule(self) -> str:
         return rule_of(self.beliefs)
 
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
         return error(self.setting(alpha, epsilon), self.goals.accuracy_of)
 
-    @cached_property
-    def liars(self) -> Floats:
-        """Shares of liars to try: whole numbers of people, or the one that is given."""
-        if "absent_share" in self.goals.pins:
-            return np.array([self.goals.pins["absent_share"]])
-        counts = np.round(np.geomspace(1, max(2.0, self.answering / 20), 20))
-        return np.unique(counts) / self.answering
+    def most_accurate(self, grid: Floats) -> Found | None:
+        """The least error that the money buys, or, where ε is given, the least product of squared error and cost."""
+        errors, product = self.errors(self.liars, grid), self.goals.epsilon is not None
 
-    @cached_property
-    def grid(self) -> Floats:
-        if self.goals.epsilon is not None:
-            return np.array([self.goals.epsilon])
-        return np.geomspace(LEAST_EPSILON, MOST_EPSILON, GRID)
+        def rank(times: float) -> Floats:
+            _, head = self.weights(self.liars, grid, times)
+            return np.where(head <= self.head, errors * head if product else errors, np.inf)
 
-    @property
-    def budget(self) -> float:
-        """What there is for each person."""
-        budget = self.goals.budget
-        return math.inf if budget is None else budget / self.players * (1 - MARGIN)
+        return self._least(grid, rank)
 
-    def solution(self, alpha: float, epsilon: float, times: float) -> AskedSolution:
+    def cheapest(self) -> Found | None:
+        """The least cost with which the accuracy is had."""
+        grid = self.grid
+        if self.goals.epsilon is None:
+            first = [self._first(alpha) for alpha in self.liars]
+            grid = np.unique(np.concatenate([grid, [e for e in first if math.isfinite(e)]]))
+        enough = self.errors(self.liars, grid) <= self.target * (1 + 1e-12)
+
+        def rank(times: float) -> Floats:
+            _, head = self.weights(self.liars, grid, times)
+            return np.where(enough & (head <= self.head), head, np.inf)
+
+        return self._least(grid, rank)
+
+    def _least(self, grid: Floats, rank: Callable[[float], Floats]) -> Found | None:
+        clips = STRICT_CLIPS if self.beliefs.strict else CLIPS
+        return min(self.lowest(clips, grid, rank), key=lambda one: one[0], default=None)
+
+    def _first(self, alpha: float) -> float:
+        """The least ε that is accurate enough; infinite if none is."""
+        at, (least, most) = np.array([alpha]), self.EPSILONS
+
+        def enough(epsilon: float) -> bool:
+            return float(self.errors(at, np.array([epsilon]))[0, 0]) <= self.target
+
+        return bisect(enough, least, most, 40)[1] if enough(most) else math.inf
+
+    def closer(self, found: Found) -> AskedSolution:
+        """With a budget alone, the best on a finer grid, and the largest ε beyond it that the money still buys."""
+        epsilon = found[3]
+        if self.goals.accuracy is not None or self.goals.epsilon is not None:
+            return self._solution(*found[1:])
+        finer = self.most_accurate(np.geomspace(epsilon / self.step, epsilon * self.step, self.GRID))
+        _, alpha, times, epsilon = finer or found
+
+        def dear(level: float) -> bool:
+            head = self.weights(np.array([alpha]), np.array([level]), times)[1]
+            return not float(head[0, 0]) <= self.head
+
+        most, _ = bisect(dear, epsilon, epsilon * self.step, 30)
+        return self._solution(alpha, times, most)
+
+    def _solution(self, alpha: float, times: float, epsilon: float) -> AskedSolution:
         at, e = np.array([alpha]), np.array([epsilon])
         b = float(self.weights(at, e, times)[0][0, 0]) * (1 + MARGIN)
         clip = self.clip(times, e)
         gain, loss = (float(part[0]) for part in self.extremes(clip))
         bonus = self.study.prediction_bonus
         head = b * (gain + loss) / (1 - bonus)
-        left = max(0.0, self.budget - head) if self.goals.budget is not None else 0.0
+        left = max(0.0, self.head - head) if self.goals.budget is not None else 0.0
         return AskedSolution(
+            study=self.study,
             goals=self.goals,
             players=self.players,
+            cost=self.players * (head + left),
+            error=float(self.errors(at, e)[0, 0]),
+            panel=self.panel,
             shortening=self.shortening,
             epsilon=epsilon,
             absent_share=alpha,
@@ -240,8 +263,6 @@ class Numbers:
             base_payment=b * loss + left,
             prediction_weight=head * bonus / SCALE**2,
             plausible=plausible(self.study, self.setting(at, e, clip)),
-            head=head + left,
-            error=float(self.errors(at, e)[0, 0]),
         )
 
 
@@ -268,151 +289,36 @@ def plausible(study: Study, s: AskedSetting) -> tuple[float, float]:
 
 def solve_asked(study: Study, goals: Goals, panel: Panel) -> AskedSolution:
     """The best plan's numbers; Infeasible if there is none, or none better than the centre of people's beliefs."""
-    beliefs = study.levels
-    if beliefs is None:
-        raise InputError("The study does not ask what the others will say.")
-    require_slope(beliefs)
-
-    def solve(goals: Goals, players: int) -> AskedSolution | None:
-        return _solve(study, beliefs, replace(goals, players=players), panel, players)
-
+    require_slope(_beliefs(study))
+    solve = partial(_solve, panel=panel)
     if goals.players is None:
-        return _fewest_players(goals, max(4, 2 * study.dimension + 3), solve)
-    found = solve(goals, goals.players)
-    if found is None:
-        raise _infeasible(study, goals, panel, goals.players, solve)
-    return found
+        return solve_fewest(study, goals, solve, 2 * max(4, 2 * study.dimension + 3), 200)
+    found = solve(study, goals, goals.players)
+    if found is not None:
+        return found
+    more = None
+    if panel.size is None:
+        more = more_players(study, goals, goals.players, solve, MOST_TIMES * goals.players, 1)
+    raise panel_infeasible(study, goals, goals.players, solve, "the centre of people's beliefs", "", more)
 
 
-Solve = Callable[[Goals, int], AskedSolution | None]
+def _beliefs(study: Study) -> LevelBeliefs:
+    if study.levels is None:
+        raise InputError("The study does not ask what the others will say.")
+    return study.levels
 
 
-def _solve(
-    study: Study, beliefs: LevelBeliefs, goals: Goals, panel: Panel, players: int
-) -> AskedSolution | None:
+def _solve(study: Study, goals: Goals, players: int, panel: Panel) -> AskedSolution | None:
     """The best for so many players, of all instruments and ratios."""
-    found: list[tuple[float, Numbers, tuple[float, float, float]]] = []
+    goals, found = replace(goals, players=players), []
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
         for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:
-            numbers = Numbers(study, beliefs, goals, panel, players, shortening, ratio / RATIO_UNIT)
-            one = _most_accurate(numbers, numbers.grid) if goals.accuracy is None else _cheapest(numbers)
+            search = AskedSearch(study, goals, panel, players, shortening, ratio / RATIO_UNIT)
+            one = search.most_accurate(search.grid) if goals.accuracy is None else search.cheapest()
             if one is not None:
-                found.append((one[0], numbers, one[1]))
+                found.append((one, search))
         if not found:
-            break
-    if not found:
-        return None
-    _, numbers, at = min(found, key=lambda one: one[0])
-    best = _closer(numbers, at)
+            return None
+    one, search = min(found, key=lambda pair: pair[0][0])
+    best = search.closer(one)
     return best if best.error < goals.prior_error(study) else None
-
-
-def _most_accurate(numbers: Numbers, grid: Floats) -> tuple[float, tuple[float, float, float]] | None:
-    """The least error that the money buys, or, where ε is given, the least product of squared error and cost."""
-    liars = numbers.liars
-    errors, best = numbers.errors(liars, grid), None
-    for times in numbers.clips:
-        _, head = numbers.weights(liars, grid, times)
-        rank = np.where(
-            head <= numbers.budget, errors if numbers.goals.epsilon is None else errors * head, np.inf
-        )
-        i, j = np.unravel_index(int(np.argmin(rank)), rank.shape)
-        if math.isfinite(rank[i, j]) and (best is None or rank[i, j] < best[0]):
-            best = float(rank[i, j]), (float(liars[i]), float(grid[j]), times)
-    return best
-
-
-def _cheapest(numbers: Numbers) -> tuple[float, tuple[float, float, float]] | None:
-    """The least cost with which the accuracy is had."""
-    liars, target = numbers.liars, (numbers.goals.error(numbers.study) or math.inf) * (1 - MARGIN)
-    grid = numbers.grid
-    if numbers.goals.epsilon is None:
-        first = [_first(numbers, alpha, target) for alpha in liars]
-        grid = np.unique(np.concatenate([grid, [e for e in first if math.isfinite(e)]]))
-    enough, best = numbers.errors(liars, grid) <= target * (1 + 1e-12), None
-    for times in numbers.clips:
-        _, head = numbers.weights(liars, grid, times)
-        rank = np.where(enough & (head <= numbers.budget), head, np.inf)
-        i, j = np.unravel_index(int(np.argmin(rank)), rank.shape)
-        if math.isfinite(rank[i, j]) and (best is None or rank[i, j] < best[0]):
-            best = float(rank[i, j]), (float(liars[i]), float(grid[j]), times)
-    return best
-
-
-def _first(numbers: Numbers, alpha: float, target: float) -> float:
-    """The least ε that is accurate enough; infinite if none is."""
-    at, low, high = np.array([alpha]), LEAST_EPSILON, MOST_EPSILON
-    if not float(numbers.errors(at, np.array([high]))[0, 0]) <= target:
-        return math.inf
-    for _ in range(40):
-        middle = math.sqrt(low * high)
-        enough = float(numbers.errors(at, np.array([middle]))[0, 0]) <= target
-        low, high = (low, middle) if enough else (middle, high)
-    return high
-
-
-def _closer(numbers: Numbers, at: tuple[float, float, float]) -> AskedSolution:
-    """With a budget alone, the best on a finer grid, and the largest ε beyond it that the money still buys."""
-    alpha, epsilon, times = at
-    if numbers.goals.accuracy is None and numbers.goals.epsilon is None:
-        step = (MOST_EPSILON / LEAST_EPSILON) ** (1 / (GRID - 1))
-        finer = _most_accurate(numbers, np.geomspace(epsilon / step, epsilon * step, GRID))
-        alpha, epsilon, times = at if finer is None else finer[1]
-        low, high = epsilon, epsilon * step
-        for _ in range(30):
-            middle = math.sqrt(low * high)
-            head = float(numbers.weights(np.array([alpha]), np.array([middle]), times)[1][0, 0])
-            low, high = (middle, high) if head <= numbers.budget else (low, middle)
-        epsilon = low
-    return numbers.solution(alpha, epsilon, times)
-
-
-def _fewest_players(goals: Goals, few: int, solve: Solve) -> AskedSolution:
-    """The fewest who are enough: with more people each costs less, until the budget is spent on too many of them."""
-    high, found = few, None
-    while found is None and high <= MOST_PLAYERS:
-        high *= 2
-        found = solve(goals, high)
-    if found is None:
-        raise Infeasible(
-            "no number of players up to a billion meets these goals. Raise the budget or the error."
-        )
-    low = high // 2
-    while high - low > max(1, high // 200):
-        middle = (low + high) // 2
-        one = solve(goals, middle)
-        low, high, found = (middle, high, found) if one is None else (low, middle, one)
-    return found
-
-
-def _infeasible(study: Study, goals: Goals, panel: Panel, players: int, solve: Solve) -> Infeasible:
-    """Why not, and what would help: more money, more people, less accuracy, or larger lies."""
-    unit, prior = study.response_unit, goals.prior_error(study)
-    least = unit * math.sqrt(prior) * (1 - 1e-3)
-    asked = (
-        f"an error of {number(goals.accuracy)}"
-        if goals.accuracy is not None
-        else f"an error below {number(least)}, which the centre of people's beliefs has without asking anybody"
-    )
-    spent = f" and {money(goals.budget, study.currency)}" if goals.budget is not None else ""
-    aim, remedies = goals if goals.accuracy is not None else replace(goals, accuracy=least), []
-    if goals.budget is not None:
-        dearer = solve(replace(aim, budget=None), players)
-        if dearer is not None:
-            cost = math.ceil(dearer.cost * 100) / 100
-            remedies.append(Remedy("budget", cost, f"a budget of {money(cost, study.currency)}"))
-        if panel.size is None:
-            more = players
-            while (
-                more <= 64 * players
-                and solve(replace(aim, budget=goals.budget / players * more), more) is None
-            ):
-                more *= 2
-            if more <= 64 * players:
-                remedies.append(Remedy("players", float(more), f"{more:,} players at as much each"))
-    if goals.accuracy is not None and (goals.budget is not None or goals.epsilon is not None):
-        looser = solve(replace(goals, accuracy=None), players)
-        if looser is not None:
-            reached = unit * math.sqrt(looser.error) * (1 + 1e-3)
-            remedies.append(Remedy("accuracy", reached, f"an error of {number(reached)}"))
-    return Infeasible(f"with {players:,} players{spent} no plan guarantees {asked}.", tuple(remedies))

@@ -18,14 +18,14 @@ import numpy as np
 
 from truthful import check
 from truthful.planner.goals import Goals
-from truthful.planner.number_planning import Solution, prior_error, solve, solve_pair
+from truthful.planner.number_planning import NumberSolution, solve_all_pairs, solve_pair
 from truthful.study import Study
 
 PAIR = ("ridge-free", "ridge-unmatched")
 EVEN_SPLIT = 0.5
 
 
-def paper_solution(study: Study, goals: Goals, players: int) -> Solution | None:
+def paper_solution(study: Study, goals: Goals, players: int) -> NumberSolution | None:
     """The most accurate that the budget buys, or the cheapest for the goals where they name none.
 
     None unless features are uniform on the unit ball: the paper has no result for others. Infinite error and cost if
@@ -99,7 +99,7 @@ def frontier(
     budgets = sorted(check.positive("budget", budget) for budget in budgets)
     aim = replace(goals, players=players, accuracy=None, epsilon=None, budget=budgets[len(budgets) // 2])
     if pairs is None:
-        pairs = rivals(solve(study, aim, players))
+        pairs = rivals(solve_all_pairs(study, aim, players))
     ours = [_trace(study, aim, players, budgets, pairs[0])]
     ours += [
         _trace(study, aim, players, budgets, pair)
@@ -115,20 +115,23 @@ def frontier(
     )
 
 
-def rivals(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
+def rivals(solutions: Sequence[NumberSolution]) -> list[tuple[str, str]]:
     """The best pair of estimators at one budget, and the second if it may be the best at another one."""
     best, *others = solutions
-    return [best.pair, *(other.pair for other in others[:1] if not other.error > RIVAL * best.error)]
+    return [
+        best.terms.pair,
+        *(other.terms.pair for other in others[:1] if not other.error > RIVAL * best.error),
+    ]
 
 
 def _trace(
     study: Study, goals: Goals, players: int, budgets: list[float], pair: tuple[str, str]
-) -> list[Solution | None]:
+) -> list[NumberSolution | None]:
     """From the largest budget down, and what one cannot buy, no smaller one can. Halves are solved near the last.
 
     One release is soon solved from the beginning; near the last, which often is at a corner, the search stays there.
     """
-    found: list[Solution] = []
+    found: list[NumberSolution] = []
     for budget in reversed(budgets):
         at = replace(goals, budget=budget)
         near = found[-1].point if found and goals.peers == "halves" else None
@@ -138,13 +141,13 @@ def _trace(
         if not math.isfinite(solution.error):
             break
         found.append(solution)
-    none: list[Solution | None] = [None] * (len(budgets) - len(found))
+    none: list[NumberSolution | None] = [None] * (len(budgets) - len(found))
     # A larger budget buys what a smaller one does, also where the search near the last was a little worse.
     return [*none, *accumulate(found[::-1], _better)]
 
 
 def _wins(
-    study: Study, leader: Sequence[Solution | None], pair: tuple[str, str], goals: Goals, players: int
+    study: Study, leader: Sequence[NumberSolution | None], pair: tuple[str, str], goals: Goals, players: int
 ) -> bool:
     """Whether a pair of estimators is better than the leader at the largest budget, or at the least that does."""
     feasible = [solution for solution in leader if solution is not None]
@@ -154,15 +157,14 @@ def _wins(
     )
 
 
-def _better(one: Solution, other: Solution) -> Solution:
+def _better(one: NumberSolution, other: NumberSolution) -> NumberSolution:
     return other if other.error < one.error else one
 
 
-def _offer(study: Study, solutions: Sequence[Solution | None]) -> Offer | None:
+def _offer(study: Study, solutions: Sequence[NumberSolution | None]) -> Offer | None:
     """The best of those that are feasible."""
     feasible = [solution for solution in solutions if solution is not None]
     if not feasible:
         return None
     best = reduce(_better, feasible)
-    worth_asking = best.error < prior_error(study, best.terms.goals)
-    return Offer(study.response_unit * math.sqrt(best.error), best.epsilon, worth_asking)
+    return Offer(study.response_unit * math.sqrt(best.error), best.epsilon, best.feasible)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from truthful import check
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS
+from truthful.planner.panel import Panel
 from truthful.random_halves import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
 from truthful.scoring import RULES
 from truthful.study import Study
-
-if TYPE_CHECKING:
-    from truthful.planner.panel import Panel
 
 ACCURACIES = ("coefficients", "predictions", "centre")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
@@ -26,6 +24,22 @@ LEAST_SLOPE = 0.8
 MOST_PLAYERS = 1_000_000_000
 #: No error is larger, in normalised units.
 LOOSEST = 1e100
+
+
+def require_usual_epsilon(epsilon: float) -> None:
+    """Refuse an ε at which nothing is learned, or nobody protected."""
+    low, high = EPSILON_RANGE
+    if not low <= epsilon <= high:
+        raise InputError(
+            f"epsilon is {epsilon:g}; it must lie between {low:g}, where noise drowns everything, "
+            f"and {high:g}, where nobody is protected."
+        )
+
+
+def require_absent_share(share: float) -> None:
+    """Refuse a share of liars that is none."""
+    if not 0 <= check.finite("absent_share", share) < 1:
+        raise InputError(f"absent_share is {share!r}; it must be 0 or above, and below 1.")
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,8 @@ class Goals:
         for name in ("budget", "accuracy", "epsilon", "lie"):
             if getattr(self, name) is not None:
                 check.positive(name, getattr(self, name))
-        self._require_usual_epsilon()
+        if self.epsilon is not None:
+            require_usual_epsilon(self.epsilon)
         check.choice("accuracy_of", self.accuracy_of, ACCURACIES)
         if self.norm is not None:
             check.choice("norm", self.norm, NORMS)
@@ -84,18 +99,10 @@ class Goals:
         for name, value in self.pins.items():
             if name.endswith("regularization") or name == "clip":
                 check.positive(name, value)
-            elif name != "absent_share":
+            elif name == "absent_share":
+                require_absent_share(value)
+            else:
                 check.share(name, value)
-            elif not 0 <= check.finite(name, value) < 1:
-                raise InputError(f"absent_share is {value!r}; it must be 0 or above, and below 1.")
-
-    def _require_usual_epsilon(self) -> None:
-        low, high = EPSILON_RANGE
-        if self.epsilon is not None and not low <= self.epsilon <= high:
-            raise InputError(
-                f"epsilon is {self.epsilon:g}; it must lie between {low:g}, where noise drowns everything, "
-                f"and {high:g}, where nobody is protected."
-            )
 
     def _require_enough(self) -> None:
         """Players and one more of budget, accuracy, epsilon; or two of those three."""
@@ -106,6 +113,11 @@ class Goals:
                 f"A plan cannot be solved for from {have}. Give two of players, budget, accuracy and epsilon: "
                 "for example players and budget, or players and accuracy."
             )
+
+    @property
+    def minimises_error(self) -> bool:
+        """Whether the best accuracy is wanted: a budget is given, and no accuracy."""
+        return self.accuracy is None and self.budget is not None
 
     def lie_size(self, study: Study) -> float:
         """The largest lie that may pay; by default half the largest prediction."""

@@ -1,11 +1,14 @@
-"""Plans for answers that are numbers: which estimators, the best numbers of each, how many players, what would help."""
+"""Plans for answers that are numbers: which estimators, the best numbers of each, how many players, what would help.
+
+A budget buys the best accuracy, and an accuracy is had for the least money. How many players, where the analyst has not
+said: the fewest that do, or those with whom the goal is met best.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Context, Decimal
 from functools import partial
 from typing import Any
 
@@ -13,20 +16,175 @@ import numpy as np
 
 from truthful.bounds import Setting
 from truthful.check import Floats
-from truthful.errors import InputError, Refused
-from truthful.formatting import money, number
+from truthful.errors import InputError
+from truthful.formatting import number
 from truthful.guarantees import model
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import LEAST_CLIP, SHORTENINGS
+from truthful.planner.planning import (
+    MARGIN,
+    TOO_MUCH,
+    UNLIMITED,
+    Infeasible,
+    Remedy,
+    Solution,
+    aimed,
+    believing,
+    infeasible,
+    rounded_up,
+    wanted,
+)
 from truthful.planner.search import Axis, Point, crossing, last_below, lowest, minimise
-from truthful.planner.terms import MARGIN, MOST_PUBLIC, Choice, LeaveOneOutTerms, Terms
+from truthful.planner.terms import MOST_PUBLIC, Choice, LeaveOneOutTerms, Terms
 from truthful.random_halves import EPSILON_RANGE
 from truthful.study import Study
 
+#: A public and a peer estimator.
+Pair = tuple[str, str]
+
 MOST_LIARS = 0.3
+#: Values of ε that are tried at each point before the root is closed in on.
+GRID = 16
+#: Other instruments are tried if they promise a mean squared error that is smaller by this part of it.
+WORTH_SHORTENING = 1e-3
+#: An accuracy is nearly all that the largest ε has, if it leaves less than this part of the mean squared error.
+NEARLY = 0.2
+
+#: No plan is for fewer.
+LEAST_PLAYERS = 4
+#: Numbers of players are tried at these ratios before those in between.
+STRIDE = 16
+#: How close a number of players is to the least that will do.
+CLOSE = 2e-3
+#: How often a little is added to a number that was found near another one, until it will do by itself.
+SPARE_STEPS = 6
+ZOOMS, ZOOM_STEPS = 4, 12
+#: How close the lie size that would do is found.
+LIE_CLOSE = 5e-3
 
 
-def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NumberSolution(Solution):
+    """The numbers of a plan for two estimators, and the solutions for others that it was chosen from, the best first.
+
+    Infinite error or cost: nothing is feasible with these estimators.
+    """
+
+    terms: Terms
+    point: Point
+    epsilon: float
+    others: tuple[NumberSolution, ...] = ()
+
+    @property
+    def setting(self) -> Setting:
+        """With the payments that go with it."""
+        return self.terms.setting(
+            _choice(self.terms, {k: np.array(v) for k, v in self.point.items()}), self.epsilon
+        )
+
+    @property
+    def minimised(self) -> str:
+        return minimised(self.goals)
+
+    @property
+    def cheapest(self) -> bool:
+        return not self.goals.minimises_error
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the goals are met, and better than by the prior mean."""
+        return math.isfinite(self.cost) and self.error < self.goals.prior_error(self.study)
+
+    def solve_again(self, goals: Goals, players: int) -> NumberSolution:
+        """With the same estimators, near these numbers."""
+        return solve_pair(self.study, replace(goals, players=players), players, self.terms.pair, self.point)
+
+    def parameters(self) -> dict[str, Any]:
+        """The plan's parameters, by the names people use."""
+        s, terms = self.setting, self.terms
+        chosen: dict[str, Any] = {
+            "gram_share": s.gram_share,
+            "base_payment": s.a,
+            "score_weight": s.b,
+            "absent_share": s.alpha,
+        }
+        if isinstance(terms, LeaveOneOutTerms):
+            chosen["clip"] = s.reach
+        else:
+            chosen["public_share"] = s.public_share
+            if terms.estimator.startswith("ridge"):
+                chosen["regularization"] = s.gamma
+            if terms.peer_estimator == "ridge-free":
+                own = "regularization" in chosen
+                chosen["peer_regularization" if own else "regularization"] = s.half_gamma
+        numbers = {name: float(np.asarray(value)) for name, value in chosen.items()}
+        peers = {} if isinstance(terms, LeaveOneOutTerms) else {"peer_estimator": terms.peer_estimator}
+        named = {"estimator": terms.estimator, **peers, "rule": s.rule, "payments": s.payments}
+        return {"epsilon": self.epsilon, **numbers, **named}
+
+    def record(self) -> dict[str, Any]:
+        """What was asked, and what each pair of estimators would have given."""
+        return {**super().record(), "compared": [one._summary() for one in (self, *self.others)]}
+
+    def _summary(self) -> dict[str, Any]:
+        finite = math.isfinite(self.cost)
+        return {
+            "estimator": self.terms.estimator,
+            "peer_estimator": self.terms.peer_estimator,
+            "epsilon": self.epsilon if finite else None,
+            "cost": self.cost if finite else None,
+            "error": self.study.response_unit * math.sqrt(self.error) if finite else None,
+        }
+
+
+def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
+    """The best plan's numbers; Infeasible if there is none, or none better than answering with the prior mean."""
+    _require_estimators(study, goals)
+    if goals.panel is None and not model(study).least_eigenvalue > 0:
+        raise Infeasible(
+            "the study does not say how spread out its features are. Declare design.least_eigenvalue, the least "
+            f"eigenvalue of E[x xᵀ] that you can vouch for. {study.even_eigenvalue:.3g} is that of numbers spread "
+            "evenly over their ranges and levels equally frequent; people mostly differ less. Or give epsilon and "
+            "score_weight yourself."
+        )
+    _require_worth_asking(study, goals)
+    players = choose_players(study, goals)
+    if players is None:
+        raise Infeasible(TOO_MUCH)
+    best, *others = solve_all_pairs(study, goals, players)
+    if not best.feasible:
+        raise _infeasible(study, goals, players, best.error)
+    return replace(best, others=tuple(others))
+
+
+def _require_estimators(study: Study, goals: Goals) -> None:
+    if candidates(study, goals):
+        return
+    asked = (
+        f"estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r}"
+        if goals.peers == "halves"
+        else f"{goals.estimator or 'none'!r}, where {study.protects} are protected,"
+    )
+    raise InputError(
+        f"No estimator fits: {asked} for a design of kind {study.design.kind!r}, with "
+        f"{', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to have them chosen."
+    )
+
+
+def _require_worth_asking(study: Study, goals: Goals) -> None:
+    """Refuse an accuracy that the prior mean has already."""
+    target, prior = goals.error(study), goals.prior_error(study)
+    if target is not None and not target < prior:
+        raise Infeasible(
+            f"accuracy is {number(goals.accuracy or 0.0)}, and answering with the prior mean, without asking anybody, "
+            f"is off by {number(study.response_unit * math.sqrt(prior))} only. Ask for a smaller error."
+        )
+
+
+# Estimators
+
+
+def candidates(study: Study, goals: Goals) -> tuple[Pair, ...]:
     """(public, peer) estimators, the likeliest first: those asked for, or else those that can be best.
 
     Where the design is known, peers are best estimated by it: their predictions are then unbiased, with the least
@@ -48,7 +206,7 @@ def candidates(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in pairs if all(_uses(pair, name) for name in goals.pins))
 
 
-def _leaving_one_out(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
+def _leaving_one_out(study: Study, goals: Goals) -> tuple[Pair, ...]:
     """One estimate serves all. Answers alone: instruments. Whole records: the declared second moments, or blurred ones
     of those who answered, which from some number of people on leave less to the chance of who was asked.
     """
@@ -66,7 +224,7 @@ def _leaving_one_out(study: Study, goals: Goals) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _uses(pair: tuple[str, str], parameter: str) -> bool:
+def _uses(pair: Pair, parameter: str) -> bool:
     """Whether a parameter that the analyst has fixed means anything to two estimators."""
     if parameter == "gram_share":
         return "noisy-statistics" in pair
@@ -75,125 +233,51 @@ def _uses(pair: tuple[str, str], parameter: str) -> bool:
     return parameter != "regularization" or any(name.startswith("ridge") for name in pair)
 
 
-def axes(pair: tuple[str, str], terms: Terms) -> dict[str, Axis]:
+def axes(terms: Terms) -> dict[str, Axis]:
     """What is to be chosen for two estimators. What the analyst has fixed is an axis of one point.
 
     A share of liars below half a player is none, which a bounded law of costs allows. More of ε for the published
     estimate is always better where the halves' noise enters no bound: then its share is at its upper end, from which
     `Terms.public_share` takes what a useful slope needs.
     """
-    goals, n = terms.goals, terms.answering
+    goals, n, pair = terms.goals, terms.answering, terms.pair
     bounded = math.isfinite(terms.study.costs.upper_quantile(0.0))
     fewest = (0.4 if bounded else 1.0) / n
     found = {"absent_share": Axis(min(fewest, MOST_LIARS), MOST_LIARS, 9)}
-    if goals.peers == "leave-one-out":
-        if goals.payments == "never-negative":
-            R = terms.study.beliefs.radius
-            found["clip"] = Axis(LEAST_CLIP * R, R, 5, log=False)
-        if pair[0] == "noisy-statistics":
-            found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
-        return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}
-    if pair[0].startswith("ridge"):
+    halves, noisy = goals.peers == "halves", "noisy-statistics"
+    if not halves and goals.payments == "never-negative":
+        R = terms.study.beliefs.radius
+        found["clip"] = Axis(LEAST_CLIP * R, R, 5, log=False)
+    if halves and pair[0].startswith("ridge"):
         found["regularization"] = Axis(1e-2, 30.0 * n, 7)
-    if pair[1] == "ridge-free":
+    if halves and pair[1] == "ridge-free":
         found["peer_regularization"] = Axis(1e-2, 10.0 * n, 7)
-    if "noisy-statistics" in pair:
+    if noisy in pair:
         found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
-    if pair[1] == "noisy-statistics":
+    if halves and pair[1] == noisy:
         found["public_share"] = Axis(0.01, MOST_PUBLIC[goals.payments], 6, log=False)
     return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}
 
 
-#: Values of ε that are tried at each point before the root is closed in on.
-GRID = 16
-#: Other instruments are tried if they promise a mean squared error that is smaller by this part of it.
-WORTH_SHORTENING = 1e-3
-#: An accuracy is nearly all that the largest ε has, if it leaves less than this part of the mean squared error.
-NEARLY = 0.2
+# The best numbers
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The numbers of a plan for two estimators, what it costs and its guaranteed mean squared error (normalised).
-
-    Infinite error or cost: nothing is feasible with these estimators.
-    """
-
-    terms: Terms
-    point: Point
-    epsilon: float
-    cost: float
-    error: float
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The public and the peer estimator."""
-        return self.terms.estimator, self.terms.peer_estimator
-
-    @property
-    def setting(self) -> Setting:
-        """With the payments that go with it."""
-        return self.terms.setting(
-            _choice(self.terms, {k: np.array(v) for k, v in self.point.items()}), self.epsilon
-        )
-
-    def parameters(self) -> dict[str, Any]:
-        """The plan's parameters, by the names people use."""
-        s, terms = self.setting, self.terms
-        if isinstance(terms, LeaveOneOutTerms):
-            return {
-                "epsilon": self.epsilon,
-                "gram_share": float(np.asarray(s.gram_share)),
-                "estimator": terms.estimator,
-                "rule": s.rule,
-                "payments": s.payments,
-                "clip": float(np.asarray(s.reach)),
-                "base_payment": float(np.asarray(s.a)),
-                "score_weight": float(np.asarray(s.b)),
-                "absent_share": float(np.asarray(s.alpha)),
-                "failure_probability": terms.goals.failure_probability,
-            }
-        ridge = terms.estimator.startswith("ridge")
-        free = terms.peer_estimator == "ridge-free"
-        penalty, peer_penalty = float(np.asarray(s.gamma)), float(np.asarray(s.half_gamma))
-        return {
-            "epsilon": self.epsilon,
-            "public_share": float(np.asarray(s.public_share)),
-            "gram_share": float(np.asarray(s.gram_share)),
-            "estimator": terms.estimator,
-            "peer_estimator": terms.peer_estimator,
-            "regularization": penalty if ridge else peer_penalty if free else None,
-            "peer_regularization": peer_penalty if free and ridge else None,
-            "rule": s.rule,
-            "payments": s.payments,
-            "base_payment": float(np.asarray(s.a)),
-            "score_weight": float(np.asarray(s.b)),
-            "absent_share": float(np.asarray(s.alpha)),
-            "failure_probability": terms.goals.failure_probability,
-        }
-
-
-def solve(study: Study, goals: Goals, players: int) -> tuple[Solution, ...]:
+def solve_all_pairs(study: Study, goals: Goals, players: int) -> tuple[NumberSolution, ...]:
     """One solution for each pair of estimators, the best first; all infeasible if none can do it."""
     found = [solve_pair(study, goals, players, pair) for pair in candidates(study, goals)]
     return tuple(sorted(found, key=lambda solution: objective_value(goals, solution)))
 
 
-def objective_value(goals: Goals, solution: Solution) -> float:
+def objective_value(goals: Goals, solution: NumberSolution) -> float:
     """What is minimised, of a solution."""
     return float(_objective(goals, np.array(solution.cost), np.array(solution.error)))
-
-
-def minimises_error(goals: Goals) -> bool:
-    """Whether the best accuracy is wanted: a budget is given, and no accuracy."""
-    return goals.accuracy is None and goals.budget is not None
 
 
 def minimised(goals: Goals) -> str:
     """What is the least: the error within a budget, or the cost of an accuracy; with neither, that of one 1/error."""
     if goals.accuracy is None and goals.budget is None:
         return "cost × squared error"
-    return "error" if minimises_error(goals) else "cost"
+    return "error" if goals.minimises_error else "cost"
 
 
 def _objective(goals: Goals, cost: Floats, error: Floats) -> Floats:
@@ -201,23 +285,23 @@ def _objective(goals: Goals, cost: Floats, error: Floats) -> Floats:
 
 
 def solve_pair(
-    study: Study, goals: Goals, players: int, pair: tuple[str, str], near: Point | None = None
-) -> Solution:
+    study: Study, goals: Goals, players: int, pair: Pair, near: Point | None = None
+) -> NumberSolution:
     """The best numbers for two estimators; near those for almost the same goals, if they are known, which is faster."""
     if goals.peers == "halves":
-        return _solve_terms(Terms(study, goals, players, *pair), pair, near)
+        return _solve_terms(Terms(study, goals, players, *pair), near)
     terms = LeaveOneOutTerms(study, goals, players, *pair)
-    found = _solve_terms(terms, pair, near)
+    found = _solve_terms(terms, near)
     if pair[0] != "instruments":
         return found
-    better = _better_shortening(found) if math.isfinite(found.error) else _more_accurate(terms, pair)
+    better = _better_shortening(found) if math.isfinite(found.error) else _more_accurate(terms)
     if better is None:
         return found
-    other = _solve_terms(better, pair, found.point or None)
+    other = _solve_terms(better, found.point or None)
     return min(found, other, key=lambda solution: objective_value(goals, solution))
 
 
-def _better_shortening(found: Solution) -> LeaveOneOutTerms | None:
+def _better_shortening(found: NumberSolution) -> LeaveOneOutTerms | None:
     """Other instruments with which the same numbers leave a smaller error: fewer people shortened, if ε is large."""
     if not isinstance(found.terms, LeaveOneOutTerms):
         return None
@@ -225,12 +309,12 @@ def _better_shortening(found: Solution) -> LeaveOneOutTerms | None:
     return _least_error(found.terms, choice, found.epsilon)
 
 
-def _more_accurate(terms: LeaveOneOutTerms, pair: tuple[str, str]) -> LeaveOneOutTerms | None:
+def _more_accurate(terms: LeaveOneOutTerms) -> LeaveOneOutTerms | None:
     """Other instruments, where an accuracy is asked for that not even the largest ε has with these, and has with them.
 
     There the chance of who is asked is all that is left of the error, and shortening adds to it.
     """
-    at = {name: np.array([axis.low]) for name, axis in axes(pair, terms).items()}
+    at = {name: np.array([axis.low]) for name, axis in axes(terms).items()}
     choice, most = _choice(terms, at), EPSILON_RANGE[1]
     if not float(terms.rough_error(choice, most).item()) > terms.largest_error * (1 - NEARLY):
         return None
@@ -248,7 +332,7 @@ def _least_error(terms: LeaveOneOutTerms, choice: Choice, epsilon: float) -> Lea
     return others[best] if errors[best] < errors[0] * (1 - WORTH_SHORTENING) else None
 
 
-def _solve_terms(terms: Terms, pair: tuple[str, str], near: Point | None) -> Solution:
+def _solve_terms(terms: Terms, near: Point | None) -> NumberSolution:
     """The best numbers on these terms."""
     study, goals = terms.study, terms.goals
 
@@ -256,14 +340,26 @@ def _solve_terms(terms: Terms, pair: tuple[str, str], near: Point | None) -> Sol
         _, short, cost, error = _evaluate(terms, mesh)
         return np.where(np.isfinite(cost) & np.isfinite(error), short, np.inf), _objective(goals, cost, error)
 
-    best = minimise(objective, axes(pair, terms), near)
+    def solution(point: Point, epsilon: float, cost: float, error: float) -> NumberSolution:
+        return NumberSolution(
+            study=study,
+            goals=goals,
+            players=terms.players,
+            cost=cost,
+            error=error,
+            terms=terms,
+            point=point,
+            epsilon=epsilon,
+        )
+
+    best, nothing = minimise(objective, axes(terms), near), ({}, math.nan, math.inf, math.inf)
     if best is None:
-        return Solution(terms, {}, math.nan, math.inf, math.inf)
+        return solution(*nothing)
     at = {name: np.array([value]) for name, value in best.items()}
     epsilon, short, cost, error = (float(part[0]) for part in _evaluate(terms, at))
     if short > 0 or not cost <= _limit(goals.budget) or not error <= _limit(goals.error(study)):
-        return Solution(terms, {}, math.nan, math.inf, math.inf)
-    return Solution(terms, best, epsilon, cost, error)
+        return solution(*nothing)
+    return solution(best, epsilon, cost, error)
 
 
 def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
@@ -271,12 +367,12 @@ def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Fl
     goals, choice = terms.goals, _choice(terms, mesh)
     if goals.epsilon is not None:
         epsilon = np.full(len(choice.alpha), goals.epsilon)
-    elif minimises_error(goals):
+    elif goals.minimises_error:
         epsilon = _most_affordable(terms, choice)
     else:
         epsilon = _cheapest(terms, choice)
     cost, error = terms.cost(choice, epsilon), terms.error(choice, epsilon)
-    ratio = cost / _limit(goals.budget) if minimises_error(goals) else error / terms.largest_error
+    ratio = cost / _limit(goals.budget) if goals.minimises_error else error / terms.largest_error
     with np.errstate(divide="ignore"):
         return epsilon, np.maximum(0.0, np.log(ratio)), cost, error
 
@@ -330,18 +426,7 @@ def _limit(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-LEAST_PLAYERS = 4
-#: Numbers of players are tried at these ratios before those in between.
-STRIDE = 16
-#: How close a number of players is to the least that will do.
-CLOSE = 2e-3
-#: How often a little is added to a number that was found near another one, until it will do by itself.
-SPARE_STEPS = 6
-ZOOMS, ZOOM_STEPS = 4, 12
-#: A budget that is none.
-UNLIMITED = 1e30
-
-Pair = tuple[str, str]
+# Players
 
 
 def choose_players(study: Study, goals: Goals) -> int | None:
@@ -465,150 +550,56 @@ def _value(study: Study, goals: Goals, players: int, pair: Pair) -> float:
     return objective_value(goals, solve_pair(study, replace(goals, players=players), players, pair))
 
 
-#: How close the lie size that would do is found, and how much of an accuracy is spared.
-LIE_CLOSE, SPARE = 5e-3, 5e-4
-#: Parts of a declared tolerance that are tried where the whole is too much.
-TOLERANCES = (0.75, 0.5, 0.25, 0.1)
+# Where there is none
 
 
-@dataclass(frozen=True)
-class Remedy:
-    """One goal, and the least change of it that makes a plan feasible, the others being kept."""
+def _infeasible(study: Study, goals: Goals, players: int, error: float) -> Infeasible:
+    """Why goals cannot be met with so many players (error is the best that was found), with what would help."""
+    reason = f"{wanted(study, goals, players)} {_reason(study, goals, error)}."
 
-    goal: str
-    value: float
-    words: str
+    def solve_other(study: Study, goals: Goals, players: int) -> NumberSolution | None:
+        best = solve_all_pairs(study, goals, players)[0]
+        return best if best.feasible else None
 
-
-class Infeasible(Refused):
-    """No plan meets the goals. `remedies` holds what would, the smallest change first: that goal binds."""
-
-    title = "Infeasible"
-
-    def __init__(self, reason: str, remedies: tuple[Remedy, ...] = ()) -> None:
-        self.reason, self.remedies = reason, remedies
-        ways = "; or with ".join(remedy.words for remedy in remedies)
-        super().__init__(reason + (f" It would be feasible with {ways}." if ways else ""))
-
-    @property
-    def binding(self) -> str | None:
-        """The goal whose relative change is the least."""
-        return self.remedies[0].goal if self.remedies else None
-
-    def record(self) -> dict[str, Any]:
-        """For machines."""
-        changes = {remedy.goal: remedy.value for remedy in self.remedies}
-        return {"feasible": False, "reason": self.reason, "binding": self.binding, "feasible_with": changes}
+    aim = aimed(study, goals)
+    more, larger = _more_players(study, aim, players), _larger_lie(study, aim, players)
+    return infeasible(study, goals, players, reason, solve_other, more, larger)
 
 
-def prior_error(study: Study, goals: Goals) -> float:
-    """The mean squared error of answering with the prior mean, asking nobody."""
-    return goals.prior_error(study)
-
-
-def require_worth_asking(study: Study, goals: Goals) -> None:
-    """Refuse an accuracy that the prior mean has already."""
-    target, prior = goals.error(study), prior_error(study, goals)
-    if target is not None and not target < prior:
-        raise Infeasible(
-            f"accuracy is {number(goals.accuracy or 0.0)}, and answering with the prior mean, without asking anybody, "
-            f"is off by {number(study.response_unit * math.sqrt(prior))} only. Ask for a smaller error."
-        )
-
-
-def infeasible(study: Study, goals: Goals, players: int, error: float) -> Infeasible:
-    """Why goals that name the players cannot be met (error is the best that was found), with what would help."""
-    return Infeasible(_reason(study, goals, players, error), _remedies(study, goals, players))
-
-
-def _reason(study: Study, goals: Goals, players: int, error: float) -> str:
-    unit, prior = study.response_unit, prior_error(study, goals)
-    money_given = f" and {money(goals.budget, study.currency)}" if goals.budget is not None else ""
-    privacy = f" at epsilon {goals.epsilon:g}" if goals.epsilon is not None else ""
-    who = f"with {players:,} players{money_given}{privacy}"
+def _reason(study: Study, goals: Goals, error: float) -> str:
+    unit, lie = study.response_unit, goals.lie_size(study)
+    lies = f"lies that move a prediction by more than {number(lie * unit)} ({lie:g} normalised)"
     if goals.accuracy is not None:
-        return f"{who} no plan guarantees an error of {goals.accuracy:g} or less{_and_lie(study, goals)}."
-    if math.isfinite(error):
         return (
-            f"{who} the error that could be guaranteed is {number(unit * math.sqrt(error))}, and answering with the "
-            f"prior mean, without asking anybody, is off by {number(unit * math.sqrt(prior))}."
+            f"no plan guarantees an error of {goals.accuracy:g} or less, with {lies} unprofitable"
+            f"{believing(study)}"
+        )
+    if math.isfinite(error):
+        prior = number(unit * math.sqrt(goals.prior_error(study)))
+        return (
+            f"the error that could be guaranteed is {number(unit * math.sqrt(error))}, and answering with the prior "
+            f"mean, without asking anybody, is off by {prior}"
         )
     fixed = f" if absent_share is {goals.pins['absent_share']:g}" if "absent_share" in goals.pins else ""
-    return f"{who} no payments make lies{_beyond(study, goals)} unprofitable{fixed}{believing(study)}."
+    return f"no payments make {lies} unprofitable{fixed}{believing(study)}"
 
 
-def _beyond(study: Study, goals: Goals) -> str:
-    lie = goals.lie_size(study)
-    return f" that move a prediction by more than {number(lie * study.response_unit)} ({lie:g} normalised)"
-
-
-def _and_lie(study: Study, goals: Goals) -> str:
-    return f", with lies{_beyond(study, goals)} unprofitable{believing(study)}"
-
-
-def believing(study: Study) -> str:
-    """What people may believe, where a tolerance is declared."""
-    tolerance = study.declared.beliefs.tolerance
-    return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
-
-
-def less_tolerance(study: Study, feasible: Callable[[Study], bool]) -> Remedy | None:
-    """The largest of some parts of the declared tolerance with which a plan is feasible."""
-    declared = study.declared.beliefs.tolerance
-    for part in TOLERANCES if declared is not None else ():
-        if feasible(study.tolerating(part)):
-            value = part * (declared or 0.0)
-            return Remedy("tolerance", value, f"a beliefs.tolerance of {value:g}")
-    return None
-
-
-def _remedies(study: Study, goals: Goals, players: int) -> tuple[Remedy, ...]:
-    """Each goal relaxed on its own, as far as it must be; ordered by how far that is."""
-    aim = goals
-    if goals.accuracy is None:
-        # A plan must at least beat the prior mean.
-        enough = study.response_unit * math.sqrt(prior_error(study, goals)) * (1 - 1e-3)
-        aim = replace(goals, accuracy=enough)
-    found = [
-        (remedy, remedy.value / before)
-        for remedy, before in (
-            (_budget(study, aim, players), goals.budget),
-            (_players(study, aim, players), float(players)),
-            (_lie(study, aim, players), goals.lie_size(study)),
-            (_accuracy(study, goals, players), goals.accuracy),
-            (_tolerance(study, aim, players), study.declared.beliefs.tolerance),
-        )
-        if remedy is not None and before is not None
-    ]
-    return tuple(remedy for remedy, _ in sorted(found, key=lambda pair: abs(math.log(pair[1]))))
-
-
-def _budget(study: Study, goals: Goals, players: int) -> Remedy | None:
-    if goals.budget is None:
-        return None
-    cost = solve(study, replace(goals, budget=None), players)[0].cost
-    if not math.isfinite(cost):
-        return None
-    cost = math.ceil(cost * 100) / 100
-    return Remedy("budget", cost, f"a budget of {money(cost, study.currency)}")
-
-
-def _players(study: Study, goals: Goals, players: int) -> Remedy | None:
+def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     n = nearest_players(study, goals, players)
     if n is None:
         return None
     listed = None if goals.panel is None else goals.panel.size
-    more = listed is not None and n > listed
-    return Remedy("players", float(n), f"{n:,} people like those on the roster" if more else f"{n:,} players")
+    who = "people like those on the roster" if listed is not None and n > listed else "players"
+    return Remedy("players", float(n), f"{n:,} {who}", float(players))
 
 
-def _lie(study: Study, goals: Goals, players: int) -> Remedy | None:
+def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
     """The least lie size, up to R: hardly anybody could tell a larger lie, so that nothing would be deterred."""
-    low, high = goals.lie_size(study), study.beliefs.radius
-    if not high > low:
+    asked, high = goals.lie_size(study), study.beliefs.radius
+    if not high > asked:
         return None
 
-    def dear(lie: float, near: Point | None, pair: tuple[str, str]) -> tuple[float, Point | None]:
+    def dear(lie: float, near: Point | None, pair: Pair) -> tuple[float, Point | None]:
         return excess(study, replace(goals, lie=lie), players, pair, near)
 
     found = None
@@ -616,128 +607,8 @@ def _lie(study: Study, goals: Goals, players: int) -> Remedy | None:
         at_most = dear(high * (1 - LIE_CLOSE), None, pair)
         if at_most[0] <= 0:
             high *= 1 - LIE_CLOSE
-            found = high = crossing(partial(dear, pair=pair), low, high, LIE_CLOSE, at_most)
-    lie = None if found is None else rounded_up(found)
-    return None if lie is None else Remedy("lie", lie, f"lies of up to {lie:g} let pass")
-
-
-def _accuracy(study: Study, goals: Goals, players: int) -> Remedy | None:
-    """The best accuracy that the budget, or any money, buys, where an accuracy was asked for."""
-    if goals.accuracy is None:
+            found = high = crossing(partial(dear, pair=pair), asked, high, LIE_CLOSE, at_most)
+    if found is None:
         return None
-    budget = UNLIMITED if goals.budget is None else goals.budget
-    error = solve(study, replace(goals, accuracy=None, budget=budget), players)[0].error
-    if not error < prior_error(study, goals):
-        return None
-    # With a little to spare: what a budget just buys, a search for the least cost just misses.
-    accuracy = rounded_up(study.response_unit * math.sqrt(error) * (1 + SPARE))
-    return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed")
-
-
-def _tolerance(study: Study, goals: Goals, players: int) -> Remedy | None:
-    def feasible(other: Study) -> bool:
-        return any(excess(other, goals, players, pair)[0] <= 0 for pair in candidates(other, goals))
-
-    return less_tolerance(study, feasible)
-
-
-def rounded_up(value: float) -> float:
-    """The next number of four digits, so that what is shown is what will do."""
-    return float(f"{Decimal(value).normalize(Context(prec=4, rounding=ROUND_CEILING))}")
-
-
-#: The relative change from which the worth of one more dollar or player is read off.
-STEP = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The best solution for the goals, and the others it was chosen from, the best of them first."""
-
-    goals: Goals
-    players: int
-    best: Solution
-    others: tuple[Solution, ...]
-
-    def record(self) -> dict[str, Any]:
-        """What was asked, and what each pair of estimators would have given."""
-        return {
-            "asked": self.goals.record(),
-            "minimised": minimised(self.goals),
-            "compared": [_summary(solution) for solution in (self.best, *self.others)],
-        }
-
-
-@dataclass(frozen=True)
-class Worth:
-    """What a little more buys: the change of the error (raw units), or of the cost, for one more dollar or player."""
-
-    of: str
-    currency_unit: float | None
-    player: float | None
-
-
-def answer(study: Study, goals: Goals) -> Answer:
-    """The best plan's numbers; Infeasible if there is none, or none better than answering with the prior mean."""
-    if not candidates(study, goals):
-        asked = (
-            f"estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r}"
-            if goals.peers == "halves"
-            else f"{goals.estimator or 'none'!r}, where {study.protects} are protected,"
-        )
-        raise InputError(
-            f"No estimator fits: {asked} for a design of kind {study.design.kind!r}, with "
-            f"{', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to have them chosen."
-        )
-    if goals.panel is None and not model(study).least_eigenvalue > 0:
-        raise Infeasible(
-            "the study does not say how spread out its features are. Declare design.least_eigenvalue, the least "
-            f"eigenvalue of E[x xᵀ] that you can vouch for. {study.even_eigenvalue:.3g} is that of numbers spread "
-            "evenly over their ranges and levels equally frequent; people mostly differ less. Or give epsilon and "
-            "score_weight yourself."
-        )
-    require_worth_asking(study, goals)
-    players = choose_players(study, goals)
-    if players is None:
-        raise Infeasible(
-            "no number of players up to a billion meets these goals. Raise the budget or the error."
-        )
-    solutions = solve(study, goals, players)
-    best = solutions[0]
-    if not (math.isfinite(best.cost) and best.error < prior_error(study, goals)):
-        raise infeasible(study, goals, players, best.error)
-    return Answer(goals, players, best, solutions[1:])
-
-
-def worth(study: Study, answered: Answer) -> Worth:
-    """By how much a twentieth more money, or players, changes what is minimised, for each unit of it."""
-    goals, n, best = answered.goals, answered.players, answered.best
-    pair = (best.terms.estimator, best.terms.peer_estimator)
-    more = round(n * (1 + STEP)) if n * (1 + STEP) <= MOST_PLAYERS else round(n * (1 - STEP))
-    with_players = solve_pair(study, replace(goals, players=more), more, pair, best.point)
-    if not minimises_error(goals):
-        return Worth("cost", None, _per(with_players.cost - best.cost, more - n))
-    budget = goals.budget or 0.0
-    with_money = solve_pair(study, replace(goals, budget=budget * (1 + STEP)), n, pair, best.point)
-    unit, before = study.response_unit, math.sqrt(best.error)
-    return Worth(
-        "error",
-        _per(unit * (math.sqrt(with_money.error) - before), budget * STEP),
-        _per(unit * (math.sqrt(with_players.error) - before), more - n),
-    )
-
-
-def _per(change: float, units: float) -> float | None:
-    return change / units if math.isfinite(change) and units != 0 else None
-
-
-def _summary(solution: Solution) -> dict[str, Any]:
-    study = solution.terms.study
-    finite = math.isfinite(solution.cost)
-    return {
-        "estimator": solution.terms.estimator,
-        "peer_estimator": solution.terms.peer_estimator,
-        "epsilon": solution.epsilon if finite else None,
-        "cost": solution.cost if finite else None,
-        "error": study.response_unit * math.sqrt(solution.error) if finite else None,
-    }
+    lie = rounded_up(found)
+    return Remedy("lie", lie, f"lies of up to {lie:g} let pass", asked)

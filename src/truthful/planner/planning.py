@@ -1,47 +1,363 @@
-"""What more money or more people would buy of a plan for yes or no, for ratings, or one that asks for predictions."""
+"""What every kind of plan shares: its solution, the fewest players who are enough, what would help, what more buys.
+
+Infeasible is an answer: what stands in the way, and the least change of each goal that would remove it.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
-from truthful.planner.asked_planning import AskedSolution, solve_asked
+import numpy as np
+
+from truthful.check import Floats
+from truthful.errors import Refused
+from truthful.formatting import money, number
 from truthful.planner.goals import MOST_PLAYERS, Goals
-from truthful.planner.number_planning import STEP, Infeasible, Worth
 from truthful.planner.panel import Panel
-from truthful.planner.share_planning import ShareSolution, solve_shares
 from truthful.study import Study
 
-PanelSolution = ShareSolution | AskedSolution
+#: The relative change from which the worth of one more dollar or player is read off.
+STEP = 0.05
+#: What an accuracy must be better than the prior mean by, and how much of one that would do is spared.
+BETTER, SPARE = 1e-3, 5e-4
+#: Parts of a declared tolerance that are tried where the whole is too much.
+TOLERANCES = (0.75, 0.5, 0.25, 0.1)
+#: A budget that is none.
+UNLIMITED = 1e30
+#: Met from below, so that rounding breaks no promise.
+MARGIN = 1e-9
+TOO_MUCH = "no number of players up to a billion meets these goals. Raise the budget or the error."
 
 
-def solution_worth(study: Study, found: PanelSolution, panel: Panel) -> Worth:
-    """By how much a twentieth more money, or players, changes the error; or, where an accuracy is asked, the cost.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Solution:
+    """The best numbers for the goals: what they cost, and the guaranteed mean squared error (normalised)."""
 
-    With both an accuracy and a budget more of either only makes the flat fee larger: nothing is told.
+    study: Study
+    goals: Goals
+    players: int
+    cost: float
+    error: float
+
+    @property
+    def minimised(self) -> str:
+        """What is the least: the error, or where an accuracy is asked for, what that costs."""
+        return "error" if self.goals.accuracy is None else "cost"
+
+    @property
+    def cheapest(self) -> bool:
+        """Whether nothing cheaper would do. What is left of a budget may be paid too, as a flat fee."""
+        return self.goals.accuracy is not None and self.goals.budget is None
+
+    def solve_again(self, goals: Goals, players: int) -> Solution | None:
+        """The same for other goals; None if they cannot be met."""
+        raise NotImplementedError
+
+    def record(self) -> dict[str, Any]:
+        """What was asked."""
+        return {"asked": self.goals.record(), "minimised": self.minimised}
+
+
+#: The best for so many players; None if there is none, or none better than asking nobody.
+S = TypeVar("S", bound=Solution)
+Solve = Callable[[Study, Goals, int], S | None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PanelSolution(Solution):
+    """The same where it follows from people's features, whom instruments shorten by so much."""
+
+    panel: Panel
+    shortening: float
+    epsilon: float
+    absent_share: float
+
+
+@dataclass(frozen=True, eq=False)
+class PanelSearch:
+    """One study's numbers at one size and with one kind of instruments, on a grid of shares of liars and of ε."""
+
+    study: Study
+    goals: Goals
+    panel: Panel
+    players: int
+    shortening: float
+
+    #: How many shares of liars, and values of ε, are tried before the best is closed in on. Below the least ε noise
+    #: drowns everything, and beyond the largest nothing is gained.
+    LIARS: ClassVar[int]
+    GRID: ClassVar[int]
+    EPSILONS: ClassVar[tuple[float, float]]
+
+    @cached_property
+    def answering(self) -> int:
+        """How many are expected to answer."""
+        return self.panel.answering(self.players)
+
+    @cached_property
+    def liars(self) -> Floats:
+        """Shares of liars to try: whole numbers of people, or the one that is given."""
+        if "absent_share" in self.goals.pins:
+            return np.array([self.goals.pins["absent_share"]])
+        counts = np.round(np.geomspace(1, max(2.0, self.answering / 20), self.LIARS))
+        return np.unique(counts) / self.answering
+
+    @cached_property
+    def grid(self) -> Floats:
+        """Values of ε to try, or the one that is given."""
+        if self.goals.epsilon is not None:
+            return np.array([self.goals.epsilon])
+        return np.geomspace(*self.EPSILONS, self.GRID)
+
+    @property
+    def step(self) -> float:
+        """The ratio of one ε of the grid to the one before."""
+        least, most = self.EPSILONS
+        return float((most / least) ** (1 / (self.GRID - 1)))
+
+    @property
+    def head(self) -> float:
+        """What there is for each person."""
+        budget = self.goals.budget
+        return math.inf if budget is None else budget / self.players * (1 - MARGIN)
+
+    @property
+    def target(self) -> float:
+        """The mean squared error that is asked for."""
+        return (self.goals.error(self.study) or math.inf) * (1 - MARGIN)
+
+    def lowest(
+        self, options: tuple[float, ...], grid: Floats, rank: Callable[[float], Floats]
+    ) -> Iterator[tuple[float, float, float, float]]:
+        """For each option the least rank, if it is finite, and where: the share of liars, the option, ε."""
+        for option in options:
+            values = rank(option)
+            i, j = np.unravel_index(int(np.argmin(values)), values.shape)
+            if math.isfinite(values[i, j]):
+                yield float(values[i, j]), float(self.liars[i]), option, float(grid[j])
+
+
+def bisect(feasible: Callable[[float], bool], low: float, high: float, steps: int) -> tuple[float, float]:
+    """Between which two numbers, by ratios, what is not feasible at the low end becomes so."""
+    for _ in range(steps):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if feasible(middle) else (middle, high)
+    return low, high
+
+
+# Players
+
+
+def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) -> tuple[int, S] | None:
+    """About the fewest with whom there is a solution, by doubling from the first: at most a part 1/close above.
+
+    With more people each costs less, until the budget is spent on too many of them.
     """
-    goals, n = found.goals, found.players
-    more = round(n * (1 + STEP))
-    crowd = _solved(study, replace(goals, players=more), panel) if more <= MOST_PLAYERS else None
+    high = first
+    while (found := solve(high)) is None:
+        high *= 2
+        if high > most:
+            return None
+    low = high // 2
+    while high - low > max(1, high // close):
+        middle = (low + high) // 2
+        one = solve(middle)
+        low, high, found = (middle, high, found) if one is None else (low, middle, one)
+    return high, found
+
+
+def solve_fewest(study: Study, goals: Goals, solve: Solve[S], first: int, close: int) -> S:
+    """For the fewest players who are enough; Infeasible if no number is."""
+    found = fewest(lambda n: solve(study, goals, n), first, MOST_PLAYERS, close)
+    if found is None:
+        raise Infeasible(TOO_MUCH)
+    return found[1]
+
+
+# What would help
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One goal, the least change of it that makes a plan feasible, the others being kept, and what was asked."""
+
+    goal: str
+    value: float
+    words: str
+    asked: float
+
+
+class Infeasible(Refused):
+    """No plan meets the goals. `remedies` holds what would, the smallest change first: that goal binds."""
+
+    title = "Infeasible"
+
+    def __init__(self, reason: str, remedies: tuple[Remedy, ...] = ()) -> None:
+        self.reason, self.remedies = reason, remedies
+        ways = "; or with ".join(remedy.words for remedy in remedies)
+        super().__init__(reason + (f" It would be feasible with {ways}." if ways else ""))
+
+    @property
+    def binding(self) -> str | None:
+        """The goal whose relative change is the least."""
+        return self.remedies[0].goal if self.remedies else None
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        changes = {remedy.goal: remedy.value for remedy in self.remedies}
+        return {"feasible": False, "reason": self.reason, "binding": self.binding, "feasible_with": changes}
+
+
+def infeasible(
+    study: Study, goals: Goals, players: int, reason: str, solve: Solve[S], *others: Remedy | None
+) -> Infeasible:
+    """Why, and each goal relaxed on its own, as far as it must be: money, accuracy, tolerance, and what others are."""
+    found = (
+        _budget(study, goals, players, solve),
+        *others,
+        _accuracy(study, goals, players, solve),
+        _tolerance(study, goals, players, solve),
+    )
+    by_change = sorted(filter(None, found), key=lambda remedy: abs(math.log(remedy.value / remedy.asked)))
+    return Infeasible(reason, tuple(by_change))
+
+
+def aimed(study: Study, goals: Goals) -> Goals:
+    """The goals, with an accuracy: a plan must at least beat the prior mean."""
     if goals.accuracy is not None:
-        saved = None if crowd is None or goals.budget is not None else (crowd.cost - found.cost) / (more - n)
-        return Worth("cost", None, saved)
-    if goals.budget is None:
-        return Worth("error", None, None)
-    richer = _solved(study, replace(goals, players=n, budget=goals.budget * (1 + STEP)), panel)
-
-    def change(other: PanelSolution) -> float:
-        return study.response_unit * (math.sqrt(other.error) - math.sqrt(found.error))
-
-    # More money is never worse: it need not be spent.
-    money = None if richer is None else min(0.0, change(richer)) / (goals.budget * STEP)
-    people = None if crowd is None else change(crowd) / (more - n)
-    return Worth("error", money or None, people or None)
+        return goals
+    return replace(goals, accuracy=study.response_unit * math.sqrt(goals.prior_error(study)) * (1 - BETTER))
 
 
-def _solved(study: Study, goals: Goals, panel: Panel) -> PanelSolution | None:
-    solve = solve_shares if study.levels is None else solve_asked
-    try:
-        return solve(study, goals, panel)
-    except Infeasible:
+def wanted(study: Study, goals: Goals, players: int) -> str:
+    """Who, and what there is: the beginning of a reason."""
+    spent = f" and {money(goals.budget, study.currency)}" if goals.budget is not None else ""
+    privacy = f" at epsilon {goals.epsilon:g}" if goals.epsilon is not None else ""
+    return f"with {players:,} players{spent}{privacy}"
+
+
+def believing(study: Study) -> str:
+    """What people may believe, where a tolerance is declared."""
+    tolerance = study.declared.beliefs.tolerance
+    return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
+
+
+def panel_infeasible(
+    study: Study,
+    goals: Goals,
+    players: int,
+    solve: Solve[PanelSolution],
+    known: str,
+    paying: str,
+    more: Remedy | None,
+) -> Infeasible:
+    """Why, and what would help, where `known` has an error without asking anybody."""
+    prior = study.response_unit * math.sqrt(goals.prior_error(study))
+    error = (
+        f"an error of {number(goals.accuracy)}"
+        if goals.accuracy is not None
+        else f"an error below {number(prior)}, which {known} has without asking anybody"
+    )
+    reason = f"{wanted(study, goals, players)} no plan guarantees {error}{paying}{believing(study)}."
+    return infeasible(study, goals, players, reason, solve, more)
+
+
+def more_players(
+    study: Study, goals: Goals, players: int, solve: Solve[PanelSolution], most: int, close: int
+) -> Remedy | None:
+    """More people who are paid as much each, where they are yet to be drawn."""
+    if goals.budget is None and goals.epsilon is None:
         return None
+    aim, head = aimed(study, goals), None if goals.budget is None else goals.budget / players
+
+    def solve_larger(n: int) -> PanelSolution | None:
+        return solve(study, replace(aim, budget=None if head is None else head * n), n)
+
+    found = fewest(solve_larger, players, most, close)
+    if found is None:
+        return None
+    return Remedy("players", float(found[0]), f"{found[0]:,} players at as much each", float(players))
+
+
+def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
+    if goals.budget is None:
+        return None
+    dearer = solve(study, replace(aimed(study, goals), budget=None), players)
+    if dearer is None:
+        return None
+    cost = math.ceil(dearer.cost * 100) / 100
+    return Remedy("budget", cost, f"a budget of {money(cost, study.currency)}", goals.budget)
+
+
+def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
+    """The best accuracy that the budget, or any money, buys, where an accuracy was asked for."""
+    if goals.accuracy is None:
+        return None
+    budget = UNLIMITED if goals.budget is None else goals.budget
+    looser = solve(study, replace(goals, accuracy=None, budget=budget), players)
+    if looser is None:
+        return None
+    # With a little to spare: what a budget just buys, a search for the least cost just misses.
+    accuracy = rounded_up(study.response_unit * math.sqrt(looser.error) * (1 + SPARE))
+    return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed", goals.accuracy)
+
+
+def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
+    """The largest of some parts of the declared tolerance with which a plan is feasible."""
+    declared, aim = study.declared.beliefs.tolerance, aimed(study, goals)
+    for part in TOLERANCES if declared else ():
+        if declared and solve(study.tolerating(part), aim, players) is not None:
+            value = part * declared
+            return Remedy("tolerance", value, f"a beliefs.tolerance of {value:g}", declared)
+    return None
+
+
+def rounded_up(value: float) -> float:
+    """The next number of four digits, so that what is shown is what will do."""
+    return float(f"{Decimal(value).normalize(Context(prec=4, rounding=ROUND_CEILING))}")
+
+
+# What more would buy
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a little more buys: the change of the error (raw units), or of the cost, for one more dollar or player."""
+
+    of: str
+    currency_unit: float | None
+    player: float | None
+
+
+def worth(found: Solution) -> Worth:
+    """By how much a twentieth more money, or players, changes what is minimised, for each unit of it."""
+    goals, n = found.goals, found.players
+    more = round(n * (1 + STEP)) if n * (1 + STEP) <= MOST_PLAYERS else round(n * (1 - STEP))
+    crowd = found.solve_again(goals, more)
+    if not goals.minimises_error:
+        return Worth(
+            "cost", None, _per(crowd and crowd.cost - found.cost, more - n) if found.cheapest else None
+        )
+    budget = goals.budget or 0.0
+    richer = found.solve_again(replace(goals, budget=budget * (1 + STEP)), n)
+    # More money is never worse: it need not be spent.
+    gained = None if richer is None else min(0.0, _error(richer) - _error(found))
+    return Worth(
+        "error",
+        _per(gained, budget * STEP) or None,
+        _per(crowd and _error(crowd) - _error(found), more - n) or None,
+    )
+
+
+def _error(found: Solution) -> float:
+    """In raw units."""
+    return found.study.response_unit * math.sqrt(found.error)
+
+
+def _per(change: float | None, units: float) -> float | None:
+    return change / units if change is not None and math.isfinite(change) and units != 0 else None

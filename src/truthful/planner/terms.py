@@ -2,6 +2,11 @@
 
 Of these, epsilon is the last to be chosen: what a study costs rises with it and its error falls, so that a budget or
 an accuracy decides it.
+
+With one release, scored leaving one out, two things make the same deterrence cheaper: peer predictions are clipped at
+c ≤ R, so that payments range less, and the base payment follows the length of a person's features. At another clip
+level other lies go free. So the size D of lies that may pay shrinks with c, to where the share of answers that nothing
+deters is what it is at c = R: no plan is better because more lies go free.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +28,7 @@ from truthful.guarantees import model
 from truthful.noise import L2Laplace
 from truthful.planner.goals import Goals
 from truthful.planner.panel import BeliefGaps, MatchedLies
+from truthful.planner.planning import MARGIN
 from truthful.random_halves import EPSILON_RANGE
 from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
@@ -29,8 +36,6 @@ from truthful.study import Study
 #: At most this share of ε is spent on the published estimate, and at least the rest on the halves. Unclipped payments
 #: are as noisy as the halves' estimates, and so is their total: less would make a bill that nobody can plan with.
 MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}
-#: Amounts and sizes are met from below by this relative margin, so that rounding breaks no promise.
-MARGIN = 1e-9
 #: No plan has a larger base payment or score weight.
 MOST_PAID = 1e9
 #: Where no accuracy is asked for, an error must be below that of the prior mean by this part of it.
@@ -55,13 +60,18 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """A study run with one public and one peer estimator for so many players."""
+    """A study run with one public and one peer estimator for so many players, scored against random halves."""
 
     study: Study
     goals: Goals
     players: int
     estimator: str
     peer_estimator: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The public and the peer estimator."""
+        return self.estimator, self.peer_estimator
 
     @property
     def answering(self) -> int:
@@ -71,48 +81,61 @@ class Terms:
     def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
         """The setting at this ε: with the least payments that deter lies and make joining pay.
 
-        b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs, and `payable` if
-        clipped.
+        b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs (it would compute
+        the gap again), and `payable` if halves are clipped.
         """
         s = self._unpaid(choice, epsilon)
-        D = self.goals.lie_size(self.study) * self._shrinkage(s) * (1 - MARGIN)
+        D = self.lie(s) * (1 - MARGIN)
         g = proved.gap(s)
         room = D**2 - 2 * D * g
         saved = proved.threshold(s) * s.privacy_cost + s.rounding
         with np.errstate(divide="ignore", invalid="ignore"):
-            b = np.where(room > 0, saved / room, np.inf)
+            b = np.where((room > 0) & self._follows(choice, epsilon), saved / room, np.inf)
             paid = s.at(b=b)
-            least = b * (g**2 + _linear(s) / 4) + saved
-            a = np.maximum(least, proved.payable(paid)) if s.clipped else least
+            a = b * (g**2 + RULES[s.rule].linear / 4) + saved
+            if s.clipped and s.peers == "halves":
+                a = np.maximum(a, proved.payable(paid))
         return paid.at(a=np.where(np.isfinite(b), a, np.inf) * (1 + MARGIN))
 
     def _unpaid(self, choice: Choice, epsilon: Numbers) -> Setting:
         return Setting(
-            model=model(self.study),
-            costs=self.study.costs,
+            **self._given,
             n=self.players,
             epsilon=epsilon,
             alpha=choice.alpha,
-            beta=self.goals.failure_probability,
             gamma=choice.gamma,
             peer_gamma=choice.peer_gamma,
             public_share=self.public_share(choice, epsilon),
             gram_share=choice.gram_share,
-            estimator=self.estimator,
-            peer_estimator=self.peer_estimator,
-            rule=self.goals.rule,
-            payments=self.goals.payments,
-            privacy=self.study.declared.costs.privacy,
-            rounding=1 / PAYMENT_STEPS,
             belief_gap=self.study.tolerance,
         )
 
-    def _shrinkage(self, s: Setting) -> Numbers:
-        """How much smaller own predictions are than the truth: a lie is measured before that, lest it seem small."""
+    @cached_property
+    def _given(self) -> dict[str, Any]:
+        """What no search chooses."""
+        return {
+            "model": model(self.study),
+            "costs": self.study.costs,
+            "beta": self.goals.failure_probability,
+            "estimator": self.estimator,
+            "peer_estimator": self.peer_estimator,
+            "rule": self.goals.rule,
+            "payments": self.goals.payments,
+            "privacy": self.study.declared.costs.privacy,
+            "rounding": 1 / PAYMENT_STEPS,
+        }
+
+    def lie(self, s: Setting) -> Floats:
+        """D, the size of lies that may pay: as asked for, measured before a ridge shrinks own predictions."""
+        asked = np.asarray(self.goals.lie_size(self.study))
         if self.peer_estimator != "ridge-free":
-            return 1.0
+            return asked
         mu = np.asarray(s.n) / 2 * s.model.least_eigenvalue
-        return np.asarray(mu / (s.half_gamma + mu))
+        return np.asarray(asked * np.asarray(mu / (s.half_gamma + mu)))
+
+    def _follows(self, choice: Choice, epsilon: Numbers) -> Numbers:
+        """Whether peer predictions follow the truth, so that noise does not drown what deters."""
+        return True
 
     def least_epsilon(self, choice: Choice) -> Floats:
         """Below this ε nothing would be left for the published estimate."""
@@ -171,12 +194,11 @@ class Terms:
     def error(self, choice: Choice, epsilon: Numbers) -> Floats:
         """The mean squared error that is guaranteed: of coefficients, or of predictions."""
         s = self._unpaid(choice, epsilon)
-        error = proved.accuracy(s) if self.goals.accuracy_of == "coefficients" else proved.prediction_error(s)
-        return np.where(np.asarray(s.public_share) > 1e-6, error, np.inf)
+        return np.where(np.asarray(s.public_share) > 1e-6, self._error(s), np.inf)
 
-
-def _linear(s: Setting) -> float:
-    return 1.0 if s.rule == "brier" else 0.0
+    def _error(self, s: Setting) -> Floats:
+        of_predictions = self.goals.accuracy_of == "predictions"
+        return proved.prediction_error(s) if of_predictions else proved.accuracy(s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,23 +220,9 @@ class LeaveOneOutTerms(Terms):
             return None
         return self.goals.panel.geometry(self.players, self.shortening)
 
-    def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
-        """At this ε, with the least payments that deter lies and make joining pay.
-
-        b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays, and a as `participation` needs.
-        """
-        s = self._unpaid(choice, epsilon)
-        D = self.lie(s) * (1 - MARGIN)
-        g = proved.gap(s)
-        room = D**2 - 2 * D * g
-        saved = proved.threshold(s) * s.privacy_cost + s.rounding
+    def _follows(self, choice: Choice, epsilon: Numbers) -> Numbers:
         # Where ε is given it may be one at which noise drowns what deters.
-        deters = (room > 0) & (np.asarray(epsilon) >= self.least_epsilon(choice) * (1 - MARGIN))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            b = np.where(deters, saved / room, np.inf)
-            # As `proved.participation` has it, which would compute the gap again.
-            a = b * (g**2 + RULES[s.rule].linear / 4) + saved
-        return s.at(a=np.where(np.isfinite(b), a, np.inf) * (1 + MARGIN), b=b)
+        return np.asarray(epsilon) >= self.least_epsilon(choice) * (1 - MARGIN)
 
     def lie(self, s: Setting) -> Floats:
         """D, the size of lies that may pay at this clip level and noise: as asked for at c = R."""
@@ -257,34 +265,22 @@ class LeaveOneOutTerms(Terms):
         """As `error`, if those who answer were spread just as all are of whom they are drawn: quicker to know."""
         panel = self.goals.panel
         everybody = None if panel is None else panel.everybody(self.shortening)
-        s = self._setting(choice, epsilon, everybody)
-        of_predictions = self.goals.accuracy_of == "predictions"
-        return proved.prediction_error(s) if of_predictions else proved.accuracy(s)
+        return self._error(self._setting(choice, epsilon, everybody))
 
     def _unpaid(self, choice: Choice, epsilon: Numbers) -> Setting:
         s = self._setting(choice, epsilon, self.geometry)
         return s.at(belief_gap=self.belief_gap(s)) if self.study.tolerance else s
 
     def _setting(self, choice: Choice, epsilon: Numbers, geometry: Geometry | None) -> Setting:
-        R = self.study.beliefs.radius
-        clip = np.where(np.isnan(choice.clip), R, choice.clip)
         return Setting(
-            model=model(self.study),
-            costs=self.study.costs,
+            **self._given,
             n=self.answering,
             epsilon=epsilon,
             alpha=choice.alpha,
-            beta=self.goals.failure_probability,
             gram_share=choice.gram_share,
-            estimator=self.estimator,
-            peer_estimator=self.peer_estimator,
             peers="leave-one-out",
-            clip=clip,
+            clip=np.where(np.isnan(choice.clip), self.study.beliefs.radius, choice.clip),
             geometry=geometry,
-            rule=self.goals.rule,
-            payments=self.goals.payments,
-            privacy=self.study.declared.costs.privacy,
-            rounding=1 / PAYMENT_STEPS,
         )
 
     def least_epsilon(self, choice: Choice) -> Floats:
