@@ -28,7 +28,7 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.budget_frontier import paper_solution
-from truthful.planner.number_planning import Solution, solve
+from truthful.planner.number_planning import NumberSolution, solve_all_pairs
 from truthful.planner.panel import Panel
 from truthful.random_halves import Mechanism
 from truthful.regression import fast_answer
@@ -90,7 +90,7 @@ def surveyed(players: int, d: int, each: float) -> Plan | None:
     """The best plan for people of a survey roster, at so much each; None if it is no better than the prior mean."""
     study, X = rosters.survey(d), rosters.features(players, d)
     goals = Goals(players=players, budget=each * players, panel=Panel(study, X))
-    if not solve(study, goals, players)[0].error < goals.prior_error(study):
+    if not solve_all_pairs(study, goals, players)[0].error < goals.prior_error(study):
         return None
     return design(study, roster=X, budget=each * players)
 
@@ -101,19 +101,19 @@ def surveyed_with_halves(players: int, d: int, each: float) -> Plan | None:
     least = float(np.linalg.eigvalsh(X.T @ X / players)[0])
     study = rosters.survey(d, "records", f'kind = "observed"\nleast_eigenvalue = {least:.6f}')
     goals = Goals(players=players, budget=each * players, peers="halves")
-    if not solve(study, goals, players)[0].error < goals.prior_error(study):
+    if not solve_all_pairs(study, goals, players)[0].error < goals.prior_error(study):
         return None
     return design(study, players=players, budget=each * players, peers="halves")
 
 
-def paper(study: Study, players: int, budget: float) -> Solution:
+def paper(study: Study, players: int, budget: float) -> NumberSolution:
     """The paper's mechanism at its best parameters."""
     found = paper_solution(study, Goals(players=players, budget=budget, lie=LIE, peers="halves"), players)
     assert found is not None
     return found
 
 
-def paper_estimator(solution: Solution) -> tuple[Estimator, float]:
+def paper_estimator(solution: NumberSolution) -> tuple[Estimator, float]:
     """Its public estimate, and the ε that it spends."""
     s, study = solution.setting, solution.terms.study
     gamma, epsilon = float(np.asarray(s.gamma)), float(np.asarray(s.epsilon_public))

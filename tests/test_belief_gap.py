@@ -29,6 +29,7 @@ from truthful.guarantees import WIDER, setting
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
+from truthful.planner.share_planning import ShareSolution
 from truthful.share_guarantees import NINE_IN_TEN
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
@@ -139,8 +140,7 @@ def test_where_answers_move_no_prediction_no_amplification_is_said() -> None:
 
 def people_of(plan: Plan) -> Geometry:
     assert plan.panel is not None
-    assert plan.answer is not None
-    shortening = getattr(plan.answer.best.terms, "shortening", 1.0)
+    shortening = getattr(getattr(plan.solution, "terms", None), "shortening", 1.0)
     return plan.panel.geometry(plan.players, shortening)
 
 
@@ -263,7 +263,7 @@ def test_a_tolerance_beyond_all_deterrence_is_refused_with_a_smaller_one() -> No
 def share_setting(plan: Plan, belief_gap: float = 0.0) -> ShareSetting:
     mechanism, solution = plan.share_mechanism, plan.solution
     assert mechanism is not None
-    assert solution is not None
+    assert isinstance(solution, ShareSolution)
     assert plan.panel is not None
     beliefs = plan.study.shares
     assert isinstance(beliefs, ShareBeliefs)

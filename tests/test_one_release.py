@@ -63,7 +63,7 @@ def test_a_plan_is_read_as_it_was_written_and_nothing_is_planned_again(
 ) -> None:
     _, _, plan = panel
     plan.save(tmp_path / "plan.json")
-    monkeypatch.setattr("truthful.plan.answer", None)
+    monkeypatch.setattr("truthful.plan.solve_numbers", None)
     monkeypatch.setattr("truthful.plan.guarantees", None)
     read = Plan.load(tmp_path / "plan.json")
     assert read.sha256 == plan.sha256

@@ -25,9 +25,9 @@ from truthful.geometry import Geometry, geometry
 from truthful.guarantees import model, setting
 from truthful.one_release import OneRelease
 from truthful.plan import LARGEST_PAYMENT, Plan, design
-from truthful.planner import Answer, Infeasible, worth
+from truthful.planner import Infeasible, worth
 from truthful.planner.goals import LEAST_SLOPE, Goals
-from truthful.planner.number_planning import solve
+from truthful.planner.number_planning import NumberSolution, solve_all_pairs
 from truthful.planner.panel import Panel
 from truthful.planner.terms import MOST_PAID, MOST_PUBLIC, LeaveOneOutTerms
 from truthful.settlement import settle
@@ -101,8 +101,8 @@ def shape(plan: Plan) -> Geometry | None:
     mechanism = plan.number_mechanism
     if not isinstance(mechanism, OneRelease) or mechanism.transform is None:
         return None
-    assert plan.answer is not None
-    panel, terms = plan.answer.goals.panel, plan.answer.best.terms
+    assert isinstance(plan.solution, NumberSolution)
+    panel, terms = plan.solution.goals.panel, plan.solution.terms
     assert panel is not None
     assert isinstance(terms, LeaveOneOutTerms)
     if panel.roster is not None and plan.answering == len(panel.roster):
@@ -404,7 +404,7 @@ def test_noise_that_drowns_what_deters_is_refused_where_epsilon_is_given() -> No
     slope = float(typical_slope(Spread(plan.study, plan.answering, shape(plan)), as_planned(plan)))
     assert LEAST_SLOPE < slope < 1
     steeper_goals = Goals(panel=Panel(plan.study), least_slope=(1 + slope) / 2, **asked)
-    assert math.isinf(solve(plan.study, steeper_goals, 20_000)[0].cost)
+    assert math.isinf(solve_all_pairs(plan.study, steeper_goals, 20_000)[0].cost)
 
 
 # More never hurts
@@ -468,7 +468,7 @@ def test_players_solved_from_a_budget_and_an_accuracy_are_the_fewest(
     plan = solved(text, **asked)
     fewer = int(plan.players * 0.97)
     goals = Goals(players=fewer, panel=panel_of(plan.study), **asked)
-    assert all(math.isinf(found.cost) for found in solve(plan.study, goals, fewer))
+    assert all(math.isinf(found.cost) for found in solve_all_pairs(plan.study, goals, fewer))
     again = solved(text, players=plan.players, **asked)
     assert again.guarantees == plan.guarantees
 
@@ -601,8 +601,8 @@ def test_one_more_dollar_and_one_more_player_are_worth_what_plans_with_them_say(
     """More players of a roster are more people like them: as if every twentieth of them came twice."""
     people = people_of(players, d)
     plan = design(survey(d), roster=people, budget=2000, **asked)
-    assert plan.answer is not None
-    margins = worth(plan.study, plan.answer)
+    assert plan.solution is not None
+    margins = worth(plan.solution)
     assert margins.of == "error"
     richer = design(survey(d), roster=people, budget=2100, **asked)
     assert margins.currency_unit == pytest.approx((error(richer) - error(plan)) / 100, rel=0.15)
@@ -616,8 +616,8 @@ def test_one_more_dollar_and_one_more_player_are_worth_what_plans_with_them_say(
 
 def test_one_more_player_saves_or_costs_money_where_an_accuracy_is_asked() -> None:
     plan = solved(DESIGN, players=3000, accuracy=10.0)
-    assert plan.answer is not None
-    margins = worth(plan.study, plan.answer)
+    assert plan.solution is not None
+    margins = worth(plan.solution)
     assert (margins.of, margins.currency_unit) == ("cost", None)
     more = solved(DESIGN, players=3150, accuracy=10.0)
     assert margins.player == pytest.approx((cost(more) - cost(plan)) / 150, rel=0.2)
@@ -677,7 +677,7 @@ def test_a_plan_tells_what_was_asked_and_what_it_was_chosen_from() -> None:
     record = json.loads(json.dumps(plan.record()))["answer"]
     assert record["asked"] == {"players": 20_000, "budget": 5000, "lie": 0.25}
     assert record["minimised"] == "error"
-    assert isinstance(plan.answer, Answer)
+    assert isinstance(plan.solution, NumberSolution)
     assert [row["estimator"] for row in record["compared"]] == ["known-design", "noisy-statistics"]
     errors = [row["error"] for row in record["compared"] if row["error"] is not None]
     assert errors == sorted(errors)

@@ -16,7 +16,7 @@ from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Goals
 from truthful.planner.budget_frontier import FrontierPoint, budgets_around, frontier, paper_solution
-from truthful.planner.number_planning import prior_error, solve
+from truthful.planner.number_planning import solve_all_pairs
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.study import Study
 
@@ -52,10 +52,10 @@ def test_each_point_is_the_plan_that_its_budget_alone_would_give(
 ) -> None:
     study, goals = goals_of(text, players, budget, peers)
     for point in points(text, players, budget, peers)[::4]:
-        best = solve(study, replace(goals, budget=point.budget), players)[0]
+        best = solve_all_pairs(study, replace(goals, budget=point.budget), players)[0]
         assert (point.ours is None) == math.isinf(best.error)
         if point.ours is not None:
-            worth_asking = best.error < prior_error(study, goals)
+            worth_asking = best.error < goals.prior_error(study)
             assert point.ours.worth_asking == worth_asking
             # Halves are searched from different starts: near the least budget that does, either may be the better.
             # Where the prior mean is better no plan is made, and no second pair of estimators is looked for.

@@ -16,7 +16,7 @@ from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.goals import MOST_PLAYERS
-from truthful.planner.number_planning import solve
+from truthful.planner.number_planning import solve_all_pairs
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.study import Study
 
@@ -81,7 +81,7 @@ def feasible(study: Study, asked: dict[str, Any], people: Floats | None = None) 
     if given.get("peers") != "halves" and study.protects == "answers":
         panel = panel_of_design(study, share, of) if people is None else Panel(study, people, share, of)
     goals = Goals(panel=panel, **given)
-    best = solve(study, goals, asked["players"])[0]
+    best = solve_all_pairs(study, goals, asked["players"])[0]
     return math.isfinite(best.cost) and best.error < goals.prior_error(study)
 
 

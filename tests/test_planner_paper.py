@@ -19,7 +19,7 @@ from truthful.guarantees import model
 from truthful.plan import design
 from truthful.planner import Goals
 from truthful.planner.budget_frontier import PAIR, paper_solution
-from truthful.planner.number_planning import Solution
+from truthful.planner.number_planning import NumberSolution
 from truthful.planner.terms import Choice
 from truthful.study import Study
 
@@ -34,7 +34,7 @@ def ball(d: int) -> Study:
     return Study.parse(text.replace("noise_bound = 1.0", "noise_bound = 1.0\nnoise_sd = 0.5"))
 
 
-def solution(d: int, goals: Goals = GOALS) -> Solution:
+def solution(d: int, goals: Goals = GOALS) -> NumberSolution:
     found = paper_solution(ball(d), goals, PLAYERS)
     assert found is not None
     return found

@@ -15,7 +15,7 @@ from truthful.check import Floats
 from truthful.geometry import geometry
 from truthful.plan import Plan, design
 from truthful.planner.goals import Goals
-from truthful.planner.number_planning import minimised, objective_value, solve_pair
+from truthful.planner.number_planning import NumberSolution, minimised, objective_value, solve_pair
 from truthful.planner.panel import SHORTENINGS
 from truthful.planner.search import Axis, crossing, last_below, lowest, minimise
 from truthful.planner.terms import LeaveOneOutTerms
@@ -27,7 +27,7 @@ from truthful.study import Study
 @cache
 def twin(plan: Plan, share: float) -> tuple[float, dict[str, float]]:
     """What the random search finds for the goals of a plan, with instruments that shorten this share of people."""
-    study, goals = plan.study, plan.answer.goals  # type: ignore[union-attr]
+    study, goals = plan.study, plan.solution.goals  # type: ignore[union-attr]
     panel, estimator, found = goals.panel, plan.mechanism.estimator, None
     if panel is not None and panel.roster is not None:
         found = geometry(panel.roster, panel.transform(share))
@@ -49,8 +49,8 @@ def twin(plan: Plan, share: float) -> tuple[float, dict[str, float]]:
 
 def value(plan: Plan) -> float:
     """What the plan minimises."""
-    assert plan.answer is not None
-    return objective_value(plan.answer.goals, plan.answer.best)
+    assert isinstance(plan.solution, NumberSolution)
+    return objective_value(plan.solution.goals, plan.solution)
 
 
 # (players, coefficients, what is asked), planned from rosters of surveys
@@ -119,8 +119,9 @@ def test_the_share_of_people_who_are_shortened_is_the_best_of_all_that_are_tried
     plan = design(survey(3), roster=people_of(600, 3), budget=each * 600)
     found = {share: twin(plan, share)[0] for share in SHORTENINGS}
     assert value(plan) <= min(found.values()) * 1.01
-    assert isinstance(plan.answer.best.terms, LeaveOneOutTerms)  # type: ignore[union-attr]
-    chosen = plan.answer.best.terms.shortening  # type: ignore[union-attr]
+    assert isinstance(plan.solution, NumberSolution)
+    assert isinstance(plan.solution.terms, LeaveOneOutTerms)
+    chosen = plan.solution.terms.shortening
     assert found[chosen] <= min(found.values()) * 1.01
     assert (chosen < 1) == (each > 100)
 

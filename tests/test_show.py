@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
 from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
+from truthful.progress import rich_progress
 
 from truthful import cli
 from truthful.demo import demonstrate
 from truthful.formatting import even_odds, money, number, odds, percent, to_within
 from truthful.plan import Plan, design
+from truthful.planner.number_planning import NumberSolution
 from truthful.promises import REHEARSAL, promises
 from truthful.release import Verdict, verify
 from truthful.release.publication import WITHDRAWN
@@ -230,8 +232,8 @@ def test_estimators_are_compared_by_one_name_and_those_of_halves_by_two(
     solved: Plan, solved_halves: Plan
 ) -> None:
     for plan, columns in ((solved, "estimator error"), (solved_halves, "published peers error")):
-        assert plan.answer is not None
-        head = printed(compared_table(plan.answer)).splitlines()[2]
+        assert isinstance(plan.solution, NumberSolution)
+        head = printed(compared_table(plan.solution)).splitlines()[2]
         assert re.sub(r"\s+", " ", head).strip() == f"{columns} cost ε"
 
 

@@ -14,8 +14,8 @@ from test_show_shares import FIVE, printed
 from truthful.errors import Refused
 from truthful.formatting import number
 from truthful.plan import design
+from truthful.planner import worth
 from truthful.planner.asked_planning import SMALL_SLOPE
-from truthful.planner.planning import solution_worth
 from truthful.promises import caveats, compared, moved, promises
 from truthful.promises import released as holding
 from truthful.release import Receipt, verify
@@ -110,8 +110,7 @@ def test_careless_predictions_of_yes_are_told_in_people_of_100() -> None:
 def test_what_more_buys_is_what_a_plan_with_more_has(name: str) -> None:
     plan = plan_of(name)
     assert plan.solution is not None
-    assert plan.panel is not None
-    found = solution_worth(plan.study, plan.solution, plan.panel)
+    found = worth(plan.solution)
     budget = plan.solution.goals.budget or math.nan
     before, richer, larger = (
         one.guarantees.accuracy.rmse or math.nan

@@ -20,7 +20,7 @@ from support.studies import DESIGNED
 from truthful.errors import InputError
 from truthful.formatting import number, points, share
 from truthful.plan import design
-from truthful.planner.planning import solution_worth
+from truthful.planner import worth
 from truthful.promises import compared, promises
 from truthful.release import Receipt, Verdict, verify
 from truthful.show.plan_view import plan_view
@@ -161,8 +161,7 @@ def test_with_an_accuracy_the_bonus_is_the_least_and_the_rest_a_flat_fee() -> No
 def test_what_more_money_buys_is_what_a_plan_with_more_money_has() -> None:
     plan = plan_of("yes-no", budget=500.0)
     assert plan.solution is not None
-    assert plan.panel is not None
-    found = solution_worth(plan.study, plan.solution, plan.panel)
+    found = worth(plan.solution)
     richer = plan_of("yes-no", budget=525.0).guarantees.accuracy.rmse or math.nan
     larger = plan_of("yes-no", 2100, budget=500.0).guarantees.accuracy.rmse or math.nan
     before = plan.guarantees.accuracy.rmse or math.nan

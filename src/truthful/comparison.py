@@ -11,7 +11,7 @@ import numpy as np
 from truthful.bounds import Setting, published
 from truthful.formatting import money, number, percent
 from truthful.guarantees import setting
-from truthful.plan import Plan, solved
+from truthful.plan import Plan, solve_plan
 from truthful.planner import Infeasible
 from truthful.random_halves import Mechanism
 
@@ -109,15 +109,15 @@ def steeper(plan: Plan) -> Plan | None:
     Less noise for the halves makes predictions follow answers, so that a lie of a given size in predictions is a
     smaller one in answers. The published estimate pays for it with a little accuracy.
     """
-    answered = plan.answer
+    found = plan.solution
     if (
-        answered is None
+        found is None
         or not isinstance(plan.mechanism, Mechanism)
         or plan.mechanism.payments != "never-negative"
-        or answered.goals.least_slope >= STEEPER
+        or found.goals.least_slope >= STEEPER
     ):
         return None
     try:
-        return solved(plan.study, replace(answered.goals, least_slope=STEEPER))
+        return solve_plan(plan.study, replace(found.goals, least_slope=STEEPER))
     except Infeasible:
         return None

@@ -20,7 +20,7 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.planner import Goals
 from truthful.planner.budget_frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
-from truthful.planner.number_planning import prior_error
+from truthful.planner.number_planning import NumberSolution
 from truthful.planner.panel import panel_of_design
 from truthful.random_halves import Mechanism
 from truthful.study import Study
@@ -65,11 +65,11 @@ def draw_frontier(plan: Plan, path: str | Path) -> None:
 
 def chart_frontier(plan: Plan) -> Frontier:
     """The plan among what other budgets would buy, for its own goals; if it has none, for its own lie size and cost."""
-    study, promised, mechanism, solved = plan.study, plan.guarantees, plan.number_mechanism, plan.answer
+    study, promised, mechanism, solved = plan.study, plan.guarantees, plan.number_mechanism, plan.solution
     cost = promised.budget.cap or promised.budget.expected or 1.0
-    if solved is not None:
+    if isinstance(solved, NumberSolution):
         goals = solved.goals
-        pairs = rivals((solved.best, *solved.others))
+        pairs = rivals((solved, *solved.others))
     else:
         goals = _goals(plan, mechanism, cost)
         peers = mechanism.peers if isinstance(mechanism, Mechanism) else mechanism.estimator
@@ -80,7 +80,7 @@ def chart_frontier(plan: Plan) -> Frontier:
         players=plan.players,
         accuracy_of=goals.accuracy_of,
         points=frontier(study, goals, plan.players, budgets_around(cost), pairs),
-        prior=study.response_unit * math.sqrt(prior_error(study, goals)),
+        prior=study.response_unit * math.sqrt(goals.prior_error(study)),
         budget=cost,
         error=accuracy.rmse if goals.accuracy_of == "coefficients" else accuracy.prediction_rmse,
         epsilon=mechanism.epsilon,

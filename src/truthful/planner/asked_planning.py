@@ -182,7 +182,7 @@ class AskedSearch(PanelSearch):
 
     @property
     def rule(self) -> str:
-        return rule_of(self.beliefs)
+        return rule_of(self.study)
 
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
         return error(self.setting(alpha, epsilon), self.goals.accuracy_of)
@@ -266,9 +266,9 @@ class AskedSearch(PanelSearch):
         )
 
 
-def rule_of(beliefs: LevelBeliefs) -> str:
+def rule_of(study: Study) -> str:
     """The payment rule: of yes and no, or of numbers and ratings."""
-    return SERUM if beliefs.strict else OWN_CENTRE
+    return SERUM if _beliefs(study).strict else OWN_CENTRE
 
 
 def judged(study: Study) -> bool:

@@ -340,7 +340,9 @@ def _solve_terms(terms: Terms, near: Point | None) -> NumberSolution:
         _, short, cost, error = _evaluate(terms, mesh)
         return np.where(np.isfinite(cost) & np.isfinite(error), short, np.inf), _objective(goals, cost, error)
 
-    def solution(point: Point, epsilon: float, cost: float, error: float) -> NumberSolution:
+    def solution(
+        point: Point, epsilon: float = math.nan, cost: float = math.inf, error: float = math.inf
+    ) -> NumberSolution:
         return NumberSolution(
             study=study,
             goals=goals,
@@ -352,13 +354,13 @@ def _solve_terms(terms: Terms, near: Point | None) -> NumberSolution:
             epsilon=epsilon,
         )
 
-    best, nothing = minimise(objective, axes(terms), near), ({}, math.nan, math.inf, math.inf)
+    best = minimise(objective, axes(terms), near)
     if best is None:
-        return solution(*nothing)
+        return solution({})
     at = {name: np.array([value]) for name, value in best.items()}
     epsilon, short, cost, error = (float(part[0]) for part in _evaluate(terms, at))
     if short > 0 or not cost <= _limit(goals.budget) or not error <= _limit(goals.error(study)):
-        return solution(*nothing)
+        return solution({})
     return solution(best, epsilon, cost, error)
 
 

@@ -7,6 +7,7 @@ than in 99 of 100 random draws; what really holds is computed again for those wh
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -25,6 +26,7 @@ from truthful.deterrence import Deterrence, largest_belief_gap, representative
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, Largest, Lengths, effects_of, geometry
 from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
+from truthful.intake import read_features
 from truthful.moments import GRID, grid_features
 from truthful.one_release import LARGEST_LEVERAGE, WORST_CONDITION
 from truthful.study import Study
@@ -144,6 +146,14 @@ NO_ROSTER = (
 )
 
 
+@dataclass(frozen=True)
+class Roster:
+    """The people a plan was made for: how many, and a hash of their features."""
+
+    sha256: str
+    players: int
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
     """A study's people: normalised features of a roster, or None; and the share of those invited who will answer."""
@@ -178,6 +188,22 @@ class Panel:
     def size(self) -> int | None:
         """How many there are; None where they are yet to be drawn."""
         return None if self.roster is None else len(self.roster)
+
+    @property
+    def hashed_roster(self) -> Roster | None:
+        """People's features on the grid, hashed in the order of the roster."""
+        if self.roster is None:
+            return None
+        steps = np.ascontiguousarray(np.rint(self.roster * GRID), dtype="<i4")
+        return Roster(hashlib.sha256(steps.tobytes()).hexdigest(), len(steps))
+
+    def invite(self, players: int | None) -> int | None:
+        """How many are invited: all on the roster, unless fewer are wanted."""
+        if self.size is None or players is None:
+            return self.size if players is None else players
+        if players > self.size:
+            raise InputError(f"players is {players:,}, but there are {self.size:,} people on the roster.")
+        return players
 
     def answering(self, players: int) -> int:
         """How many of so many will answer."""
@@ -339,6 +365,32 @@ class Panel:
 def panel_of_design(study: Study, response_share: float = 1.0, accuracy_of: str = "coefficients") -> Panel:
     """People drawn from the design: the same ones each time, so that what was computed of them is kept."""
     return Panel(study, None, response_share, accuracy_of)
+
+
+def panel_for(study: Study, peers: str, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
+    """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
+    if peers == "leave-one-out" and study.protects == "answers":
+        if roster is None:
+            return panel_of_design(study, response_share, accuracy_of)
+        features = (
+            check.matrix("roster", roster, study.dimension)
+            if isinstance(roster, np.ndarray)
+            else read_features(study, roster)
+        )
+        return Panel(study, features, response_share, accuracy_of)
+    if roster is not None:
+        raise InputError(
+            "A roster is given, but the study protects records, and numbers of a plan that come from people's features "
+            "would give these away. Leave the roster out, or declare protects = 'answers'."
+            if peers == "leave-one-out"
+            else "A roster is given, but random halves are planned from the declared design alone. Leave it out."
+        )
+    if response_share != 1.0:
+        raise InputError(
+            f"response_share is {response_share!r}, which only plans that protect answers know. Plan for the number of "
+            "people whom you expect to answer."
+        )
+    return None
 
 
 def difference_rows(study: Study) -> Floats:

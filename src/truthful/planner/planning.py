@@ -340,18 +340,14 @@ def worth(found: Solution) -> Worth:
     more = round(n * (1 + STEP)) if n * (1 + STEP) <= MOST_PLAYERS else round(n * (1 - STEP))
     crowd = found.solve_again(goals, more)
     if not goals.minimises_error:
-        return Worth(
-            "cost", None, _per(crowd and crowd.cost - found.cost, more - n) if found.cheapest else None
-        )
+        saved = None if crowd is None or not found.cheapest else crowd.cost - found.cost
+        return Worth("cost", None, _per(saved, more - n))
     budget = goals.budget or 0.0
     richer = found.solve_again(replace(goals, budget=budget * (1 + STEP)), n)
     # More money is never worse: it need not be spent.
     gained = None if richer is None else min(0.0, _error(richer) - _error(found))
-    return Worth(
-        "error",
-        _per(gained, budget * STEP) or None,
-        _per(crowd and _error(crowd) - _error(found), more - n) or None,
-    )
+    changed = None if crowd is None else _error(crowd) - _error(found)
+    return Worth("error", _per(gained, budget * STEP) or None, _per(changed, more - n) or None)
 
 
 def _error(found: Solution) -> float:

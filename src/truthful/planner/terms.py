@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truthful.bounds import Setting, proved
 from truthful.bounds.setting import Numbers
@@ -133,9 +134,9 @@ class Terms:
         mu = np.asarray(s.n) / 2 * s.model.least_eigenvalue
         return np.asarray(asked * np.asarray(mu / (s.half_gamma + mu)))
 
-    def _follows(self, choice: Choice, epsilon: Numbers) -> Numbers:
+    def _follows(self, choice: Choice, epsilon: Numbers) -> npt.NDArray[np.bool_]:
         """Whether peer predictions follow the truth, so that noise does not drown what deters."""
-        return True
+        return np.asarray(True)
 
     def least_epsilon(self, choice: Choice) -> Floats:
         """Below this ε nothing would be left for the published estimate."""
@@ -220,9 +221,9 @@ class LeaveOneOutTerms(Terms):
             return None
         return self.goals.panel.geometry(self.players, self.shortening)
 
-    def _follows(self, choice: Choice, epsilon: Numbers) -> Numbers:
+    def _follows(self, choice: Choice, epsilon: Numbers) -> npt.NDArray[np.bool_]:
         # Where ε is given it may be one at which noise drowns what deters.
-        return np.asarray(epsilon) >= self.least_epsilon(choice) * (1 - MARGIN)
+        return np.asarray(np.asarray(epsilon) >= self.least_epsilon(choice) * (1 - MARGIN))
 
     def lie(self, s: Setting) -> Floats:
         """D, the size of lies that may pay at this clip level and noise: as asked for at c = R."""

@@ -11,10 +11,9 @@ from rich.text import Text
 from truthful.comparison import STEEPER, beside_published, published_penalty, steeper
 from truthful.formatting import money, number, points
 from truthful.plan import Plan
-from truthful.planner import Answer, Worth, worth
+from truthful.planner import Worth, worth
 from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
-from truthful.planner.number_planning import Solution, minimised, minimises_error, prior_error
-from truthful.planner.planning import solution_worth
+from truthful.planner.number_planning import NumberSolution
 from truthful.planner.share_planning import ShareSolution
 from truthful.promises import caveats, moved, otherwise, promises
 from truthful.share_release import ShareRelease
@@ -59,18 +58,18 @@ def plan_view(plan: Plan) -> list[RenderableType]:
         return _asked_plan_view(plan)
     if plan.share_mechanism is not None:
         return _share_plan_view(plan, plan.share_mechanism)
-    answer = plan.answer
+    found = plan.solution
     views: list[RenderableType] = [
         guarantees_table(promises(plan)),
         *_otherwise(plan),
         beside_table(plan),
         _note(plan),
     ]
-    if answer is not None:
-        views += [compared_table(answer), Text(reason(answer))]
+    if isinstance(found, NumberSolution):
+        views += [compared_table(found), Text(reason(found))]
     views.append(parameters_table(plan))
-    if answer is not None:
-        told = (worth_line(worth(plan.study, answer), plan), steeper_line(plan))
+    if found is not None:
+        told = (worth_line(worth(found), plan), steeper_line(plan))
         views += [Text(line) for line in told if line]
     return views
 
@@ -83,8 +82,8 @@ def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType
         meanings_table(plan),
     ]
     found = plan.solution
-    if isinstance(found, ShareSolution) and plan.panel is not None:
-        told = (worth_line(solution_worth(plan.study, found, plan.panel), plan), advice(found, mechanism))
+    if isinstance(found, ShareSolution):
+        told = (worth_line(worth(found), plan), advice(found, mechanism))
         views += [Text(line) for line in told if line]
     return views
 
@@ -102,8 +101,8 @@ def _asked_plan_view(plan: Plan) -> list[RenderableType]:
         views.append(Text(f"{moved(plan)} {KNOWN_LESS}\n", "yellow"))
     else:
         views.append(Text(f"{moved(plan)}\n"))
-    if plan.solution is not None and plan.panel is not None:
-        more = worth_line(solution_worth(plan.study, plan.solution, plan.panel), plan)
+    if plan.solution is not None:
+        more = worth_line(worth(plan.solution), plan)
         views += [Text(more)] if more else []
     if isinstance(plan.solution, AskedSolution) and plan.solution.goals.accuracy_of == "centre":
         views.append(Text(_centre_line(plan, plan.solution)))
@@ -166,35 +165,35 @@ def _note(plan: Plan) -> Text:
     )
 
 
-def compared_table(answered: Answer) -> Table:
+def compared_table(found: NumberSolution) -> Table:
     """What each estimator, or with random halves each pair of them, would give."""
-    study, halves = answered.best.terms.study, answered.goals.peers == "halves"
-    prior = prior_error(study, answered.goals)
+    study, halves = found.study, found.goals.peers == "halves"
+    prior = found.goals.prior_error(study)
     rows: list[tuple[RenderableType, ...]] = []
-    for solution in (answered.best, *answered.others):
+    for solution in (found, *found.others):
         names = (solution.terms.estimator, solution.terms.peer_estimator)[: 1 + halves]
         if not math.isfinite(solution.cost):
             rows.append((*names, "–", "–", "–", "cannot meet the goals"))
             continue
         error = number(study.response_unit * math.sqrt(solution.error))
         beaten = "" if solution.error < prior else "worse than the prior mean"
-        remark = Text("chosen" if solution is answered.best else beaten, "green")
+        remark = Text("chosen" if solution is found else beaten, "green")
         rows.append((*names, error, money(solution.cost, study.currency), f"{solution.epsilon:.3g}", remark))
     columns = (*(("published", "peers") if halves else ("estimator",)), "error", "cost", "ε", "")
     return table("Estimators compared", columns, rows, right=("error", "cost", "ε"))
 
 
-def reason(answered: Answer) -> str:
+def reason(found: NumberSolution) -> str:
     """Why the first was chosen."""
     what = {"error": "the least guaranteed error for the money", "cost": "the least cost"}.get(
-        minimised(answered.goals), "the least product of cost and squared error"
+        found.minimised, "the least product of cost and squared error"
     )
-    study = answered.best.terms.study
-    lie = answered.goals.lie_size(study)
-    by_default = ", half the largest prediction" if answered.goals.lie is None else ""
+    study = found.study
+    lie = found.goals.lie_size(study)
+    by_default = ", half the largest prediction" if found.goals.lie is None else ""
     moved = f"{number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it)"
-    chosen = f"Chosen: {_name(answered.best)}, for {what}, when no lie may pay that moves a prediction"
-    clipped = answered.goals.peers == "leave-one-out" and answered.goals.payments == "never-negative"
+    chosen = f"Chosen: {_name(found)}, for {what}, when no lie may pay that moves a prediction"
+    clipped = found.goals.peers == "leave-one-out" and found.goals.payments == "never-negative"
     matched = (
         ".\nPredictions are clipped at c and the size of lies is matched, so that no more of all answers go undeterred"
         if clipped
@@ -203,7 +202,7 @@ def reason(answered: Answer) -> str:
     return f"{chosen} by more than {moved}{matched}.\n"
 
 
-def _name(solution: Solution) -> str:
+def _name(solution: NumberSolution) -> str:
     terms = solution.terms
     same = terms.estimator == terms.peer_estimator
     return terms.estimator if same else f"{terms.estimator} with {terms.peer_estimator} peers"
@@ -261,7 +260,7 @@ def steeper_line(plan: Plan) -> str:
     width = plan.study.response.high - plan.study.response.low
     if lies[0] is None or lies[1] is None or not lies[1] < min(width, 0.95 * lies[0]):
         return ""
-    costs_more = other.answer is not None and not minimises_error(other.answer.goals)
+    costs_more = other.solution is not None and not other.solution.goals.minimises_error
     price = (
         f"a cost of {money(there.budget.cap or math.inf, plan.study.currency)}"
         if costs_more
