@@ -17,8 +17,9 @@ from truthful import InputError, Refused, Release, Study, WorseThanPromised, des
 from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease
 from truthful.noise import L2Laplace
 from truthful.one_release import SumRelease
-from truthful.plan import ASKED_PARAMETERS, Plan
+from truthful.plan import Plan
 from truthful.planner import Infeasible
+from truthful.planner.goals import ASKED_PARAMETERS
 from truthful.release import Receipt, read_release
 from truthful.settlement.checks import require_promised
 

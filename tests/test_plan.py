@@ -18,14 +18,13 @@ from truthful.files import sha256
 from truthful.geometry import geometry
 from truthful.guarantees import setting
 from truthful.one_release import OneRelease
-from truthful.plan import (
+from truthful.plan import Plan, design
+from truthful.planner.goals import (
     ASKED_PARAMETERS,
     MECHANISM_PARAMETERS,
     PARAMETERS,
     RELEASE_PARAMETERS,
     SHARE_PARAMETERS,
-    Plan,
-    design,
 )
 from truthful.study import Study
 

@@ -9,7 +9,8 @@ from truthful.beliefs import Beliefs
 from truthful.bounds import Setting
 from truthful.guarantees import Participation, Truthfulness
 from truthful.one_release import OneRelease
-from truthful.plan import PARAMETERS, design
+from truthful.plan import design
+from truthful.planner.goals import PARAMETERS
 from truthful.random_halves import Mechanism
 from truthful.release import Payment, Receipt, Release, Verdict
 from truthful.release.release import Instruments

@@ -19,14 +19,20 @@ from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.instruments import UNIT
 from truthful.noise import NORMS
-from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease, SumRelease
+from truthful.one_release import OneRelease, SumRelease
 from truthful.planner.asked_planning import rule_of, solve_asked
 from truthful.planner.goals import (
+    ASKED_PARAMETERS,
     LEAST_SLOPE,
+    PARAMETERS,
+    PARAMETERS_OF,
     PEERS,
     PINS,
+    SHARE_PARAMETERS,
     Goals,
     require_absent_share,
+    require_fitting,
+    require_only,
     require_usual_epsilon,
 )
 from truthful.planner.number_planning import solve_numbers
@@ -34,7 +40,7 @@ from truthful.planner.panel import Panel, Roster, panel_for
 from truthful.planner.planning import Solution
 from truthful.planner.share_planning import solve_shares, usual_norm, usual_tolerance
 from truthful.planner.terms import LeaveOneOutTerms
-from truthful.random_halves import PUBLIC_ESTIMATORS, Mechanism
+from truthful.random_halves import Mechanism
 from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -43,58 +49,10 @@ from truthful.version import __version__
 #: Of plans that score against random halves, as the paper does, and of plans with one release.
 HALVES_FORMAT, FORMAT = "truthful/plan/1", "truthful/plan/2"
 PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
-MECHANISM_PARAMETERS = (
-    "epsilon",
-    "public_share",
-    "estimator",
-    "peer_estimator",
-    "regularization",
-    "peer_regularization",
-    "gram_share",
-    "rule",
-    "payments",
-    "base_payment",
-    "score_weight",
-)
 LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
 FAILURE_PROBABILITY = 0.01
-RELEASE_PARAMETERS = (
-    "estimator",
-    "epsilon",
-    "gram_share",
-    "rule",
-    "payments",
-    "clip",
-    "base_payment",
-    "score_weight",
-)
-SHARE_PARAMETERS = ("estimator", "epsilon", "flat", "bonus", "margin", "tolerance", "norm")
-ASKED_PARAMETERS = (
-    "estimator",
-    "epsilon",
-    "rule",
-    "ratio",
-    "clip",
-    "base_payment",
-    "score_weight",
-    "prediction_weight",
-)
-PARAMETERS = (
-    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS, *SHARE_PARAMETERS, *ASKED_PARAMETERS)),
-    "absent_share",
-    "failure_probability",
-)
-
-
-#: The parameters of each mechanism, as a plan's file has them.
-PARAMETERS_OF: dict[type, tuple[str, ...]] = {
-    OneRelease: RELEASE_PARAMETERS,
-    ShareRelease: SHARE_PARAMETERS,
-    AskedRelease: ASKED_PARAMETERS,
-    Mechanism: MECHANISM_PARAMETERS,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,7 +297,7 @@ def design(
         )
     numbers = study.levels is None and study.shares is None
     if numbers:
-        _require_fitting(study, check.choice("peers", peers, PEERS), given)
+        require_fitting(study, check.choice("peers", peers, PEERS), given)
     of = "coefficients" if accuracy_of == "centre" else accuracy_of
     panel = panel_for(study, peers if numbers else "leave-one-out", roster, response_share, of)
     if panel is not None:
@@ -368,7 +326,7 @@ def _design_numbers(
 ) -> Plan:
     """A plan for answers that are numbers: solved for, or with the score_weight that is given."""
     if "score_weight" in given:
-        _require_only("score_weight", asked)
+        require_only("score_weight", asked)
         players, beta, chosen = (
             asked["players"],
             asked["failure_probability"],
@@ -422,14 +380,16 @@ def _one_release(
         base_payment=0.0 if a is None else check.finite("base_payment", a),
         **chosen,
     )
+    plan = _plan_for(study, players, mechanism, alpha, beta, panel)
     if a is None:
         geometry = None if panel is None else panel.geometry(players, shortening)
-        answering = players if panel is None else panel.answering(players)
-        joining = float(proved.participation(setting(study, mechanism, answering, alpha, beta, geometry)))
+        joining = float(
+            proved.participation(setting(study, mechanism, plan.answering, alpha, beta, geometry))
+        )
         b = mechanism.score_weight
         enough = joining if math.isfinite(joining) else b * mechanism.scoring.loss(mechanism.clip)
-        mechanism = mechanism.with_payments(enough, b)
-    return _promise_plan(study, players, mechanism, alpha, beta, panel, shortening)
+        plan = replace(plan, mechanism=mechanism.with_payments(enough, b))
+    return _promise(plan, shortening)
 
 
 def _halves(study: Study, players: int, beta: float, parameters: dict[str, Any]) -> Plan:
@@ -457,7 +417,7 @@ def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dic
     given.pop("estimator", None)
     beta = asked["failure_probability"]
     if fixed:
-        _require_only("bonus", asked)
+        require_only("bonus", asked)
         players, alpha = asked["players"], given.pop("absent_share", ABSENT_SHARE)
         epsilon = check.positive("epsilon", asked["epsilon"])
         chosen = {"flat": 0.0, **given, "epsilon": epsilon}
@@ -489,7 +449,7 @@ def _share_plan(
     }
     transform = panel.transform(shortening, norm)
     mechanism = ShareRelease(estimator="instruments", transform=transform, norm=norm, **numbers)
-    return _promise_plan(study, players, mechanism, alpha, beta, panel, shortening)
+    return _promise(_plan_for(study, players, mechanism, alpha, beta, panel), shortening)
 
 
 def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
@@ -505,66 +465,27 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
         **{name: getattr(found, name) for name in ASKED_PARAMETERS if hasattr(found, name)},
     )
     alpha, beta = found.absent_share, asked["failure_probability"]
-    plan = _promise_plan(study, found.players, mechanism, alpha, beta, panel, found.shortening)
-    return replace(plan, solution=found)
+    plan = _plan_for(study, found.players, mechanism, alpha, beta, panel)
+    return replace(_promise(plan, found.shortening), solution=found)
 
 
-def _promise_plan(
+def _plan_for(
     study: Study,
     players: int,
     mechanism: OneRelease | ShareRelease | AskedRelease,
     alpha: float,
     beta: float,
     panel: Panel | None,
-    shortening: float,
 ) -> Plan:
-    """The plan, with what it promises stated: that follows from people's features, which its file does not hold."""
     share, roster = (1.0, None) if panel is None else (panel.response_share, panel.hashed_roster)
-    plan = Plan(study, players, mechanism, alpha, beta, response_share=share, roster=roster, panel=panel)
-    geometry = None if panel is None else panel.geometry(players, shortening, mechanism.norm)
+    return Plan(study, players, mechanism, alpha, beta, response_share=share, roster=roster, panel=panel)
+
+
+def _promise(plan: Plan, shortening: float) -> Plan:
+    """With what is promised stated: that follows from people's features, which a plan's file does not hold."""
+    norm = getattr(plan.mechanism, "norm", "l2")
+    geometry = None if plan.panel is None else plan.panel.geometry(plan.players, shortening, norm)
     return replace(plan, stated=plan.guarantees_for(plan.answering, geometry))
-
-
-def _require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
-    """Refuse parameters of another mechanism, and an estimator that protects something else."""
-    estimator = given.get("estimator")
-    if of_shares := [name for name in SHARE_PARAMETERS[2:] if name in given]:
-        raise InputError(
-            f"{of_shares[0]} is {given[of_shares[0]]!r}; it goes with answers of kind 'yes-no' or 'rating', and these "
-            "are numbers. Give a score_weight, or leave both out."
-        )
-    if peers == "halves":
-        if "clip" in given:
-            raise InputError(f"clip is {given['clip']!r}, but random halves have none. Leave it out.")
-        return
-    for name in ("public_share", "peer_estimator", "regularization", "peer_regularization"):
-        if name in given:
-            raise InputError(
-                f"{name} is {given[name]!r}, but it is one of random halves. Say peers='halves', or leave it out."
-            )
-    if estimator in set(PUBLIC_ESTIMATORS) - set(ESTIMATORS):
-        raise InputError(
-            f"Estimator {estimator!r} scores people against random halves. Say peers='halves' to have it, or choose "
-            f"{', '.join(ESTIMATORS)}."
-        )
-    if estimator is not None and PROTECTS[check.choice("estimator", estimator, ESTIMATORS)] != study.protects:
-        raise InputError(
-            f"Estimator {estimator!r} protects {PROTECTS[estimator]}, and the study declares that it protects "
-            f"{study.protects}. Leave the estimator out to have one that fits, or change privacy.protects."
-        )
-
-
-def _require_only(weight: str, asked: dict[str, Any]) -> None:
-    """With its weight given, a plan is given: refuse goals beside it, and to be without players or ε."""
-    if goals := [name for name in ("budget", "accuracy", "lie") if asked[name] is not None]:
-        raise InputError(
-            f"{goals[0]} and {weight} are both given: then nothing is left to solve for. Leave one of them out."
-        )
-    if missing := [name for name in ("epsilon", "players") if asked[name] is None]:
-        raise InputError(
-            f"{missing[0]} is missing: with a {weight} nothing is solved for. Give {missing[0]}, or leave {weight} out "
-            "and give a budget or an accuracy."
-        )
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from truthful import check
+from truthful.asked_release import AskedRelease
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.noise import NORMS
-from truthful.one_release import ESTIMATORS
+from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease
 from truthful.planner.panel import Panel
-from truthful.random_halves import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS
+from truthful.random_halves import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS, Mechanism
 from truthful.scoring import RULES
+from truthful.share_release import ShareRelease
 from truthful.study import Study
 
 ACCURACIES = ("coefficients", "predictions", "centre")
@@ -20,6 +22,56 @@ ACCURACIES = ("coefficients", "predictions", "centre")
 PINS = ("absent_share", "clip", "public_share", "gram_share", "regularization", "peer_regularization")
 #: Whom a player is scored against: everybody else, or the other of two random halves, as in the paper.
 PEERS = ("leave-one-out", "halves")
+#: Parameters of a plan by the names people use: of the paper's mechanism, of one release, of shares, of predictions.
+MECHANISM_PARAMETERS = (
+    "epsilon",
+    "public_share",
+    "estimator",
+    "peer_estimator",
+    "regularization",
+    "peer_regularization",
+    "gram_share",
+    "rule",
+    "payments",
+    "base_payment",
+    "score_weight",
+)
+RELEASE_PARAMETERS = (
+    "estimator",
+    "epsilon",
+    "gram_share",
+    "rule",
+    "payments",
+    "clip",
+    "base_payment",
+    "score_weight",
+)
+SHARE_PARAMETERS = ("estimator", "epsilon", "flat", "bonus", "margin", "tolerance", "norm")
+ASKED_PARAMETERS = (
+    "estimator",
+    "epsilon",
+    "rule",
+    "ratio",
+    "clip",
+    "base_payment",
+    "score_weight",
+    "prediction_weight",
+)
+PARAMETERS = (
+    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS, *SHARE_PARAMETERS, *ASKED_PARAMETERS)),
+    "absent_share",
+    "failure_probability",
+)
+
+
+#: The parameters of each mechanism, as a plan's file has them.
+PARAMETERS_OF: dict[type, tuple[str, ...]] = {
+    OneRelease: RELEASE_PARAMETERS,
+    ShareRelease: SHARE_PARAMETERS,
+    AskedRelease: ASKED_PARAMETERS,
+    Mechanism: MECHANISM_PARAMETERS,
+}
+
 LEAST_SLOPE = 0.8
 MOST_PLAYERS = 1_000_000_000
 #: No error is larger, in normalised units.
@@ -40,6 +92,48 @@ def require_absent_share(share: float) -> None:
     """Refuse a share of liars that is none."""
     if not 0 <= check.finite("absent_share", share) < 1:
         raise InputError(f"absent_share is {share!r}; it must be 0 or above, and below 1.")
+
+
+def require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
+    """Refuse parameters of another mechanism, and an estimator that protects something else."""
+    estimator = given.get("estimator")
+    if of_shares := [name for name in SHARE_PARAMETERS[2:] if name in given]:
+        raise InputError(
+            f"{of_shares[0]} is {given[of_shares[0]]!r}; it goes with answers of kind 'yes-no' or 'rating', and these "
+            "are numbers. Give a score_weight, or leave both out."
+        )
+    if peers == "halves":
+        if "clip" in given:
+            raise InputError(f"clip is {given['clip']!r}, but random halves have none. Leave it out.")
+        return
+    for name in ("public_share", "peer_estimator", "regularization", "peer_regularization"):
+        if name in given:
+            raise InputError(
+                f"{name} is {given[name]!r}, but it is one of random halves. Say peers='halves', or leave it out."
+            )
+    if estimator in set(PUBLIC_ESTIMATORS) - set(ESTIMATORS):
+        raise InputError(
+            f"Estimator {estimator!r} scores people against random halves. Say peers='halves' to have it, or choose "
+            f"{', '.join(ESTIMATORS)}."
+        )
+    if estimator is not None and PROTECTS[check.choice("estimator", estimator, ESTIMATORS)] != study.protects:
+        raise InputError(
+            f"Estimator {estimator!r} protects {PROTECTS[estimator]}, and the study declares that it protects "
+            f"{study.protects}. Leave the estimator out to have one that fits, or change privacy.protects."
+        )
+
+
+def require_only(weight: str, asked: dict[str, Any]) -> None:
+    """With its weight given, a plan is given: refuse goals beside it, and to be without players or ε."""
+    if goals := [name for name in ("budget", "accuracy", "lie") if asked[name] is not None]:
+        raise InputError(
+            f"{goals[0]} and {weight} are both given: then nothing is left to solve for. Leave one of them out."
+        )
+    if missing := [name for name in ("epsilon", "players") if asked[name] is None]:
+        raise InputError(
+            f"{missing[0]} is missing: with a {weight} nothing is solved for. Give {missing[0]}, or leave {weight} out "
+            "and give a budget or an accuracy."
+        )
 
 
 @dataclass(frozen=True)
