@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
 from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
-from truthful.progress import rich_progress
 
 from truthful import cli
 from truthful.demo import demonstrate
