@@ -13,8 +13,7 @@ from support.shares import RATING, WITH_FEATURES, YES_NO, planned
 from test_serve import serving
 
 from truthful.agents import KINDS
-from truthful.bots.browser import Page
-from truthful.bots.rehearsal import Manner, demo_study, invented
+from truthful.bots.rehearsal import Manner, Page, demo_study, invented
 from truthful.plan import design
 from truthful.simulation.population import assign_roles
 from truthful.study import Study

@@ -29,8 +29,8 @@ from support.oracles_bounds import (
 from truthful.bounds import Model, proved
 from truthful.bounds.estimator_bounds import ERRORS, EVENTS, least_released
 from truthful.bounds.setting import gram_scale
-from truthful.estimators.least_squares import least_squares
 from truthful.noise import L2Laplace
+from truthful.regression import least_squares
 
 CASES = [
     (estimator, name)

@@ -12,7 +12,7 @@ from support.oracles_estimators import refitted_predictions
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.least_squares import least_squares, products, solve_sums
+from truthful.regression import least_squares, products, solve_sums
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(3, 30))

@@ -16,7 +16,7 @@ from support.serving import WHO, Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
-from truthful.service.participant_view import SCORED
+from truthful.service.participant import SCORED
 from truthful.service.settle_study import Settler, freeze, settle_study
 from truthful.store import studies
 from truthful.store.tables import State

@@ -22,7 +22,7 @@ from support.serving import WHO, WITHOUT_FEATURES, Asked, asked
 from truthful.release import Receipt, Release, verify
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
-from truthful.service.participant_view import SCORED
+from truthful.service.participant import SCORED
 from truthful.service.settle_study import Settler
 from truthful.service.signing import COOKIE
 from truthful.store import accounts, answers, studies

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.serving import PASSWORD
 from support.windows import Window
-from truthful.bots.browser import Browser
+from truthful.bots.rehearsal import Browser
 
 NAME = "Weekly groceries"
 QUESTION = "How much did you spend on groceries last week, in dollars?"

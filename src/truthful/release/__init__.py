@@ -6,8 +6,7 @@ from truthful.lazily import lazy_names
 
 if TYPE_CHECKING:
     from truthful.release.publication import publish
-    from truthful.release.receipts import find_receipt, read_receipt, read_release
-    from truthful.release.release import Payment, Receipt, Release
+    from truthful.release.release import Payment, Receipt, Release, find_receipt, read_receipt, read_release
     from truthful.release.verdict import Verdict, verify
 
 __all__ = [
@@ -26,8 +25,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "publication": ("publish",),
-        "receipts": ("find_receipt", "read_receipt", "read_release"),
-        "release": ("Payment", "Receipt", "Release"),
+        "release": ("Payment", "Receipt", "Release", "find_receipt", "read_receipt", "read_release"),
         "verdict": ("Verdict", "verify"),
     },
 )
