@@ -21,7 +21,7 @@ from truthful.check import Floats
 from truthful.estimators.private import Estimator
 from truthful.geometry import geometry
 from truthful.guarantees import model
-from truthful.instruments import best_transform, instruments_on_grid, shortened
+from truthful.instruments import best_transform, instruments_on_grid, shorten
 from truthful.moments import GRID, grid_features, grid_responses, group_moments
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
@@ -302,7 +302,7 @@ def instruments() -> Iterator[str]:
         values, vectors = np.linalg.eigh(X.T @ X / n)
         whitening = (vectors / np.sqrt(values)) @ vectors.T
         spherical, whitened, equal, predicting = (
-            geometry(X, shortened(X, T, share))
+            geometry(X, shorten(X, T, share))
             for T, share in (
                 (np.eye(d), 0.0),
                 (whitening, 0.0),

@@ -73,9 +73,9 @@ def test_the_oracle_sees_what_a_settlement_pays() -> None:
     ky, km = (grid_responses(part, 1.0) / GRID for part in (y, m))
     vector, total = oracle.z.T @ ky, km.sum()
     noisy = np.array([float(k) for k in settled.estimate.vector]) / GRID**2
-    predictions = mechanism.predicted(settled.estimate)
+    predictions = mechanism.predicted_sum(settled.estimate)
     level = level_of(beliefs, settled.sums, [x * GRID])
-    scored = AskedPaymaster(mechanism, beliefs, settled.estimate, level).scored(
+    scored = AskedPaymaster(mechanism, beliefs, settled.estimate, level).score_players(
         x * GRID, ky * GRID, km * GRID
     )
     for i in (0, 17, 59):

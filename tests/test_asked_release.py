@@ -103,12 +103,12 @@ def test_nothing_of_her_own_is_in_what_she_is_compared_with(kind: str, features:
     planned, (kx, ky, km) = plan(kind, features), on_grid(kind, features)
     noise = tuple(range(10**9, 10**9 + kx.shape[1] + 1))
     master, _ = paymaster(planned, kx, ky, km, noise)
-    first = master.scored(kx, ky, km)
+    first = master.score_players(kx, ky, km)
     for i in (0, 3, 17):
         other_y, other_m = ky.copy(), km.copy()
         other_y[i], other_m[i] = -ky[i] or GRID, -km[i] / 2 - 1000
         master, _ = paymaster(planned, kx, other_y, np.trunc(other_m), noise)
-        second = master.scored(kx, other_y, np.trunc(other_m))
+        second = master.score_players(kx, other_y, np.trunc(other_m))
         for name in ("peer_prediction", "others_answer", "others_prediction", "surprise"):
             one, two = getattr(first, name)[i], getattr(second, name)[i]
             assert one == pytest.approx(two, abs=1e-11), name
@@ -120,7 +120,7 @@ def test_it_is_what_everybody_else_alone_would_give(kind: str, features: bool) -
     planned, (kx, ky, km) = plan(kind, features), on_grid(kind, features)
     noise = tuple(3 * 10**9 + j for j in range(kx.shape[1] + 1))
     master, mechanism = paymaster(planned, kx, ky, km, noise)
-    scored, beliefs = master.scored(kx, ky, km), master.beliefs
+    scored, beliefs = master.score_players(kx, ky, km), master.beliefs
     x, y, m = kx / GRID, ky / GRID, km / GRID
     z = instruments_on_grid(kx, mechanism.transform) / GRID
     e = np.array(noise) / GRID**2
@@ -153,9 +153,10 @@ def test_it_is_what_everybody_else_alone_would_give(kind: str, features: bool) -
 def test_a_payment_does_not_depend_on_who_is_paid_beside_her(kind: str, features: bool) -> None:
     planned, (kx, ky, km) = plan(kind, features), on_grid(kind, features)
     master, _ = paymaster(planned, kx, ky, km, (0,) * (kx.shape[1] + 1))
-    whole = master.scored(kx, ky, km).payment
+    whole = master.score_players(kx, ky, km).payment
     parts = [
-        master.scored(kx[s], ky[s], km[s]).payment for s in (slice(0, 7), slice(7, 120), slice(120, None))
+        master.score_players(kx[s], ky[s], km[s]).payment
+        for s in (slice(0, 7), slice(7, 120), slice(120, None))
     ]
     assert np.array_equal(whole, np.concatenate(parts))
 
@@ -204,7 +205,7 @@ def test_nobody_owes_and_the_cap_holds_whatever_people_say(kind: str, features: 
             extreme[1],
             tuple(int(v) for v in rng.normal(0, scale + 1, kx.shape[1] + 1)),
         )
-        paid = master.scored(kx, extreme[0], extreme[1]).payment
+        paid = master.score_players(kx, extreme[0], extreme[1]).payment
         assert paid.min() >= 0
         assert paid.sum() <= cap + 1e-6
         assert paid.max() <= cap / size(features) + 1e-6
@@ -236,7 +237,7 @@ def test_an_implausible_average_pays_everybody_alike() -> None:
     all_no, said = np.full_like(ky, -float(GRID)), np.full_like(km, -float(GRID))
     master, mechanism = paymaster(planned, kx, all_no, said, (0, 0))
     assert mechanism.plausible[0] > -1
-    paid = master.scored(kx, all_no, said)
+    paid = master.score_players(kx, all_no, said)
     assert set(paid.surprise) == {0.0}
     alike = mechanism.base_payment + mechanism.prediction_payment
     assert paid.payment == pytest.approx(alike, abs=2e-6)
@@ -282,7 +283,7 @@ def test_the_centre_of_people_who_agree_is_found_whatever_it_is() -> None:
             [[int(found.vector[0]), GRID * round(m.sum())]], 50, beliefs, found.matrix
         )
         master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, found, [kx]))
-        scored = master.scored(kx, y, m)
+        scored = master.score_players(kx, y, m)
         assert scored.peer_prediction - scored.surprise == pytest.approx(centre, abs=1e-5)
 
 

@@ -31,7 +31,7 @@ from truthful.auditor.joint_privacy import (
 )
 from truthful.auditor.neighbours import exact_loss, square_distance, worst_neighbours
 from truthful.auditor.noise_tests import (
-    Noise,
+    DrawnNoise,
     attack,
     black_box_finding,
     independence_finding,
@@ -241,7 +241,7 @@ def test_without_her_is_a_refit_without_her() -> None:
     exact = Truthful().statistics(X, y, mechanism, beliefs)
     estimate = Truthful().release(exact, mechanism, beliefs, Drawing(SeededBits(4)))
     noise = np.array([float(k - v) for k, v in zip(estimate.vector, exact.vector, strict=True)])
-    scored = Truthful().scored(estimate, replace(mechanism, payments="expected"), beliefs, X, y)
+    scored = Truthful().score_players(estimate, replace(mechanism, payments="expected"), beliefs, X, y)
     for i, (kx, kz, ky) in enumerate(on_grid(X, y, mechanism, beliefs)):
         rest = Truthful().statistics(np.delete(X, i, 0), np.delete(y, i), mechanism, beliefs)
         fit = np.linalg.solve(rest.matrix.astype(float), rest.vector.astype(float) + noise)
@@ -384,10 +384,12 @@ def test_distances_are_weighted() -> None:
 # Laws and independence
 
 
-def laplace(rng: np.random.Generator, draws: int, d: int) -> Noise:
+def laplace(rng: np.random.Generator, draws: int, d: int) -> DrawnNoise:
     directions = rng.normal(size=(draws, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return Noise(rng.gamma(d, size=draws), directions, rng.integers(0, 16, (draws, d)).astype(np.float64))
+    return DrawnNoise(
+        rng.gamma(d, size=draws), directions, rng.integers(0, 16, (draws, d)).astype(np.float64)
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])

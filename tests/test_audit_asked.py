@@ -113,10 +113,10 @@ def test_her_own_answer_and_prediction_move_the_release_and_nothing_of_what_othe
 class OwnPredictionKept(Truthful):
     """Everybody is scored against all predictions, her own included."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         assert isinstance(found, AskedScored)
         n = len(y)
         return replace(found, others_prediction=(found.others_prediction * (n - 1) + y[:, 1]) / n)
@@ -125,10 +125,10 @@ class OwnPredictionKept(Truthful):
 class OwnPredictionPaid(Truthful):
     """The surprise that is paid for has her own prediction in it."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         assert isinstance(found, AskedScored)
         return replace(found, surprise=found.surprise - y[:, 1] / len(y))
 
@@ -136,10 +136,10 @@ class OwnPredictionPaid(Truthful):
 class OwnAnswerKept(Truthful):
     """Everybody is scored against all answers, her own included."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         h = found.leverage
         return replace(found, peer_prediction=found.peer_prediction * (1 - h) + h * y[:, 0])
 
@@ -238,10 +238,10 @@ def test_releases_of_features_with_levels_are_seen_from_outside_too(kind: str) -
 class Unbounded(Truthful):
     """Payments that go on with the surprise, as far as that goes."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         assert isinstance(found, AskedScored)
         return replace(found, payment=found.payment + found.peer_prediction * y[:, 0])
 
@@ -249,10 +249,10 @@ class Unbounded(Truthful):
 class Mean(Truthful):
     """A little less than what was promised, for everybody."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         assert isinstance(mechanism, AskedRelease)
         return replace(found, payment=found.payment - mechanism.base_payment)
 

@@ -264,10 +264,10 @@ def rescored(fault: Callable[[Attacked, Scored, Floats, Floats], Floats]) -> Tru
     """Ours, but for the predictions that everybody else makes of a player."""
 
     class Rescored(Truthful):
-        def scored(
+        def score_players(
             self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
         ) -> AnyScored:
-            found = super().scored(estimate, mechanism, beliefs, X, y)
+            found = super().score_players(estimate, mechanism, beliefs, X, y)
             assert isinstance(found, Scored)
             p = fault(mechanism, found, X, y)
             assert isinstance(mechanism, OneRelease)
@@ -316,11 +316,11 @@ class RedrawnNoise(Truthful):
         self._sums = (sums.vector / GRID**2).astype(np.float64)
         return super().release(sums, mechanism, beliefs, answer)
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
         exact = replace(estimate, theta=estimate.inverse @ self._sums)
-        found = super().scored(exact, mechanism, beliefs, X, y)
+        found = super().score_players(exact, mechanism, beliefs, X, y)
         noise = self._rng.laplace(scale=found.noise_scale)
         return replace(found, peer_prediction=found.peer_prediction + noise)
 
@@ -338,10 +338,10 @@ class SeesHer(Truthful):
         self._mean = float(sums.vector[0]) / GRID**2
         return super().release(sums, mechanism, beliefs, answer)
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment + 0.01 * self._mean)
 
 

@@ -45,7 +45,7 @@ from truthful.one_release import (
 from truthful.plan import Plan
 from truthful.release import Release, publish
 from truthful.settlement import Settlement, checks, passes, settlement
-from truthful.settlement.atomic_release import Account, open_target
+from truthful.settlement.atomic_release import LedgerAccount, open_target
 from truthful.settlement.draw import FILE, Draw
 from truthful.settlement.passes import Statistics
 from truthful.study import Study
@@ -66,7 +66,7 @@ def broken(findings: Sequence[Finding]) -> set[str]:
 def test_settlements_that_draw_a_tenth_of_the_noise_are_caught(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = settlement._drawn
+    drawn = settlement._draw
 
     def bolder(plan: Plan, mechanism: OneRelease, statistics: Statistics, seed: int | None) -> Draw:
         return drawn(plan, replace(mechanism, epsilon=10 * mechanism.epsilon), statistics, seed)
@@ -167,7 +167,7 @@ class Faulty(NumberPaymaster):
 
     fault: Callable[[NumberPaymaster, Floats, Floats, Floats, Floats], Floats] | None = None
 
-    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
+    def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
         assert self.fault is not None
         r, y, h, p, noise, along = peer_predictions(self.estimate, kx, ky, self.mechanism.reach)
         limit, q = self.mechanism.clip * r, self.predictor(r, y, along)
@@ -241,7 +241,7 @@ def extreme(statistics: Statistics) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["instruments", "known-design"])
 def test_a_refusal_that_depends_on_answers_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = settlement._checked
+    checked = settlement._check_people
 
     def nosy(plan: Plan, mechanism: OneRelease, statistics: Statistics, *others: Any) -> Any:
         if extreme(statistics):
@@ -274,7 +274,7 @@ def test_a_word_in_a_message_that_depends_on_answers_is_caught(monkeypatch: pyte
 
 @pytest.mark.slow
 def test_what_is_printed_because_of_answers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = settlement._checked
+    checked = settlement._check_people
 
     def loud(plan: Plan, mechanism: OneRelease, statistics: Statistics, *others: Any) -> Any:
         if extreme(statistics):
@@ -302,7 +302,7 @@ def test_a_second_draw_after_an_interruption_is_caught() -> None:
 
 def test_a_second_release_and_a_ledger_that_forgets_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert restart_finding(Truthful(), plan_of(), 1).passed
-    monkeypatch.setattr(Account, "enter", lambda self, draw, directory: None)
+    monkeypatch.setattr(LedgerAccount, "enter", lambda self, draw, directory: None)
     found = restart_finding(Truthful(), plan_of(), 1)
     assert "a second release" in found.found
     assert "a ledger that does not count" in found.found

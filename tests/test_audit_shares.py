@@ -100,7 +100,7 @@ def test_a_flipped_answer_moves_the_sum_and_nothing_of_what_others_predict() -> 
             vector = tuple(int(k) + n for k, n in zip(sums.vector, noise, strict=True))
             estimate = Truthful().release(sums, mechanism, beliefs, replay((vector,)))
             exact.append(as_told(beliefs, without_her(estimate, *on_grid(X, said, mechanism, beliefs)[i])))
-            floats.append(Truthful().scored(estimate, mechanism, beliefs, X, said).peer_prediction[i])
+            floats.append(Truthful().score_players(estimate, mechanism, beliefs, X, said).peer_prediction[i])
             vectors.append(vector)
         kz = on_grid(X, y, mechanism, beliefs)[i][1]
         assert [b - a for a, b in zip(*vectors, strict=True)] == [2 * k * GRID for k in kz]
@@ -115,10 +115,10 @@ def test_a_flipped_answer_moves_the_sum_and_nothing_of_what_others_predict() -> 
 class OwnAnswerKept(Truthful):
     """Everybody is scored against all answers, her own included."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         h, own = found.leverage, (1 + y) / 2
         return replace(found, peer_prediction=found.peer_prediction * (1 - h) + h * own)
 
@@ -137,10 +137,10 @@ def test_payments_that_follow_from_exact_sums_are_caught(plan: Plan) -> None:
 class Unbounded(Truthful):
     """Payments that go on with the share, as far as that goes."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         assert isinstance(mechanism, ShareRelease)
         return replace(found, payment=mechanism.flat + mechanism.bonus * (0.5 + found.peer_prediction * y))
 
@@ -148,10 +148,10 @@ class Unbounded(Truthful):
 class Mean(Truthful):
     """A millionth less than the flat fee for whoever earns no more."""
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
-        found = super().scored(estimate, mechanism, beliefs, X, y)
+        found = super().score_players(estimate, mechanism, beliefs, X, y)
         return replace(found, payment=found.payment - 1e-6)
 
 

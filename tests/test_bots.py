@@ -13,7 +13,7 @@ from support.shares import RATING, WITH_FEATURES, YES_NO, planned
 from test_serve import serving
 
 from truthful.agents import KINDS
-from truthful.bots.rehearsal import Manner, Page, demo_study, invented
+from truthful.bots.rehearsal import Manner, Page, demo_study, invent_bots
 from truthful.plan import design
 from truthful.simulation.population import assign_roles
 from truthful.study import Study
@@ -41,20 +41,20 @@ def test_a_page_is_its_buttons_and_its_complaint() -> None:
 
 def test_bots_answer_as_their_kind_does_and_stay_away_if_it_does() -> None:
     plan = design(Study.parse(demo_study()), players=2_000, budget=10_000.0)
-    bots = invented(plan, assign_roles(dict.fromkeys(KINDS, 1 / len(KINDS)), 700), seed=1)
+    bots = invent_bots(plan, assign_roles(dict.fromkeys(KINDS, 1 / len(KINDS)), 700), seed=1)
     assert {bot.kind for bot in bots.values()} == set(KINDS)
     assert {bot.manner for bot in bots.values()} == set(Manner)
     said = [bot.answer for bot in bots.values() if bot.answer is not None]
     assert 0 <= min(said) < max(said) <= 1_000
     assert {bot.answer for bot in bots.values() if bot.kind == "privacy-seeker"} == {500.0}
-    again = invented(plan, assign_roles(dict.fromkeys(KINDS, 1 / len(KINDS)), 700), seed=1)
+    again = invent_bots(plan, assign_roles(dict.fromkeys(KINDS, 1 / len(KINDS)), 700), seed=1)
     assert bots == again
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_SHARES)
 def test_bots_say_yes_or_no_or_a_rating_and_liars_the_opposite(kind: str) -> None:
     plan = planned(KINDS_OF_SHARES[kind], 2_000)
-    bots = invented(plan, assign_roles({"exaggerator": 0.5}, 700), seed=1).values()
+    bots = invent_bots(plan, assign_roles({"exaggerator": 0.5}, 700), seed=1).values()
     low, high = plan.study.response.low, plan.study.response.high
     allowed = {low + k for k in range(int(high - low) + 1)}
     assert {bot.answer for bot in bots} == allowed
@@ -71,7 +71,7 @@ def test_bots_say_yes_or_no_or_a_rating_and_liars_the_opposite(kind: str) -> Non
 @pytest.mark.parametrize("kind", both_studies.KINDS)
 def test_bots_say_what_the_others_will_say_if_they_are_asked(kind: str) -> None:
     plan = both_studies.planned(both_studies.KINDS[kind], 400)
-    bots = invented(plan, assign_roles({"exaggerator": 0.1}, 300), seed=1).values()
+    bots = invent_bots(plan, assign_roles({"exaggerator": 0.1}, 300), seed=1).values()
     (low, high), response = plan.study.prediction_range, plan.study.response
     said = [bot.prediction for bot in bots if bot.prediction is not None]
     assert len(said) == len(bots)
@@ -80,7 +80,7 @@ def test_bots_say_what_the_others_will_say_if_they_are_asked(kind: str) -> None:
     # Errors of at most a tenth of the scale each: six standard errors of 300 are 0.035.
     assert (fmean(said) - low) / (high - low) == pytest.approx(mean, abs=0.04)
     assert all(response.low <= (bot.first or response.low) <= response.high for bot in bots)
-    declared = invented(planned(YES_NO, 400), assign_roles({}, 60), seed=1).values()
+    declared = invent_bots(planned(YES_NO, 400), assign_roles({}, 60), seed=1).values()
     assert {bot.prediction for bot in declared} == {None}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment, nodes
 
-from truthful.service.pages import ENGLISH, Texts, chosen, languages
+from truthful.service.pages import ENGLISH, Texts, choose_language, languages
 from truthful.service.payer import TAKEN
 from truthful.store.studies import STEPS
 from truthful.store.tables import Role
@@ -170,7 +170,7 @@ def test_all_that_is_logged_is_told_in_every_language(language: str) -> None:
 def test_the_reader_chooses_or_else_her_browser_does(
     cookie: str | None, accepted: str, language: str
 ) -> None:
-    assert chosen(cookie, accepted).language == language
+    assert choose_language(cookie, accepted).language == language
 
 
 def test_forms_are_chosen_by_number() -> None:

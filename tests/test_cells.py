@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from truthful.beliefs import Beliefs, posterior
 from truthful.beliefs.laws import UniformBall, UniformNoise
 from truthful.beliefs.lookup import OPEN, ORDER, ROOTS, SHORT, WHOLE, coordinates
-from truthful.beliefs.table import Cells, Region, fit, left_open, regions
+from truthful.beliefs.table import Region, TableCells, fit, left_open, regions
 from truthful.check import Floats
 
 NAMES = ("whole", "upper", "short", "middle")
@@ -57,7 +57,7 @@ def test_the_corners_of_the_square_are_the_corners_of_the_region() -> None:
     np.testing.assert_allclose(short.support(X, 0 * Y).y, [0, R - M], atol=1e-15)
 
 
-def value(cells: Cells, X: float, Y: float) -> Floats:
+def value(cells: TableCells, X: float, Y: float) -> Floats:
     """All columns at one point, by the definition in Cells."""
     i, j = min(int(ROOTS * X), ROOTS - 1), min(int(ROOTS * Y), ROOTS - 1)
     first, kx, ky = cells.roots[i * ROOTS + j]

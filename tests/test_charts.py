@@ -17,7 +17,7 @@ from truthful.charts.drawing import WIDTH, Labels, canvas, draw_chart, plain_num
 from truthful.charts.frontier_chart import OURS, PAPER, PRIOR, Frontier, chart_frontier, draw_frontier
 from truthful.errors import InputError
 from truthful.plan import Plan, design
-from truthful.planner.budget_frontier import FrontierPoint, Offer
+from truthful.planner.budget_frontier import FrontierPoint, Purchase
 from truthful.study import Study
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -36,8 +36,8 @@ def shown() -> Frontier:
     points = [
         FrontierPoint(
             budget,
-            Offer(5 * budget**-0.4, 0.003 * budget**0.5, True),
-            Offer(60 * budget**-0.5, 0.005 * budget**0.5, budget > 1e4),
+            Purchase(5 * budget**-0.4, 0.003 * budget**0.5, True),
+            Purchase(60 * budget**-0.5, 0.005 * budget**0.5, budget > 1e4),
         )
         for budget in budgets
     ]
@@ -158,7 +158,9 @@ def test_curves_with_few_points_or_none_are_drawn(tmp_path: Path, ours: int, pap
 
 def test_errors_over_many_powers_of_ten_are_drawn(tmp_path: Path) -> None:
     points = tuple(
-        FrontierPoint(10.0**at, Offer(10.0 ** (-at / 2), 1.0, True), Offer(10.0 ** (9 - at), 2.0, False))
+        FrontierPoint(
+            10.0**at, Purchase(10.0 ** (-at / 2), 1.0, True), Purchase(10.0 ** (9 - at), 2.0, False)
+        )
         for at in range(21)
     )
     texts = drawn(replace(shown(), points=points), tmp_path)

@@ -16,38 +16,48 @@ from test_charts_report import SVG, words
 
 from truthful.agents import best_reports
 from truthful.charts.drawing import Chart, canvas, draw_chart, inline
-from truthful.charts.simulation_charts import BAND, BestReports, Earned, Earnings, Errors, Rates, power
+from truthful.charts.simulation_charts import (
+    BAND,
+    BestReports,
+    EarnedRow,
+    EarningsChart,
+    Errors,
+    RatesChart,
+    power,
+)
 from truthful.check import Floats
 from truthful.deterrence import typical
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.plan import Plan
 from truthful.random_halves import Mechanism, peer_prediction, private_estimates
 from truthful.regression import fast_answer
-from truthful.simulation.best_responses import PAPERS_PENALTY, Reports, typical_reports
+from truthful.simulation.best_responses import PAPERS_PENALTY, TriedReports, typical_reports
 from truthful.simulation.measurements import Measurement
-from truthful.simulation.simulation import Curve, Exponents, Point
+from truthful.simulation.simulation import Exponents, Point, RateCurve
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 POINTS = tuple(
     Point(n, Measurement(900 / n, 90 / n), 1.0, 3.0 / n**0.25, Measurement(5 / n**0.5, 0.0), 1.0)
     for n in (100, 400, 1600)
 )
-RATES = Rates(
+RATES = RatesChart(
     (
-        Curve("published", POINTS, Exponents(-0.21, -0.09, -0.44), Exponents(-0.25, 0.125, -0.25)),
-        Curve("proved", POINTS, Exponents(-0.5, -0.23, -0.57), Exponents(-0.5, -0.1375, -0.1)),
+        RateCurve("published", POINTS, Exponents(-0.21, -0.09, -0.44), Exponents(-0.25, 0.125, -0.25)),
+        RateCurve("proved", POINTS, Exponents(-0.5, -0.23, -0.57), Exponents(-0.5, -0.1375, -0.1)),
     )
 )
 TRUTH = np.linspace(0.0, 10.0, 11)
-REPORTS = Reports(TRUTH, TRUTH, 5 + 0.3 * (TRUTH - 5), (np.clip(TRUTH - 2, 0, 10), np.clip(TRUTH + 2, 0, 10)))
+REPORTS = TriedReports(
+    TRUTH, TRUTH, 5 + 0.3 * (TRUTH - 5), (np.clip(TRUTH - 2, 0, 10), np.clip(TRUTH + 2, 0, 10))
+)
 BEST = BestReports(REPORTS, "spend")
 ERRORS = Errors(np.array([1.0, 2.0, 2.0, 4.0]), 6.0, "spend")
 UNKNOWN = Measurement(math.nan, math.nan)
-EARNINGS = Earnings(
+EARNINGS = EarningsChart(
     (
-        Earned("exaggerator", Measurement(0.5, 0.01), Measurement(-0.02, 0.005)),
-        Earned("opt-out", UNKNOWN, UNKNOWN),
-        Earned("honest", Measurement(0.6, math.nan), Measurement(0.0, 0.0)),
+        EarnedRow("exaggerator", Measurement(0.5, 0.01), Measurement(-0.02, 0.005)),
+        EarnedRow("opt-out", UNKNOWN, UNKNOWN),
+        EarnedRow("honest", Measurement(0.6, math.nan), Measurement(0.0, 0.0)),
     ),
     "USD",
 )
@@ -164,7 +174,7 @@ def test_best_reports_are_lines_and_what_is_guaranteed_is_a_band() -> None:
 
 
 def test_without_a_guarantee_there_is_no_band_and_a_best_lie_is_told() -> None:
-    chart = BestReports(Reports(TRUTH, TRUTH + 0.5, TRUTH, None), "spend")
+    chart = BestReports(TriedReports(TRUTH, TRUTH + 0.5, TRUTH, None), "spend")
     assert BAND not in words(chart)
     assert "at most 0.500 from the truth" in chart.describe()
 
@@ -289,6 +299,6 @@ def test_everybody_who_came_has_a_row_of_earnings_with_her_interval() -> None:
 
 
 def test_if_nobody_lied_what_lies_earned_is_drawn_at_zero() -> None:
-    honest = Earnings((Earned("honest", Measurement(0.6, 0.01), Measurement(0.0, 0.0)),), "USD")
+    honest = EarningsChart((EarnedRow("honest", Measurement(0.6, 0.01), Measurement(0.0, 0.0)),), "USD")
     assert panels(honest)[1][1].tolist() == [[0.0, 0.72]]
     assert any(re.fullmatch(r"0\.0+", text) for text in words(honest))

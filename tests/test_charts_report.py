@@ -15,7 +15,7 @@ from support.studies import CASES, DESIGNED, RELEASES, UNIT_BALL, planned
 from truthful.beliefs.laws import Clipped
 from truthful.charts.drawing import BLUE, NARROW, Chart, canvas, draw_chart, inline, shorten, wrap
 from truthful.charts.estimate_charts import MOST_ROWS, Effect, Forest, Odds
-from truthful.charts.payment_charts import Lie, Lies, Payments
+from truthful.charts.payment_charts import LieRow, Lies, PaymentsChart
 from truthful.check import Floats
 from truthful.deterrence import stretch
 from truthful.one_release import OneRelease
@@ -28,9 +28,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 FOREST = Forest(
     (Effect("age, from 18 to 90", 12.0, 4.0, 20.0), Effect("region: north", -1.0, -6.0, 4.0)), "spend", 0.95
 )
-CURVE = tuple(Lie(float(k), 0.8 * k, 2 - 0.01 * k**2) for k in range(11))
+CURVE = tuple(LieRow(float(k), 0.8 * k, 2 - 0.01 * k**2) for k in range(11))
 LIES = Lies(CURVE, 4.0, 5.0, "USD")
-PAYMENTS = Payments(np.linspace(0.1, 0.3, 101), "USD", "Payments, as predicted")
+PAYMENTS = PaymentsChart(np.linspace(0.1, 0.3, 101), "USD", "Payments, as predicted")
 CHARTS: dict[str, Chart] = {"forest": FOREST, "lies": LIES, "odds": Odds(0.5), "payments": PAYMENTS}
 
 
@@ -158,7 +158,7 @@ def test_a_curve_of_lies_marks_where_they_stop_paying_only_if_there_is_such_a_li
 @pytest.mark.parametrize("threshold", [0.4, 3.0, 5.1, 7.0, 9.0, 9.9])
 @pytest.mark.parametrize("bend", [0.3, 1.0, 2.0, 6.0])
 def test_the_words_at_the_mark_are_off_the_curve_and_inside(threshold: float, bend: float) -> None:
-    curve = tuple(Lie(float(k), 0.8 * k, 2 - (k / 10) ** bend) for k in range(11))
+    curve = tuple(LieRow(float(k), 0.8 * k, 2 - (k / 10) ** bend) for k in range(11))
     chart = Lies(curve, 4.0, threshold, "USD")
     with canvas(NARROW, chart.height) as figure:
         chart.paint(figure)
@@ -264,7 +264,7 @@ def test_payments_are_bars_of_all_people_with_their_median() -> None:
 
 def test_payments_that_are_all_the_same_are_one_bar() -> None:
     with canvas() as figure:
-        Payments(np.full(50, 0.25), "USD", "Flat").paint(figure)
+        PaymentsChart(np.full(50, 0.25), "USD", "Flat").paint(figure)
         bars = [patch.get_height() for patch in figure.axes[0].patches]  # type: ignore[attr-defined]
     assert sorted(bars)[-1] == 1
     assert sum(bars) == 1

@@ -13,7 +13,7 @@ from truthful.guarantees import Guarantees
 from truthful.noise import L2Laplace
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan, design
-from truthful.promises import otherwise, released
+from truthful.promises import otherwise, released_promises
 from truthful.release import Release
 from truthful.release.publication import WITHDRAWN, contradictions
 from truthful.report import report
@@ -84,7 +84,7 @@ def test_an_average_that_people_cannot_have_expected_withdraws_truthfulness_and_
         release = settlement.release
         assert isinstance(release, Release)
         assert bool(release.warnings) == withdrawn
-        words = {promise.name: promise.words for promise in released(release, plan)}
+        words = {promise.name: promise.words for promise in released_promises(release, plan)}
         for name in ("truthfulness", "accuracy"):
             assert words[name].startswith("nothing is promised: the result contradicts") == withdrawn
         page = report(release, plan)

@@ -68,7 +68,7 @@ def test_a_million_hashes_with_three_planted_repeats_give_exactly_those(tmp_path
 def test_parts_hold_the_hashes_that_begin_alike_in_their_order(values: list[int], bits: int) -> None:
     hashes = np.array(values, dtype=np.uint64)
     ordered = np.empty_like(hashes)
-    starts = kernels.parted(hashes, bits, ordered)
+    starts = kernels.part_hashes(hashes, bits, ordered)
     assert (starts[0], starts[-1], len(starts)) == (0, len(values), 2**bits + 1)
     for number in range(2**bits):
         part = ordered[starts[number] : starts[number + 1]].tolist()

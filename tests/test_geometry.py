@@ -8,7 +8,7 @@ from support.surveys import features as roster
 from support.surveys import survey
 
 from truthful.geometry import Largest, Lengths, Measuring, SomeLengths, _part, coarse, geometry, leverages
-from truthful.instruments import best_transform, instruments_on_grid, shortened
+from truthful.instruments import best_transform, instruments_on_grid, shorten
 from truthful.moments import GRID, grid_features, sums
 from truthful.noise import NORMS
 
@@ -17,7 +17,7 @@ from truthful.noise import NORMS
 @pytest.mark.parametrize(("n", "d", "share"), [(40, 2, 1.0), (40, 3, 0.0), (60, 5, 0.5)])
 def test_numbers_of_people_are_those_of_a_refit_without_them(n: int, d: int, share: float, norm: str) -> None:
     X = roster(n, d)
-    transform = shortened(X, best_transform(X, norm=norm), share, norm)
+    transform = shorten(X, best_transform(X, norm=norm), share, norm)
     found = geometry(X, transform, norm=norm)
     kx = grid_features(X)
     x, Z = kx / GRID, instruments_on_grid(kx, transform, norm) / GRID
@@ -74,7 +74,7 @@ def test_totals_of_payments_are_those_of_each_person(linear: float) -> None:
 @pytest.mark.parametrize("d", [2, 5])
 def test_bounds_from_sums_alone_are_on_the_safe_side(d: int, norm: str) -> None:
     X = roster(800, d)
-    transform = shortened(X, best_transform(X, norm=norm), 1.0, norm)
+    transform = shorten(X, best_transform(X, norm=norm), 1.0, norm)
     kx = grid_features(X)
     exact = geometry(X, transform, norm=norm)
     rough = coarse(sums(kx, np.zeros(len(kx)), transform, norm), 0.0, norm)
@@ -115,7 +115,7 @@ def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() 
     from truthful.one_release import OneRelease
 
     X = roster(500, 3)
-    transform = shortened(X, best_transform(X), 1.0)
+    transform = shorten(X, best_transform(X), 1.0)
     mechanism = OneRelease(epsilon=0.5, base_payment=0.1, score_weight=5.0, clip=0.3, transform=transform)
     few, many = geometry(X, transform), geometry(np.tile(X, (4, 1)), transform)
     scaled, exact = (setting(survey(3), mechanism, 2000, 0.01, 0.01, found) for found in (few, many))
@@ -126,7 +126,7 @@ def test_numbers_of_many_people_follow_from_those_of_few_who_are_spread_alike() 
 
 def test_people_brought_in_parts_are_measured_as_all_at_once() -> None:
     X = roster(3_000, 5)
-    transform = shortened(X, best_transform(X), 0.4)
+    transform = shorten(X, best_transform(X), 0.4)
     kx = grid_features(X)
     kz = instruments_on_grid(kx, transform)
     exact = geometry(X, transform)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import oracles_duplicates as oracle
 
 from truthful.errors import InputError
-from truthful.intake.intake import Cells
+from truthful.intake.intake import LevelCounts
 from truthful.intake.rules import BadRecords
 from truthful.intake.sources import Held, Piece
 from truthful.moments import Sums
@@ -30,7 +30,7 @@ hash_batches = st.lists(
 def gathered(piece: Piece) -> Iterator[Gathered]:
     """A first pass that finds the hashes it is given."""
     (hashes,) = piece.content.batches()
-    yield Gathered(Sums.zero(1), Cells({}, {}), BadRecords(1), np.array(hashes, dtype=np.uint64))
+    yield Gathered(Sums.zero(1), LevelCounts({}, {}), BadRecords(1), np.array(hashes, dtype=np.uint64))
 
 
 def pieces(batches: list[list[int]]) -> Iterator[Piece]:

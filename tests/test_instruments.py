@@ -12,7 +12,7 @@ from truthful.instruments import (
     best_transform,
     instruments_on_grid,
     require_transform,
-    shortened,
+    shorten,
     transform_matrix,
 )
 from truthful.moments import GRID, grid_features
@@ -25,7 +25,7 @@ def noise(X: Floats, Z: Floats) -> tuple[float, float]:
 
 
 def instruments(X: Floats, share: float, of: str = "coefficients") -> Floats:
-    transform = shortened(X, best_transform(X, of), share)
+    transform = shorten(X, best_transform(X, of), share)
     return instruments_on_grid(grid_features(X), transform) / GRID
 
 
@@ -70,7 +70,7 @@ def test_nobody_shortened_is_least_squares_and_all_is_equal_influence() -> None:
 
 
 def sup_instruments(X: Floats, share: float, of: str = "coefficients") -> Floats:
-    transform = shortened(X, best_transform(X, of, "sup"), share, "sup")
+    transform = shorten(X, best_transform(X, of, "sup"), share, "sup")
     return instruments_on_grid(grid_features(X), transform, "sup") / GRID
 
 
@@ -137,8 +137,8 @@ def test_transforms_say_next_to_nothing_of_the_roster() -> None:
     X = roster(2000, 3)
     changed = X.copy()
     changed[7] = X[8]
-    T = np.array(shortened(X, best_transform(X), 1.0))
-    other = np.array(shortened(changed, best_transform(changed), 1.0))
+    T = np.array(shorten(X, best_transform(X), 1.0))
+    other = np.array(shorten(changed, best_transform(changed), 1.0))
     assert np.abs(T - other).max() <= 0.02 * np.abs(T).max()
     assert transform_matrix(require_transform(T.tolist(), 3)) == pytest.approx(T / 1024)
 
@@ -146,7 +146,7 @@ def test_transforms_say_next_to_nothing_of_the_roster() -> None:
 def test_features_of_almost_no_length_do_not_make_a_transform_that_does_not_fit() -> None:
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))
     X[:5] = 1e-9
-    transform = shortened(X, best_transform(X), 1.0)
+    transform = shorten(X, best_transform(X), 1.0)
     assert max(abs(entry) for row in transform for entry in row) < 2**22
 
 

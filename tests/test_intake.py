@@ -30,7 +30,7 @@ from support.generators_intake import (
 
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake, report_columns
-from truthful.intake.intake import MOST_CELLS, Cells
+from truthful.intake.intake import MOST_CELLS, LevelCounts
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.study import Study
 
@@ -261,9 +261,9 @@ def test_levels_and_pairs_of_levels_are_counted_one_by_one(
     people: list[tuple[int, int, int]], cut: int
 ) -> None:
     names, study = ("sex", "region", "town"), towns(4)
-    found = Cells.zero(study)
+    found = LevelCounts.zero(study)
     for part in (people[:cut], people[cut:]):
-        more = Cells.zero(study)
+        more = LevelCounts.zero(study)
         more.add({name: np.array([row[k] for row in part], dtype=np.int64) for k, name in enumerate(names)})
         found += more
     sizes = {"sex": 2, "region": 3, "town": 4}
@@ -281,7 +281,7 @@ def test_levels_and_pairs_of_levels_are_counted_one_by_one(
 
 
 def test_pairs_of_very_many_levels_are_not_counted() -> None:
-    cells = Cells.zero(towns(MOST_CELLS // 3 + 1))
+    cells = LevelCounts.zero(towns(MOST_CELLS // 3 + 1))
     assert set(cells.levels) == {"sex", "region", "town"}
     assert set(cells.pairs) == {("sex", "region"), ("sex", "town")}
 

@@ -24,14 +24,14 @@ def test_a_ledger_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_every_real_release_of_a_study_adds_its_epsilon_and_rehearsals_add_none() -> None:
     ledger = Ledger().with_entry(entry()).with_entry(entry("d2")).with_entry(entry("d3", rehearsal=True))
-    assert ledger.spent("Gambling", "s1") == 1.0
+    assert ledger.spent_epsilon("Gambling", "s1") == 1.0
 
 
 def test_editing_or_renaming_a_study_does_not_refill_its_budget() -> None:
     ledger = Ledger().with_entry(entry())
-    assert ledger.spent("Gambling", "edited") == 0.5
-    assert ledger.spent("Renamed", "s1") == 0.5
-    assert ledger.spent("Another", "s2") == 0.0
+    assert ledger.spent_epsilon("Gambling", "edited") == 0.5
+    assert ledger.spent_epsilon("Renamed", "s1") == 0.5
+    assert ledger.spent_epsilon("Another", "s2") == 0.0
 
 
 def test_a_draw_is_known_by_its_name() -> None:

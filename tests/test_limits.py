@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from truthful.service.limits import FORGOTTEN, LONGEST, Limit, address, browser, known
+from truthful.service.limits import FORGOTTEN, LONGEST, Limit, address, browser, browser_mark
 from truthful.store.tables import Account, Role
 
 
@@ -117,16 +117,16 @@ def test_where_a_request_comes_from_is_what_cannot_be_invented(
 
 def test_a_browser_that_signed_in_is_counted_apart_from_strangers() -> None:
     account = Account(name="ada", role=Role.ANALYST, password="$argon2id$one")
-    mark = known(account)
+    mark = browser_mark(account)
     own = browser("ada", account, mark)
     assert own != browser("ada", account, "") == browser("ada", None, mark)
     assert browser("ada", account, mark[:-1] + "x") == browser("ada", account, "")
-    assert browser("ada", account, known(account)) not in (own, browser("ada", account, ""))
+    assert browser("ada", account, browser_mark(account)) not in (own, browser("ada", account, ""))
 
 
 def test_the_mark_of_a_browser_ends_with_the_password_and_is_for_one_account() -> None:
     account = Account(name="ada", role=Role.ANALYST, password="$argon2id$one")
-    mark = known(account)
+    mark = browser_mark(account)
     strangers = browser("ada", account, "")
     for other in ("$argon2id$two", None):
         assert browser("ada", Account(name="ada", role=Role.ANALYST, password=other), mark) == strangers

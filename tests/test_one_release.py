@@ -293,7 +293,7 @@ def test_longer_features_than_planned_for_are_refused_for_the_cap(tmp_path: Path
 def test_beliefs_that_the_result_contradicts_withdraw_promises_in_words(
     panel: tuple[Study, Any, Plan], tmp_path: Path
 ) -> None:
-    from truthful.promises import released
+    from truthful.promises import released_promises
 
     study, people, plan = panel
     ages = people.column("age").to_numpy()
@@ -302,7 +302,7 @@ def test_beliefs_that_the_result_contradicts_withdraw_promises_in_words(
     release = settlement.release
     assert isinstance(release, Release)
     assert release.warnings[0].startswith(WITHDRAWN)
-    promised = {promise.name: promise.words for promise in released(release, plan)}
+    promised = {promise.name: promise.words for promise in released_promises(release, plan)}
     assert promised["truthfulness"].startswith("nothing is promised")
     assert promised["accuracy"].startswith("nothing is promised")
     assert promised["privacy"].startswith("nobody")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from truthful.beliefs import MANY_PLAYERS, Beliefs
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
-from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
+from truthful.instruments import Transform, best_transform, instruments_on_grid, shorten
 from truthful.moments import GRID, PRODUCT, grid_features, grid_responses, sums
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, noise_range, paymaster, payment_range
 from truthful.scoring import PAYMENT_STEPS, RULES
@@ -40,7 +40,7 @@ def people(n: int, d: int = 3, seed: int = 0) -> tuple[Floats, Floats, Transform
     X = rng.normal(size=(n, d)) * 0.4
     X[:, 0] = 0.5
     kx = grid_features(X)
-    return kx, grid_responses(rng.uniform(-1.4, 1.4, n), 1.4), shortened(X, best_transform(X), 0.7)
+    return kx, grid_responses(rng.uniform(-1.4, 1.4, n), 1.4), shorten(X, best_transform(X), 0.7)
 
 
 def released(
@@ -89,7 +89,7 @@ def test_the_golden_example() -> None:
     mechanism = mechanism_of("instruments", transform, payments="expected")
     estimate = mechanism.estimate([[int(k) for k in GOLDEN["released"]]], len(ky), BELIEFS, total.matrix)
     np.testing.assert_allclose(estimate.theta, GOLDEN["theta"], rtol=0, atol=1e-12)
-    scored = paymaster(mechanism, BELIEFS, estimate, len(ky)).scored(kx, ky)
+    scored = paymaster(mechanism, BELIEFS, estimate, len(ky)).score_players(kx, ky)
     for name, field in (("leverage", "leverage"), ("peer_prediction", "peer_prediction")):
         expected = [person[name] for person in GOLDEN["people"]]
         np.testing.assert_allclose(getattr(scored, field), expected, rtol=0, atol=1e-12)
@@ -117,7 +117,7 @@ def test_predictions_are_those_of_a_fit_without_her(instruments: bool) -> None:
         tuple(vector),
     )
     mechanism = mechanism_of("instruments", T, payments="expected")
-    scored = paymaster(mechanism, BELIEFS, estimate, len(ky)).scored(kx, ky)
+    scored = paymaster(mechanism, BELIEFS, estimate, len(ky)).score_players(kx, ky)
     x, y, z = (np.array([[int(v) for v in row] for row in k], dtype=object) for k in (kx, ky[:, None], kz))
     for i in range(len(ky)):
         left = np.arange(len(ky)) != i
@@ -145,7 +145,7 @@ def test_her_own_report_moves_her_prediction_by_nothing(
     found = []
     for report in (own, other):
         ky[i] = grid_responses([report], 1.4)[0]
-        scored = unclipped(mechanism_of(estimator, T), kx, ky).scored(kx, ky)
+        scored = unclipped(mechanism_of(estimator, T), kx, ky).score_players(kx, ky)
         found.append((scored.peer_prediction[i], scored.leverage[i], scored.noise_scale[i]))
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-12)
 
@@ -157,7 +157,7 @@ def test_every_number_is_that_of_the_formula(estimator: str, rule: str) -> None:
     kx, ky, T = people(50)
     mechanism = mechanism_of(estimator, T, rule=rule)
     estimate = released(mechanism, kx, ky)
-    scored = paymaster(mechanism, BELIEFS, estimate, len(ky)).scored(kx, ky)
+    scored = paymaster(mechanism, BELIEFS, estimate, len(ky)).score_players(kx, ky)
     kz = instruments_on_grid(kx, mechanism.transform)
     for i, (x, y, z) in enumerate(zip(kx / GRID, ky / GRID, kz / GRID, strict=True)):
         w, r = estimate.inverse.T @ x, float(np.linalg.norm(x))
@@ -192,7 +192,7 @@ def test_whatever_people_report_payments_stay_in_their_range(data: st.DataObject
     )
     ky = grid_responses(y, 1.4)
     mechanism = mechanism_of(estimator, T, base_payment=a, score_weight=b, clip=clip, rule=rule)
-    scored = paymaster(mechanism, BELIEFS, released(mechanism, kx, ky), 30).scored(kx, ky)
+    scored = paymaster(mechanism, BELIEFS, released(mechanism, kx, ky), 30).score_players(kx, ky)
     r = np.linalg.norm(kx / GRID, axis=1)
     most = mechanism.base(r) + b * np.array([RULES[rule].gain(clip * length) for length in r])
     assert (scored.payment >= 0).all()
@@ -210,7 +210,7 @@ def test_nothing_is_said_of_somebody_without_features(estimator: str, payments: 
     kx, ky, T = people(40)
     kx[7] = 0.0
     mechanism = mechanism_of(estimator, T, payments=payments)
-    scored = paymaster(mechanism, BELIEFS, released(mechanism, kx, ky), 40).scored(kx, ky)
+    scored = paymaster(mechanism, BELIEFS, released(mechanism, kx, ky), 40).score_players(kx, ky)
     for values in (scored.leverage, scored.noise_scale, scored.peer_prediction, scored.own_prediction):
         assert values[7] == 0.0
     assert scored.payment[7] == mechanism.base_payment
@@ -222,7 +222,7 @@ def test_the_range_of_noise_holds_everybody(estimator: str) -> None:
     for n in (20, 200):
         kx, ky, T = people(n, seed=n)
         estimate = released(mechanism_of(estimator, T), kx, ky)
-        scored = paymaster(mechanism_of(estimator, T), BELIEFS, estimate, n).scored(kx, ky)
+        scored = paymaster(mechanism_of(estimator, T), BELIEFS, estimate, n).score_players(kx, ky)
         low, high = noise_range(estimate)
         along = scored.noise_scale / np.linalg.norm(kx / GRID, axis=1)
         assert low * (1 - 1e-12) <= along.min()
@@ -300,12 +300,12 @@ def test_nobody_s_score_depends_on_her_neighbours(text: str, with_instruments: b
         score_weight=0.7,
         clip=study.beliefs.radius / 2,
         estimator="instruments" if with_instruments else "noisy-statistics",
-        transform=shortened(X, best_transform(X), 0.7) if with_instruments else None,
+        transform=shorten(X, best_transform(X), 0.7) if with_instruments else None,
     )
     master = paymaster(mechanism, study.beliefs, released(mechanism, kx, ky, study.beliefs), n)
-    whole = vars(master.scored(kx, ky))
+    whole = vars(master.score_players(kx, ky))
     for rows in (slice(0, 1), slice(7, 8), slice(500, 2_017), slice(2_990, n)):
-        for name, column in vars(master.scored(kx[rows], ky[rows])).items():
+        for name, column in vars(master.score_players(kx[rows], ky[rows])).items():
             np.testing.assert_array_equal(column, whole[name][rows])
 
 
@@ -316,6 +316,6 @@ def test_a_table_for_very_many_says_what_integration_says(beliefs: Beliefs) -> N
     mechanism = mechanism_of("instruments", T, epsilon=0.05)
     estimate = released(mechanism, kx, ky, beliefs)
     few, many = (paymaster(mechanism, beliefs, estimate, n) for n in (len(ky), MANY_PLAYERS + 1))
-    direct, looked_up = few.scored(kx, ky), many.scored(kx, ky)
+    direct, looked_up = few.score_players(kx, ky), many.score_players(kx, ky)
     np.testing.assert_allclose(looked_up.own_prediction, direct.own_prediction, rtol=0, atol=1e-9)
     assert np.abs(looked_up.payment - direct.payment).max() <= 1.5 / PAYMENT_STEPS

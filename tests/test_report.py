@@ -19,7 +19,7 @@ from truthful.charts.drawing import BLUE, ORANGE
 from truthful.errors import InputError
 from truthful.formatting import to_within
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, promises, released
+from truthful.promises import REHEARSAL, promises, released_promises
 from truthful.release import Release, read_release
 from truthful.report import report
 from truthful.settlement import settle
@@ -121,7 +121,7 @@ def test_the_five_guarantees_stand_in_their_order_and_words() -> None:
     page = Page(source)
     assert [heading.text for heading in page.all("h3")] == FIVE
     text = page.one("body").text
-    places = [text.index(promise.words[1:]) for promise in released(release, plan)]
+    places = [text.index(promise.words[1:]) for promise in released_promises(release, plan)]
     assert places == sorted(places)
     for words in release.guarantees["budget"]["assumptions"]:
         assert words[1:] in text

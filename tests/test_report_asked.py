@@ -20,7 +20,7 @@ from truthful.charts.payment_charts import DRAWN, chart_surprises
 from truthful.errors import InputError
 from truthful.moments import GRID
 from truthful.plan import Plan
-from truthful.promises import caveats, moved
+from truthful.promises import caveats, slope_words
 from truthful.release import Release
 from truthful.report import report
 
@@ -57,7 +57,7 @@ def test_a_page_needs_nothing_but_itself_and_can_be_read_without_seeing_it(name:
 def test_a_page_says_what_was_predicted_and_how_people_were_paid(name: str) -> None:
     plan, release, source = reported(name)
     text = text_of(source)
-    assert moved(plan) in text
+    assert slope_words(plan) in text
     for sentence in caveats(plan):
         assert sentence in text
     for heading in ("How people were paid", "Why the truth pays", "What was found"):
@@ -97,7 +97,7 @@ def test_the_chart_of_numbers_is_what_the_paymaster_pays() -> None:
     y = np.linspace(-1, 1, 201)
     master, nobody = AskedPaymaster(mechanism, beliefs, estimate, level), np.full(201, 0.0)
     for part, line in zip(DRAWN, chart.lines, strict=True):
-        paid = master.paid(
+        paid = master.pay_amounts(
             np.full((201, 1), float(GRID)),
             y,
             np.full(201, p),

@@ -21,7 +21,7 @@ from truthful.check import Floats
 from truthful.comparison import beside_published, steeper
 from truthful.errors import InputError
 from truthful.plan import Plan, design
-from truthful.promises import released as holding
+from truthful.promises import released_promises as holding
 from truthful.release import Release, read_release
 from truthful.report import report
 from truthful.settlement import settle

@@ -17,7 +17,7 @@ from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.pages import languages
-from truthful.service.participant import Wrong, choices, offered, read_answer, sent_answer
+from truthful.service.participant import Wrong, choices, read_answer, sent_answer, shown_choices
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.store import studies
 from truthful.store.tables import Player, Role, State
@@ -73,16 +73,18 @@ def test_which_of_the_two_comes_first_is_a_lot_that_stays() -> None:
     """Of 1,000 people it is yes for 500; six standard deviations are 95."""
     response = Study.parse(YES_NO).response
     people = [Player(study_id="s", player=f"p-{i}") for i in range(1000)]
-    first = [offered(response, player)[0] for player in people]
+    first = [shown_choices(response, player)[0] for player in people]
     assert 405 < sum(first) < 595
-    assert first == [offered(response, player)[0] for player in people]
-    assert all(set(offered(response, player)) == {0.0, 1.0} for player in people[:20])
+    assert first == [shown_choices(response, player)[0] for player in people]
+    assert all(set(shown_choices(response, player)) == {0.0, 1.0} for player in people[:20])
 
 
 def test_ratings_are_in_order_for_everybody() -> None:
     response = Study.parse(RATING).response
     assert choices(response) == (1.0, 2.0, 3.0, 4.0, 5.0)
-    assert {offered(response, Player(study_id="s", player=f"{i}")) for i in range(20)} == {choices(response)}
+    assert {shown_choices(response, Player(study_id="s", player=f"{i}")) for i in range(20)} == {
+        choices(response)
+    }
 
 
 # Her pages

@@ -271,7 +271,7 @@ def test_a_second_release_is_refused_unless_it_is_asked_for_and_then_adds_up(tmp
         settle(plan, table, out=tmp_path / "second")
     assert not (tmp_path / "second").exists()
     settle(plan, table, out=tmp_path / "second", spend_again=True)
-    assert read_ledger(tmp_path / "ledger.json").spent(study.name, study.sha256) == 4.0
+    assert read_ledger(tmp_path / "ledger.json").spent_epsilon(study.name, study.sha256) == 4.0
 
 
 def test_a_release_is_never_overwritten(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_no_answer_of_her_own_is_in_what_the_others_predict() -> None:
         total = sums(kx, answers, mechanism.transform if mechanism else None)
         noisy = tuple(int(part) + 12_345 for part in total.vector)
         estimate: LeaveOneOut = mechanism.estimate([noisy], 400, shares, total.matrix)
-        scored = SharePaymaster(mechanism, shares, estimate).scored(kx, answers)
+        scored = SharePaymaster(mechanism, shares, estimate).score_players(kx, answers)
         return float(scored.peer_prediction[at])
 
     for at in (0, 17, 399):

@@ -16,8 +16,8 @@ from truthful.formatting import number
 from truthful.plan import design
 from truthful.planner import worth
 from truthful.planner.asked_planning import SMALL_SLOPE
-from truthful.promises import caveats, compared, moved, promises
-from truthful.promises import released as holding
+from truthful.promises import caveats, promised_and_found, promises, slope_words
+from truthful.promises import released_promises as holding
 from truthful.release import Receipt, verify
 from truthful.release.publication import WITHDRAWN
 from truthful.show.plan_view import plan_view
@@ -186,7 +186,7 @@ def test_a_surprise_beyond_all_that_people_allow_withdraws_truthfulness() -> Non
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_was_promised_stands_beside_what_holds(name: str) -> None:
     plan, release = released(name)
-    rows = {words: (promised, now) for words, promised, now in compared(release, plan)}
+    rows = {words: (promised, now) for words, promised, now in promised_and_found(release, plan)}
     assert ("Lies from which on none pays" in rows) == (name in ("number", "features"))
     assert ("Error of the average, root mean square" in rows) == (name == "number")
     cap = plan.guarantees.budget.cap
@@ -269,4 +269,4 @@ def test_a_study_that_asks_is_planned_settled_checked_and_reported(study_file: P
     assert run("report", "out/release.json", "plan.json", "--out", "again.html").code == 0
     assert Path("again.html").read_text(encoding="utf-8") == made
     assert "How people were paid" in made
-    assert moved(plan_of("number")) in made
+    assert slope_words(plan_of("number")) in made

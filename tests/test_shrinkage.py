@@ -71,7 +71,7 @@ def test_plain_simulation_agrees(m: int, gamma: float, d: int) -> None:
 )
 def test_series_and_simulation_agree_where_both_apply(m: int, gamma: float, d: int) -> None:
     assert shrinkage._series_error(m, gamma, d) <= shrinkage.SERIES_ERROR
-    assert shrinkage._simulated(m, gamma, d) == pytest.approx(mean_inverse(m, gamma, d), rel=1e-4)
+    assert shrinkage._simulate(m, gamma, d) == pytest.approx(mean_inverse(m, gamma, d), rel=1e-4)
 
 
 def test_the_bias_at_the_paper_s_schedule_is_a_little_above_its_bound() -> None:

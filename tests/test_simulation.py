@@ -196,7 +196,7 @@ def test_a_simulated_study_is_the_one_that_is_settled(name: str, parameters: dic
     added = sums(kx, ky, mechanism.transform)
     answers = [answer(q, Fraction(mechanism.epsilon) * q.share) for q in mechanism.queries(added, beliefs)]
     estimate = mechanism.estimate(answers, 90, beliefs, added.matrix)
-    paid = paymaster(mechanism, beliefs, estimate, 90).scored(kx, ky).payment
+    paid = paymaster(mechanism, beliefs, estimate, 90).score_players(kx, ky).payment
     check_twin(run, plan, theta, estimate.theta, X, paid, costs)
 
 

@@ -160,7 +160,7 @@ def test_a_simulated_study_pays_what_a_settlement_pays() -> None:
     assert estimate is not None
     assert level is not None
     assert [int(k) for k in ours.sums.vector] != [int(k) for k in estimate.vector]
-    scored = AskedPaymaster(mechanism, beliefs, estimate, level).scored(
+    scored = AskedPaymaster(mechanism, beliefs, estimate, level).score_players(
         grid_features(np.ones((n, 1))), grid_responses(y, 1.0), grid_responses(m, 1.0)
     )
     paid = settled.payments.column("payment").to_numpy()

@@ -14,7 +14,7 @@ from truthful.beliefs.laws import Noise, NormalBall, Prior, TruncatedNormal, Uni
 from truthful.check import Floats
 from truthful.moments import GRID
 from truthful.simulation.population import assign_roles, features_of, sampler
-from truthful.simulation.predictors import TOLERANCE, Table, own_predictor
+from truthful.simulation.predictors import TOLERANCE, PredictorTable, own_predictor
 from truthful.simulation.runs import NumberContext
 from truthful.simulation.simulation import set_up_numbers
 
@@ -140,6 +140,6 @@ def test_a_table_that_is_not_exact_enough_is_not_used() -> None:
     beliefs = Beliefs(2, UniformBall(1.0), TruncatedNormal(1.0, 0.01))
     curve, r = Clipped(0.3, 2), np.full(50, 0.9)
     y: Floats = np.linspace(-0.5, 0.5, 50)
-    assert Table.of(beliefs, curve, 0.001, 0.002, 65).error() > TOLERANCE
+    assert PredictorTable.of(beliefs, curve, 0.001, 0.002, 65).error() > TOLERANCE
     found = own_predictor(beliefs, curve, 0.001, 0.002)(r, y, np.full(50, 0.0015))
     np.testing.assert_allclose(found, beliefs.prediction(r, y, curve, 0.0015), rtol=0, atol=2 * TOLERANCE)

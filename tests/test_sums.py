@@ -18,7 +18,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.instruments import LARGEST_ENTRY, Transform, instruments_on_grid
 from truthful.intake import Intake, report_columns
-from truthful.intake.intake import MOST_CELLS, Cells
+from truthful.intake.intake import MOST_CELLS, LevelCounts
 from truthful.intake.stream import open_reports
 from truthful.moments import (
     GRID,
@@ -30,7 +30,7 @@ from truthful.moments import (
     grid_features,
     grid_responses,
     in_fours,
-    stacked,
+    stack_columns,
     sums,
 )
 from truthful.noise import NORMS
@@ -86,7 +86,7 @@ def test_nobody_s_instruments_are_longer_than_one_and_the_kernel_has_their_bits(
     kx, ky, transform = case
     kz, d = instruments_on_grid(kx, transform), kx.shape[1]
     assert all(sum(int(k) ** 2 for k in row) <= PRODUCT for row in kz)
-    k = stacked(kx, ky, in_fours(transform))
+    k = stack_columns(kx, ky, in_fours(transform))
     np.testing.assert_array_equal(k[:d].T, kx)
     first = 0 if transform is None else d
     np.testing.assert_array_equal(k[first : first + d].T, kz)
@@ -102,7 +102,7 @@ def test_long_columns_have_the_bits_of_their_rows(d: int) -> None:
     for size in (150, 3000, LARGEST_ENTRY):
         transform = some_transform(d, size=size)
         kz = instruments_on_grid(kx, transform)
-        np.testing.assert_array_equal(stacked(kx, ky, in_fours(transform))[d : 2 * d].T, kz)
+        np.testing.assert_array_equal(stack_columns(kx, ky, in_fours(transform))[d : 2 * d].T, kz)
         assert sums(kx, ky, transform) == added_up(kx, ky, kz)
 
 
@@ -257,14 +257,14 @@ def test_levels_and_pairs_of_levels_are_counted() -> None:
     assert list(cells.pairs) == [("sex", "town")]
     pairs = [[((sex == one) & (town == other)).sum() for other in "abc"] for one in "fm"]
     assert cells.pairs["sex", "town"].tolist() == pairs
-    assert cells + Cells.zero(TWO_TABLES) == cells
-    assert cells != Cells.zero(TWO_TABLES)
+    assert cells + LevelCounts.zero(TWO_TABLES) == cells
+    assert cells != LevelCounts.zero(TWO_TABLES)
 
 
 def test_pairs_with_too_many_cells_are_not_counted() -> None:
     record = TWO_TABLES.declaration()
     record["features"][2]["levels"] = [f"t{i}" for i in range(MOST_CELLS // 2 + 1)]
-    cells = Cells.zero(Study.from_declaration(record))
+    cells = LevelCounts.zero(Study.from_declaration(record))
     assert len(cells.levels["town"]) == MOST_CELLS // 2 + 1
     assert not cells.pairs
 

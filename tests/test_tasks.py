@@ -15,11 +15,11 @@ from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, tab
 from truthful.instruments import Transform
 from truthful.intake import Intake, report_columns
 from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats, player_hashes
-from truthful.intake.intake import Cells
+from truthful.intake.intake import LevelCounts
 from truthful.intake.sources import Held, Piece
 from truthful.moments import SumsTally
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, paymaster
-from truthful.settlement.books import Paid
+from truthful.settlement.books import PaidTotals
 from truthful.settlement.passes import Gather, Measure, Pay
 from truthful.study import Study
 
@@ -44,7 +44,7 @@ def transform_of(study: Study) -> Transform:
 
 def rule_by_rule(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
     intake, tally = Intake(study, on_bad, repeats=repeats), SumsTally(study.dimension, transform_of(study))
-    hashes, cells = [NOTHING], Cells.zero(study)
+    hashes, cells = [NOTHING], LevelCounts.zero(study)
     for batch in intake.batches(piece):
         hashes.append(player_hashes(batch.everyone, KEY))
         tally.add(*batch.on_grid())
@@ -140,14 +140,14 @@ def test_the_second_pass_pays_everybody_as_if_she_came_alone(
     piece = piece_of(table_of(records))
     found = list(Pay(GAMBLING, on_bad, NO_REPEATS, master())(piece))
     receipts = [row for batch, _ in found for row in batch.to_pylist()]
-    paid = sum((more for _, more in found), Paid())
+    paid = sum((more for _, more in found), PaidTotals())
     intake, expected = Intake(GAMBLING, on_bad, repeats=NO_REPEATS), []
     for batch in intake.batches(piece):
         kx, ky = batch.on_grid()
         for i, (player, record) in enumerate(
             zip(batch.players.to_pylist(), batch.records.to_pylist(), strict=True)
         ):
-            alone = master().scored(kx[i : i + 1], ky[i : i + 1])
+            alone = master().score_players(kx[i : i + 1], ky[i : i + 1])
             scores = {name: float(column[0]) for name, column in vars(alone).items()}
             expected.append({"player": player, **record, **scores})
     assert receipts == expected

@@ -21,12 +21,12 @@ from truthful.service.drafts import (
     declared,
     document,
     fields_of,
+    missing_fields,
     parse,
     plain,
     protect_features,
-    quoted,
     read,
-    unfilled,
+    toml_string,
 )
 from truthful.study import Study, template
 
@@ -71,7 +71,7 @@ texts = st.text(min_size=1, max_size=30) | st.lists(st.sampled_from(NASTY), min_
 
 @given(texts)
 def test_any_text_is_one_string_of_the_file(text: str) -> None:
-    assert tomllib.loads(f"a = {quoted(text)}\nb = 1") == {"a": text, "b": 1}
+    assert tomllib.loads(f"a = {toml_string(text)}\nb = 1") == {"a": text, "b": 1}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -112,7 +112,7 @@ def test_a_full_draft_is_the_study_that_a_file_would_be() -> None:
     assert study.response.high == 200
     assert study.least_eigenvalue == 0.05
     assert study.declared.invitation is not None
-    assert all(not complaints(FULL, step) and not unfilled(FULL, step) for step in STEPS)
+    assert all(not complaints(FULL, step) and not missing_fields(FULL, step) for step in STEPS)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def test_a_lognormal_law_and_uniform_noise_are_written_and_read() -> None:
 )
 def test_a_field_without_its_value_is_named(field: str, value: str, step: str, problem: str) -> None:
     fields = FULL | {field: value}
-    assert unfilled(fields, step) == {field: problem}
+    assert missing_fields(fields, step) == {field: problem}
     assert declared(fields) is None
-    assert not any(unfilled(fields, other) for other in STEPS if other != step)
+    assert not any(missing_fields(fields, other) for other in STEPS if other != step)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_what_is_protected_is_written_and_read(protects: str) -> None:
 
 def test_of_assigned_facts_answers_are_protected_and_of_people_s_own_it_is_asked() -> None:
     observed = FULL | {"design": "observed", "protects": ""}
-    assert unfilled(observed, "people") == {"protects": "missing"}
+    assert missing_fields(observed, "people") == {"protects": "missing"}
     assigned = protect_features(observed | {"design": "uniform"}, observed)
     assert assigned["protects"] == "answers"
     assert Study.parse(declared(assigned) or "").protects == "answers"
@@ -274,7 +274,7 @@ def test_yes_or_no_is_declared_by_two_percentages() -> None:
 
 
 def test_with_facts_the_most_that_one_changes_is_asked_too() -> None:
-    assert unfilled({**ASKED, **FACTS, "effect": ""}, "beliefs") == {"effect": "missing"}
+    assert missing_fields({**ASKED, **FACTS, "effect": ""}, "beliefs") == {"effect": "missing"}
     study = Study.parse(declared({**ASKED, **FACTS}) or "")
     assert study.declared.beliefs.effect == 0.025
     assert not study.declared.beliefs.signal
@@ -307,7 +307,7 @@ def test_a_rating_is_declared_by_its_levels_and_what_its_mean_may_be() -> None:
 def test_what_is_missing_depends_on_what_people_answer(
     change: dict[str, str], step: str, missing: dict[str, str]
 ) -> None:
-    assert unfilled({**ASKED, **change}, step) == missing
+    assert missing_fields({**ASKED, **change}, step) == missing
     assert declared({**ASKED, **change}) is None
 
 
@@ -444,7 +444,7 @@ def test_they_are_asked_unless_somebody_chose_or_there_are_facts() -> None:
 def test_what_is_missing_depends_on_whether_they_are_asked(
     fields: dict[str, Any], change: dict[str, Any], problem: dict[str, str]
 ) -> None:
-    assert unfilled({**fields, **change}, "beliefs") == problem
+    assert missing_fields({**fields, **change}, "beliefs") == problem
     assert declared({**fields, **change}) is None
 
 
@@ -468,7 +468,7 @@ def test_what_cannot_be_asked_so_is_said_with_beliefs(
 def test_no_step_complains_before_the_others_are_filled_in(kind: str) -> None:
     begun = {**BEGINNING, "answer_kind": kind, "name": "n", "response": "r", "levels": "7"}
     for step in STEPS:
-        assert not complaints(begun, step) or unfilled(begun, step)
+        assert not complaints(begun, step) or missing_fields(begun, step)
     assert not complaints({**begun, "low": "0", "high": "100"}, "question")
 
 

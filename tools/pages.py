@@ -34,7 +34,7 @@ from support.browsers import photograph
 from truthful import cli
 from truthful.charts.drawing import draw_chart
 from truthful.charts.frontier_chart import draw_frontier
-from truthful.charts.simulation_charts import BestReports, Rates
+from truthful.charts.simulation_charts import BestReports, RatesChart
 from truthful.plan import Plan, design
 from truthful.simulation import rates
 from truthful.simulation.best_responses import typical_reports
@@ -161,9 +161,9 @@ def best_response() -> BestReports:
     return BestReports(typical_reports(plan), plan.study.response.name)
 
 
-def followed() -> Rates:
+def followed() -> RatesChart:
     """The schedules of the paper's corollary on the same study; of fewer runs than usual, to be drawn in seconds."""
-    return Rates(rates(charted().study, runs=20))
+    return RatesChart(rates(charted().study, runs=20))
 
 
 def _section(name: str, command: Any) -> str:

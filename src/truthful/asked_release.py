@@ -108,7 +108,7 @@ class AskedRelease(SumRelease):
         *vector, predictions = answers[-1]
         return replace(super().estimate([vector], count, beliefs, matrix), predictions=int(predictions))
 
-    def predicted(self, estimate: LeaveOneOut) -> float:
+    def predicted_sum(self, estimate: LeaveOneOut) -> float:
         """The released sum of predictions, with its noise."""
         if estimate.predictions is None:
             raise InputError("Nothing was released of predictions.")
@@ -224,7 +224,7 @@ class AskedPaymaster:
     estimate: LeaveOneOut
     level: Level
 
-    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> AskedScored:
+    def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> AskedScored:
         """The scores and payments of players on the grid; the others' answers are not clipped."""
         found, (predictions,) = peer_predictions(self.estimate, kx, ky), km
         h, p, noise = found.leverage, found.prediction, found.noise_scale
@@ -237,7 +237,7 @@ class AskedPaymaster:
         k, o = _weights(beliefs, kx, self.level.mean)
         offset, own = o / GRID, y - p
         average = self._without(self.level.mean, kz, own)
-        predicted = (mechanism.predicted(self.estimate) - m) / others
+        predicted = (mechanism.predicted_sum(self.estimate) - m) / others
         if mechanism.rule == SERUM:
             surprise = p - predicted - offset
         else:
@@ -249,10 +249,12 @@ class AskedPaymaster:
             surprise = p - centre - offset
         counted = np.clip(surprise, -mechanism.clip, mechanism.clip)
         counted = np.where(self._plausible(average), counted, 0.0)
-        payment = self.paid(kx, y, m, p, average, counted)
+        payment = self.pay_amounts(kx, y, m, p, average, counted)
         return AskedScored(h, noise, p, average, predicted, counted, payment)
 
-    def paid(self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats) -> Floats:
+    def pay_amounts(
+        self, kx: Floats, y: Floats, m: Floats, p: Floats, average: Floats, surprise: Floats
+    ) -> Floats:
         """What is paid for answers and predictions, given what the others say: whole millionths, rounded down."""
         mechanism = self.mechanism
         s = self.beliefs.slopes(kx / GRID, self.level.mean)

@@ -23,7 +23,7 @@ from truthful.bounds.setting import Model, Setting, expected_pull, unit_ball
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
 from truthful.estimators.shrinkage import mean_inverse, shrinkage_factor
-from truthful.formatting import signed
+from truthful.formatting import signed_number
 from truthful.noise import L2Laplace
 from truthful.scoring import RULES, binary_score, brier
 
@@ -59,7 +59,7 @@ class Erratum:
     def numbers(self) -> tuple[str, str]:
         """published and correct as people read them, with as many digits as it takes to tell them apart."""
         for digits in range(3, MOST_DIGITS):
-            shown = signed(self.published, digits), signed(self.correct, digits)
+            shown = signed_number(self.published, digits), signed_number(self.correct, digits)
             if shown[0] != shown[1]:
                 break
         return shown
@@ -224,7 +224,7 @@ def e10() -> Pair:
     mu = 8 / 4
     X = np.array([[1.0, 0.0]] * 3 + [[0.0, 0.5]] * 2 + [[0.0, 0.0]] * 3)
     least, greatest = np.linalg.eigvalsh(X.T @ X).tolist()
-    return Pair(greatest - mu, max(greatest - mu, mu - least), {"least": signed(least - mu)})
+    return Pair(greatest - mu, max(greatest - mu, mu - least), {"least": signed_number(least - mu)})
 
 
 def e11() -> Pair:
@@ -282,7 +282,7 @@ def e17() -> Pair:
     for n in (10**3, 10**4, 10**5, 10**6):
         s = corollary(n, d)
         errors.append(ridge_error(n, float(s.gamma), d, scale=float(published.noise_scale(s))))
-    return Pair(1.0, errors[-1], {"errors": ", ".join(map(signed, errors))})
+    return Pair(1.0, errors[-1], {"errors": ", ".join(map(signed_number, errors))})
 
 
 def e18() -> Pair:
@@ -351,7 +351,7 @@ def e26() -> Pair:
     small = model(2, B=0.1, M=0.1)
     a, b, _ = published.nonprivate_payments(small, 100.0)
     base = float(a / b)
-    return Pair(0.0, base + RULES["brier"].gain(small.radius), {"base": signed(base)})
+    return Pair(0.0, base + RULES["brier"].gain(small.radius), {"base": signed_number(base)})
 
 
 def e27() -> Pair:

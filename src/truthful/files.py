@@ -91,12 +91,12 @@ def exclusive(path: Path) -> Iterator[bool]:
     """
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        yield _locked(descriptor) and _names(path, descriptor)
+        yield _try_lock(descriptor) and _names(path, descriptor)
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -19,7 +19,7 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(decimals, 12)}f}"
 
 
-def signed(value: float, digits: int = 3) -> str:
+def signed_number(value: float, digits: int = 3) -> str:
     """A number in plain digits, with a true minus sign."""
     return number(value, digits).replace("-", "−")
 

@@ -103,7 +103,7 @@ def _full_length(X: Floats, T: Floats, norm: str) -> Floats:
     return np.asarray(T @ ((X / lengths[:, None]).T @ X))
 
 
-def shortened(X: Floats, T: Floats, share: float, norm: str = "l2") -> Transform:
+def shorten(X: Floats, T: Floats, share: float, norm: str = "l2") -> Transform:
     """T at the size that shortens this share of people: 0 is least squares, 1 equal influence. To three digits.
 
     In the sup norm each row of T at the size that cuts its entry for this share of people.

@@ -91,7 +91,7 @@ def along(columns: Columns, direction: Floats, out: Floats) -> None:
 
 
 @each
-def stretched(columns: Columns, spread: Floats, out: Floats) -> None:
+def stretch(columns: Columns, spread: Floats, out: Floats) -> None:
     """‖xᵀ spread‖ of every player."""
     part = np.empty(len(out))
     out[:] = 0.0
@@ -141,8 +141,8 @@ def _noise(
     columns: Columns, groups: Groups, peers: Peers, r: Floats, first: Floats, second: Floats, noise: Floats
 ) -> None:
     """The scale of noise along x, of the half that each player is not in."""
-    stretched(columns, peers.spreads[0], first)
-    stretched(columns, peers.spreads[1], second)
+    stretch(columns, peers.spreads[0], first)
+    stretch(columns, peers.spreads[1], second)
     for i in range(len(noise)):
         peer = 1 - groups[i]
         scale, least, most = peers.scales[peer, 0], peers.scales[peer, 1], peers.scales[peer, 2]
@@ -151,7 +151,7 @@ def _noise(
 
 
 @each
-def paid(
+def round_payments(
     p: Floats,
     q: Floats,
     linear: float,
@@ -208,7 +208,7 @@ def add_columns(k: Columns, panel: int, sums: Integers) -> None:
 
 
 @each
-def _weighted(
+def _weigh_columns(
     weights: Floats, others: Floats, k: Columns, last: int, begin: int, end: int, out: Floats, second: Floats
 ) -> None:
     """Σ_b weights[b]·k[b] and Σ_b others[b]·k[b] of these players, b in order up to `last`; there are zeros to make
@@ -239,7 +239,7 @@ def _put_in_ball(k: Columns, begin: int, end: int, transform: Floats, work: Floa
     for a in range(0, d, 2):
         after = min(a + 1, d - 1)
         v, w = k[d + a, begin:end], k[d + after, begin:end] if after > a else work[2, :rows]
-        _weighted(transform[a], transform[after], k, d - 1, begin, end, v, w)
+        _weigh_columns(transform[a], transform[after], k, d - 1, begin, end, v, w)
         for i in range(rows):
             steps, more = np.trunc(v[i] * TRANSFORM_UNIT), np.trunc(w[i] * TRANSFORM_UNIT)
             squares[i] += steps * steps + (more * more if after > a else 0.0)
@@ -285,7 +285,7 @@ def _put_entries(k: Columns, begin: int, end: int, transform: Floats, work: Floa
     for a in range(0, d, 2):
         after = min(a + 1, d - 1)
         v, w = k[d + a, begin:end], k[d + after, begin:end] if after > a else work[2, :rows]
-        _weighted(transform[a], transform[after], k, d - 1, begin, end, v, w)
+        _weigh_columns(transform[a], transform[after], k, d - 1, begin, end, v, w)
     for a in range(d):
         v = k[d + a, begin:end]
         for i in range(rows):
@@ -326,7 +326,7 @@ def without_each(
     first = len(others.transform)  # of the instruments
     for a in range(0, d, 2):
         after = min(a + 1, d - 1)
-        _weighted(others.inverse[a], others.inverse[after], k, d - 1, begin, end, w, v)
+        _weigh_columns(others.inverse[a], others.inverse[after], k, d - 1, begin, end, w, v)
         x, z, theta = k[a, begin:end], k[first + a, begin:end], others.theta[a]
         if after > a:
             x1, z1, theta1 = k[after, begin:end], k[first + after, begin:end], others.theta[after]
@@ -376,7 +376,7 @@ def paid_by_length(
 
 
 @each
-def parted(hashes: Hashes, bits: int, out: Hashes) -> Integers:
+def part_hashes(hashes: Hashes, bits: int, out: Hashes) -> Integers:
     """The hashes ordered by their top bits alone; gives where each part begins, and where the last one ends."""
     shift, places = np.uint64(64 - bits), np.zeros(2**bits + 1, np.int64)
     for i in range(len(hashes)):

@@ -104,12 +104,12 @@ class Moments:
     @property
     def gram_float(self) -> Floats:
         """XᵀX in normalised units, correctly rounded."""
-        return _rounded(self.gram)
+        return _as_floats(self.gram)
 
     @property
     def cross_float(self) -> Floats:
         """Xᵀy in normalised units, correctly rounded."""
-        return _rounded(self.cross)
+        return _as_floats(self.cross)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -246,7 +246,7 @@ class SumsTally:
         block = min(block, LONGEST_BLOCK)
         for start in range(0, len(ky), block):
             rows = slice(start, min(start + block, len(ky)))
-            k, more = stacked(kx[rows], ky[rows], self.transform, self.sup), self.nothing
+            k, more = stack_columns(kx[rows], ky[rows], self.transform, self.sup), self.nothing
             kernels.add_columns(k, panel, more)
             self.add_sums(more, k.shape[1], block)
 
@@ -261,7 +261,7 @@ class SumsTally:
         self._count += count
 
 
-def stacked(kx: Floats, ky: Floats, transform: Floats, sup: bool = False) -> Floats:
+def stack_columns(kx: Floats, ky: Floats, transform: Floats, sup: bool = False) -> Floats:
     """k_x, k_ζ unless there is no transform, and k_y, as columns, one row for each entry; with zeros to make threes."""
     d = kx.shape[1]
     response = d + len(transform)
@@ -298,6 +298,6 @@ def exact_sums(largest: int) -> tuple[int, int]:
     return min(LONGEST_PANEL, 2**53 // (GRID * largest)), 2**62 // (GRID * largest)
 
 
-def _rounded(integers: PythonIntegers) -> Floats:
+def _as_floats(integers: PythonIntegers) -> Floats:
     """Integers in units of 2⁻⁴⁰ as floats; Python's division of integers is correctly rounded."""
     return (integers / PRODUCT).astype(np.float64)

@@ -34,7 +34,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import GRAM_SENSITIVITY, AddNoise, Query, cross_sensitivity
 from truthful.instruments import Transform, require_transform
-from truthful.moments import PRODUCT, PythonIntegers, Sums, in_fours, stacked
+from truthful.moments import PRODUCT, PythonIntegers, Sums, in_fours, stack_columns
 from truthful.noise import NORMS
 from truthful.scoring import PAYMENT_STEPS, RULES, Rule
 
@@ -353,7 +353,7 @@ def peer_predictions(
         estimate.norm == "sup",
     )
     found = tuple(np.empty(len(ky)) for _ in range(6))
-    k = stacked(kx, ky, others.transform, others.sup)
+    k = stack_columns(kx, ky, others.transform, others.sup)
     kernels.predict_columns(k, others, np.empty((6, kernels.PANEL)), *found)
     return PeerPredictions(*found)
 
@@ -365,7 +365,7 @@ class Paymaster(Protocol):
     People who are asked what the others will say bring that too.
     """
 
-    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Any: ...
+    def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +376,7 @@ class NumberPaymaster:
     estimate: LeaveOneOut
     predictor: Predictor
 
-    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
+    def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
         """The scores and payments of players on the grid."""
         r, y, h, p, noise, along = peer_predictions(self.estimate, kx, ky, self.mechanism.reach)
         q = self.predictor(r, y, along)
@@ -420,7 +420,7 @@ def payable(mechanism: OneRelease, r: Floats, p: Floats, q: Floats) -> Floats:
         clip = float(mechanism.clip)
         kernels.paid_by_length(p, q, r, linear, a, b, clip, float(PAYMENT_STEPS), out)
     else:
-        kernels.paid(p, q, linear, a, b, -np.inf, np.inf, float(PAYMENT_STEPS), out)
+        kernels.round_payments(p, q, linear, a, b, -np.inf, np.inf, float(PAYMENT_STEPS), out)
     return out
 
 

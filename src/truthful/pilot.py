@@ -59,7 +59,7 @@ def calibrate(plan: Plan, release: Release) -> Calibration:
             f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…."
         )
     centre, k = _centre(
-        beliefs, *(_placed(plan.study, end.value) for end in (found.answer, found.prediction))
+        beliefs, *(_on_scale(plan.study, end.value) for end in (found.answer, found.prediction))
     )
     error = _standard_error(release, beliefs, k)
     low, high = plan.study.prediction_range
@@ -83,7 +83,7 @@ def require_pilot(study: Study) -> LevelBeliefs:
     return study.levels
 
 
-def _placed(study: Study, value: float) -> float:
+def _on_scale(study: Study, value: float) -> float:
     """From units of predictions to −1 … 1."""
     low, high = study.prediction_range
     return (value - low) / ((high - low) / 2) - 1
@@ -159,7 +159,7 @@ def _numbers(
     """
     response, beliefs = study.response, study.declared.beliefs
     half = (response.high - response.low) / 2
-    middle = _rounded(response.low + half * (centre + 1))
+    middle = _round_up(response.low + half * (centre + 1))
     wide, spread = math.hypot(beliefs.sure or 0.0, half * error), beliefs.spread or 0.0
     reach, step = TAILS * (wide + spread), 10 ** math.floor(math.log10(half)) / 10
     low = min(response.low, step * math.floor((middle - reach) / step))
@@ -167,15 +167,15 @@ def _numbers(
     record["response"] |= {"low": low, "high": high}
     room = min(middle - low, high - middle)
     return {
-        "signal": _rounded(wide / (wide + spread)),
-        "noise_sd": _rounded(spread / room),
+        "signal": _round_up(wide / (wide + spread)),
+        "noise_sd": _round_up(spread / room),
         "centre": middle,
         "sure": beliefs.sure,
-        "unsure": _rounded(half * error),
+        "unsure": _round_up(half * error),
     }
 
 
-def _rounded(value: float) -> float:
+def _round_up(value: float) -> float:
     return float(f"{value:.4g}")
 
 

@@ -49,7 +49,7 @@ def promises(plan: Plan, players: int | None = None) -> tuple[Promise, ...]:
     return _promises(plan.guarantees_for(players), plan, players)
 
 
-def released(release: Release, plan: Plan) -> tuple[Promise, ...]:
+def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
     """What holds for those who took part. Where the result contradicts the declared beliefs, some is withdrawn."""
     found = Guarantees.from_record(release.guarantees)
     privacy, truthfulness, accuracy, *others = _promises(found, plan, release.players)
@@ -88,10 +88,10 @@ def _otherwise(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
             f"People's idea of the average answer{of_whom} {may_be} what is declared, if they agree on the rest: then "
             f"no lie that moves a prediction by more than {moved} pays, and none gains over {gained}."
         )
-    return declared, *_amplified(truth)
+    return declared, *_amplification(truth)
 
 
-def _amplified(truth: Truthfulness) -> list[str]:
+def _amplification(truth: Truthfulness) -> list[str]:
     if truth.centre_amplification is None:
         return ["Some answers move no prediction: there a wrong centre moves the best answer far."]
     words = f"A centre that is wrong by 1 moves the best answer by {number(truth.centre_amplification)}."
@@ -125,7 +125,7 @@ def _otherwise_of_shares(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def moved(plan: Plan) -> str:
+def slope_words(plan: Plan) -> str:
     """How much an answer says of the others, where people are asked what these will say; in doubt a warning."""
     k = plan.guarantees.truthfulness.slope
     words = f"An answer moves what its giver expects of the others by {k:.2g} of it."
@@ -188,17 +188,17 @@ def _careless(truth: Truthfulness, study: Study) -> str:
     return f"Predictions must be careful: {harm}. So none is shown or filled in beforehand, and they are paid for."
 
 
-def compared(release: Release, plan: Plan) -> list[Row]:
+def promised_and_found(release: Release, plan: Plan) -> list[Row]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
     rows = []
-    for words, of, tell in _compared(plan):
+    for words, of, tell in _comparisons(plan):
         first, second = ("nothing" if value is None else tell(value) for value in (of(before), of(now)))
         rows.append((words, first, second))
     return rows
 
 
-def _compared(plan: Plan) -> list[Compared]:
+def _comparisons(plan: Plan) -> list[Compared]:
     """What is compared: words, the number, and how it is told."""
     study, currency = plan.study, plan.study.currency
 

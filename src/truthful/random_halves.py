@@ -136,13 +136,13 @@ class Mechanism:
         """The estimator of the published coefficients."""
         if self.estimator == "ridge-ball":
             return RidgeBall(beliefs.dimension, self.gamma, beliefs.radius, beliefs.response_bound)
-        return self._unconstrained(self.estimator, beliefs, self.regularization)
+        return self._make_estimator(self.estimator, beliefs, self.regularization)
 
     def half_estimator(self, beliefs: Beliefs) -> Estimator:
         """The estimator of each half's coefficients."""
-        return self._unconstrained(self.peers, beliefs, self.peer_regularization or self.regularization)
+        return self._make_estimator(self.peers, beliefs, self.peer_regularization or self.regularization)
 
-    def _unconstrained(self, name: str, beliefs: Beliefs, gamma: float | None) -> Estimator:
+    def _make_estimator(self, name: str, beliefs: Beliefs, gamma: float | None) -> Estimator:
         d, Y = beliefs.dimension, beliefs.response_bound
         if name == "ridge-free" and gamma is not None:
             return RidgeFree(d, gamma, Y)
@@ -197,7 +197,7 @@ def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve
 
 
 @dataclass(frozen=True, eq=False)
-class Paymaster:
+class HalvesPaymaster:
     """Pays players, given the three estimates.
 
     predictors[j] is the own prediction for players of group j, who are scored against the other half.
@@ -249,19 +249,19 @@ class Paymaster:
 
 def paymaster(
     mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, counts: tuple[int, int]
-) -> Paymaster:
+) -> HalvesPaymaster:
     """Everything needed to pay groups of so many players: the estimates and both groups' own predictions."""
     curves = [peer_curve(mechanism, beliefs, counts[1 - group]) for group in (0, 1)]
     ranges = [noise_range(estimates.peers[1 - group]) for group in (0, 1)]
     if curves[0] != curves[1]:
         own, others = (beliefs.predictor(curves[group], ranges[group], counts[group]) for group in (0, 1))
-        return Paymaster(mechanism, beliefs, estimates, (own, others))
+        return HalvesPaymaster(mechanism, beliefs, estimates, (own, others))
     if all(low == high for low, high in ranges):
         own = beliefs.predictor_of_two(curves[0], ranges[0][0], ranges[1][0], sum(counts))
     else:
         both = min(low for low, _ in ranges), max(high for _, high in ranges)
         own = beliefs.predictor(curves[0], both, sum(counts))
-    return Paymaster(mechanism, beliefs, estimates, (own, own))
+    return HalvesPaymaster(mechanism, beliefs, estimates, (own, own))
 
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
@@ -272,7 +272,7 @@ def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Flo
         # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
         low, high = 0.0, a + b * rule.gain(beliefs.radius)
     out = np.empty(len(p))
-    kernels.paid(p, q, rule.linear, a, b, low, high, float(PAYMENT_STEPS), out)
+    kernels.round_payments(p, q, rule.linear, a, b, low, high, float(PAYMENT_STEPS), out)
     return out
 
 
@@ -300,7 +300,7 @@ def noise_along(peer: Estimate, x: Floats, r: Floats) -> Floats:
     if least == most:
         return np.full(len(r), most)
     stretched = np.empty(len(x))
-    kernels.stretched(_columns(x), np.ascontiguousarray(peer.spread), stretched)
+    kernels.stretch(_columns(x), np.ascontiguousarray(peer.spread), stretched)
     along: Floats = np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
     return along
 

@@ -88,7 +88,7 @@ class SharePaymaster:
     beliefs: ShareBeliefs
     estimate: LeaveOneOut
 
-    def scored(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
+    def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Scored:
         """The scores and payments of players on the grid; predictions are shares, and not clipped."""
         found = peer_predictions(self.estimate, kx, ky)
         share = (1.0 + found.prediction) / 2

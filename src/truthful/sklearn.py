@@ -17,7 +17,7 @@ from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.geometry import leverages
-from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
+from truthful.instruments import Transform, best_transform, instruments_on_grid, shorten
 from truthful.lattice import Bits, SeededBits, SystemBits
 from truthful.moments import GRID, grid_features, grid_responses, sums
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, paymaster, require_invertible
@@ -159,7 +159,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         estimate = mechanism.estimate(drawing.answers, total.count, beliefs, total.matrix)
         self.coef_, self.intercept_ = units.coefficients(estimate.theta)
         self.estimate_ = estimate
-        self.payments_ = paymaster(mechanism, beliefs, estimate, total.count).scored(kx, ky).payment
+        self.payments_ = paymaster(mechanism, beliefs, estimate, total.count).score_players(kx, ky).payment
         self.rehearsal_ = self.random_state is not None
         return self
 
@@ -199,7 +199,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             score_weight=check.nonnegative("score_weight", self.score_weight),
             clip=check.share("signal", self.signal),
             estimator="instruments" if answers else "noisy-statistics",
-            transform=shortened(X, best_transform(X), 1.0) if answers else None,
+            transform=shorten(X, best_transform(X), 1.0) if answers else None,
         )
 
     def _require_company(self, kx: Floats, transform: Transform | None, matrix: Any) -> None:

@@ -21,7 +21,7 @@ from truthful.bounds import Setting, proved
 from truthful.check import Floats
 from truthful.geometry import geometry
 from truthful.guarantees import setting
-from truthful.instruments import Transform, best_transform, shortened
+from truthful.instruments import Transform, best_transform, shorten
 from truthful.moments import GRID, grid_features, grid_responses, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
@@ -136,7 +136,7 @@ def crowd(
     """People with these features, and instruments of this transform, or of the best that shortens this share."""
     x = grid_features(X) / GRID
     if isinstance(transform, float | int):
-        transform = shortened(x, best_transform(x), float(transform))
+        transform = shorten(x, best_transform(x), float(transform))
     c = clip * study.beliefs.radius
     return Crowd(
         study,

@@ -52,7 +52,7 @@ class Product(Protocol):
         """The estimate that everybody may see."""
         ...
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
         """What everybody else predicts of everybody, given all records, and what they are paid."""
@@ -79,17 +79,17 @@ class Truthful:
     def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         return mechanism.release(sums, beliefs, answer)
 
-    def scored(
+    def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
         kx, ky = grid_features(X), grid_responses(answers_of(y), beliefs.response_bound)
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
-            return paymaster(mechanism, beliefs, estimate, len(y)).scored(kx, ky)
+            return paymaster(mechanism, beliefs, estimate, len(y)).score_players(kx, ky)
         if isinstance(mechanism, ShareRelease) and isinstance(beliefs, ShareBeliefs):
-            return SharePaymaster(mechanism, beliefs, estimate).scored(kx, ky)
+            return SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
         if isinstance(mechanism, AskedRelease) and isinstance(beliefs, LevelBeliefs):
             km = grid_responses(y[:, 1], beliefs.response_bound)
-            return AskedPaymaster(mechanism, beliefs, estimate, level(X, mechanism, beliefs)).scored(
+            return AskedPaymaster(mechanism, beliefs, estimate, level(X, mechanism, beliefs)).score_players(
                 kx, ky, km
             )
         raise InputError("The mechanism is for numbers and the beliefs for shares, or the other way round.")

@@ -144,7 +144,7 @@ def leave_one_out_finding(
                 reports[i] = report
                 sums = product.statistics(X, reports, loud, beliefs)
                 estimate = product.release(sums, loud, beliefs, _add_noise(noise))
-                scored = product.scored(estimate, loud, beliefs, X, reports)
+                scored = product.score_players(estimate, loud, beliefs, X, reports)
                 told.append(_of_others(estimate, loud, beliefs, X, reports, i, scored))
                 if isinstance(scored, AskedScored):
                     paid.append((float(scored.others_answer[i]), float(scored.surprise[i])))
@@ -224,7 +224,7 @@ def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits
         views = []
         for sums, (F, r) in zip((one, two), people, strict=True):
             estimate = product.release(sums, mechanism, beliefs, replay(point))
-            paid = product.scored(estimate, mechanism, beliefs, F, r).payment
+            paid = product.score_players(estimate, mechanism, beliefs, F, r).payment
             views.append((visible_parts(estimate), paid[1:].tobytes()))
         differ += views[0] != views[1]
     return Finding(
@@ -262,7 +262,7 @@ def range_findings(
         estimate = product.release(sums, mechanism, beliefs, replay((tuple(released),)))
         for answer in some_answers(beliefs, np.random.default_rng(seed)):
             said = np.broadcast_to(answer, y.shape).copy()
-            paid += product.scored(estimate, mechanism, beliefs, X, said).payment.tolist()
+            paid += product.score_players(estimate, mechanism, beliefs, X, said).payment.tolist()
     outside = sum(not low <= payment <= high for payment in paid)
     return (
         Finding(

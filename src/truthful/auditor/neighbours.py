@@ -44,13 +44,13 @@ CLIMBS = 3
 STEPS = 60
 
 
-class Statistics(Protocol):
+class AddableStatistics(Protocol):
     """Exact statistics of some players; those of two disjoint groups add."""
 
     def __add__(self, other: Self) -> Self: ...
 
 
-S = TypeVar("S", bound=Statistics)
+S = TypeVar("S", bound=AddableStatistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def square_distance(one: Query, other: Query) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Target(Generic[S]):
+class SearchTarget(Generic[S]):
     """What is searched: how a row (x, y) becomes statistics, and one a crowd, of which there are so many; what is asked
     of them, and what is the same for all neighbours, who differ in answers only, or in records. x has so many numbers;
     y is the answer, and a prediction where people are asked for one."""
@@ -115,7 +115,7 @@ class Target(Generic[S]):
 class Search(Generic[S]):
     """Tries rows (x, y) of the crowd, the old record and the new one."""
 
-    def __init__(self, target: Target[S]) -> None:
+    def __init__(self, target: SearchTarget[S]) -> None:
         self._target = target
         self._loss = -1.0
         self._pair: Neighbours[S] | None = None
@@ -158,7 +158,7 @@ class Search(Generic[S]):
         return Worst(self._pair, self._target.count, self._share, self._within, self._unmoved, self._tried)
 
 
-def search(target: Target[S], starts: Iterable[Floats], seed: int) -> Worst[S]:
+def search(target: SearchTarget[S], starts: Iterable[Floats], seed: int) -> Worst[S]:
     """Every start is tried, also with absurd records in place of the new one, or of both; the best are climbed from."""
     rng, attack = np.random.default_rng(seed), Search(target)
     best = sorted(starts, key=attack.loss, reverse=True)[:CLIMBS]
@@ -184,7 +184,7 @@ def worst_neighbours(
     def statistics(row: Floats) -> Sums:
         return product.statistics(row[None, :d], row[None, d:] if asked else row[d:], mechanism, beliefs)
 
-    target = Target(
+    target = SearchTarget(
         statistics=statistics,
         crowd=lambda row: everywhere,
         queries=lambda sums: mechanism.queries(sums, beliefs),

@@ -40,7 +40,7 @@ PValue = tuple[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class DrawnNoise:
     """Draws of one query's noise: lengths and directions in units of the promised scale, and the lowest bits."""
 
     lengths: Floats
@@ -59,7 +59,7 @@ class Noise:
         return d if self.norm == "l2" else 3 * d / (d + 2)
 
 
-def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: int) -> list[Noise]:
+def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: int) -> list[DrawnNoise]:
     """The noise of every query of so many releases of the same known data that about `samples` numbers are drawn."""
     if not asked:
         return []
@@ -71,7 +71,9 @@ def draw_noise(product: Product, asked: Sequence[Asked], bits: Bits, samples: in
     return noises_of([asked] * releases, drawn)
 
 
-def noises_of(asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Sequence[int]]]) -> list[Noise]:
+def noises_of(
+    asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Sequence[int]]]
+) -> list[DrawnNoise]:
     """The noise of every query: what several releases answered, less what they were asked."""
     return [
         _noise(queries, released)
@@ -79,7 +81,7 @@ def noises_of(asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Seque
     ]
 
 
-def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> Noise:
+def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> DrawnNoise:
     k = np.array(
         [
             [answer - value for answer, value in zip(answers, one.query.value, strict=True)]
@@ -92,10 +94,10 @@ def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> Noise:
     norm = asked[0].query.norm
     lengths = np.linalg.norm(v, axis=1, ord=np.inf if norm == "sup" else 2)
     directions = v / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return Noise(lengths, directions, (k % LOW_BITS).astype(np.float64), norm)
+    return DrawnNoise(lengths, directions, (k % LOW_BITS).astype(np.float64), norm)
 
 
-def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[Noise]) -> Finding:
+def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[DrawnNoise]) -> Finding:
     """The tests that hold for a hundred draws too: scale, lengths and mean direction. `found` if they pass.
 
     Draws from the operating system differ every time, so what is found does not show their p-values.
@@ -112,7 +114,7 @@ def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[Noise]
     )
 
 
-def law_finding(noises: Sequence[Noise]) -> Finding:
+def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether every query's noise has the promised law."""
     finding = _finding("noise", "noise has the promised law and scale", [_law(noise) for noise in noises])
     if not noises:
@@ -130,7 +132,7 @@ def law_finding(noises: Sequence[Noise]) -> Finding:
     )
 
 
-def independence_finding(noises: Sequence[Noise]) -> Finding:
+def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether the noises of one release know nothing of each other, and a release nothing of the one before."""
     tests = [_together(one, other) for one, other in combinations(noises, 2)]
     tests += [_together(_part(noise, slice(1, None)), _part(noise, slice(-1))) for noise in noises]
@@ -153,7 +155,7 @@ def _finding(name: str, claim: str, tests: Sequence[Iterator[PValue]]) -> Findin
     )
 
 
-def _law(noise: Noise) -> Iterator[PValue]:
+def _law(noise: DrawnNoise) -> Iterator[PValue]:
     N, d = noise.directions.shape
     # The sum of N independent Gamma(d) is Gamma(Nd): exact, and the sharpest test of the scale.
     total = float(noise.lengths.sum())
@@ -175,7 +177,7 @@ def _law(noise: Noise) -> Iterator[PValue]:
     yield "lowest bits", float(stats.chisquare(counts).pvalue)
 
 
-def _together(one: Noise, other: Noise) -> Iterator[PValue]:
+def _together(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
     """Directions u, u' that are independent have E[uu'ᵀ] = 0, every entry with the product of both variances."""
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N
@@ -186,8 +188,8 @@ def _together(one: Noise, other: Noise) -> Iterator[PValue]:
     yield "lengths together", 0.0 if stuck else float(stats.spearmanr(one.lengths, other.lengths).pvalue)
 
 
-def _part(noise: Noise, rows: slice) -> Noise:
-    return Noise(noise.lengths[rows], noise.directions[rows], noise.low_bits[rows], noise.norm)
+def _part(noise: DrawnNoise, rows: slice) -> DrawnNoise:
+    return DrawnNoise(noise.lengths[rows], noise.directions[rows], noise.low_bits[rows], noise.norm)
 
 
 def _chi2(statistic: float, freedom: int) -> float:
@@ -239,7 +241,7 @@ def lower_bound(hits: npt.ArrayLike, other_hits: npt.ArrayLike, draws: int, risk
 
 
 @dataclass(frozen=True)
-class Event:
+class OutputEvent:
     """A feature above a threshold (or not), which is to be likelier for the one data set (or for the other)."""
 
     feature: Feature
@@ -264,7 +266,7 @@ def attack(one: Floats, other: Floats) -> Bound:
     return _best_event(one[:half], other[:half]).measure(one[half : 2 * half], other[half : 2 * half])
 
 
-def _best_event(one: Floats, other: Floats) -> Event:
+def _best_event(one: Floats, other: Floats) -> OutputEvent:
     best, found = None, -np.inf
     for feature in (*_scores(one, other), *_off_grid(one)):
         a, b = feature(one), feature(other)
@@ -275,7 +277,7 @@ def _best_event(one: Floats, other: Floats) -> Event:
             bounds = lower_bound(counts[swapped], counts[not swapped], len(one))
             at = int(np.argmax(bounds))
             if best is None or bounds[at] > found:
-                best, found = Event(feature, float(thresholds[at]), is_above, swapped), bounds[at]
+                best, found = OutputEvent(feature, float(thresholds[at]), is_above, swapped), bounds[at]
     assert best is not None
     return best
 
@@ -379,7 +381,7 @@ def black_box_finding(
             estimate = product.release(sums, tiny, people, product.answer(bits))
             rows = np.vstack([estimate.theta, estimate.inverse])
             if d == 1:
-                others = product.scored(estimate, tiny, people, X, y).peer_prediction[1:3]
+                others = product.score_players(estimate, tiny, people, X, y).peer_prediction[1:3]
                 rows = np.vstack([rows, others[:, None]])
             return rows if estimate.predictions is None else _with_predictions(rows, estimate)
 

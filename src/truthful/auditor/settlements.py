@@ -34,7 +34,7 @@ from truthful.auditor.neighbours import replaced_part
 from truthful.auditor.noise_tests import few_draws_finding, noises_of
 from truthful.auditor.trial_settlements import (
     ABSURD,
-    Settled,
+    TrialSettlement,
     asked_for,
     exact_sums,
     in_range,
@@ -141,7 +141,9 @@ def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, 
     )
 
 
-def _release_finding(product: Product, plan: Plan, reports: Any, several: tuple[Settled, ...]) -> Finding:
+def _release_finding(
+    product: Product, plan: Plan, reports: Any, several: tuple[TrialSettlement, ...]
+) -> Finding:
     """Everything that a release holds of its data is recomputed from its draw, and from the sums of features."""
     mechanism, sums = one_release(plan), exact_sums(product, plan, reports)
     passed = True
@@ -166,7 +168,7 @@ def _release_finding(product: Product, plan: Plan, reports: Any, several: tuple[
     )
 
 
-def _payments_finding(plan: Plan, reports: Any, found: Settled) -> Finding:
+def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Finding:
     """Whether everybody is paid what the release and her own record say."""
     values, faulty = in_range(plan.study, reports), 0
     for place_of, player in enumerate(reports["player"].to_pylist()):
@@ -229,7 +231,7 @@ def _clip(mechanism: Attacked, p: Fraction, kx: tuple[int, ...]) -> Fraction:
     return min(max(p, -limit), limit)
 
 
-def _others_finding(product: Product, plan: Plan, reports: Any, found: Settled) -> Finding:
+def _others_finding(product: Product, plan: Plan, reports: Any, found: TrialSettlement) -> Finding:
     """Whether anybody else notices that an answer, or a record, was replaced, the draw being the same."""
     faults, replaced = set(), (2, reports.num_rows - 1)
     for place_of in replaced:
@@ -309,7 +311,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
     )
 
 
-def _features_findings(plan: Plan, reports: Any, found: Settled) -> tuple[Finding, ...]:
+def _features_findings(plan: Plan, reports: Any, found: TrialSettlement) -> tuple[Finding, ...]:
     """Who knows the features of all but one works hers out from the published matrix: not protected, and shown."""
     mechanism, study = one_release(plan), plan.study
     known = study.shares is not None or study.levels is not None

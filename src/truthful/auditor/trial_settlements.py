@@ -214,7 +214,7 @@ def _middle(study: Study) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class TrialSettlement:
     """All that a settlement leaves for others to see, what it said meanwhile, and the draw that it was made from."""
 
     release: Release
@@ -226,7 +226,7 @@ class Settled:
 
 def settle_trial(
     product: Product, plan: Plan, reports: Any, answers: Answers | None = None, accept_less: bool = True
-) -> Settled:
+) -> TrialSettlement:
     """A whole settlement, of a draw of its own or of answers that are there already, as after an interruption."""
     overheard, said = list[Draw | None](), list[object]()
     with place(plan) as (there, out):
@@ -238,7 +238,7 @@ def settle_trial(
             if stage == "payments":
                 overheard.append(read_draw(open_target(out).unfinished))
 
-        with _heard(said):
+        with _listen(said):
             settlement = product.settle(
                 there,
                 reports,
@@ -255,7 +255,7 @@ def settle_trial(
         files = tuple((out / name).read_bytes() for name in PUBLIC_FILES)
     draw = overheard[-1]
     assert draw is not None, "a settlement keeps its draw while it pays"
-    return Settled(release, kept, files, tuple(said), draw)
+    return TrialSettlement(release, kept, files, tuple(said), draw)
 
 
 def outcome(
@@ -343,7 +343,7 @@ def _leave(answers: Answers, product: Product, plan: Plan, reports: Any, out: Pa
 
 
 @contextmanager
-def _heard(said: list[object]) -> Iterator[None]:
+def _listen(said: list[object]) -> Iterator[None]:
     """Notes all that is printed and every warning."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as warned:

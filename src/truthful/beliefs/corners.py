@@ -70,7 +70,7 @@ Integers = npt.NDArray[np.int64]
 _fused = compiled(error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 
-class _Rules(NamedTuple):
+class _CornerRules(NamedTuple):
     """Nodes and weights: of a panel, first the finer rule's, then the coarser one's; of a panel of the bump, which end
     at `ends`; and of the bump itself."""
 
@@ -132,7 +132,7 @@ class CornerPredictor:
         return _law(self.laws, self.curve)
 
     @property
-    def _rules(self) -> _Rules:
+    def _rules(self) -> _CornerRules:
         return _rules(self.curve.dimension)
 
 
@@ -164,13 +164,15 @@ def _series(prior: Any, dimension: int) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _rules(dimension: int) -> _Rules:
+def _rules(dimension: int) -> _CornerRules:
     (x, a), (y, b), (p, w) = (np.polynomial.legendre.leggauss(n) for n in (_FINE, _COARSE, _BUMP_ORDER))
     octaves, limits = antiderivative(dimension)
     farthest = 40 + 9 * math.sqrt(dimension + 1)
     ends = np.array([*_ENDS, max(farthest, _ENDS[-1] + 1)])
     z, weights = _bump_rule(dimension, ends)
-    return _Rules(np.concatenate([x, y]), np.concatenate([a, b]), p, w, ends, z, weights, octaves, limits)
+    return _CornerRules(
+        np.concatenate([x, y]), np.concatenate([a, b]), p, w, ends, z, weights, octaves, limits
+    )
 
 
 def _bump_rule(dimension: int, ends: Floats) -> tuple[Floats, Floats]:
@@ -302,7 +304,7 @@ def _exponential(x: float) -> float:
 
 
 @_fused
-def _panels(low: float, high: float, cut: int, rules: _Rules, count: int, t: Floats, w: Floats) -> int:
+def _panels(low: float, high: float, cut: int, rules: _CornerRules, count: int, t: Floats, w: Floats) -> int:
     """Adds the nodes of so many equal panels between two angles, and the weights of their own rule."""
     width = (high - low) / cut
     for piece in range(cut):
@@ -322,7 +324,7 @@ def _sharp(
     r: float,
     y: float,
     law: _Law,
-    rules: _Rules,
+    rules: _CornerRules,
     work: Floats,
     sums: Floats,
 ) -> None:
@@ -359,7 +361,7 @@ def _bumped(
     r: float,
     y: float,
     law: _Law,
-    rules: _Rules,
+    rules: _CornerRules,
     cut: int,
     work: Floats,
 ) -> float:
@@ -406,7 +408,7 @@ def _bumped(
 
 @_fused
 def _mean(
-    r: float, y: float, s: float, law: _Law, rules: _Rules, cuts: Integers, work: Floats, sums: Floats
+    r: float, y: float, s: float, law: _Law, rules: _CornerRules, cuts: Integers, work: Floats, sums: Floats
 ) -> float:
     """E[ψ(u) | r, y] for y ≥ 0, or NaN if the rules do not agree; the support is that of truthful.beliefs.posterior."""
     R, M, c = law.radius, law.bound, law.clip / law.radius
@@ -433,7 +435,9 @@ def _mean(
 
 
 @_fused
-def _means(r: Floats, y: Floats, s: Floats, law: _Law, rules: _Rules, cuts: Integers, out: Floats) -> int:
+def _means(
+    r: Floats, y: Floats, s: Floats, law: _Law, rules: _CornerRules, cuts: Integers, out: Floats
+) -> int:
     """Fills out, with NaN where there is no answer; returns how many those are."""
     most = cuts[len(cuts) - 1]
     parts = 2 * len(rules.ends) + int(most * math.pi / (_LONGEST * law.width)) + 1

@@ -363,7 +363,7 @@ class Clipped:
 
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
         m, s = np.broadcast_arrays(self.factor * np.asarray(u, dtype=np.float64), scale)
-        value = _clipped(
+        value = _clip_mean(
             np.ravel(m), np.ravel(s).astype(np.float64), self.radius, *antiderivative(self.dimension)
         )
         return np.asarray(value).reshape(m.shape)
@@ -449,7 +449,7 @@ def _k(z: float, coefficients: Floats, ends: Floats) -> float:
 
 
 @compiled(few=_clipped_in_numpy)
-def _clipped(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
+def _clip_mean(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
     out = np.empty_like(m)
     for i in range(len(m)):
         if s[i] > 0:

@@ -128,7 +128,7 @@ def regions(laws: Laws) -> tuple[Region, ...]:
 
 
 @dataclass(frozen=True)
-class Cells:
+class TableCells:
     """One or more functions (columns) on the unit square.
 
     Root (i, j), in row i·ROOTS + j of `roots`, has (first, kx, ky): its cells are the rows first + a·ky + b of
@@ -141,12 +141,12 @@ class Cells:
     error: float
 
 
-def left_open(columns: int) -> Cells:
+def left_open(columns: int) -> TableCells:
     """No cells at all."""
-    return Cells(np.full((ROOTS**2, 3), OPEN, dtype=np.int64), np.empty((0, ORDER, ORDER, columns)), 0.0)
+    return TableCells(np.full((ROOTS**2, 3), OPEN, dtype=np.int64), np.empty((0, ORDER, ORDER, columns)), 0.0)
 
 
-def fit(function: Function, columns: int, tolerance: float, enough: float) -> Cells:
+def fit(function: Function, columns: int, tolerance: float, enough: float) -> TableCells:
     """Cells for function(X, Y), which maps points (n,) of the square to values (n, columns).
 
     A root of more than 16 cells, which are costly, need not come below `tolerance` if it comes below `enough`.
@@ -168,7 +168,7 @@ def fit(function: Function, columns: int, tolerance: float, enough: float) -> Ce
             good, rough = _sort(function, rough, [root.worst_cell() for root in rough], tolerance, enough)
             pending += [root for root, _, _ in good]
         pending = _affordable(pending, left)
-    return Cells(roots, np.concatenate(pieces), error)
+    return TableCells(roots, np.concatenate(pieces), error)
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ def _table(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, 
     return PredictionTable(laws, curve, axis, roots, *polynomials[:3], error), dropped
 
 
-def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Cells:
+def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> TableCells:
     def function(X: Floats, Y: Floats) -> Floats:
         return posterior.mean_on(laws, region.support(X, Y), curve, axis.nodes[None, :])
 
@@ -373,7 +373,7 @@ def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Ce
     return fit(function, columns, tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(columns)
 
 
-def _shift(cells: Cells, start: int) -> Integers:
+def _shift(cells: TableCells, start: int) -> Integers:
     roots = cells.roots.copy()
     roots[roots[:, 0] != OPEN, 0] += start
     return roots

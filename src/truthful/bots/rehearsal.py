@@ -32,7 +32,7 @@ from truthful.errors import InputError, Refused
 from truthful.people import invent
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.simulation.population import Role, assign_roles, read_agents
+from truthful.simulation.population import PopulationRole, assign_roles, read_agents
 from truthful.simulation.predictors import predictors
 from truthful.study import Study
 from truthful.study.features import sample_uniform
@@ -357,7 +357,7 @@ class Bot:
         )
 
 
-def invented(plan: Plan, roles: tuple[Role, ...], seed: int) -> dict[str, Bot]:
+def invent_bots(plan: Plan, roles: tuple[PopulationRole, ...], seed: int) -> dict[str, Bot]:
     """Participants by name, in their roles, who answer as their kind does."""
     study, rng = plan.study, np.random.default_rng(seed)
     declared = study.shares is None and study.levels is None
@@ -404,7 +404,7 @@ def _another(study: Study, answer: float | None) -> float | None:
 Invented = tuple[dict[str, dict[str, Any]], list[float | None]]
 
 
-def _of_numbers(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -> Invented:
+def _of_numbers(plan: Plan, roles: tuple[PopulationRole, ...], rng: np.random.Generator) -> Invented:
     """Features by name, and what is said; nothing by those who stay away."""
     study = plan.study
     count = max(role.players.stop for role in roles)
@@ -422,7 +422,7 @@ def _of_numbers(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -
     return features, [None if np.isnan(answer) else float(answer) for answer in answers]
 
 
-def _of_levels(plan: Plan, roles: tuple[Role, ...], rng: np.random.Generator) -> Invented:
+def _of_levels(plan: Plan, roles: tuple[PopulationRole, ...], rng: np.random.Generator) -> Invented:
     """The same of yes and no, and ratings, and where people are asked what the others will say.
 
     Whatever their features, and who does not tell the truth says the opposite.
@@ -455,7 +455,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RehearsalOutcome:
     """What came of a rehearsal."""
 
     url: str
@@ -494,7 +494,7 @@ def rehearse(
     seed: int,
     tell: Tell,
     study_file: Path | None = None,
-) -> Outcome:
+) -> RehearsalOutcome:
     """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
     started = time.perf_counter()
     check.integer("players", players, least=LEAST_PLAYERS)
@@ -509,7 +509,7 @@ def rehearse(
         study = plan.study
         analyst.freeze()
         tell(f"Froze {study.name!r} as a rehearsal, at epsilon {plan.mechanism.epsilon:.3g}.")
-        bots = invented(plan, roles, seed)
+        bots = invent_bots(plan, roles, seed)
         links = analyst.invite([{"player": player, **bot.features} for player, bot in bots.items()])
         for player, link in links.items():
             bots[player].link = urlsplit(link).path
@@ -523,7 +523,7 @@ def rehearse(
             "The release is not marked a rehearsal, though the study was frozen as one. Report this."
         )
     _together(home, stayed, lambda bot, browser: bot.check(browser, release))
-    return Outcome(
+    return RehearsalOutcome(
         url=f"{home}/s/{analyst.study_id}",
         players=players,
         answered=release.players if release.players == len(stayed) else -1,

@@ -41,7 +41,7 @@ def level_rows(beliefs: LevelBeliefs, x: Floats, c: Floats, away: Floats | None 
     be `away` from where they are: √(v − v₀) is a norm of x − c, and moves by no more than that of how far c does.
     """
     v, o, reach = beliefs.variances(x, c), beliefs.offsets(x, c), beliefs.reaches(x, c)
-    apart, further, longer = beliefs.moved(np.zeros(len(c)) if away is None else away)
+    apart, further, longer = beliefs.sensitivities(np.zeros(len(c)) if away is None else away)
     least = beliefs.sure**2
     norm = np.sqrt(np.maximum(v - least, 0.0))
     variances = np.maximum(norm - apart, 0.0) ** 2 + least, (norm + apart) ** 2 + least

@@ -200,7 +200,7 @@ def gain(s: ShareSetting, steps: int = 1) -> Floats:
     One row for each α, one column for each ε.
     """
     least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
-    for earned, _ in _earned(s, steps):
+    for earned, _ in _truth_gains(s, steps):
         least = np.minimum(least, earned.min(axis=1))
     return least
 
@@ -211,12 +211,12 @@ def tolerated_gap(s: ShareSetting, steps: int, needed: float) -> Floats:
     More than what is declared of it; below 0 where the truth does not earn that. A row for each α, a column for each ε.
     """
     least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
-    for earned, price in _earned(s, steps):
+    for earned, price in _truth_gains(s, steps):
         least = np.minimum(least, (earned.min(axis=1) - needed) / price)
     return least + s.belief_gap
 
 
-def _earned(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
+def _truth_gains(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
     """For each group of people what the truth earns over such a lie, and what it earns less if they expect 1 otherwise.
 
     With b = 1/4δw the quadratic rule loses b((jΔ)² − 2jΔ(g + κ)) by a lie that moves q by jΔ, Δ = 2δ/(K − 1). Of

@@ -19,7 +19,7 @@ from truthful.formatting import money, number
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.planner import Goals
-from truthful.planner.budget_frontier import FrontierPoint, Offer, budgets_around, frontier, rivals
+from truthful.planner.budget_frontier import FrontierPoint, Purchase, budgets_around, frontier, rivals
 from truthful.planner.number_planning import NumberSolution
 from truthful.planner.panel import panel_of_design
 from truthful.random_halves import Mechanism
@@ -37,7 +37,7 @@ OURS, PAPER, PRIOR = (
 )
 LONGEST_TITLE = 84
 
-Curve = list[tuple[float, Offer]]
+Curve = list[tuple[float, Purchase]]
 #: ε is written at every so many points of a curve.
 EVERY = 3
 ABOVE, BELOW = ((1, 1), (0, 1), (-1, 1)), ((-1, -1), (0, -1), (1, -1))
@@ -165,17 +165,19 @@ class Frontier:
         """The chart in words."""
         said = [f"The guaranteed error of {self.accuracy_of} against the budget, both on logarithmic scales."]
         if self.error is not None:
-            said.append(f"This plan guarantees {self._bought(self.budget, self.error, self.epsilon)}.")
+            said.append(
+                f"This plan guarantees {self._describe_purchase(self.budget, self.error, self.epsilon)}."
+            )
         for name, curve in ((OURS, self.ours), (PAPER, self.paper)):
             if curve:
                 first, last = (
-                    self._bought(budget, offer.error, offer.epsilon)
+                    self._describe_purchase(budget, offer.error, offer.epsilon)
                     for budget, offer in (curve[0], curve[-1])
                 )
                 said.append(f"{name[0].upper()}{name[1:]}: from {first} to {last}.")
         return " ".join([*said, f"{PRIOR[0].upper()}{PRIOR[1:]}: {number(self.prior)}."])
 
-    def _bought(self, budget: float, error: float, epsilon: float) -> str:
+    def _describe_purchase(self, budget: float, error: float, epsilon: float) -> str:
         return f"{number(error)} for {money(budget, self.study.currency)} at ε {epsilon:.2g}"
 
     def paint(self, figure: Figure) -> None:

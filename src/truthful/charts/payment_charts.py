@@ -40,7 +40,7 @@ HIGHEST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 2.4}
 
 
 @dataclass(frozen=True, eq=False)
-class Payments:
+class PaymentsChart:
     """Payments in currency, of however many people; what they are of is for the title to say."""
 
     payments: Floats
@@ -80,7 +80,7 @@ class Payments:
 
 
 @dataclass(frozen=True)
-class Lie:
+class LieRow:
     """A lie in raw units: how far the answer is off, how far that moves the own prediction, what is paid on average."""
 
     size: float
@@ -96,7 +96,7 @@ class Lies:
     None if no lie of hers is so large, or if one of that size does not move her own prediction so far.
     """
 
-    curve: tuple[Lie, ...]
+    curve: tuple[LieRow, ...]
     D: float | None
     threshold: float | None
     currency: str
@@ -109,16 +109,16 @@ class Lies:
         """What the truth earns."""
         return self.curve[0].payment
 
-    def at(self, size: float) -> Lie:
+    def at(self, size: float) -> LieRow:
         """A lie of this size, between two of the curve."""
         sizes = [lie.size for lie in self.curve]
         moved, payment = (
             float(np.interp(size, sizes, values))
             for values in ([lie.moved for lie in self.curve], [lie.payment for lie in self.curve])
         )
-        return Lie(size, moved, payment)
+        return LieRow(size, moved, payment)
 
-    def may_pay(self, lie: Lie) -> bool:
+    def may_pay(self, lie: LieRow) -> bool:
         """Whether nothing is promised of this lie: of a size below the threshold or, where there is none, below D."""
         if self.threshold is not None:
             return not lie.size > self.threshold

@@ -13,9 +13,9 @@ from truthful.charts import drawing
 from truthful.charts.drawing import BLUE, CLEAR, GREY, INK, ORANGE, draw_bars
 from truthful.check import Floats
 from truthful.formatting import number
-from truthful.simulation.best_responses import Reports
+from truthful.simulation.best_responses import TriedReports
 from truthful.simulation.measurements import Measurement
-from truthful.simulation.simulation import Curve, Point
+from truthful.simulation.simulation import Point, RateCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,7 @@ LONGEST_LABEL = 30
 
 
 @dataclass(frozen=True)
-class Earned:
+class EarnedRow:
     """A kind of people: what each was paid on average, and what that is over the truth's payment."""
 
     agent: str
@@ -86,14 +86,14 @@ class Earned:
 
 
 @dataclass(frozen=True)
-class Earnings:
+class EarningsChart:
     """All kinds of people who took part, each with means and their standard errors."""
 
-    kinds: Sequence[Earned]
+    kinds: Sequence[EarnedRow]
     currency: str
 
     @property
-    def shown(self) -> list[Earned]:
+    def shown(self) -> list[EarnedRow]:
         """The kinds of whom anybody took part."""
         return [one for one in self.kinds if math.isfinite(one.payment.value)]
 
@@ -106,7 +106,7 @@ class Earnings:
     def describe(self) -> str:
         """The chart in words."""
         said = "; ".join(
-            f"{one.agent}: paid {_told(one.payment)} each, {_told(one.gain)} over the truth"
+            f"{one.agent}: paid {_describe(one.payment)} each, {_describe(one.gain)} over the truth"
             for one in self.shown
         )
         return f"Means in {self.currency} with 95% intervals. {said}."
@@ -142,7 +142,7 @@ class Earnings:
             axes.plot(one.value, row + 0.72, "o", color=BLUE, markersize=6.5)
 
 
-def _told(found: Measurement) -> str:
+def _describe(found: Measurement) -> str:
     # A spread of rounding errors is none.
     off = f" ± {number(SURELY * found.error, 2)}" if found.error > 1e-9 * abs(found.value) else ""
     return f"{number(found.value)}{off}"
@@ -156,7 +156,7 @@ BAND = "guaranteed here: no lie outside it pays (D)"
 class BestReports:
     """The best reports of one person, for all answers to a question that she can have."""
 
-    reports: Reports
+    reports: TriedReports
     response: str
 
     title = "The report that pays most"
@@ -220,10 +220,10 @@ PANEL, WORDS, FOOT = 1.4, 0.82, 0.5
 
 
 @dataclass(frozen=True)
-class Rates:
+class RatesChart:
     """Schedules of parameters, each with what was seen at every number of players."""
 
-    curves: Sequence[Curve]
+    curves: Sequence[RateCurve]
 
     title = "As a study grows: error, lies that can pay, and cost"
 
@@ -238,7 +238,7 @@ class Rates:
         for name, words, _ in PANELS:
             parts = []
             for curve in self.curves:
-                start, end = (_seen(curve.points[place], name).value for place in (0, -1))
+                start, end = (_measurement_at(curve.points[place], name).value for place in (0, -1))
                 parts.append(f"{powers(curve, name)}, from {number(start)} to {number(end)}")
             said.append(f"{words}: {'; '.join(parts)}.")
         return " ".join(said)
@@ -256,7 +256,7 @@ class Rates:
         axes.set_xscale("log")
         axes.set_yscale("log")
         for curve in self.curves:
-            found = [_seen(point, name) for point in curve.points]
+            found = [_measurement_at(point, name) for point in curve.points]
             axes.errorbar(
                 [point.players for point in curve.points],
                 [one.value for one in found],
@@ -273,7 +273,7 @@ class Rates:
         axes.annotate(words, (0, 1), fontweight="bold", **place)
 
 
-def powers(curve: Curve, name: str) -> str:
+def powers(curve: RateCurve, name: str) -> str:
     """A schedule with the power of n that fits what was seen, next to its theorem's."""
     fitted, stated = (power(getattr(of, name)) for of in (curve.fitted, curve.theorem))
     kind = next(kind for panel, _, kind in PANELS if panel == name)
@@ -286,7 +286,7 @@ def power(exponent: float) -> str:
     return f"n^{exponent + math.copysign(1e-9, exponent):+.2f}".replace("-", "−")
 
 
-def _seen(point: Point, name: str) -> Measurement:
+def _measurement_at(point: Point, name: str) -> Measurement:
     """A mean and its error; what is computed has none."""
     value = getattr(point, name)
     return value if isinstance(value, Measurement) else Measurement(value, 0.0)

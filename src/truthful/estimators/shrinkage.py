@@ -55,7 +55,7 @@ def mean_inverse(m: int, gamma: float, d: int) -> float:
         _, e2, e3, e4 = _relative_moments(m, gamma, d).tolist()
         series: float = 1 + e2 - e3 + e4
         return series / (gamma + m / (d + 2))
-    return _simulated(m, gamma, d)
+    return _simulate(m, gamma, d)
 
 
 def central_moments(m: int, d: int) -> Floats:
@@ -107,7 +107,7 @@ def _one_dimension(m: int, gamma: float) -> float:
     return float(sum(quad(integrand, a, b, epsabs=0.0, epsrel=1e-9, limit=200)[0] for a, b in pairwise(cuts)))
 
 
-def _simulated(m: int, gamma: float, d: int) -> float:
+def _simulate(m: int, gamma: float, d: int) -> float:
     """Aκ_m by regression on the control variates; the answer is the intercept at their true means."""
     groups, total = 0, np.zeros((6, 6))
     for block in range(LARGEST_DRAWS // (m * d)):

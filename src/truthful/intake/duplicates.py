@@ -70,7 +70,7 @@ class Duplicates:
     def add(self, hashes: Hashes) -> None:
         """Take in the hashes of one piece."""
         ordered, before = np.empty_like(hashes), self._starts[-1][-1] if self._starts else 0
-        starts = kernels.parted(hashes, PART_BITS, ordered)
+        starts = kernels.part_hashes(hashes, PART_BITS, ordered)
         self._starts.append(starts + before)
         self._held.append(ordered)
         self._held_count += len(hashes)
@@ -100,7 +100,7 @@ class Duplicates:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = _unnamed(self._directory)
+            self._file = _open_unnamed(self._directory)
         for ordered in self._held:
             ordered.tofile(self._file)
         self._held, self._held_count = [], 0
@@ -119,7 +119,7 @@ class Duplicates:
         return np.concatenate(runs)
 
 
-def _unnamed(directory: Path | None) -> Any:
+def _open_unnamed(directory: Path | None) -> Any:
     """A file that nobody else can open, and that is gone when it is closed."""
     return tempfile.TemporaryFile(prefix="truthful-", dir=directory, buffering=0)
 

@@ -37,7 +37,7 @@ from truthful.intake.rules import (
     rules_of,
     without,
 )
-from truthful.intake.sources import Piece, listed
+from truthful.intake.sources import Piece, quote_names
 from truthful.intake.stream import Reports, open_reports
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.study import Study
@@ -52,7 +52,7 @@ MOST_CELLS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class LevelCounts:
     """Counts of people by level, in the order of the levels, and by two levels at once. Those of two groups add.
 
     `levels` has one array for each feature with levels, `pairs` one matrix for each two of them.
@@ -62,7 +62,7 @@ class Cells:
     pairs: dict[Pair, Integers]
 
     @classmethod
-    def zero(cls, study: Study) -> Cells:
+    def zero(cls, study: Study) -> LevelCounts:
         """The cells of nobody."""
         features = [f for f in study.declared.encoding.features if isinstance(f, Levels)]
         sizes = {feature.name: len(feature.levels) for feature in features}
@@ -83,14 +83,14 @@ class Cells:
             cells = values[one] * table.shape[1] + values[other]
             table += np.bincount(cells, minlength=table.size).reshape(table.shape)
 
-    def __add__(self, other: Cells) -> Cells:
-        return Cells(
+    def __add__(self, other: LevelCounts) -> LevelCounts:
+        return LevelCounts(
             {name: counts + other.levels[name] for name, counts in self.levels.items()},
             {pair: counts + other.pairs[pair] for pair, counts in self.pairs.items()},
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cells) and self._content() == other._content()
+        return isinstance(other, LevelCounts) and self._content() == other._content()
 
     def __hash__(self) -> int:
         return hash(repr(self._content()))
@@ -203,13 +203,13 @@ class Intake:
         self._where, self._ignored = reports.where, reports.extra
         if reports.extra and self.on_bad == "error":
             raise InputError(
-                f"In {reports.where} there are columns the study does not have: {listed(reports.extra)}. "
+                f"In {reports.where} there are columns the study does not have: {quote_names(reports.extra)}. "
                 "Leave them out, or choose on_bad='clip', which ignores them."
             )
 
     def batches(self, piece: Piece) -> Iterator[Checked]:
         """The good records of a piece."""
-        for first_row, batch in piece.numbered():
+        for first_row, batch in piece.with_row_numbers():
             yield self.check(batch, first_row)
 
     def check(self, batch: Any, first_row: int) -> Checked:

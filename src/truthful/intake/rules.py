@@ -113,7 +113,7 @@ class BadRecords:
             # Sorted by record; among the faults of one record, in the order given.
             places = [(int(i), fault) for fault in faults for i in np.flatnonzero(fault.mask)[:room]]
             places.sort(key=lambda place: place[0])
-            self.first += [_told(fault, i, ids, first_row) for i, fault in places[:room]]
+            self.first += [_bad_record(fault, i, ids, first_row) for i, fault in places[:room]]
         return bad
 
     def extend(self, later: BadRecords) -> None:
@@ -160,7 +160,7 @@ class BadReports(InputError):
         return "\n".join(lines)
 
 
-def _told(fault: Fault, index: int, ids: Any, first_row: int) -> BadRecord:
+def _bad_record(fault: Fault, index: int, ids: Any, first_row: int) -> BadRecord:
     player = ids[index].as_py()
     player = None if isinstance(player, str) and not player.strip() else player
     value, sentence = fault.tell(index, player)
@@ -173,10 +173,10 @@ def _plural(number: int, noun: str) -> str:
 
 def owner(player: Player) -> str:
     """Whose value it is."""
-    return "a player without an id" if player is None else f"player {quoted(player)}"
+    return "a player without an id" if player is None else f"player {quote(player)}"
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """A value as it was given, short enough to be read; control characters are escaped."""
     if isinstance(value, str) and len(value) > TEXT_SHOWN:
         return f"{value[:TEXT_SHOWN]!r}…"
@@ -231,7 +231,7 @@ class NumberRule:
             return "", f"{self._whose(player)} is missing."
 
         def tell_unreadable(index: int, player: Player) -> tuple[str, str]:
-            value = quoted(column[index].as_py())
+            value = quote(column[index].as_py())
             number = "finite number" if np.isinf(values[index]) else "number"
             return value, f"{self._whose(player)} is {value}, which is not a {number}."
 
@@ -280,15 +280,18 @@ class LevelRule:
             return "", f"Feature {self.name!r} of {owner(player)} is missing."
 
         def tell_unknown(index: int, player: Player) -> tuple[str, str]:
-            value = quoted(text[index].as_py())
-            return value, f"Feature {self.name!r} of {owner(player)} is {value}, not one of {self._known()}."
+            value = quote(text[index].as_py())
+            return (
+                value,
+                f"Feature {self.name!r} of {owner(player)} is {value}, not one of {self._describe_levels()}.",
+            )
 
         return [
             Fault(Bad.MISSING, self.name, missing, tell_missing),
             Fault(Bad.UNKNOWN_LEVEL, self.name, ~known & ~missing, tell_unknown),
         ]
 
-    def _known(self) -> str:
+    def _describe_levels(self) -> str:
         names, more = ", ".join(self.levels[:LEVELS_SHOWN]), len(self.levels) - LEVELS_SHOWN
         return f"its levels {names}" if more <= 0 else f"its {len(self.levels)} levels {names}, …"
 
@@ -326,7 +329,7 @@ class AnswerRule:
             return "", f"Response {self.name!r} of {owner(player)} is missing."
 
         def tell_wrong(index: int, player: Player) -> tuple[str, str]:
-            value = quoted(column[index].as_py())
+            value = quote(column[index].as_py())
             wanted = "yes or no" if self.kind == "yes-no" else f"a whole number from 1 to {self.levels}"
             return value, f"Response {self.name!r} of {owner(player)} is {value}; it must be {wanted}."
 
@@ -426,7 +429,7 @@ def player_faults(column: str, missing: Mask, first_row: int, repeats: Repeats) 
 
     def tell_repeated(index: int, player: Player) -> tuple[str, str]:
         first = first_rows[np.searchsorted(rows, first_row + index)]
-        return quoted(player), f"Player {quoted(player)} appears again; the first record is in row {first}."
+        return quote(player), f"Player {quote(player)} appears again; the first record is in row {first}."
 
     faults = [
         Fault(Bad.NO_PLAYER, column, missing, tell_missing),

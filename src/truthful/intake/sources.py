@@ -55,17 +55,19 @@ def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> tu
     """The columns found beyond the wanted ones; missing and repeated columns are errors."""
     repeated = [name for name, times in Counter(found).items() if times > 1]
     if repeated:
-        raise InputError(f"In {where} several columns are named {listed(repeated)}. Keep one of each name.")
+        raise InputError(
+            f"In {where} several columns are named {quote_names(repeated)}. Keep one of each name."
+        )
     missing = [name for name in wanted if name not in found]
     if missing:
         raise InputError(
-            f"In {where} there is no column {listed(missing)}; the columns are {listed(found)}. "
+            f"In {where} there is no column {quote_names(missing)}; the columns are {quote_names(found)}. "
             f"Add the column or rename one.{_separator_hint(found)}"
         )
     return tuple(name for name in found if name not in wanted and not PANDAS_INDEX.fullmatch(str(name)))
 
 
-def listed(names: Sequence[object], most: int = 12) -> str:
+def quote_names(names: Sequence[object], most: int = 12) -> str:
     """Names in quotes, as many as can be read."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
@@ -115,10 +117,10 @@ def readable(where: str, language: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(_explained(where, language, str(error))) from None
+        raise InputError(_explain(where, language, str(error))) from None
 
 
-def _explained(where: str, language: str, error: str) -> str:
+def _explain(where: str, language: str, error: str) -> str:
     ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", error)
     if ragged:
         number, expected, got = map(int, ragged.groups())
@@ -240,7 +242,9 @@ def part_names(directory: str, found: Mapping[str, bool]) -> list[str]:
     names = sorted(name for name in found if name[:1] not in "_.")
     strange = [name for name in names if not name.lower().endswith(".parquet") or found[name]]
     if strange:
-        raise InputError(f"Directory {directory} holds {listed(strange)}; keep only .parquet parts there.")
+        raise InputError(
+            f"Directory {directory} holds {quote_names(strange)}; keep only .parquet parts there."
+        )
     if not names:
         raise InputError(f"Directory {directory} holds no .parquet file.")
     return names
@@ -326,7 +330,7 @@ class Piece:
             for start in range(0, table.num_rows, SLICE_ROWS):
                 yield table.slice(start, SLICE_ROWS)
 
-    def numbered(self) -> Iterator[tuple[int, Any]]:
+    def with_row_numbers(self) -> Iterator[tuple[int, Any]]:
         """The batches, each with the number of its first row."""
         row = self.first_row
         for batch in self.batches():
@@ -501,7 +505,7 @@ class Tables:
     where = "the table of reports"
 
     def __init__(self, tables: Sequence[Any], columns: tuple[str, ...]) -> None:
-        self._tables = [_opened(table, self.where) for table in tables]
+        self._tables = [_open_table(table, self.where) for table in tables]
         self._columns = columns
         extra = (extra_columns(_names(table), columns, self.where) for table in self._tables)
         self.extra = tuple(dict.fromkeys(itertools.chain.from_iterable(extra)))
@@ -536,7 +540,7 @@ class Spool:
         self._remove = weakref.finalize(self, self._path.unlink, missing_ok=True)
         self._extra: dict[str, None] = {}
         try:
-            self.rows = self._fill(self._wanted(tables, columns))
+            self.rows = self._fill(self._select(tables, columns))
         except BaseException:
             self.close()
             raise
@@ -557,9 +561,9 @@ class Spool:
     def close(self) -> None:
         self._remove()
 
-    def _wanted(self, tables: Iterable[Any], columns: tuple[str, ...]) -> Iterator[Any]:
+    def _select(self, tables: Iterable[Any], columns: tuple[str, ...]) -> Iterator[Any]:
         for table in tables:
-            known = _opened(table, self.where)
+            known = _open_table(table, self.where)
             self._extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
             for batch in _batches(known, columns, self.where):
                 yield plain(batch, columns, self.where)
@@ -585,7 +589,7 @@ def _is_frame(source: Any) -> bool:
     return all(hasattr(source, name) for name in ("__arrow_c_stream__", "columns", "shape", "__getitem__"))
 
 
-def _opened(table: Any, where: str) -> Any:
+def _open_table(table: Any, where: str) -> Any:
     """An Arrow table, batch or reader, or a frame."""
     with _convertible(where):
         if isinstance(table, Mapping):

@@ -142,7 +142,7 @@ class AskedSearch(PanelSearch):
             beta=self.goals.failure_probability,
             ratio=self.ratio,
             clip=np.ones(len(epsilon)) if clip is None else clip,
-            judged=judged(self.study),
+            judged=judges_averages(self.study),
             tolerance=self.study.level_tolerance,
             privacy=self.study.declared.costs.privacy,
             assigned=self.study.assigned or not self.study.features,
@@ -271,7 +271,7 @@ def rule_of(study: Study) -> str:
     return SERUM if _beliefs(study).strict else OWN_CENTRE
 
 
-def judged(study: Study) -> bool:
+def judges_averages(study: Study) -> bool:
     """Whether averages that nobody thought possible are paid alike."""
     declared = study.declared.beliefs
     if declared.implausible is not None:
@@ -281,7 +281,7 @@ def judged(study: Study) -> bool:
 
 def plausible(study: Study, s: AskedSetting) -> tuple[float, float]:
     """Between what the others' average answer must lie: what is thought possible, and what noise may add."""
-    if not judged(study):
+    if not judges_averages(study):
         return -math.inf, math.inf
     spare = float(largest_deviation(s)[0])
     return s.beliefs.low - spare, s.beliefs.high + spare

@@ -58,7 +58,7 @@ RIVAL = 10.0
 
 
 @dataclass(frozen=True)
-class Offer:
+class Purchase:
     """What a budget buys: the guaranteed root mean square error in raw response units, and the ε it takes.
 
     worth_asking: whether that is better than answering with the prior mean, asking nobody.
@@ -74,8 +74,8 @@ class FrontierPoint:
     """A budget, what our best plan makes of it, and what the paper's mechanism does; None where lies would pay."""
 
     budget: float
-    ours: Offer | None
-    paper: Offer | None
+    ours: Purchase | None
+    paper: Purchase | None
 
 
 def budgets_around(budget: float) -> tuple[float, ...]:
@@ -161,10 +161,10 @@ def _better(one: NumberSolution, other: NumberSolution) -> NumberSolution:
     return other if other.error < one.error else one
 
 
-def _offer(study: Study, solutions: Sequence[NumberSolution | None]) -> Offer | None:
+def _offer(study: Study, solutions: Sequence[NumberSolution | None]) -> Purchase | None:
     """The best of those that are feasible."""
     feasible = [solution for solution in solutions if solution is not None]
     if not feasible:
         return None
     best = reduce(_better, feasible)
-    return Offer(study.response_unit * math.sqrt(best.error), best.epsilon, best.feasible)
+    return Purchase(study.response_unit * math.sqrt(best.error), best.epsilon, best.feasible)

@@ -28,11 +28,11 @@ from truthful.planner.planning import (
     Infeasible,
     Remedy,
     Solution,
-    aimed,
     believing,
     infeasible,
     rounded_up,
     wanted,
+    with_accuracy,
 )
 from truthful.planner.search import Axis, Point, crossing, last_below, lowest, minimise
 from truthful.planner.terms import MOST_PUBLIC, Choice, LeaveOneOutTerms, Terms
@@ -563,7 +563,7 @@ def _infeasible(study: Study, goals: Goals, players: int, error: float) -> Infea
         best = solve_all_pairs(study, goals, players)[0]
         return best if best.feasible else None
 
-    aim = aimed(study, goals)
+    aim = with_accuracy(study, goals)
     more, larger = _more_players(study, aim, players), _larger_lie(study, aim, players)
     return infeasible(study, goals, players, reason, solve_other, more, larger)
 

@@ -25,7 +25,7 @@ from truthful.check import Floats
 from truthful.deterrence import Deterrence, largest_belief_gap, representative
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, Largest, Lengths, effects_of, geometry
-from truthful.instruments import Transform, best_transform, instruments_on_grid, shortened
+from truthful.instruments import Transform, best_transform, instruments_on_grid, shorten
 from truthful.intake import read_features
 from truthful.moments import GRID, grid_features
 from truthful.one_release import LARGEST_LEVERAGE, WORST_CONDITION
@@ -71,7 +71,7 @@ class ClipTable:
         R, pinned = self.beliefs.radius, self.pinned
         clips = np.linspace(LEAST_CLIP * R, R, CLIPS) if pinned is None else np.array([pinned, R])
         table = self._values(clips, R / self._typical * np.array(NOISES))
-        return (clips, table) if pinned is not None else (np.linspace(clips[0], R, FINE), _refined(table))
+        return (clips, table) if pinned is not None else (np.linspace(clips[0], R, FINE), _refine(table))
 
     def _values(self, clips: Floats, scales: Floats) -> Floats:
         """The number at every level (a row) and scale (a column)."""
@@ -107,7 +107,7 @@ def _place(x: Floats, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
     return cell, place - cell
 
 
-def _refined(table: Floats) -> Floats:
+def _refine(table: Floats) -> Floats:
     """FINE rows for CLIPS: monotone cubics between them (Fritsch and Butland, 1984)."""
     rise = np.diff(table, axis=0)
     before, after = rise[:-1], rise[1:]
@@ -211,11 +211,11 @@ class Panel:
 
     def transform(self, shortening: float, norm: str = "l2") -> Transform:
         """T of the instruments, at the size that shortens this share of people."""
-        return shortened(self._pool, self._direction(norm), shortening, norm)
+        return shorten(self._pool, self._direction(norm), shortening, norm)
 
     def geometry(self, players: int, shortening: float, norm: str = "l2") -> Geometry:
         """That of those who answer, if so many are invited."""
-        n = self._drawn(self.answering(players))
+        n = self._draw_size(self.answering(players))
         if (n, shortening, norm) not in self._kept:
             self._kept[n, shortening, norm] = self._geometry(n, shortening, norm)
         found = self._kept[n, shortening, norm]
@@ -251,7 +251,7 @@ class Panel:
             self._believed[n] = asked_bounds.group_levels(rows)
         return self._believed[n]
 
-    def matched(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
+    def match_lies(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
         """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
         key = (shortening, lie, pinned)
         if key not in self._matched:
@@ -287,7 +287,7 @@ class Panel:
             self._directions[norm] = best_transform(self._pool, self.accuracy_of, norm)
         return self._directions[norm]
 
-    def _drawn(self, answering: int) -> int:
+    def _draw_size(self, answering: int) -> int:
         """The number of people of the geometry that so many are scaled from."""
         if self.roster is not None:
             return max(self._fewest, min(answering, self.answering(len(self.roster))))

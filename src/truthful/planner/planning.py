@@ -227,7 +227,7 @@ def infeasible(
     return Infeasible(reason, tuple(by_change))
 
 
-def aimed(study: Study, goals: Goals) -> Goals:
+def with_accuracy(study: Study, goals: Goals) -> Goals:
     """The goals, with an accuracy: a plan must at least beat the prior mean."""
     if goals.accuracy is not None:
         return goals
@@ -273,7 +273,7 @@ def more_players(
     """More people who are paid as much each, where they are yet to be drawn."""
     if goals.budget is None and goals.epsilon is None:
         return None
-    aim, head = aimed(study, goals), None if goals.budget is None else goals.budget / players
+    aim, head = with_accuracy(study, goals), None if goals.budget is None else goals.budget / players
 
     def solve_larger(n: int) -> PanelSolution | None:
         return solve(study, replace(aim, budget=None if head is None else head * n), n)
@@ -287,7 +287,7 @@ def more_players(
 def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
     if goals.budget is None:
         return None
-    dearer = solve(study, replace(aimed(study, goals), budget=None), players)
+    dearer = solve(study, replace(with_accuracy(study, goals), budget=None), players)
     if dearer is None:
         return None
     cost = math.ceil(dearer.cost * 100) / 100
@@ -309,7 +309,7 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
 
 def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
     """The largest of some parts of the declared tolerance with which a plan is feasible."""
-    declared, aim = study.declared.beliefs.tolerance, aimed(study, goals)
+    declared, aim = study.declared.beliefs.tolerance, with_accuracy(study, goals)
     for part in TOLERANCES if declared else ():
         if declared and solve(study.tolerating(part), aim, players) is not None:
             value = part * declared

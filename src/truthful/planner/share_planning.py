@@ -121,12 +121,12 @@ class ShareSearch(PanelSearch):
         if not self._tolerates:
             return math.inf
 
-        def earned(tolerance: float) -> float:
+        def truth_gain(tolerance: float) -> float:
             s = self.setting(np.array([alpha]), margin, np.array([epsilon]), tolerance)
             return float(gain(s, self.steps)[0, 0])
 
-        enough = earned(math.inf) * (1 - self.spared)
-        _, least = bisect(lambda tolerance: earned(tolerance) >= enough, 1e-3, 1.0, 30)
+        enough = truth_gain(math.inf) * (1 - self.spared)
+        _, least = bisect(lambda tolerance: truth_gain(tolerance) >= enough, 1e-3, 1.0, 30)
         return math.ceil(least * 1000) / 1000  # in tenths of a percentage point, which people can be told
 
     def most_accurate(self) -> ShareSolution | None:

@@ -253,7 +253,7 @@ class LeaveOneOutTerms(Terms):
         lie, pinned, panel = self.goals.lie_size(self.study), self.goals.pins.get("clip"), self.goals.panel
         if self.geometry is None or panel is None:
             return _matched_of_design(self.study, self.estimator, lie, pinned)
-        return panel.matched(self.shortening, lie, pinned)
+        return panel.match_lies(self.shortening, lie, pinned)
 
     @cached_property
     def _belief_gaps(self) -> BeliefGaps:

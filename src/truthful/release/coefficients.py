@@ -234,7 +234,7 @@ def _share(study: Study, value: float) -> str:
 
 def averages(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> tuple[float, float]:
     """The average answer at the mean of features, and the average prediction, from −1 to 1, with their noise."""
-    return float(level.mean @ estimate.theta), mechanism.predicted(estimate) / level.count
+    return float(level.mean @ estimate.theta), mechanism.predicted_sum(estimate) / level.count
 
 
 def centre_of(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> float | None:

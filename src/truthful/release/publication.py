@@ -34,10 +34,10 @@ from truthful.release.release import (
     Epsilon,
     Instruments,
     Named,
-    Noise,
     Payment,
     Release,
-    Statistics,
+    ReleasedNoise,
+    ReleasedStatistics,
     declared_parts,
     guarantees_record,
 )
@@ -90,7 +90,7 @@ def publish(
         instruments=None if transform is None else Instruments(transform=transform, unit=float(UNIT)),
         statistics=_statistics(estimate, shown, salt),
         inverse=tuple(map(tuple, estimate.inverse.tolist())) if shown else None,
-        noise=Noise(
+        noise=ReleasedNoise(
             scale=estimate.scale,
             matrix_scale=estimate.matrix_scale,
             norm=mechanism.norm if isinstance(mechanism, ShareRelease) else None,
@@ -154,11 +154,11 @@ def _payment(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str)
     return Payment(payments=mechanism.payments, currency=currency, **terms)
 
 
-def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> Statistics:
+def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> ReleasedStatistics:
     matrix = None
     if estimate.matrix is not None:
         matrix = tuple(tuple(str(int(k)) for k in row) for row in estimate.matrix)
-    return Statistics(
+    return ReleasedStatistics(
         matrix=matrix if shown else None,
         matrix_sha256=None if shown else sha256([salt, *(list(row) for row in matrix or ())]),
         vector=tuple(str(k) for k in estimate.vector),
@@ -186,7 +186,7 @@ def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tu
 
     Looked at is the average answer, the middle of all features, and with features the length of all coefficients.
     """
-    expected = _expected(study, estimate, found)
+    expected = _prior_draws(study, estimate, found)
     tests = [_average] if study.declared.intercept else []
     tests += [_length] if study.dimension > 1 or not tests else []
     surely = 1 - (1 - BEYOND) / len(tests)
@@ -247,7 +247,7 @@ def _contradicted_predictions(
     return said
 
 
-def _expected(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floats:
+def _prior_draws(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floats:
     """θ + sampling error + M⁻¹N under the prior: draws from a fixed seed, the same each time, one a row."""
     rng, d = np.random.default_rng(0), study.dimension
     theta = study.beliefs.prior.sample(rng, d, DRAWS)

@@ -142,7 +142,7 @@ class Instruments(Record):
     unit: float
 
 
-class Statistics(Record):
+class ReleasedStatistics(Record):
     """What was released, in whole units: integers as texts, since not every reader of JSON keeps large ones whole.
 
     vector is b̃. matrix is M as it was summed (instruments), or with its noise (noisy-statistics); None where it is
@@ -155,7 +155,7 @@ class Statistics(Record):
     unit: float
 
 
-class Noise(Record):
+class ReleasedNoise(Record):
     """The scale of the Laplace noise in the vector, and in the matrix if it has any, in normalised units of sums.
 
     norm is that by which the vector's falls off, where answers are shares; else it is left out, and L2.
@@ -227,9 +227,9 @@ class Release(PublicRecord):
     estimator: str
     gram_share: float | None
     instruments: Instruments | None
-    statistics: Statistics
+    statistics: ReleasedStatistics
     inverse: tuple[tuple[float, ...], ...] | None
-    noise: Noise
+    noise: ReleasedNoise
     theta: tuple[float, ...]
     coefficients: tuple[Coefficient, ...]
     interval_level: float

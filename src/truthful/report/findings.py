@@ -146,13 +146,13 @@ def averages_table(found: Predictions, study: Study) -> EstimateTable:
     if found.centre is not None:
         width = found.prediction.high - found.prediction.low
         rows += (("expected beforehand", to_within(found.centre, width), "", ""),)
-    return EstimateTable(f"Averages, {averaged(study)}", "Average of", rows)
+    return EstimateTable(f"Averages, {average_name(study)}", "Average of", rows)
 
 
 def named_averages(found: Predictions) -> tuple[tuple[str, Coefficient], ...]:
     return ("answers", found.answer), ("predictions", found.prediction)
 
 
-def averaged(study: Study) -> str:
+def average_name(study: Study) -> str:
     """What is averaged, in its unit."""
     return "percent of yes" if study.kind == "yes-no" else study.response.name

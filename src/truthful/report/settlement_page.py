@@ -17,7 +17,7 @@ import numpy as np
 from truthful import one_release
 from truthful.asked_release import AskedRelease
 from truthful.charts.estimate_charts import BEFORE, Averages, Effect, Forest, Odds, Share
-from truthful.charts.payment_charts import Lie, Lies, Payments, chart_answers, chart_surprises
+from truthful.charts.payment_charts import LieRow, Lies, PaymentsChart, chart_answers, chart_surprises
 from truthful.check import Floats
 from truthful.deterrence import Typical, typical
 from truthful.errors import InputError
@@ -27,7 +27,15 @@ from truthful.guarantees import Guarantees, Truthfulness
 from truthful.moments import grid_features, grid_responses
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, Promise, caveats, compared, moved, otherwise, released
+from truthful.promises import (
+    REHEARSAL,
+    Promise,
+    caveats,
+    otherwise,
+    promised_and_found,
+    released_promises,
+    slope_words,
+)
 from truthful.random_halves import payment_range
 from truthful.release import Release
 from truthful.release.release import Predictions
@@ -61,7 +69,7 @@ def report(release: Release, plan: Plan) -> str:
             f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…. Give "
             "the plan that was settled."
         )
-    promised = released(release, plan)
+    promised = released_promises(release, plan)
     assumptions, odds = all_assumptions(promised), Odds(release.total_epsilon)
     return render(
         "settlement.html",
@@ -74,10 +82,10 @@ def report(release: Release, plan: Plan) -> str:
         level=f"{release.interval_level:.0%}",
         found=_find_shares(release, plan) or _find_coefficients(release, plan),
         guarantees=[(promise, _number_assumptions(promise, assumptions)) for promise in promised],
-        kept=compared(release, plan),
+        kept=promised_and_found(release, plan),
         odds=odds,
         surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
-        paid=_paid(release, plan),
+        paid=_payment_facts(release, plan),
         declared=declared(plan.study, _otherwise(release, plan, promised)),
         identity=_identity(release),
         file_sha256=hashlib.sha256(pretty_json(release.record()).encode()).hexdigest(),
@@ -116,10 +124,10 @@ def _number_assumptions(promise: Promise, assumptions: list[str]) -> str:
 def _otherwise(release: Release, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
     """What holds for people who believed otherwise, unless nothing is promised even to those who did not."""
     truthful = any(promise.name == "truthfulness" and promise.probability for promise in promised)
-    return otherwise(plan, _held(release, plan)) if truthful else ()
+    return otherwise(plan, _guarantees_kept(release, plan)) if truthful else ()
 
 
-def _held(release: Release, plan: Plan) -> Guarantees:
+def _guarantees_kept(release: Release, plan: Plan) -> Guarantees:
     """The guarantees for those who took part."""
     return Guarantees.from_record(release.guarantees)
 
@@ -207,7 +215,7 @@ def _averages(release: Release, plan: Plan) -> dict[str, Any]:
         release.interval_level,
         study.prediction_range,
         _plausible(plan),
-        findings.averaged(study),
+        findings.average_name(study),
     )
     return {"averages": chart, "predicted": findings.averages_table(shown, study)}
 
@@ -225,7 +233,7 @@ def _plausible(plan: Plan) -> tuple[float, float] | None:
 # How people were paid, and what a lie would have earned: never payments themselves, which depend on raw answers
 
 
-def _paid(release: Release, plan: Plan) -> dict[str, Any]:
+def _payment_facts(release: Release, plan: Plan) -> dict[str, Any]:
     shown = release.predictions
     if plan.asked_mechanism is not None and shown is not None:
         return _paid_for_predictions(plan, plan.asked_mechanism, shown)
@@ -256,7 +264,7 @@ def _paid_for_predictions(plan: Plan, mechanism: AskedRelease, shown: Prediction
             (number(at), *(f"{chart.payment(line, at):,.4f}" for line in chart.lines))
             for at in sorted(places)
         ],
-        "moved": moved(plan),
+        "moved": slope_words(plan),
         "caveats": caveats(plan),
     }
 
@@ -298,7 +306,7 @@ def _expectations(plan: Plan, beliefs: ShareBeliefs) -> list[float]:
 def _paid_for_numbers(release: Release, plan: Plan) -> dict[str, Any]:
     """What lies would have earned a typical person, and how payments spread, both predicted."""
     mechanism, currency = plan.number_mechanism, plan.study.currency
-    truthfulness, predicted = _held(release, plan).truthfulness, predicted_payments(release, plan)
+    truthfulness, predicted = _guarantees_kept(release, plan).truthfulness, predicted_payments(release, plan)
     shown = lies(plan, release.players, truthfulness)
     if isinstance(mechanism, OneRelease):
         ends = one_release.payment_range(mechanism)
@@ -315,7 +323,7 @@ def _paid_for_numbers(release: Release, plan: Plan) -> dict[str, Any]:
         "predicted": None,
     }
     if predicted is not None:
-        chart, width = Payments(predicted, currency, "Payments, as predicted"), float(np.ptp(predicted))
+        chart, width = PaymentsChart(predicted, currency, "Payments, as predicted"), float(np.ptp(predicted))
         paid["predicted"] = chart
         paid["quantiles"] = [
             (f"{share:.0%}", f"{to_within(most, width)} {currency}") for share, most in chart.quantiles
@@ -354,7 +362,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     paid = mechanism.scoring(q[0], q, a=base, b=mechanism.score_weight)
     moved, D = np.abs(q - q[0]), _promised_lie(promised, beliefs.radius)
     points = tuple(
-        Lie(*values)
+        LieRow(*values)
         for values in zip((unit * y).tolist(), (unit * moved).tolist(), paid.tolist(), strict=True)
     )
     shown = Lies(points, None if D is None else unit * D, None, study.currency)
@@ -401,4 +409,4 @@ def predicted_payments(release: Release, plan: Plan) -> Floats | None:
     X = study.normalise(study.sample_features(rng, DRAWS), DRAWS)
     y = X @ theta + beliefs.noise.sample(rng, DRAWS)
     master = one_release.paymaster(mechanism, beliefs, estimate, DRAWS)
-    return master.scored(grid_features(X), grid_responses(y, beliefs.response_bound)).payment
+    return master.score_players(grid_features(X), grid_responses(y, beliefs.response_bound)).payment

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from truthful.agents import all_kinds
-from truthful.charts.payment_charts import Payments
-from truthful.charts.simulation_charts import BestReports, Earned, Earnings, Errors
+from truthful.charts.payment_charts import PaymentsChart
+from truthful.charts.simulation_charts import BestReports, EarnedRow, EarningsChart, Errors
 from truthful.formatting import number, percent, to_within
 from truthful.promises import promises
 from truthful.report.page import Facts, all_assumptions, declared, render, sentence
@@ -29,7 +29,7 @@ from truthful.simulation.observations import (
     earnings_rows,
     observations,
 )
-from truthful.simulation.population import Role
+from truthful.simulation.population import PopulationRole
 from truthful.version import __version__
 
 INVENTED = "SIMULATION: everybody on this page is invented. Nobody was asked, nobody answered, and no money was paid."
@@ -43,7 +43,7 @@ def simulation_report(simulation: Simulation) -> str:
     """The report of a simulation as an HTML page."""
     plan, study = simulation.plan, simulation.plan.study
     errors, paid = _errors(simulation), np.concatenate([run.payments for run in simulation.studies])
-    payments, width = Payments(paid, study.currency, "What people were paid"), float(np.ptp(paid))
+    payments, width = PaymentsChart(paid, study.currency, "What people were paid"), float(np.ptp(paid))
     return render(
         "simulation.html",
         study,
@@ -71,8 +71,8 @@ def simulation_report(simulation: Simulation) -> str:
             (f"{share:.0%}", f"{to_within(most, width)} {study.currency}")
             for share, most in payments.quantiles
         ],
-        earnings=Earnings(
-            [Earned(one.agent, one.payment, one.gain) for one in simulation.earnings], study.currency
+        earnings=EarningsChart(
+            [EarnedRow(one.agent, one.payment, one.gain) for one in simulation.earnings], study.currency
         ),
         earned=(
             [sentence(EARNINGS[column]) for column in COLUMNS],
@@ -85,7 +85,7 @@ def simulation_report(simulation: Simulation) -> str:
     )
 
 
-def _describe(role: Role, joined: float) -> str:
+def _describe(role: PopulationRole, joined: float) -> str:
     """How many, how they answer by the first sentence of their kind's docstring, and with which parameters."""
     parameters = ", ".join(f"{name} {value}" for name, value in role.record()["parameters"].items())
     answers = (inspect.getdoc(role.agent) or "").split("\n")[0].split(". ")[0].replace("`", "").rstrip(".")

@@ -245,7 +245,7 @@ def serve(
 
     One server for one directory: its studies are settled by one thread. A link can be made beside it.
     """
-    with _for_its_owner(), _held(settings) as alone:
+    with _for_its_owner(), _hold_directory(settings) as alone:
         if not alone and not new_link:
             raise Refused(
                 f"Another server is running with {str(settings.directory)!r}. Stop it first, or start this one with "
@@ -263,7 +263,7 @@ def serve(
 
 def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
     """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
-    database = _opened(settings)
+    database = _open_database(settings)
     try:
         opening = Opening(
             settings.origin,
@@ -328,14 +328,14 @@ def _for_its_owner() -> Iterator[None]:
 
 
 @contextmanager
-def _held(settings: Settings) -> Iterator[bool]:
+def _hold_directory(settings: Settings) -> Iterator[bool]:
     """The directory, made if it is not there; yields whether no other server has it."""
     settings.locations.make()
     with exclusive(settings.directory) as alone:
         yield alone
 
 
-def _opened(settings: Settings) -> Database:
+def _open_database(settings: Settings) -> Database:
     database = Database(settings.database_url)
     shown = database.engine.url.render_as_string(hide_password=True)
     try:

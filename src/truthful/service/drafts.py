@@ -64,7 +64,7 @@ def asks(fields: Fields) -> bool:
     return not fields.get("features") and answers and fields.get("hide_matrix") != YES
 
 
-def quoted(text: str) -> str:
+def toml_string(text: str) -> str:
     """Any text as a TOML string on one line."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -74,7 +74,7 @@ def number(typed: Any, start: float = 0.0, unit: float = 1.0) -> str:
     text = str(typed or "")
     value = read(text)
     if value is None:
-        return quoted(text) if text else ""
+        return toml_string(text) if text else ""
     return plain(value if (start, unit) == (0.0, 1.0) else round((value - start) / unit, 12))
 
 
@@ -106,7 +106,7 @@ _FILES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_FILES.filters |= {"quoted": quoted, "number": number}
+_FILES.filters |= {"quoted": toml_string, "number": number}
 STEPS = ("question", "invitation", "people", "beliefs", "costs")
 #: More would take too long to plan for while somebody waits.
 MOST_COEFFICIENTS = 200
@@ -162,7 +162,7 @@ def protect_features(fields: Fields, before: Fields) -> Fields:
     return fields
 
 
-def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
+def needed_fields(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
     """What a step needs: the form's name of each field, its value, and its kind (text, number or optional number)."""
     kind = kind_of(fields)
     effect = ("#effect",) if fields.get("features") else ()
@@ -174,7 +174,7 @@ def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
         if fields.get("design") == "observed" and kind == NUMBER
         else (),
         "beliefs": (
-            *_believed(fields, kind),
+            *_belief_fields(fields, kind),
             *(effect if kind != NUMBER or asks(fields) else ()),
             "?tolerance",
         ),
@@ -188,7 +188,7 @@ def asked(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
                 yield f"f{at}_{name.lstrip('#')}", str(feature.get(name.lstrip("#"), "")), _kind(name)
 
 
-def _believed(fields: Fields, kind: str) -> tuple[str, ...]:
+def _belief_fields(fields: Fields, kind: str) -> tuple[str, ...]:
     """What is declared of beliefs, but for what facts do."""
     if kind != NUMBER:
         return ("#share_low", "#share_high", *(("#sure",) if asks(fields) else ()))
@@ -201,10 +201,10 @@ def _kind(name: str) -> str:
     return {"#": "number", "?": "optional"}.get(name[0], "text")
 
 
-def unfilled(fields: Fields, step: str) -> dict[str, str]:
+def missing_fields(fields: Fields, step: str) -> dict[str, str]:
     """The fields of a step that are `missing` or hold no `number`."""
     found = {}
-    for name, value, kind in asked(fields, step):
+    for name, value, kind in needed_fields(fields, step):
         if not value and kind != "optional":
             found[name] = "missing"
         elif value and kind != "text" and read(value) is None:
@@ -252,9 +252,9 @@ def complaints(fields: Fields, step: str) -> list[str]:
         "predictions": whole["predictions"],
     }
     for other in STEPS:
-        if other != step and unfilled(fields, other):
+        if other != step and missing_fields(fields, other):
             needed = {**example, "features": fields.get("features", ())} if other == "beliefs" else example
-            whole |= {name: example.get(name, "") for name, _, _ in asked(needed, other)}
+            whole |= {name: example.get(name, "") for name, _, _ in needed_fields(needed, other)}
             whole |= {"features": []} if other == "people" else {}
     try:
         parse(document(whole))
@@ -271,7 +271,7 @@ def _step_of(problem: Problem) -> str:
 
 def declared(fields: Fields) -> str | None:
     """The study file of the fields, once they say enough and all of it holds together."""
-    if any(unfilled(fields, step) for step in STEPS):
+    if any(missing_fields(fields, step) for step in STEPS):
         return None
     text = document(fields)
     try:
@@ -307,7 +307,7 @@ def fields_of(study: Study) -> Fields | None:
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
     }
-    fields = BEGINNING | {name: _typed(value) for name, value in values.items() if value is not None}
+    fields = BEGINNING | {name: _as_typed(value) for name, value in values.items() if value is not None}
     try:
         return fields if Study.parse(document(fields)) == study else None
     except InputError:
@@ -352,5 +352,5 @@ def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
     return {**named, "kind": "number", **ends}
 
 
-def _typed(value: Any) -> Any:
+def _as_typed(value: Any) -> Any:
     return plain(value) if isinstance(value, int | float) else value

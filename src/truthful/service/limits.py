@@ -51,7 +51,7 @@ class Limit:
 
     def attempt(self, who: str) -> int:
         """Count an attempt: 0 if it may be made now, else the seconds to wait, and it is not counted."""
-        key, now = self._hashed(who), self._clock()
+        key, now = self._hash(who), self._clock()
         with self._lock:
             self._forget(now)
             tries = self._tries.pop(key, _Tries())
@@ -66,7 +66,7 @@ class Limit:
     def forgive(self, who: str) -> None:
         """It was right after all: earlier attempts do not count."""
         with self._lock:
-            self._tries.pop(self._hashed(who), None)
+            self._tries.pop(self._hash(who), None)
 
     def __len__(self) -> int:
         """How many are remembered."""
@@ -79,7 +79,7 @@ class Limit:
             if len(self._tries) >= self._most or now - max(tries.last, tries.next) > FORGOTTEN:
                 del self._tries[key]
 
-    def _hashed(self, who: str) -> bytes:
+    def _hash(self, who: str) -> bytes:
         return hashlib.blake2b(who.encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
 
 
@@ -115,7 +115,7 @@ def address(connection: HTTPConnection, behind_proxy: bool) -> str:
 KNOWN = "known"
 
 
-def known(account: Account) -> str:
+def browser_mark(account: Account) -> str:
     """A mark for a browser that has just signed in."""
     chance = secrets.token_hex(8)
     return f"{chance}.{_mark(account, chance)}"

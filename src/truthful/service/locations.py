@@ -129,7 +129,7 @@ class Locations:
         if not path.exists():
             closed = {"answers_sha256": fingerprint, "coins_key": secrets.token_hex(16)}
             write_atomically(path, pretty_json(closed))
-        if self._closed(study_id)["answers_sha256"] != fingerprint:
+        if self._closing_record(study_id)["answers_sha256"] != fingerprint:
             raise Refused(
                 "The answers in the database are not those that the study was closed with: it is another database, or "
                 "was restored from a backup. Nothing was released. Bring the right database back."
@@ -137,9 +137,9 @@ class Locations:
 
     def coins_key(self, study_id: str) -> bytes:
         """What tosses for coins, of a closed study."""
-        return bytes.fromhex(self._closed(study_id)["coins_key"])
+        return bytes.fromhex(self._closing_record(study_id)["coins_key"])
 
-    def _closed(self, study_id: str) -> dict[str, str]:
+    def _closing_record(self, study_id: str) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.study(study_id) / CLOSED).read_text(encoding="utf-8"))
         return found
 

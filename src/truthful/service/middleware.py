@@ -110,11 +110,11 @@ class OwnSite:
         self._app, self._hosts, self._origin = app, hosts, origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(scope) if scope["type"] == "http" else None
+        refused = self._refusal(scope) if scope["type"] == "http" else None
         app = self._app if refused is None else refused.page(Request(scope))
         await app(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> TurnedAway | None:
+    def _refusal(self, scope: Scope) -> TurnedAway | None:
         headers = Headers(scope=scope)
         if headers.get("host", "").lower() not in self._hosts:
             return TurnedAway(421, "shared.other_host")
@@ -204,7 +204,7 @@ class SmallBodies:
             if scope["method"] in SAFE:
                 await self._app(scope, receive, send)
             elif large:
-                await self._app(scope, _counted(receive, most), send)
+                await self._app(scope, _count_bytes(receive, most), send)
             elif (body := await _whole(receive, most, self._seconds)) is not None:
                 if _has_nul(body, headers):
                     raise TurnedAway(400, "shared.not_text")
@@ -249,7 +249,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _counted(receive: Receive, most: int) -> Receive:
+def _count_bytes(receive: Receive, most: int) -> Receive:
     """The same body, as long as it is not too large or too late."""
     read, until = 0, asyncio.get_running_loop().time() + ROSTER_SECONDS
 

@@ -308,7 +308,7 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Stakes | None:
     answers = ENDS if beliefs.strict else tuple(SCALE * part for part in APART)
     surprise = float(f"{mechanism.clip * unit / 2:.1g}")
     rows = [
-        (told, tuple(_paid(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers))
+        (told, tuple(_pay_at(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers))
         for told in (-surprise, 0.0, surprise)
     ]
     return Stakes(
@@ -318,7 +318,11 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Stakes | None:
         rows=tuple(rows),
         apart=unit / 2,
         far=unit,
-        predictions=(_predicted(mechanism, 0.0), _predicted(mechanism, 0.5), _predicted(mechanism, 1.0)),
+        predictions=(
+            _prediction_pay(mechanism, 0.0),
+            _prediction_pay(mechanism, 0.5),
+            _prediction_pay(mechanism, 1.0),
+        ),
         judged=np.isfinite(mechanism.plausible).all().item(),
     )
 
@@ -363,8 +367,8 @@ def earned(mechanism: object, study: Study, found: Steps) -> Earned | None:
         peer=peer,
         average=average,
         score=scored,
-        for_answer=_paid(mechanism, scored),
-        for_prediction=_predicted(mechanism, (found.prediction or 0.0) - average),
+        for_answer=_pay_at(mechanism, scored),
+        for_prediction=_prediction_pay(mechanism, (found.prediction or 0.0) - average),
         weight=mechanism.prediction_weight,
         plausible=counts,
     )
@@ -382,10 +386,10 @@ def _score(mechanism: AskedRelease, slope: float, y: float, p: float, surprise: 
     return float(score(mechanism.rule, s, answer, peer, counted, mechanism.clip))
 
 
-def _paid(mechanism: AskedRelease, scored: float) -> float:
+def _pay_at(mechanism: AskedRelease, scored: float) -> float:
     return max(0.0, mechanism.base_payment + mechanism.score_weight * scored)
 
 
-def _predicted(mechanism: AskedRelease, off: float) -> float:
+def _prediction_pay(mechanism: AskedRelease, off: float) -> float:
     """What a prediction that is off by so much earns, half the scale being 1."""
     return mechanism.prediction_weight * (SCALE**2 - off * off)

@@ -79,7 +79,7 @@ def languages() -> dict[str, Texts]:
     return found
 
 
-def chosen(cookie: str | None, accepted: str) -> Texts:
+def choose_language(cookie: str | None, accepted: str) -> Texts:
     """The language somebody chose, or else the best of those her browser accepts, or English."""
     known = languages()
     if cookie in known:
@@ -166,7 +166,7 @@ class Service:
 
 def language(request: Request) -> Texts:
     """The words of the reader's language."""
-    return chosen(request.cookies.get(LANGUAGE), request.headers.get("accept-language", ""))
+    return choose_language(request.cookies.get(LANGUAGE), request.headers.get("accept-language", ""))
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -246,6 +246,6 @@ def download(content: str | bytes, kind: str, name: str) -> Response:
     return Response(content, media_type=kind, headers=headers)
 
 
-def styled(content: str | bytes, kind: str) -> Response:
+def picture_response(content: str | bytes, kind: str) -> Response:
     """A picture or a report, shown as it is."""
     return Response(content, media_type=kind, headers={"Content-Security-Policy": STYLED})

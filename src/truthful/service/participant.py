@@ -146,7 +146,7 @@ def is_assigned(study: Study) -> bool:
 
 
 @dataclass(frozen=True)
-class Paid:
+class PaymentView:
     """What she is paid, in coins of 10^-digits and exactly, and how that came about.
 
     It is verified if the exact amount follows from the release and her record, and the coins are those next to it.
@@ -176,12 +176,12 @@ class Paid:
         return least <= self.steps.peer_prediction <= most
 
 
-def explain_payment(view: ParticipantView) -> Paid:
+def explain_payment(view: ParticipantView) -> PaymentView:
     """What she is paid, recomputed."""
     release, receipt, due = view.release, view.receipt, view.owed
     study, found = release.declared_study(), steps(release, receipt)
     mechanism = release.mechanism(study)
-    return Paid(
+    return PaymentView(
         coins=in_currency(due.coins, due.digits),
         digits=due.digits,
         exact=Decimal(due.millionths) / PAYMENT_STEPS,
@@ -291,7 +291,7 @@ def choices(question: Question) -> tuple[float, ...]:
     return tuple(map(float, range(int(question.low), int(question.high) + 1))) if question.kind else ()
 
 
-def offered(question: Question, player: Player) -> tuple[float, ...]:
+def shown_choices(question: Question, player: Player) -> tuple[float, ...]:
     """The choices as they are shown to her. Whether yes or no comes first is her lot, and stays so."""
     ordered = choices(question)
     if question.kind != "yes-no":
@@ -306,7 +306,7 @@ def as_typed(value: float, locale: Locale) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Participation(Visit):
+class ParticipantVisit(Visit):
     """A request with a participant's link."""
 
     token: str
@@ -371,16 +371,16 @@ class Participation(Visit):
             "notice": None,
         }
         if name == "question":
-            given |= {"wrong": {}, "typed": {}, "choices": offered(study.response, view.player)}
+            given |= {"wrong": {}, "typed": {}, "choices": shown_choices(study.response, view.player)}
         return self.page(f"participant/{name}.html", **given | values)
 
 
-async def _participation(visit: Visitor, token: str) -> Participation:
-    return Participation(visit.request, visit.service, token)
+async def _participation(visit: Visitor, token: str) -> ParticipantVisit:
+    return ParticipantVisit(visit.request, visit.service, token)
 
 
 #: For the arguments of a page's function.
-Link = Annotated[Participation, Depends(_participation)]
+Link = Annotated[ParticipantVisit, Depends(_participation)]
 Field = Annotated[str, Form()]
 
 

@@ -21,14 +21,14 @@ from truthful.charts.estimate_charts import Effect, Forest
 from truthful.formatting import to_within
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
-from truthful.promises import Promise, promises, released
+from truthful.promises import Promise, promises, released_promises
 from truthful.release import Release, read_release
 from truthful.release.release import Coefficient, Predictions
 from truthful.report.findings import effects
 from truthful.service.jobs import chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.offer import most_paid
-from truthful.service.pages import HTML, JSON, SVG, TOML, Visit, Visitor, download, styled
+from truthful.service.pages import HTML, JSON, SVG, TOML, Visit, Visitor, download, picture_response
 from truthful.store import studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
@@ -119,7 +119,7 @@ def results(release: str, plan: Plan) -> Results:
     read = read_release(release.encode())
     forest = _forest(read, plan.study)
     most = most_paid(plan, read.players, Guarantees.from_record(read.guarantees))
-    return Results(read, released(read, plan), promises(plan), most, plan.study.currency, forest)
+    return Results(read, released_promises(read, plan), promises(plan), most, plan.study.currency, forest)
 
 
 def _forest(release: Release, study: Study) -> bytes | None:
@@ -186,13 +186,13 @@ def public_page(visit: Visitor, study_id: str) -> Response:
 
 @router.get("/s/{study_id}/study.toml")
 def declaration_file(visit: Visitor, study_id: str) -> Response:
-    return download(_told(visit, study_id).declaration or "", TOML, "study.toml")
+    return download(_require_public(visit, study_id).declaration or "", TOML, "study.toml")
 
 
 @router.get("/s/{study_id}/plan.json")
 def plan_file(visit: Visitor, study_id: str) -> Response:
     """As it will be carried out."""
-    _told(visit, study_id)
+    _require_public(visit, study_id)
     path = visit.service.locations.study(study_id) / PLAN
     return download(path.read_bytes(), JSON, "plan.json")
 
@@ -200,17 +200,17 @@ def plan_file(visit: Visitor, study_id: str) -> Response:
 @router.get("/s/{study_id}/release.json")
 def release_file(visit: Visitor, study_id: str) -> Response:
     """Byte for byte as it was stored."""
-    return download(_published(visit, study_id).release or "", JSON, "release.json")
+    return download(_require_published(visit, study_id).release or "", JSON, "release.json")
 
 
 @router.get("/s/{study_id}/report")
 def report(visit: Visitor, study_id: str) -> Response:
-    return styled(_published(visit, study_id).report or "", HTML)
+    return picture_response(_require_published(visit, study_id).report or "", HTML)
 
 
 @router.get("/s/{study_id}/forest.svg")
 def forest(visit: Visitor, study_id: str) -> Response:
-    return forest_chart(_published(visit, study_id), visit.service.locations.plan(study_id))
+    return forest_chart(_require_published(visit, study_id), visit.service.locations.plan(study_id))
 
 
 def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
@@ -218,7 +218,7 @@ def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
     chart = results(stored.release or "", plan).forest
     if chart is None:
         raise Unknown("There is no chart.")
-    return styled(chart, SVG)
+    return picture_response(chart, SVG)
 
 
 def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _withheld(stored: StoredStudy, plan: Plan) -> bool:
     return stored.state == State.OPEN and plan.study.levels is not None
 
 
-def _told(visit: Visit, study_id: str) -> StoredStudy:
+def _require_public(visit: Visit, study_id: str) -> StoredStudy:
     """A study whose files everybody may see."""
     stored = _frozen(visit, study_id)
     if _withheld(stored, visit.service.locations.plan(study_id)):
@@ -248,7 +248,7 @@ def _told(visit: Visit, study_id: str) -> StoredStudy:
     return stored
 
 
-def _published(visit: Visit, study_id: str) -> StoredStudy:
+def _require_published(visit: Visit, study_id: str) -> StoredStudy:
     stored = _frozen(visit, study_id)
     if stored.state != State.PUBLISHED:
         raise Unknown("Nothing is published.")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from truthful.errors import InputError, Refused
 from truthful.intake import Intake, open_reports, report_columns
 from truthful.intake.duplicates import later_records
-from truthful.intake.rules import quoted
+from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
@@ -46,7 +46,7 @@ def read_roster(study: Study, path: Path) -> People:
         _require_plain(ids)
         named = ((row, player) for row, player in enumerate(ids, 1) if player.strip())
         intake = Intake(study, repeats=later_records(named), where=rows.where)
-        people = dict(_checked(study, intake, rows.batches()))
+        people = dict(_check_records(study, intake, rows.batches()))
         intake.finish()
     return people
 
@@ -62,7 +62,9 @@ def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[s
     }
 
 
-def _checked(study: Study, intake: Intake, batches: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _check_records(
+    study: Study, intake: Intake, batches: Iterable[Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each good record. In the place of what she says it has the least there is, which cannot be at fault."""
     row, least = 1, {study.response.name: study.response.low}
     if study.levels is not None:
@@ -104,11 +106,11 @@ def _require_plain(ids: Iterable[str]) -> None:
             )
         if not player.isprintable():
             raise InputError(
-                f"Row {row}: the player's id {quoted(player)} holds a character that cannot be seen. Leave it out."
+                f"Row {row}: the player's id {quote(player)} holds a character that cannot be seen. Leave it out."
             )
         if player.startswith(FORMULA):
             raise InputError(
-                f"Row {row}: the player's id {quoted(player)} begins with {player[0]!r}, which a spreadsheet takes for "
+                f"Row {row}: the player's id {quote(player)} begins with {player[0]!r}, which a spreadsheet takes for "
                 "a formula when you open files of links or payments. Begin it with a letter or a digit."
             )
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Form, Path
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.service.limits import KNOWN, address, browser, known
+from truthful.service.limits import KNOWN, address, browser, browser_mark
 from truthful.service.middleware import wait
 from truthful.service.pages import LANGUAGE, Service, Visit, Visitor, go, language, languages
 from truthful.store import accounts, studies
@@ -56,7 +56,7 @@ class SignedIn(Visit):
 
 def signed_in(visit: Visitor) -> SignedIn:
     """Who is signed in."""
-    token = visit.request.cookies.get(_named(visit.service, COOKIE))
+    token = visit.request.cookies.get(_cookie_name(visit.service, COOKIE))
     if token is not None:
         with visit.reading() as session:
             if (account := accounts.signed_in(session, token)) is not None:
@@ -97,7 +97,7 @@ def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
     request, limits = visit.request, visit.service.limits
     with visit.reading() as session:
         found = accounts.find_by_name(session, name)
-    trying = browser(name, found, request.cookies.get(_named(visit.service, KNOWN), ""))
+    trying = browser(name, found, request.cookies.get(_cookie_name(visit.service, KNOWN), ""))
     # Counted before the password is checked: of many that come at once, only so many are.
     came_from = address(request, visit.service.settings.behind_proxy)
     if seconds := limits.addresses.attempt(came_from) or limits.accounts.attempt(trying):
@@ -112,7 +112,7 @@ def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
     if account is None:
         # Of any name, so that it takes as long for one that is nobody's.
         with visit.writing() as session:
-            accounts.refused(session, found)
+            accounts.count_refusal(session, found)
         return visit.page("signing/sign_in.html", status=403, name=name[:200], wrong=True)
     limits.accounts.forgive(trying)
     return _enter(visit, account)
@@ -120,7 +120,7 @@ def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
 
 @router.post("/sign-out")
 def sign_out(visit: Visitor) -> Response:
-    cookie = _named(visit.service, COOKIE)
+    cookie = _cookie_name(visit.service, COOKIE)
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
     response = go("/sign-in")
@@ -133,7 +133,7 @@ def welcome(visit: Visitor, token: str) -> Response:
     """A one-time link. Opening it changes nothing: previews and scanners open links too."""
     with visit.reading() as session:
         account = accounts.find_by_link(session, token)
-    return _used(visit) if account is None else _welcome(visit, account)
+    return _refuse_used_link(visit) if account is None else _welcome(visit, account)
 
 
 @router.post("/welcome/{token}")
@@ -141,7 +141,7 @@ def set_password(visit: Visitor, token: str, password: Field) -> Response:
     with visit.reading() as session:
         account = accounts.find_by_link(session, token)
     if account is None:
-        return _used(visit)
+        return _refuse_used_link(visit)
     try:
         password_hash = accounts.hash_password(password)
     except InputError:
@@ -152,7 +152,7 @@ def set_password(visit: Visitor, token: str, password: Field) -> Response:
             account = accounts.set_password(session, token, password_hash)
             session.expunge(account)
     except Refused:
-        return _used(visit)
+        return _refuse_used_link(visit)
     return _enter(visit, account)
 
 
@@ -161,7 +161,7 @@ def _welcome(visit: Visit, account: Account, status: int = 200, problem: str | N
     return visit.page("signing/welcome.html", status=status, **values)
 
 
-def _used(visit: Visit) -> Response:
+def _refuse_used_link(visit: Visit) -> Response:
     return visit.page("signing/used.html", status=404)
 
 
@@ -177,13 +177,13 @@ def choose_language(visit: Visitor, language: Field, back: Field = "/") -> Respo
 
 def _enter(visit: Visit, account: Account) -> Response:
     """Sign in under a new token; one that the browser brought along ends here."""
-    service, cookie = visit.service, _named(visit.service, COOKIE)
+    service, cookie = visit.service, _cookie_name(visit.service, COOKIE)
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
         token = accounts.sign_in(session, account)
     response = go(HOME[account.role])
     _keep(service, response, cookie, token)
-    _keep(service, response, _named(service, KNOWN), known(account), YEAR)
+    _keep(service, response, _cookie_name(service, KNOWN), browser_mark(account), YEAR)
     return response
 
 
@@ -193,7 +193,7 @@ def _keep(service: Service, response: Response, name: str, value: str, seconds: 
     response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
 
 
-def _named(service: Service, cookie: str) -> str:
+def _cookie_name(service: Service, cookie: str) -> str:
     """With TLS the cookie's name says that no other host and no plain connection can have set it."""
     return f"__Host-{cookie}" if service.settings.secure else cookie
 
@@ -252,11 +252,11 @@ def log(visit: Analyst) -> Response:
         names = {stored.id: stored.name for stored in studies.everything(session)}
         done = events(session, most=SHOWN)
     words = language(visit.request).texts["people"]["done"]
-    rows = [(event, _translated(event.what, words)) for event in done]
+    rows = [(event, _translate_event(event.what, words)) for event in done]
     return visit.page("people/log.html", rows=rows, names=names, most=SHOWN)
 
 
-def _translated(what: str, words: dict[str, str]) -> str:
+def _translate_event(what: str, words: dict[str, str]) -> str:
     """An event in the reader's language; a name that follows stays."""
     for english, told in words.items():
         if what == english or what.startswith(f"{english} "):

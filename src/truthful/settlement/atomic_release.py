@@ -31,7 +31,7 @@ from truthful.intake import Counts
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
 from truthful.report import report_or_notice
-from truthful.settlement.books import PAYMENTS, RECEIPTS, MemoryBooks, Paid
+from truthful.settlement.books import PAYMENTS, RECEIPTS, MemoryBooks, PaidTotals
 from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
 
@@ -60,7 +60,7 @@ class Ledger:
 
     entries: tuple[Entry, ...] = ()
 
-    def spent(self, study: str, study_sha256: str) -> float:
+    def spent_epsilon(self, study: str, study_sha256: str) -> float:
         """Privacy a study has spent: the sum over its real releases, rehearsals being none of people's data.
 
         A study is the same if its name or its declaration is: editing the file does not refill the budget.
@@ -106,14 +106,14 @@ LEDGER, LOCK = "ledger.json", ".ledger.lock"
 
 
 @dataclass(frozen=True)
-class Target:
+class ReleaseDirectory:
     """Where a settlement goes: built under one name, visible under the other."""
 
     final: Path
     unfinished: Path
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claim(self) -> Iterator[None]:
         """Keep everybody else out while a settlement is built here; leave nothing if nothing was drawn."""
         self.unfinished.mkdir(mode=0o700, exist_ok=True)
         os.chmod(self.unfinished, 0o700)
@@ -161,7 +161,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 @dataclass(frozen=True)
-class Account:
+class LedgerAccount:
     """A study's ledger while it is locked for one settlement; without a path for a study that has no file."""
 
     plan: Plan
@@ -172,7 +172,7 @@ class Account:
     def require_unspent(self, pending: Draw | None, spend_again: bool) -> None:
         """Refuse a second real release, unless it is wanted, or is the first one, entered and to be finished."""
         study, epsilon = self.plan.study, self.plan.mechanism.epsilon
-        spent = self.ledger.spent(study.name, study.sha256)
+        spent = self.ledger.spent_epsilon(study.name, study.sha256)
         entered = pending is not None and self.ledger.holds(pending.name)
         if spent > 0 and not (self.rehearsal or entered or spend_again):
             raise Refused(
@@ -200,7 +200,7 @@ class Account:
 
 
 @contextmanager
-def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
+def open_account(plan: Plan, rehearsal: bool) -> Iterator[LedgerAccount]:
     """The study's ledger, locked while a settlement runs."""
     if plan.study.path is None:
         if not rehearsal:
@@ -208,7 +208,7 @@ def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
                 "This study is not in a file, so its ledger has no place, and a second draw could spend more privacy "
                 "unnoticed. Save the study to a file and load it from there, or give a seed to rehearse."
             )
-        yield Account(plan, rehearsal, Ledger(), None)
+        yield LedgerAccount(plan, rehearsal, Ledger(), None)
         return
     path = plan.study.path.parent / LEDGER
     with exclusive(path.with_name(LOCK)) as free:
@@ -216,10 +216,10 @@ def open_account(plan: Plan, rehearsal: bool) -> Iterator[Account]:
             raise Refused(
                 f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
             )
-        yield Account(plan, rehearsal, read_ledger(path), path)
+        yield LedgerAccount(plan, rehearsal, read_ledger(path), path)
 
 
-def open_target(out: Path) -> Target:
+def open_target(out: Path) -> ReleaseDirectory:
     """A place for a release: the directory must not exist yet, its parent must."""
     require_new(out)
     if out.name in (LEDGER, LOCK):
@@ -228,7 +228,7 @@ def open_target(out: Path) -> Target:
         )
     if not out.absolute().parent.is_dir():
         raise InputError(f"The directory {str(out.absolute().parent)!r} does not exist. Create it first.")
-    return Target(out, out.with_name(f".{out.name}.unfinished"))
+    return ReleaseDirectory(out, out.with_name(f".{out.name}.unfinished"))
 
 
 def require_new(out: Path) -> None:
@@ -240,7 +240,7 @@ def require_new(out: Path) -> None:
         )
 
 
-def pending_draw(account: Account, target: Target, seed: int | None) -> Draw | None:
+def pending_draw(account: LedgerAccount, target: ReleaseDirectory, seed: int | None) -> Draw | None:
     """The draw that a killed settlement of this plan left behind, to be finished."""
     draw = read_draw(target.unfinished)
     if draw is None or (draw.plan_sha256 == account.plan.sha256 and draw.seed == seed):
@@ -254,7 +254,7 @@ def pending_draw(account: Account, target: Target, seed: int | None) -> Draw | N
     return None
 
 
-def require_same_reports(account: Account, draw: Draw, digest: str) -> None:
+def require_same_reports(account: LedgerAccount, draw: Draw, digest: str) -> None:
     """A draw may be finished only for the reports it was made for: anything else would be a second release."""
     if draw.statistics != digest:
         raise Refused(
@@ -321,8 +321,8 @@ class OpenRelease:
     """A release while it is made: the study's account, where it goes (None: nowhere but memory), and the draw that a
     killed settlement left to be finished."""
 
-    account: Account
-    target: Target | None
+    account: LedgerAccount
+    target: ReleaseDirectory | None
     pending: Draw | None
 
     @property
@@ -364,7 +364,7 @@ def open_release(
     target = None if out is None else open_target(Path(out))
     with (
         open_account(plan, seed is not None) as account,
-        nullcontext() if target is None else target.claimed(),
+        nullcontext() if target is None else target.claim(),
     ):
         pending = None if target is None else pending_draw(account, target, seed)
         account.require_unspent(pending, spend_again)
@@ -372,7 +372,7 @@ def open_release(
 
 
 def private_summary(
-    draw: Draw, treated: Counts, on_bad: str, paid: Paid, seconds: float, warnings: tuple[str, ...]
+    draw: Draw, treated: Counts, on_bad: str, paid: PaidTotals, seconds: float, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
     """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
     return {

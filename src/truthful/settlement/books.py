@@ -30,7 +30,7 @@ SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
 
 
 @dataclass(frozen=True)
-class Paid:
+class PaidTotals:
     """How many players were paid how much, exactly, and the extremes, for the private summary."""
 
     players: int = 0
@@ -38,8 +38,8 @@ class Paid:
     least: float = np.inf
     most: float = -np.inf
 
-    def __add__(self, other: Paid) -> Paid:
-        return Paid(
+    def __add__(self, other: PaidTotals) -> PaidTotals:
+        return PaidTotals(
             self.players + other.players,
             self.total + other.total,
             min(self.least, other.least),
@@ -47,11 +47,11 @@ class Paid:
         )
 
 
-def paid_in(payments: Floats) -> Paid:
+def paid_in(payments: Floats) -> PaidTotals:
     """Payments are whole numbers of steps: added as integers, in two parts so that no sum overflows."""
     steps = np.rint(payments * PAYMENT_STEPS).astype(np.int64)
     total = Fraction(int((steps >> 32).sum()) * 2**32 + int((steps & 0xFFFFFFFF).sum()), PAYMENT_STEPS)
-    return Paid(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
+    return PaidTotals(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
 
 
 class Books(Protocol):

@@ -22,7 +22,7 @@ from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees
 from truthful.instruments import instruments_on_grid
-from truthful.intake.intake import Cells
+from truthful.intake.intake import LevelCounts
 from truthful.moments import GRID, PRODUCT, Sums
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
@@ -73,7 +73,7 @@ def require_whole_answers(study: Study, on_bad: str) -> None:
         )
 
 
-def require_common_levels(study: Study, cells: Cells) -> tuple[str, ...]:
+def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
     """Refuse levels that very few people have, unless features are no secret; gives warnings of rare pairs of them."""
     declared = study.declared.privacy
     if study.assigned or not study.publishes_matrix or (declared is not None and declared.features_public):
@@ -126,14 +126,14 @@ def people_measured(
 def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sums) -> Geometry:
     """With what these people believe, and what single effects need, where answers are shares."""
     study = plan.study
-    believed = _believed(study, kx, sums)
+    believed = _belief_rows(study, kx, sums)
     _require_payable(plan, believed)
     if study.shares is None:
         return replace(found, believed=believed)
     return replace(found, believed=believed, effects=effects_of(kx, kz, difference_rows(study)))
 
 
-def _believed(study: Study, kx: Floats, sums: Sums) -> Floats | None:
+def _belief_rows(study: Study, kx: Floats, sums: Sums) -> Floats | None:
     if study.levels is not None:
         rows = asked_bounds.level_rows(study.levels, kx / GRID, mean_features(sums))
         return asked_bounds.group_levels(rows)
@@ -159,7 +159,7 @@ def _many_measured(
     found = coarse(sums, _least_length(plan.study), mechanism.norm)
     if not isinstance(mechanism, OneRelease):
         return _many_with_beliefs(plan, found, sums, people)
-    if found.leverage <= LARGEST_LEVERAGE and _kept(plan, plan.guarantees_for(sums.count, found)):
+    if found.leverage <= LARGEST_LEVERAGE and _keeps_promises(plan, plan.guarantees_for(sums.count, found)):
         return found
     linear = mechanism.scoring.linear
     measuring = Measuring(sums, mechanism.base_payment, mechanism.score_weight, mechanism.clip, linear)
@@ -175,7 +175,7 @@ def _many_with_beliefs(
     study, believed = plan.study, None
     group = group_beliefs if study.levels is None else asked_bounds.group_levels
     for _, _, kx in people() if study.features else [(None, None, np.full((1, 1), float(GRID)))]:
-        rows = _believed(study, kx, sums)
+        rows = _belief_rows(study, kx, sums)
         if rows is not None:
             believed = rows if believed is None else group(np.concatenate([believed, rows]))
     _require_payable(plan, believed)
@@ -211,7 +211,7 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
     """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
     promised = plan.guarantees
     cap, most = found.budget.cap, promised.budget.cap
-    if cap is not None and most is not None and not _covered(plan, found):
+    if cap is not None and most is not None and not _covers_cap(plan, found):
         raise Refused(
             f"Payments could add up to {money(cap, plan.study.currency)} for those who answered, and the plan promises "
             f"{money(most, plan.study.currency)} at most: their features are longer than those it was made for. Plan "
@@ -231,11 +231,11 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
         )
 
 
-def _kept(plan: Plan, found: Guarantees) -> bool:
-    return _covered(plan, found) and not _less(plan, found)
+def _keeps_promises(plan: Plan, found: Guarantees) -> bool:
+    return _covers_cap(plan, found) and not _less(plan, found)
 
 
-def _covered(plan: Plan, found: Guarantees) -> bool:
+def _covers_cap(plan: Plan, found: Guarantees) -> bool:
     """Whether payments to those who answered cannot add up to more than the promised cap, if there is one."""
     cap, most = found.budget.cap, plan.guarantees.budget.cap
     return cap is None or most is None or cap <= most * (1 + SPARE)

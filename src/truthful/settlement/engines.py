@@ -37,7 +37,7 @@ from truthful.settlement.books import (
     Books,
     FileBooks,
     MemoryBooks,
-    Paid,
+    PaidTotals,
     parquet_writer,
     payments_schema,
 )
@@ -90,9 +90,9 @@ class Threads:
                     pool.submit(_work, task, piece, results, stop)
                     running.append(results)
                     if len(running) > self.workers:
-                        yield from _taken(running.popleft())
+                        yield from _take_results(running.popleft())
                 while running:
-                    yield from _taken(running.popleft())
+                    yield from _take_results(running.popleft())
             finally:
                 stop.set()
 
@@ -121,7 +121,7 @@ def _put(results: queue.Queue[Any], item: Any, stop: threading.Event) -> bool:
     return False
 
 
-def _taken(results: queue.Queue[Any]) -> Iterator[Any]:
+def _take_results(results: queue.Queue[Any]) -> Iterator[Any]:
     while True:
         match results.get():
             case _Done():
@@ -225,7 +225,7 @@ def _within(path: str, low: np.uint64, high: np.uint64) -> Hashes:
     return np.array(part)
 
 
-Paying = Callable[[Piece], Iterator[tuple[Any, Paid]]]
+Paying = Callable[[Piece], Iterator[tuple[Any, PaidTotals]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +238,8 @@ class WriteParts:
     pay: Paying
     books: tuple[Path, ...]
 
-    def __call__(self, piece: Piece) -> Iterator[tuple[str | None, Paid]]:
-        name, paid = f"part-{piece.number:05d}.parquet", Paid()
+    def __call__(self, piece: Piece) -> Iterator[tuple[str | None, PaidTotals]]:
+        name, paid = f"part-{piece.number:05d}.parquet", PaidTotals()
         writers: list[Any] = []
         with ExitStack() as files:
             for receipts, more in self.pay(piece):
@@ -361,7 +361,7 @@ def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | N
             f"With engine='dask' reports must be Parquet, in a file, a directory of parts or at a URL, so that every "
             f"worker can read its own; {reports.where} is not."
         )
-    with _connected(scheduler) as client:
+    with _connect(scheduler) as client:
         yield Cluster(client, directory.absolute())
 
 
@@ -384,7 +384,7 @@ def require_engine(name: str, scheduler: Any, directory: object) -> None:
 
 
 @contextmanager
-def _connected(scheduler: Any) -> Iterator[Any]:
+def _connect(scheduler: Any) -> Iterator[Any]:
     """A client of the scheduler, which is an address, one of Dask's cluster objects, or one that is started here."""
     try:
         import distributed

@@ -26,13 +26,13 @@ from truthful.intake.duplicates import (
     player_hashes,
     suspects,
 )
-from truthful.intake.intake import Cells
+from truthful.intake.intake import LevelCounts
 from truthful.intake.rules import BadRecords
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
 from truthful.moments import Sums, SumsTally
 from truthful.one_release import Paymaster
-from truthful.settlement.books import Books, Paid, paid_in
+from truthful.settlement.books import Books, PaidTotals, paid_in
 from truthful.settlement.engines import Engine
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
@@ -45,7 +45,7 @@ class Gathered:
     """What the first pass leaves of a piece: exact sums, and what was found of records, levels and players."""
 
     sums: Sums
-    cells: Cells
+    cells: LevelCounts
     account: BadRecords
     hashes: Any  # of all players, or where they lie
 
@@ -67,7 +67,7 @@ class Gather:
     def __call__(self, piece: Piece) -> Iterator[Gathered]:
         intake = Intake(self.study, self.on_bad, repeats=self.repeats)
         tally = SumsTally(self.study.dimension, self.transform, self.norm)
-        cells = Cells.zero(self.study)
+        cells = LevelCounts.zero(self.study)
         hashes, predictions = [NOTHING], 0
         for batch in intake.batches(piece):
             kx, ky, *asked = batch.on_grid()
@@ -114,10 +114,10 @@ class Pay:
     repeats: Repeats
     master: Paymaster
 
-    def __call__(self, piece: Piece) -> Iterator[tuple[Any, Paid]]:
+    def __call__(self, piece: Piece) -> Iterator[tuple[Any, PaidTotals]]:
         """Receipts, batch by batch, each with what was paid."""
         for batch in Intake(self.study, self.on_bad, repeats=self.repeats).batches(piece):
-            scored = self.master.scored(*batch.on_grid())
+            scored = self.master.score_players(*batch.on_grid())
             yield receipts_of(batch, vars(scored)), paid_in(scored.payment)
 
 
@@ -137,7 +137,7 @@ class Statistics:
     """What the first pass leaves: exact sums, how many people have which levels, and how records were treated."""
 
     sums: Sums
-    cells: Cells
+    cells: LevelCounts
     on_bad: str
     repeats: Repeats
     treated: Counts
@@ -206,10 +206,10 @@ def pay(
     books: Books,
     engine: Engine,
     rows_done: RowsDone,
-) -> Paid:
+) -> PaidTotals:
     """Second pass: pay everybody, and write her receipt."""
     task = books.task(Pay(study, statistics.on_bad, statistics.repeats, master))
-    paid = Paid()
+    paid = PaidTotals()
     for receipts, more in engine.run(task, engine.pieces(reports)):
         books.write(receipts)
         paid += more
@@ -223,7 +223,7 @@ class _Added(NamedTuple):
     """What a first pass comes to, before it is asked whether there were bad records."""
 
     sums: Sums
-    cells: Cells
+    cells: LevelCounts
     intake: Intake
 
 
@@ -233,7 +233,7 @@ def _add_up(
     """One pass over the reports; hashes of players go to `duplicates`."""
     intake = Intake(task.study, task.on_bad)
     intake.open(reports)
-    sums, cells = Sums.zero(task.study.dimension), Cells.zero(task.study)
+    sums, cells = Sums.zero(task.study.dimension), LevelCounts.zero(task.study)
     work = task if duplicates is None else duplicates.task(task)
     for part in engine.run(work, engine.pieces(reports)):
         if duplicates is not None:

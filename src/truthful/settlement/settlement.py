@@ -73,8 +73,8 @@ def settle(
             rows_done = stage(progress, "statistics")
             statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done)
             people = partial(measure, source, study, statistics, workers)
-            found, warnings, features = _checked(plan, mechanism, statistics, accept_less, people)
-            draw = opened.pending_for(statistics.digest) or _drawn(plan, mechanism, statistics, seed)
+            found, warnings, features = _check_people(plan, mechanism, statistics, accept_less, people)
+            draw = opened.pending_for(statistics.digest) or _draw(plan, mechanism, statistics, seed)
             opened.keep(draw)
             estimate = _estimate(plan, mechanism, statistics, draw)
             level = _level(study, statistics, people())
@@ -127,7 +127,7 @@ def _require_possible(
     return mechanism
 
 
-def _checked(
+def _check_people(
     plan: Plan,
     mechanism: OneRelease | ShareRelease | AskedRelease,
     statistics: Statistics,
@@ -153,7 +153,7 @@ def _checked(
     return found, warnings, features
 
 
-def _drawn(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int | None) -> Draw:
+def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int | None) -> Draw:
     """The released vectors, with fresh noise."""
     drawing = Drawing(SystemBits() if seed is None else SeededBits(seed))
     epsilon = Fraction(mechanism.epsilon)

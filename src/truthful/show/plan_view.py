@@ -15,7 +15,7 @@ from truthful.planner import Worth, worth
 from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
 from truthful.planner.number_planning import NumberSolution
 from truthful.planner.share_planning import ShareSolution
-from truthful.promises import caveats, moved, otherwise, promises
+from truthful.promises import caveats, otherwise, promises, slope_words
 from truthful.share_release import ShareRelease
 from truthful.show.terminal import guarantees_table, name_groups, table
 
@@ -98,9 +98,9 @@ def _asked_plan_view(plan: Plan) -> list[RenderableType]:
     """Where people are asked what the others will say: the guarantees, the parameters, what more buys, the limits."""
     views: list[RenderableType] = [guarantees_table(promises(plan)), meanings_table(plan)]
     if plan.guarantees.truthfulness.slope < SMALL_SLOPE:
-        views.append(Text(f"{moved(plan)} {KNOWN_LESS}\n", "yellow"))
+        views.append(Text(f"{slope_words(plan)} {KNOWN_LESS}\n", "yellow"))
     else:
-        views.append(Text(f"{moved(plan)}\n"))
+        views.append(Text(f"{slope_words(plan)}\n"))
     if plan.solution is not None:
         more = worth_line(worth(plan.solution), plan)
         views += [Text(more)] if more else []

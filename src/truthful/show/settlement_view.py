@@ -211,17 +211,17 @@ def _notices(release: Release) -> list[RenderableType]:
 
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
-    from truthful.promises import compared, released
+    from truthful.promises import promised_and_found, released_promises
 
     release, study, directory = settlement.release, plan.study, settlement.directory
     views = _notices(release)
     views += estimates_views(release, study)
     if study.shares is None and (study.levels is None or study.features):
         views.append(coefficients_table(release))
-    views.append(guarantees_table(released(release, plan)))
+    views.append(guarantees_table(released_promises(release, plan)))
     if release.guarantees != release.promised:
         title, columns = "As promised, and for those who answered", ("", "promised", "now")
-        views.append(table(title, columns, compared(release, plan), right=columns[1:]))
+        views.append(table(title, columns, promised_and_found(release, plan), right=columns[1:]))
     views.append(paid_line(settlement, study.currency) + intake_line(settlement))
     views += [Text(f"{warning}\n", "yellow") for warning in settlement.summary.get("warnings", ())]
     if directory is not None:
@@ -281,13 +281,13 @@ def _files(directory: Path) -> Table:
 
 def demo_view(shown: Demonstration) -> list[RenderableType]:
     """A demonstration, in the order in which it happened."""
-    from truthful.promises import released
+    from truthful.promises import released_promises
 
     settlement, study, directory = shown.settlement, shown.plan.study, shown.directory
     paid = settlement.payments.column("payment").to_numpy()
     return [
         *_notices(settlement.release),
-        guarantees_table(released(settlement.release, shown.plan)),
+        guarantees_table(released_promises(settlement.release, shown.plan)),
         coefficients_table(settlement.release, shown.truth),
         coverage(settlement.release, shown.truth),
         payments_chart(paid, study.currency),

@@ -62,7 +62,7 @@ class Crowd:
 
 
 @dataclass(frozen=True, eq=False)
-class Expected:
+class ExpectedPayment:
     """For each crowd and player Σ w·p and Σ w over its draws: over any crowds the ratio of the sums estimates p̄."""
 
     sums: Floats
@@ -136,7 +136,7 @@ def _normalise(integers: PythonIntegers) -> Floats:
 
 def expect(
     beliefs: Beliefs, crowds: list[Crowd], x: Floats, y: Floats, reach: float | None = None
-) -> Expected:
+) -> ExpectedPayment:
     """What players with these features and answers can expect of these crowds, whose predictions reach ±reach·‖x‖."""
     limit = np.inf if reach is None else reach * lengths(x)
     sums, counts = np.empty((2, len(crowds), len(x)))
@@ -144,7 +144,7 @@ def expect(
         p, u = np.clip(crowd.estimates @ x.T, -limit, limit), crowd.theta @ x.T
         likely, turned = beliefs.noise.density(y - u), beliefs.noise.density(y + u)
         sums[k], counts[k] = ((likely - turned) * p).sum(axis=0), (likely + turned).sum(axis=0)
-    return Expected(sums, counts)
+    return ExpectedPayment(sums, counts)
 
 
 def reach(plan: Plan) -> float | None:
@@ -199,7 +199,7 @@ def best_responses(
     )
 
 
-def _best(plan: Plan, own: Callable[[Floats], Floats], peers: Expected, truth: Floats) -> BestResponse:
+def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, truth: Floats) -> BestResponse:
     """A lie that moves q by Δ gains b(2(p̄ − q)Δ − Δ²)."""
     q = own(truth)
     (sought, off), (tried, error) = (peers.mean(slice(start, None, 2)) for start in (0, 1))
@@ -226,7 +226,7 @@ def _most_promising(moves: Floats, gains: Floats, off: Floats) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class TriedReports:
     """What pays a person most to report for every answer that she can have, if the others are truthful: raw units.
 
     Her features are of typical length, and the middle of the range is expected of her. within: the least and the most
@@ -239,7 +239,7 @@ class Reports:
     within: tuple[Floats, Floats] | None
 
 
-def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> Reports:
+def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedReports:
     """The best reports of a typical person, under this plan and under the paper's mechanism.
 
     What is promised of lies may be another than in the plan.
@@ -266,7 +266,7 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> Reports
     within = None
     if D is not None and q[-1] - q[0] > D:
         within = raw(np.interp(q - D, q, y)), raw(np.interp(q + D, q, y))
-    return Reports(
+    return TriedReports(
         truth=raw(y),
         ours=raw(best_reports(ours, q, y, beliefs.response_bound)),
         papers=raw(best_reports(papers, _kept_share(plan) * papers(y), y, beliefs.response_bound)),

@@ -22,7 +22,7 @@ from truthful.check import Floats
 from truthful.costs import Costs
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
-from truthful.simulation.population import Role
+from truthful.simulation.population import PopulationRole
 from truthful.simulation.runs import LEVEL, Bounds, Context, NumberContext, Run, ShareBounds
 
 #: A cell says nothing of fewer people, nor if they are as unequally spread over studies as if those were so few.
@@ -129,7 +129,7 @@ def _share(costs: Costs, worth: Floats, shares: Floats, most: float) -> Measurem
 
 
 @dataclass(frozen=True)
-class Truthfulness:
+class MeasuredTruthfulness:
     """gap: how far peers' predictions lie from truthful own predictions, where that is furthest (compare g).
 
     gain: what the best lie found gains in payments. slack and lie: the formulas of η and D with that gap for g, all of
@@ -148,7 +148,7 @@ class Truthfulness:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class MeasuredAccuracy:
     """mean_squared_error: of the normalised coefficients. rmse: its root, raw. prediction_rmse: of predictions."""
 
     mean_squared_error: Measurement
@@ -157,7 +157,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Participation:
+class MeasuredParticipation:
     """share: of people whom taking part pays, by what truthful people like them were paid on average. Of those whose
     privacy costs are at most the threshold: covered, the same share (all are promised it); covered_paid, of those who
     took part, whom it did pay.
@@ -169,7 +169,7 @@ class Participation:
 
 
 @dataclass(frozen=True)
-class Budget:
+class MeasuredBudget:
     """total: what a study cost on average. largest: at most. above_likely: the share that cost more than `likely`."""
 
     total: Measurement
@@ -178,13 +178,13 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Observed:
+class MeasuredGuarantees:
     """The guarantees in their order. Privacy is not seen in answers and payments; an audit measures it."""
 
-    truthfulness: Truthfulness
-    accuracy: Accuracy
-    participation: Participation
-    budget: Budget
+    truthfulness: MeasuredTruthfulness
+    accuracy: MeasuredAccuracy
+    participation: MeasuredParticipation
+    budget: MeasuredBudget
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,9 @@ def column(runs: Sequence[Run], name: str) -> Floats:
     return np.array([getattr(run, name) for run in runs], dtype=np.float64)
 
 
-def measure(context: Context, promised: Guarantees, runs: Sequence[Run], best: Lie | None = None) -> Observed:
+def measure(
+    context: Context, promised: Guarantees, runs: Sequence[Run], best: Lie | None = None
+) -> MeasuredGuarantees:
     """The guarantees as they were seen; `best` is the best lie where answers are shares."""
     study = context.plan.study
     error, predicted, totals = (column(runs, name) for name in ("squared_error", "prediction_error", "total"))
@@ -260,17 +262,17 @@ def measure(context: Context, promised: Guarantees, runs: Sequence[Run], best: L
     costs, threshold = study.costs, context.cost_threshold
     share, covered = worthwhile(people, truthful, paid, costs, context.game.privacy_cost, threshold)
     unit, likely = study.response_unit, promised.budget.likely
-    return Observed(
+    return MeasuredGuarantees(
         _measure_truthfulness(context, runs, best),
-        Accuracy(
+        MeasuredAccuracy(
             mean(error),
             rmse=unit * math.sqrt(mean(error).value),
             prediction_rmse=unit * math.sqrt(mean(predicted).value),
         ),
-        Participation(
+        MeasuredParticipation(
             share, covered, covered_paid=ratio(column(runs, "covered_paid"), column(runs, "covered_joined"))
         ),
-        Budget(
+        MeasuredBudget(
             mean(totals),
             largest=float(totals.max()),
             above_likely=None if likely is None else float(np.mean(totals > likely)),
@@ -278,7 +280,7 @@ def measure(context: Context, promised: Guarantees, runs: Sequence[Run], best: L
     )
 
 
-def _measure_truthfulness(context: Context, runs: Sequence[Run], best: Lie | None) -> Truthfulness:
+def _measure_truthfulness(context: Context, runs: Sequence[Run], best: Lie | None) -> MeasuredTruthfulness:
     """The best lie, and η and D with its gap: bδ² + τh(ε) and δ + √(δ² + τh(ε)/b).
 
     Of shares η and D are not known, and what the best lie gains is what it was seen to.
@@ -293,7 +295,7 @@ def _measure_truthfulness(context: Context, runs: Sequence[Run], best: Lie | Non
         if b > 0:
             lie = _with_gap(found.gap, lambda gap: gap + math.sqrt(gap**2 + saved / b))
     misreports, joined = column(runs, "misreports"), column(runs, "joined").sum(axis=1)
-    return Truthfulness(
+    return MeasuredTruthfulness(
         gap=found.gap,
         gain=gain,
         slack=slack,
@@ -310,7 +312,7 @@ def _with_gap(gap: Measurement, formula: Callable[[float], float]) -> Measuremen
     return Measurement(value, formula(max(gap.value, 0.0) + gap.error) - value)
 
 
-def measure_earnings(roles: Sequence[Role], runs: Sequence[Run]) -> tuple[Earnings, ...]:
+def measure_earnings(roles: Sequence[PopulationRole], runs: Sequence[Run]) -> tuple[Earnings, ...]:
     joined, paid, utility, gain = (column(runs, name) for name in ("joined", "paid", "utility", "gain"))
     return tuple(
         Earnings(

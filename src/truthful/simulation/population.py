@@ -33,7 +33,7 @@ INNER, ORDER = 0.85, 26
 
 
 @dataclass(frozen=True)
-class Role:
+class PopulationRole:
     """An agent, the share of players who act so, and which of them. Players are alike, so they come in order."""
 
     agent: Agent
@@ -71,7 +71,7 @@ def _write(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else repr(value)
 
 
-def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[Role, ...]:
+def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[PopulationRole, ...]:
     """Roles for so many players. Shares add up to at most 1; who is left is honest.
 
     Exact shares, not drawn ones: a plan allows for a share of liars, and these are to have just that share.
@@ -84,7 +84,7 @@ def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tu
         chosen[Honest()] = chosen.get(Honest(), 0.0) + left
     ends = np.rint(np.cumsum([0.0, *chosen.values()]) * players).astype(int).tolist()
     return tuple(
-        Role(who, share, slice(start, end))
+        PopulationRole(who, share, slice(start, end))
         for (who, share), start, end in zip(chosen.items(), ends, ends[1:], strict=False)
     )
 

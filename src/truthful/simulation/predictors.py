@@ -98,7 +98,7 @@ def own_predictor(beliefs: Beliefs, curve: Any, low: float = 0.0, high: float = 
         return prediction_table(beliefs, curve)
     answers = ANSWERS
     while answers <= MOST_ANSWERS:
-        table = Table.of(beliefs, curve, low, high, answers)
+        table = PredictorTable.of(beliefs, curve, low, high, answers)
         if table.error() <= TOLERANCE * beliefs.radius:
             return table
         answers = 2 * answers - 1
@@ -106,7 +106,7 @@ def own_predictor(beliefs: Beliefs, curve: Any, low: float = 0.0, high: float = 
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PredictorTable:
     """E[ψ(u) | r, y] at equally spaced lengths, answers and logarithms of the scale.
 
     The support of u changes its shape at |y| = |M − Rr| and at r = M/R, where q may have a kink: answers on either side
@@ -124,7 +124,7 @@ class Table:
     """By part of the lengths, length, part of the answers, answer, and scale."""
 
     @classmethod
-    def of(cls, beliefs: Beliefs, curve: Curve, low: float, high: float, answers: int) -> Table:
+    def of(cls, beliefs: Beliefs, curve: Curve, low: float, high: float, answers: int) -> PredictorTable:
         R, M = beliefs.radius, beliefs.noise_bound
         cuts = np.array([0.0, M / R, 1.0] if M < R else [0.0, 1.0])
         ends = np.stack([cuts[:-1], cuts[1:]], axis=1)

@@ -37,7 +37,7 @@ from truthful.regression import fast_answer
 from truthful.release.coefficients import everybody_row, released_coefficients, released_shares
 from truthful.release.release import Coefficient
 from truthful.share_release import SharePaymaster
-from truthful.simulation.population import Features, Role, Sampler
+from truthful.simulation.population import Features, PopulationRole, Sampler
 from truthful.simulation.predictors import Predictors
 from truthful.study.credibility import REACH, expected_shares
 
@@ -155,7 +155,7 @@ def run_study(
 
 
 def _by_role(
-    context: Context, outcome: Settled, roles: Indices, joined: Players, lied: Indices
+    context: Context, outcome: SimulatedSettlement, roles: Indices, joined: Players, lied: Indices
 ) -> dict[str, Any]:
     """By role, who came, what they were paid, and what for their answers over the truth, given what peers say.
 
@@ -178,7 +178,7 @@ def _by_role(
 
 def _by_cell(
     context: Context,
-    outcome: Settled,
+    outcome: SimulatedSettlement,
     cells: Indices,
     who: Indices,
     joined: Players,
@@ -224,7 +224,7 @@ def quantiles(values: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Settled:
+class SimulatedSettlement:
     """A settlement of those who came: θ̂, what peers predict of each, and what each is paid."""
 
     theta: Floats
@@ -242,7 +242,7 @@ class Context(ABC):
     """Everything that the studies of a simulation share."""
 
     plan: Plan
-    roles: tuple[Role, ...]
+    roles: tuple[PopulationRole, ...]
     features: Features
     cost_threshold: float
     """The cost up to which it is promised that taking part pays."""
@@ -289,7 +289,7 @@ class Context(ABC):
         """What everybody answers (NaN: she stays away) and, in a second row, predicts where that is asked for."""
 
     @abstractmethod
-    def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> Settled:
+    def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SimulatedSettlement:
         """What the code that settles real studies makes of people with these features and answers, with fast noise."""
 
     @abstractmethod
@@ -326,7 +326,7 @@ def require_enough(x: Floats, unknown: int = 2) -> None:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SettledNumbers(Settled):
+class SettledNumbers(SimulatedSettlement):
     """A settlement of numbers.
 
     q is what her own report predicts. own: q of some players, had they reported otherwise. expected: p of some players,
@@ -452,7 +452,7 @@ class NumberContext(Context):
             )
         estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
         against = self.predictors(sizes[1]), self.predictors(sizes[0])
-        master = random_halves.Paymaster(mechanism, beliefs, estimates, against)
+        master = random_halves.HalvesPaymaster(mechanism, beliefs, estimates, against)
         r, p, noise = np.empty((3, n))
         kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, master.peers, r, p, noise)
         q = master.own_predictions(r, ky / GRID, noise, groups)
@@ -516,7 +516,7 @@ class NumberContext(Context):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SettledSums(Settled):
+class SettledSums(SimulatedSettlement):
     """A settlement with one release. p are shares, or with predictions what others say of people like her.
 
     `pay` is what some of them would be paid had each said something else: peers' predictions do not change with it.
@@ -648,7 +648,7 @@ def settle_shares(game: ShareGame, x: Floats, reports: Floats, rng: np.random.Ge
     added = sums(kx, ky, mechanism.transform, mechanism.norm)
     require_invertible(added.matrix)
     estimate = mechanism.release(added, beliefs, fast_answer(rng))
-    scored = SharePaymaster(mechanism, beliefs, estimate).scored(kx, ky)
+    scored = SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
 
     def pay(who: Indices, said: Floats) -> Floats:
         y = grid_responses(said, beliefs.response_bound) / GRID
@@ -723,11 +723,11 @@ def settle_predictions(
     require_invertible(added.matrix)
     estimate = mechanism.release(added, beliefs, fast_answer(rng))
     master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, added, [kx]))
-    scored = master.scored(kx, ky, km)
+    scored = master.score_players(kx, ky, km)
 
     def pay(who: Indices, said: Floats) -> Floats:
         others = scored.peer_prediction[who], scored.others_answer[who], scored.surprise[who]
-        return master.paid(kx[who], grid_responses(said, bound) / GRID, km[who] / GRID, *others)
+        return master.pay_amounts(kx[who], grid_responses(said, bound) / GRID, km[who] / GRID, *others)
 
     return SettledSums(
         theta=estimate.theta,

@@ -34,8 +34,8 @@ from truthful.simulation.measurements import (
     Earnings,
     LevelObserved,
     Lie,
+    MeasuredGuarantees,
     Measurement,
-    Observed,
     ShareObserved,
     average_guarantees,
     best_share_lie,
@@ -45,7 +45,14 @@ from truthful.simulation.measurements import (
     measure_level,
     measure_shares,
 )
-from truthful.simulation.population import Brought, Features, Role, assign_roles, features_of, sampler
+from truthful.simulation.population import (
+    Brought,
+    Features,
+    PopulationRole,
+    assign_roles,
+    features_of,
+    sampler,
+)
 from truthful.simulation.predictors import predictors
 from truthful.simulation.runs import AskedContext, Context, NumberContext, Run, ShareContext, run_study
 from truthful.study import Study
@@ -72,11 +79,11 @@ class Simulation:
     the features that were brought make the same one again."""
 
     plan: Plan
-    roles: tuple[Role, ...]
+    roles: tuple[PopulationRole, ...]
     runs: int
     seed: int
     features: Brought
-    observed: Observed
+    observed: MeasuredGuarantees
     guaranteed: Guarantees
     """What is guaranteed: the plan's own or, where it follows from people's features and these are others than the
     plan was made for, what holds for the people of each study, on average over the first of them."""
@@ -216,7 +223,7 @@ def simulate(
 
 
 def set_up(
-    plan: Plan, roles: tuple[Role, ...], features: Features, runs: int, people: Floats
+    plan: Plan, roles: tuple[PopulationRole, ...], features: Features, runs: int, people: Floats
 ) -> NumberContext | ShareContext | AskedContext:
     """What all studies share. People are some that can take part."""
     threshold = plan.guarantees.participation.cost_threshold
@@ -234,7 +241,7 @@ def set_up(
 
 
 def set_up_numbers(
-    plan: Plan, roles: tuple[Role, ...], features: Features, runs: int, people: Floats | None = None
+    plan: Plan, roles: tuple[PopulationRole, ...], features: Features, runs: int, people: Floats | None = None
 ) -> NumberContext:
     """The same of numbers; tables of own predictions are built here, once."""
     if people is None:
@@ -301,7 +308,7 @@ class Exponents:
 
 
 @dataclass(frozen=True)
-class Curve:
+class RateCurve:
     """One schedule: its points, powers of n fitted to what was simulated (D: computed), and those of its theorem."""
 
     schedule: str
@@ -318,7 +325,7 @@ def rates(
     k: float = 0.1,
     runs: int = 40,
     seed: int = 0,
-) -> tuple[Curve, Curve]:
+) -> tuple[RateCurve, RateCurve]:
     """The paper's schedule and ours, on a study of its kind: features on the unit ball, costs of Pareto's law."""
     costs = study.costs
     if study.design.kind != "unit-ball" or not isinstance(costs, ParetoCosts):
@@ -335,8 +342,8 @@ def rates(
     # D is made of g, which falls as α, and of √(τh(ε)/b).
     holds = Exponents(-2 * delta, max(-delta, (delta / tail - 1 + 2 * delta + k) / 2), -k)
     return (
-        Curve("published", *_fit(_points(study, theirs, published, runs, seed)), stated),
-        Curve("proved", *_fit(_points(study, ours, proved, runs, seed)), holds),
+        RateCurve("published", *_fit(_points(study, theirs, published, runs, seed)), stated),
+        RateCurve("proved", *_fit(_points(study, ours, proved, runs, seed)), holds),
     )
 
 

@@ -151,7 +151,7 @@ def end(session: Session, account: Account, who: str) -> None:
     log(session, who, f"ended the access of {account.name}")
 
 
-def refused(session: Session, account: Account | None) -> None:
+def count_refusal(session: Session, account: Account | None) -> None:
     """Somebody's password was wrong. A name that is nobody's is not kept: it may be a password in the wrong field."""
     log(
         session, "service", "refused a sign-in" if account is None else f"refused a sign-in as {account.name}"

@@ -200,7 +200,7 @@ def column_effects(
     return tuple(means.tolist()), tuple(numbers), tuple(factors)
 
 
-def _doubled(effects: Effects) -> Effects:
+def _double(effects: Effects) -> Effects:
     expected, numbers, factors = (tuple(2 * part for part in parts) for parts in effects)
     return expected, numbers, factors
 
@@ -301,7 +301,7 @@ class LevelBeliefs(_OnTheScale):
                 f"{widest:.3g}. Give less, or a wider share."
             )
         ends = 2 * shares.low - 1, 2 * shares.high - 1
-        effects = _doubled((shares.expected, shares.numbers, shares.factors))
+        effects = _double((shares.expected, shares.numbers, shares.factors))
         return cls(2 * sure, None, *effects, _places(encoding), shares.scale, *ends, shares)
 
     @classmethod
@@ -319,7 +319,7 @@ class LevelBeliefs(_OnTheScale):
         half = (scale[1] - scale[0]) / 2
         parts = ({name: value / (2 * half) for name, value in given.items()} for given in (effects, expected))
         low, high = ((end - scale[0]) / (2 * half) for end in plausible)
-        columns = _doubled(column_effects(encoding, *parts))
+        columns = _double(column_effects(encoding, *parts))
         ends = 2 * low - 1, 2 * high - 1
         return cls(sure / half, spread / half, *columns, _places(encoding), encoding.scale, *ends)
 
@@ -370,7 +370,7 @@ class LevelBeliefs(_OnTheScale):
             total += np.abs(u - np.median(u, axis=1, keepdims=True)).sum(axis=1) * (effect / 2)
         return total
 
-    def moved(self, away: Floats) -> tuple[float, float, float]:
+    def sensitivities(self, away: Floats) -> tuple[float, float, float]:
         """How far √(v − v₀), offsets and reaches move at most if columns of c move by these."""
         codes = away * self.scale
         squares = float(np.sum((codes * self.numbers) ** 2)) / 12

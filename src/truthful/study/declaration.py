@@ -31,8 +31,8 @@ from truthful.study.sections import (
     Lognormal,
     Observed,
     Pareto,
-    Payments,
-    Privacy,
+    PaymentsSection,
+    PrivacySection,
     Response,
     Section,
     Text,
@@ -73,10 +73,10 @@ class Declaration(Section):
     response: Response
     features: tuple[Feature, ...] = ()
     design: Annotated[Observed | Uniform | Covariance | UnitBall, Field(discriminator="kind")]
-    privacy: Privacy | None = None
+    privacy: PrivacySection | None = None
     beliefs: DeclaredBeliefs
     costs: Annotated[Pareto | Lognormal | Empirical, Field(discriminator="kind")]
-    payments: Payments | None = None
+    payments: PaymentsSection | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -28,8 +28,8 @@ from truthful.study.sections import (
     Lognormal,
     Observed,
     Pareto,
-    Payments,
-    Privacy,
+    PaymentsSection,
+    PrivacySection,
     Response,
     Section,
     Uniform,
@@ -45,12 +45,12 @@ SECTIONS: Mapping[tuple[str, ...], type[Section]] = {
     ("design", "uniform"): Uniform,
     ("design", "covariance"): Covariance,
     ("design", "unit-ball"): UnitBall,
-    ("privacy",): Privacy,
+    ("privacy",): PrivacySection,
     ("beliefs",): DeclaredBeliefs,
     ("costs", "pareto"): Pareto,
     ("costs", "lognormal"): Lognormal,
     ("costs", "empirical"): Empirical,
-    ("payments",): Payments,
+    ("payments",): PaymentsSection,
 }
 """Where each section stands in an error's location, tags of kinds include"""
 

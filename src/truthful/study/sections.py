@@ -203,7 +203,7 @@ class UnitBall(Section):
     kind: Literal["unit-ball"]
 
 
-class Privacy(Section):
+class PrivacySection(Section):
     """What is protected: people's answers, or their whole records.
 
     publish_matrix: whether the exact sums of features are published, under `answers`. features_public: that features
@@ -374,7 +374,7 @@ class DeclaredBeliefs(Section):
         return cast(float, self.radius), cast(float, self.noise_bound)
 
 
-class Payments(Section):
+class PaymentsSection(Section):
     """How payments are made up: predictions of what the others will say earn up to this share of the most there is."""
 
     prediction_bonus: Number = Field(default=0.1, gt=0, le=0.5)

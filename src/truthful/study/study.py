@@ -49,7 +49,7 @@ from truthful.study.sections import (
     Lognormal,
     Observed,
     Pareto,
-    Payments,
+    PaymentsSection,
     Response,
     Uniform,
     UnitBall,
@@ -176,7 +176,7 @@ class Study:
     @property
     def prediction_bonus(self) -> float:
         """The share of the most that somebody can earn that is for her prediction of the others' answers."""
-        return (self.declared.payments or Payments()).prediction_bonus
+        return (self.declared.payments or PaymentsSection()).prediction_bonus
 
     @property
     def prediction_range(self) -> tuple[float, float]:

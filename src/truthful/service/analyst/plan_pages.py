@@ -36,7 +36,7 @@ from truthful.service.jobs import (
     simulation_page,
 )
 from truthful.service.offer import most_paid, pay_range
-from truthful.service.pages import HTML, SVG, go, read_number, styled
+from truthful.service.pages import HTML, SVG, go, picture_response, read_number
 from truthful.service.settle_study import NOT_PLANNED
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import roster, studies
@@ -96,7 +96,7 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlanOutcome:
     """What the planner says: a plan, or why there is none."""
 
     plan: Plan | None = None
@@ -121,7 +121,7 @@ def read_wishes(
         if typed[name] and (number is None or not _usual(name, number)):
             wrong.append(name)
         elif number is not None:
-            asked.append((name, _meant(name, number, points)))
+            asked.append((name, _as_planned(name, number, points)))
             typed[name] = shown(plain(number), locale)
     asked += [(name, typed[name]) for name, words in WORDS.items() if typed[name] in words]
     if typed[SHARE]:
@@ -133,7 +133,7 @@ def read_wishes(
     return Wishes(typed, locale, tuple(wrong), tuple(asked), listed, points)
 
 
-def _meant(name: str, number: float, points: bool) -> float:
+def _as_planned(name: str, number: float, points: bool) -> float:
     """A typed number as the planner takes it."""
     if name == "players":
         return int(number)
@@ -146,26 +146,30 @@ def _usual(name: str, number: float) -> bool:
     return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
-def _outcome(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Outcome:
+def _outcome(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> PlanOutcome:
     """The answer to what is asked; to nothing, the plan that was kept."""
     if wishes.none and not wishes.wrong and stored.plan is not None:
-        return _promised(parse_plan(stored.plan))
+        return _outcome_of(parse_plan(stored.plan))
     if wishes.wrong or wishes.none or wishes.given < ENOUGH:
-        return Outcome()
+        return PlanOutcome()
     try:
-        return _promised(make_plan(declaration_of(stored), wishes.asked, people))
+        return _outcome_of(make_plan(declaration_of(stored), wishes.asked, people))
     except Infeasible as answer:
-        return Outcome(infeasible=answer)
+        return PlanOutcome(infeasible=answer)
     except (InputError, Refused) as problem:
-        return Outcome(problem=str(problem))
+        return PlanOutcome(problem=str(problem))
 
 
-def _promised(plan: Plan) -> Outcome:
+def _outcome_of(plan: Plan) -> PlanOutcome:
     most = most_paid(plan, plan.players, plan.guarantees)
-    return Outcome(plan, promises=promises(plan), otherwise=otherwise(plan), pay=pay_range(plan), most=most)
+    return PlanOutcome(
+        plan, promises=promises(plan), otherwise=otherwise(plan), pay=pay_range(plan), most=most
+    )
 
 
-def _asked(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams) -> tuple[Wishes, Outcome]:
+def _answer_wishes(
+    visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams
+) -> tuple[Wishes, PlanOutcome]:
     """What is wished, and what comes of it. A plan is made from people brought already, if it may know their features.
 
     Errors of shares of yes are typed in percentage points.
@@ -185,7 +189,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
     study = parse_study(declaration_of(stored))
     if needs_roster(study) and stored.roster is None:
         raise Refused(NO_PEOPLE)
-    wishes, outcome = _asked(visit, stored, sent)
+    wishes, outcome = _answer_wishes(visit, stored, sent)
     with visit.reading() as session:
         people = roster.size(session, stored.id) if wishes.listed else None
     if not any(wishes.typed.values()) and stored.plan is not None:
@@ -222,7 +226,7 @@ def _asked_before(plan: str, locale: Locale, points: bool = False) -> dict[str, 
 @router.post("/studies/{study_id}/plan")
 def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """Keep the plan that these wishes come to."""
-    _, outcome = _asked(visit, stored, sent)
+    _, outcome = _answer_wishes(visit, stored, sent)
     if outcome.plan is None:
         return _plan_page(visit, stored, sent)
     with visit.writing() as session:
@@ -243,10 +247,10 @@ def frontier(visit: Analyst, stored: Found) -> Response:
     if not sent and stored.plan is not None:
         points = parse_study(stored.declaration).kind == "yes-no"
         sent = QueryParams(_asked_before(stored.plan, visit.locale, points))
-    plan = _asked(visit, stored, sent)[1].plan
+    plan = _answer_wishes(visit, stored, sent)[1].plan
     if plan is None or plan.study.kind != "number" or plan.asked_mechanism is not None:
         raise studies.Unknown("There is no plan to draw.")
-    return styled(frontier_svg(plan), SVG)
+    return picture_response(frontier_svg(plan), SVG)
 
 
 @router.get("/studies/{study_id}/rehearse")
@@ -295,7 +299,7 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
 @router.get("/studies/{study_id}/rehearse/report")
 def rehearsal_report(visit: Analyst, stored: Found) -> Response:
     shares, seed = read_mix(visit.request.query_params, Locale("en"), _others(stored))
-    return styled(simulation_page(_plan(stored), shares, seed, list_people(visit, stored)), HTML)
+    return picture_response(simulation_page(_plan(stored), shares, seed, list_people(visit, stored)), HTML)
 
 
 def _others(stored: StoredStudy) -> tuple[str, ...]:

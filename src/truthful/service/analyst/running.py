@@ -22,11 +22,11 @@ from truthful.service.analyst.study_pages import (
     features_declared,
     open_page,
     text,
-    uploaded,
+    uploaded_file,
 )
 from truthful.service.jobs import parse_plan, parse_study
 from truthful.service.offer import most_paid, pay_range
-from truthful.service.pages import CSV, HTML, JSON, download, go, styled
+from truthful.service.pages import CSV, HTML, JSON, download, go, picture_response
 from truthful.service.public import forest_chart
 from truthful.service.roster_file import People, read_roster, require_common_levels, roster_columns, table
 from truthful.service.settle_study import NOT_PLANNED, cancel_study, freeze, similar_studies
@@ -82,7 +82,7 @@ def bring_roster(visit: Analyst, stored: Found, sent: Sent) -> Response:
         raise NotNow(f"The study is {stored.state}; people can be brought only while it is open.")
     shown = draft_page if stored.state == State.DRAFT else open_page
     try:
-        _bring(visit, stored, uploaded(sent, "file"))
+        _bring(visit, stored, uploaded_file(sent, "file"))
     except BadReports as bad:
         return shown(visit, stored, status=400, bad=bad)
     except (InputError, Refused) as problem:
@@ -232,20 +232,20 @@ def publish(visit: Analyst, study_id: str) -> Response:
 
 @router.get("/studies/{study_id}/report")
 def report(visit: Analyst, stored: Found) -> Response:
-    return styled(_settled(stored).report or "", HTML)
+    return picture_response(_require_settled(stored).report or "", HTML)
 
 
 @router.get("/studies/{study_id}/release.json")
 def release(visit: Analyst, stored: Found) -> Response:
-    return download(_settled(stored).release or "", JSON, "release.json")
+    return download(_require_settled(stored).release or "", JSON, "release.json")
 
 
 @router.get("/studies/{study_id}/forest.svg")
 def forest(visit: Analyst, stored: Found) -> Response:
-    return forest_chart(_settled(stored), visit.service.locations.plan(stored.id))
+    return forest_chart(_require_settled(stored), visit.service.locations.plan(stored.id))
 
 
-def _settled(stored: StoredStudy) -> StoredStudy:
+def _require_settled(stored: StoredStudy) -> StoredStudy:
     """A study that has a release, or nothing at all."""
     if stored.state not in (State.SETTLED, State.PUBLISHED):
         raise studies.Unknown("There is no release.")

@@ -62,7 +62,7 @@ def text(sent: FormData, name: str) -> str:
     return words.replace("\0", "").replace("\r\n", "\n").strip()[:LONGEST]
 
 
-def uploaded(sent: FormData, name: str) -> UploadFile | None:
+def uploaded_file(sent: FormData, name: str) -> UploadFile | None:
     """A file that was sent, if one was chosen."""
     value = sent.get(name)
     return value if isinstance(value, UploadFile) and value.filename else None

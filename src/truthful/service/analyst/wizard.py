@@ -23,7 +23,7 @@ from truthful.service.analyst.study_pages import (
     find,
     studies_page,
     text,
-    uploaded,
+    uploaded_file,
 )
 from truthful.service.drafts import (
     EXAMPLE,
@@ -39,11 +39,11 @@ from truthful.service.drafts import (
     document,
     fields_of,
     kind_of,
+    missing_fields,
     parse,
     plain,
     protect_features,
     read,
-    unfilled,
 )
 from truthful.service.jobs import parse_study
 from truthful.service.pages import JSON, TOML, download, go, read_number
@@ -100,7 +100,7 @@ def upload_study(visit: Analyst, sent: Sent) -> Response:
 
 def _study_file(sent: FormData, typed: str | None = None) -> tuple[str, Study]:
     """The text of an uploaded study file, or else as it was typed, and the study in it."""
-    file = uploaded(sent, "file")
+    file = uploaded_file(sent, "file")
     if file is not None:
         try:
             typed = file.file.read().decode("utf-8-sig")
@@ -147,7 +147,7 @@ def edit(visit: Analyst, stored: Draft) -> Response:
     fields = _fields(stored)
     if fields is None:
         return go(f"/studies/{stored.id}/file")
-    waiting = (step for step in STEPS if unfilled(fields, step) or complaints(fields, step))
+    waiting = (step for step in STEPS if missing_fields(fields, step) or complaints(fields, step))
     return go(f"/studies/{stored.id}/edit/{next(waiting, STEPS[0])}")
 
 
@@ -167,7 +167,7 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
     if step not in STEPS:
         raise Unknown("There is no such step.")
     before = _fields(stored) or {}
-    fields = {**before, **_typed(sent, step, visit.locale, kind_of(before))}
+    fields = {**before, **_read_step(sent, step, visit.locale, kind_of(before))}
     pressed, here = text(sent, "do"), f"/studies/{stored.id}/edit/{step}"
     if step == "people":
         fields["features"] = _rows(sent, pressed, visit.locale)
@@ -178,7 +178,7 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
         return go(f"{here}#f{len(fields['features']) - 1}_name")
     if pressed.startswith("remove-"):
         return go(f"{here}#features")
-    if unfilled(fields, step) or complaints(fields, step):
+    if missing_fields(fields, step) or complaints(fields, step):
         return _step_page(visit, find(visit, stored.id), fields, step, checked=True)
     later = STEPS[STEPS.index(step) + 1 :]
     return go(f"/studies/{stored.id}/edit/{later[0]}" if later else f"/studies/{stored.id}")
@@ -195,7 +195,7 @@ def _fields(stored: StoredStudy) -> Fields | None:
 def _step_page(
     visit: SignedIn, stored: StoredStudy, fields: Fields, step: str, *, checked: bool = False
 ) -> Response:
-    empty = unfilled(fields, step) if checked else {}
+    empty = missing_fields(fields, step) if checked else {}
     return visit.page(
         f"analyst/edit_{step}.html",
         status=400 if checked else 200,
@@ -206,7 +206,7 @@ def _step_page(
         kind=kind_of(fields),
         asks=asks(fields),
         shown=partial(shown, locale=visit.locale),
-        unfilled=empty,
+        missing_fields=empty,
         complaints=complaints(fields, step) if checked and not empty else [],
         **(_even(fields, visit.locale) if step == "people" else {}),
     )
@@ -214,14 +214,14 @@ def _step_page(
 
 def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
     """How spread out people would be if they were spread evenly, once the features are known; and half of it."""
-    if unfilled(fields, "people") or complaints({**fields, "least_eigenvalue": ""}, "people"):
+    if missing_fields(fields, "people") or complaints({**fields, "least_eigenvalue": ""}, "people"):
         return {"even": None, "half": None}
     known = EXAMPLE | {"features": fields.get("features", []), "design": "uniform"}
     even = parse_study(document(known)).even_eigenvalue
     return {"even": shown(f"{even:.3g}", locale), "half": shown(f"{even / 2:.2g}", locale)}
 
 
-def _typed(sent: FormData, step: str, locale: Locale, kind: str) -> Fields:
+def _read_step(sent: FormData, step: str, locale: Locale, kind: str) -> Fields:
     """What the step's page asks for where people answer in this way. What it does not ask for stays as it is."""
     names = TYPED[step] if kind == NUMBER else OF_SHARES.get(step, TYPED[step])
     return {name.lstrip("#"): _value(sent, name.lstrip("#"), name, locale) for name in names}
