@@ -206,7 +206,7 @@ def _step_page(
         kind=kind_of(fields),
         asks=asks(fields),
         shown=partial(shown, locale=visit.locale),
-        missing_fields=empty,
+        unfilled=empty,
         complaints=complaints(fields, step) if checked and not empty else [],
         **(_even(fields, visit.locale) if step == "people" else {}),
     )
