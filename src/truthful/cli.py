@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -53,20 +52,14 @@ def main() -> None:
         try:
             app(prog_name="truthful")
         except TruthfulError as error:
-            _fail(error.title, str(error), error.exit_code)
+            _fail(error.title, error.on_command_line, error.exit_code)
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
             _fail("Error", f"{place}{error.strerror or error}.", 2)
 
 
 def _fail(kind: str, message: str, exit_code: int) -> None:
-    """Tell what went wrong, with the options by the names they have here."""
-    told = re.sub(
-        r"\b(on_bad|engine|peers)='(\w+)'",
-        lambda option: f"--{option[1].replace('_', '-')} {option[2]}",
-        message,
-    )
-    _complain("red", kind, told)
+    _complain("red", kind, message)
     sys.exit(exit_code)
 
 

@@ -6,11 +6,39 @@ Every message names the value, says what was expected and what to do.
 from dataclasses import dataclass
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A setting that a message names: `on_bad='clip'` in Python, `--on-bad clip` on the command line."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value!r}"
+
+    @property
+    def option(self) -> str:
+        return f"--{self.name.replace('_', '-')} {self.value}"
+
+
 class TruthfulError(Exception):
-    """Base of every error this package raises on purpose. `title` is the word that stands before its message."""
+    """Base of every error this package raises on purpose: a message in parts, of which some may be settings.
+
+    `title` is the word that stands before its message.
+    """
 
     title = "Error"
     exit_code = 1
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
+
+    @property
+    def on_command_line(self) -> str:
+        """The message, with settings as options."""
+        if not any(isinstance(part, Setting) for part in self.args):
+            return str(self)
+        return "".join(part.option if isinstance(part, Setting) else str(part) for part in self.args)
 
 
 class InputError(TruthfulError, ValueError):

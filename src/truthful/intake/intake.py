@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from truthful import check
 from truthful.check import Floats
-from truthful.errors import InputError
+from truthful.errors import InputError, Setting
 from truthful.intake.columns import arrow_numbers, missing_text, player_ids
 from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
 from truthful.intake.rules import (
@@ -204,7 +204,9 @@ class Intake:
         if reports.extra and self.on_bad == "error":
             raise InputError(
                 f"In {reports.where} there are columns the study does not have: {quote_names(reports.extra)}. "
-                "Leave them out, or choose on_bad='clip', which ignores them."
+                "Leave them out, or choose ",
+                Setting("on_bad", "clip"),
+                ", which ignores them.",
             )
 
     def batches(self, piece: Piece) -> Iterator[Checked]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from truthful import check
 from truthful.check import Floats
-from truthful.errors import InputError
+from truthful.errors import InputError, Setting
 from truthful.intake.columns import (
     arrow_numbers,
     arrow_text,
@@ -137,9 +137,13 @@ class BadReports(InputError):
         self.counts = {kind: found.counts[kind] for kind in Bad if found.counts[kind]}
         self.bad_records = found.bad_records
         self.all_records = found.all_records
-        super().__init__(
-            self._only(where, study) if sum(self.counts.values()) == 1 else self._all(where, study)
-        )
+        if sum(self.counts.values()) == 1:
+            super().__init__(self._only(where, study))
+        else:
+            rest = (
+                " to move numbers into their range; where records are protected, 'drop' leaves out bad ones."
+            )
+            super().__init__(f"{self._all(where, study)}\nOr choose ", Setting("on_bad", "clip"), rest)
 
     def _only(self, where: str, study: str) -> str:
         bad = self.records[0]
@@ -154,8 +158,6 @@ class BadReports(InputError):
             *(f"  row {record.row}: {record.sentence}" for record in self.records),
             *([f"  and {left.total():,} more: {kinds}"] if left else []),
             *(f"{kind.capitalize()}: {ADVICE[kind].format(study=study)}" for kind in self.counts),
-            "Or choose on_bad='clip' to move numbers into their range; where records are protected, 'drop' leaves "
-            "out bad ones.",
         ]
         return "\n".join(lines)
 

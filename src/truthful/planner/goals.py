@@ -7,7 +7,7 @@ from typing import Any
 
 from truthful import check
 from truthful.asked_release import AskedRelease
-from truthful.errors import InputError
+from truthful.errors import InputError, Setting
 from truthful.guarantees import model, require_failure_probability
 from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease
@@ -17,6 +17,7 @@ from truthful.scoring import RULES
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 
+HALVES = Setting("peers", "halves")
 ACCURACIES = ("coefficients", "predictions", "centre")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
 PINS = ("absent_share", "clip", "public_share", "gram_share", "regularization", "peer_regularization")
@@ -109,12 +110,15 @@ def require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
     for name in ("public_share", "peer_estimator", "regularization", "peer_regularization"):
         if name in given:
             raise InputError(
-                f"{name} is {given[name]!r}, but it is one of random halves. Say peers='halves', or leave it out."
+                f"{name} is {given[name]!r}, but it is one of random halves. Say ",
+                HALVES,
+                ", or leave it out.",
             )
     if estimator in set(PUBLIC_ESTIMATORS) - set(ESTIMATORS):
         raise InputError(
-            f"Estimator {estimator!r} scores people against random halves. Say peers='halves' to have it, or choose "
-            f"{', '.join(ESTIMATORS)}."
+            f"Estimator {estimator!r} scores people against random halves. Say ",
+            HALVES,
+            f" to have it, or choose {', '.join(ESTIMATORS)}.",
         )
     if estimator is not None and PROTECTS[check.choice("estimator", estimator, ESTIMATORS)] != study.protects:
         raise InputError(

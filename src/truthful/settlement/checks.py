@@ -17,7 +17,7 @@ from truthful.asked_release import AskedRelease, mean_features
 from truthful.bounds import asked_bounds
 from truthful.bounds.share_bounds import believed_rows, group_beliefs
 from truthful.check import Floats
-from truthful.errors import Refused, WorseThanPromised
+from truthful.errors import Refused, Setting, WorseThanPromised
 from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees
@@ -59,8 +59,11 @@ def require_no_dropping(mechanism: SumRelease, on_bad: str) -> None:
     """Where answers are protected, the features of those who take part are published: no answer may decide who does."""
     if mechanism.protects == "answers" and on_bad == "drop":
         raise Refused(
-            "on_bad='drop' would leave people out because of what they answered, and sums of everybody's features are "
-            "published: that would give such answers away. Use on_bad='clip', or correct the file."
+            Setting("on_bad", "drop"),
+            " would leave people out because of what they answered, and sums of everybody's features are published: "
+            "that would give such answers away. Use ",
+            Setting("on_bad", "clip"),
+            ", or correct the file.",
         )
 
 
@@ -68,8 +71,10 @@ def require_whole_answers(study: Study, on_bad: str) -> None:
     """Between two answers there is none to move a bad one to."""
     if study.shares is not None and on_bad == "clip":
         raise Refused(
-            f"on_bad='clip' moves numbers into their range, and the answers are of kind {study.kind!r}. Correct the "
-            "file, and use on_bad='error'."
+            Setting("on_bad", "clip"),
+            f" moves numbers into their range, and the answers are of kind {study.kind!r}. Correct the file, and use ",
+            Setting("on_bad", "error"),
+            ".",
         )
 
 

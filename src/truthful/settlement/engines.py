@@ -25,7 +25,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from truthful import check
-from truthful.errors import InputError, TruthfulError
+from truthful.errors import InputError, Setting, TruthfulError
 from truthful.files import sync, written_whole
 from truthful.intake.duplicates import IN_MEMORY, NOTHING, Duplicates, Hashes, repeated_in
 from truthful.intake.sources import Piece
@@ -43,6 +43,7 @@ from truthful.settlement.books import (
 )
 from truthful.version import __version__
 
+DASK = Setting("engine", "dask")
 P = TypeVar("P")
 T = TypeVar("T")
 Task = Callable[[P], Iterator[T]]
@@ -358,8 +359,10 @@ def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | N
         return
     if not reports.readable_elsewhere:
         raise InputError(
-            f"With engine='dask' reports must be Parquet, in a file, a directory of parts or at a URL, so that every "
-            f"worker can read its own; {reports.where} is not."
+            "With ",
+            DASK,
+            " reports must be Parquet, in a file, a directory of parts or at a URL, so that every worker can read its "
+            f"own; {reports.where} is not.",
         )
     with _connect(scheduler) as client:
         yield Cluster(client, directory.absolute())
@@ -375,11 +378,17 @@ def require_engine(name: str, scheduler: Any, directory: object) -> None:
     check.choice("engine", name, ENGINES)
     if name == "threads" and scheduler is not None:
         raise InputError(
-            f"A scheduler is given, {scheduler!r}, but engine='threads' has none. Say engine='dask'."
+            f"A scheduler is given, {scheduler!r}, but ",
+            Setting("engine", "threads"),
+            " has none. Say ",
+            DASK,
+            ".",
         )
     if name == "dask" and directory is None:
         raise InputError(
-            "With engine='dask' the books are too large for memory. Name a directory, `out`, that all workers share."
+            "With ",
+            DASK,
+            " the books are too large for memory. Name a directory, `out`, that all workers share.",
         )
 
 
@@ -390,7 +399,7 @@ def _connect(scheduler: Any) -> Iterator[Any]:
         import distributed
     except ImportError:
         raise InputError(
-            "With engine='dask' Dask is needed. Install it: pip install 'truthful[dask]'."
+            "With ", DASK, " Dask is needed. Install it: pip install 'truthful[dask]'."
         ) from None
     with ExitStack() as stack:
         place = stack.enter_context(_local_cluster()) if scheduler is None else scheduler

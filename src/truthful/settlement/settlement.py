@@ -18,7 +18,7 @@ from typing import Any
 from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease, Level, level_of
 from truthful.check import Floats
-from truthful.errors import InputError, Refused
+from truthful.errors import InputError, Refused, Setting
 from truthful.guarantees import Guarantees
 from truthful.intake import report_columns
 from truthful.intake.stream import open_reports
@@ -113,7 +113,9 @@ def _require_possible(
     if isinstance(mechanism, Mechanism):
         raise Refused(
             "The plan scores people against random halves, as the paper does. That is for comparison: simulate it. To "
-            "settle a study, plan it with peers='leave-one-out', which promises more for the same money."
+            "settle a study, plan it with ",
+            Setting("peers", "leave-one-out"),
+            ", which promises more for the same money.",
         )
     check.choice("books", books, KEPT)
     if seed is None and mechanism.payments == "expected":
