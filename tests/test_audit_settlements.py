@@ -285,7 +285,7 @@ def test_what_is_printed_because_of_answers_is_caught(monkeypatch: pytest.Monkey
     assert not checks_finding(Truthful(), plan_of(), 1).passed
 
 
-# Once and only once
+# Exactly once
 
 
 class Redraws(Truthful):

@@ -1,4 +1,4 @@
-"""Once and only once: a kill at any durable write leaves no release or one whole release, never a second draw."""
+"""Exactly once: a kill at any durable write leaves no release or one whole release, never a second draw."""
 
 import json
 import subprocess

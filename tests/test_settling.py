@@ -1,4 +1,4 @@
-"""Settling in the service: once and only once, resumed wherever it stopped, refused where it would be a second time."""
+"""Settling in the service: exactly once, resumed wherever it stopped, refused where it would be a second time."""
 
 import json
 import shutil

@@ -308,7 +308,7 @@ def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
             "or absent_share, a larger score_weight or more players would help",
         )
     if truth.undeterred is None:
-        free = f"of those with typical features {percent(truth.share, 0)} could tell one as large"
+        free = f"a lie that large is possible for {percent(truth.share, 0)} of people with typical features"
     else:
         free = f"of all other answers that people could give, {percent(truth.undeterred, 0)} are not deterred"
     return _promise(

@@ -347,7 +347,7 @@ NOISE_BITS = 30
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether a settlement that is interrupted twice releases what it first drew, once and only once."""
+    """Whether a settlement that is interrupted twice releases what it first drew, exactly once."""
     reports, faults = invented_reports(plan, seed), []
     with place(plan) as (there, out):
         drawn = [interrupt_settlement(product, there, reports, out) for _ in range(2)]

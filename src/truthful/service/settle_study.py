@@ -1,4 +1,4 @@
-"""Freeze a study, settle it once and only once, or cancel it: the steps that touch its files and the database.
+"""Freeze a study, settle it exactly once, or cancel it: the steps that touch its files and the database.
 
 The order of what becomes durable is the whole argument. (1) The study is closed: no answer changes any more. (2) The
 answers' fingerprint is on the disk. (3) `settle` draws, enters the ledger and shows its directory in one rename; killed

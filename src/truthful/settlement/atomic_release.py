@@ -1,4 +1,4 @@
-"""Once and only once: a release is built unseen, entered in the ledger, then made visible whole.
+"""Exactly once: a release is built unseen, entered in the ledger, then made visible whole.
 
 The order of the writes is the whole argument. (1) The draw is durable in an unfinished directory. (2) Everything
 else is written there. (3) The ledger's entry is durable. (4) One rename shows the release. A kill before (3)
