@@ -71,7 +71,7 @@ def test_settlements_that_draw_a_tenth_of_the_noise_are_caught(
     def bolder(plan: Plan, mechanism: OneRelease, statistics: Statistics, seed: int | None) -> Draw:
         return drawn(plan, replace(mechanism, epsilon=10 * mechanism.epsilon), statistics, seed)
 
-    monkeypatch.setattr(settlement, "_drawn", bolder)
+    monkeypatch.setattr(settlement, "_draw", bolder)
     assert broken(drawn_findings(Truthful(), plan_of(name), 1, SAMPLES)) == {"noise"}
 
 
@@ -248,7 +248,7 @@ def test_a_refusal_that_depends_on_answers_is_caught(name: str, monkeypatch: pyt
             raise Refused("Such answers are hard to believe.")
         return checked(plan, mechanism, statistics, *others)
 
-    monkeypatch.setattr(settlement, "_checked", nosy)
+    monkeypatch.setattr(settlement, "_check_people", nosy)
     assert "outcomes for people who are good" in checks_finding(Truthful(), plan_of(name), 1).found
 
 
@@ -281,7 +281,7 @@ def test_what_is_printed_because_of_answers_is_caught(monkeypatch: pytest.Monkey
             print("Answers are high.")
         return checked(plan, mechanism, statistics, *others)
 
-    monkeypatch.setattr(settlement, "_checked", loud)
+    monkeypatch.setattr(settlement, "_check_people", loud)
     assert not checks_finding(Truthful(), plan_of(), 1).passed
 
 
