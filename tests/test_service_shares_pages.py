@@ -147,6 +147,7 @@ def test_every_choice_is_large_enough_for_a_finger_and_nothing_is_chosen(
     view = site.windows.window(viewport={"width": PHONE, "height": 800})
     view.goto(f"{site.url}/a/{link}")
     view.click("form[action$=consent] button")
+    view.locator(".options label").first.wait_for()
     boxes = [label.bounding_box() for label in view.locator(".options label").all()]
     assert len(boxes) == (levels or 2)
     assert all(box and box["width"] >= TARGET and box["height"] >= TARGET for box in boxes)
