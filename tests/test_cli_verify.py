@@ -91,3 +91,11 @@ def test_a_bad_receipt_is_told_in_one_message(
 def test_a_bad_release_is_told_in_one_message(settled: Path, run: Run, release: str) -> None:
     told = run("verify", release, "receipt.json")
     assert (told.code, told.err.startswith("Error: ")) == (2, True)
+
+
+def test_a_release_of_version_0_1_says_which_version_verifies_it(settled: Path, run: Run) -> None:
+    path = settled / "settlement" / "release.json"
+    path.write_text(path.read_text().replace("truthful/release/2", "truthful/release/1"))
+    told = run("verify", "settlement/release.json", "receipt.json")
+    assert told.code == 2
+    assert "released by version 0.1" in told.err

@@ -393,7 +393,7 @@ LAST_ASKED = (
 def read_release(source: str | Path | bytes) -> Release:
     """A release, from its file or the content of one."""
     content, where = read_content(source, "release")
-    if b'"truthful/release/1"' in content:
+    if b'"format": "truthful/release/1"' in content:
         raise InputError(
             f"{where} was released by version 0.1, which scored people against random halves. Verify it with that "
             "version."
