@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthful.auditor import Truthful
+from truthful.auditor import Product
 from truthful.auditor.noise_tests import RISK, attack
 from truthful.beliefs import Beliefs, UniformBall, UniformNoise
 from truthful.check import Floats
@@ -80,7 +80,7 @@ def opendp() -> Fit:
 
 
 def ours(seed: int) -> Fit:
-    bits, product = SeededBits(seed), Truthful()
+    bits, product = SeededBits(seed), Product()
     beliefs = Beliefs(1, UniformBall(0.5), UniformNoise(0.5))
     mechanism = OneRelease(
         epsilon=EPSILON,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from test_audit import STUDIES, mechanism_of, plan_of
 
-from truthful.auditor import Finding, Truthful
-from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, Product, overhear
+from truthful.auditor import Finding, Product
+from truthful.auditor.attack_surface import AnyScored, Attacked, Believed, overhear
 from truthful.auditor.attacks import SAMPLES as SAMPLES_BY_DEFAULT
 from truthful.auditor.joint_privacy import (
     crowd,
@@ -46,7 +46,7 @@ def findings(product: Product, plan: Plan) -> tuple[Finding, ...]:
     """What is found without settlements and without the black box, which take longer."""
     mechanism, beliefs, bits = one_release(plan), plan.study.believed, SeededBits(1)
     worst = worst_neighbours(product, mechanism, beliefs, 200, seed=1)
-    sums = Truthful().statistics(*crowd(beliefs, 1), mechanism, beliefs)
+    sums = Product().statistics(*crowd(beliefs, 1), mechanism, beliefs)
     noises = draw_noise(product, overhear(product, sums, mechanism, beliefs), bits, SAMPLES)
     return (
         *release_findings(product, mechanism, beliefs, worst),
@@ -71,14 +71,10 @@ def seen_from_outside(product: Product, plan: Plan, dimension: int, samples: int
     return not found.passed
 
 
-def test_ours_passes(plan: Plan) -> None:
-    assert failed(Truthful(), plan) == set()
-
-
 # Noise
 
 
-class LessNoise(Truthful):
+class LessNoise(Product):
     """Noise at a share of the promised scale."""
 
     def __init__(self, share: Fraction) -> None:
@@ -88,7 +84,7 @@ class LessNoise(Truthful):
         return lambda query, epsilon: Drawing(bits)(query, epsilon / self._share)
 
 
-class NoiseUsedTwice(Truthful):
+class NoiseUsedTwice(Product):
     """One draw for all queries of all releases: the difference of two tells everything."""
 
     def answer(self, bits: Bits) -> AddNoise:
@@ -103,7 +99,7 @@ class NoiseUsedTwice(Truthful):
         return answer
 
 
-class EvenNoise(Truthful):
+class EvenNoise(Product):
     """Noise of the right law whose lowest bit is always 0, as that of a float beyond 2^53 is."""
 
     def answer(self, bits: Bits) -> AddNoise:
@@ -129,9 +125,9 @@ def test_a_scale_off_by_a_tenth_is_caught_by_its_law(share: Fraction) -> None:
     """As the finding states: at the default number of samples it misses an error of 9.9 % with probability 1e-3."""
     plan = plan_of("known-design")
     mechanism, beliefs = mechanism_of(plan), plan.study.beliefs
-    sums = Truthful().statistics(*crowd(beliefs, 1), mechanism, beliefs)
-    asked = overhear(Truthful(), sums, mechanism, beliefs)
-    for product, sound in ((LessNoise(share), False), (Truthful(), True)):
+    sums = Product().statistics(*crowd(beliefs, 1), mechanism, beliefs)
+    asked = overhear(Product(), sums, mechanism, beliefs)
+    for product, sound in ((LessNoise(share), False), (Product(), True)):
         finding = law_finding(draw_noise(product, asked, SeededBits(1), SAMPLES_BY_DEFAULT))
         assert finding.passed == sound
         assert finding.figures["scale_error_caught"] < 0.1
@@ -145,7 +141,7 @@ def test_noise_without_its_lowest_bit_is_caught_by_its_law() -> None:
     assert failed(EvenNoise(), plan_of()) == {"noise"}
 
 
-class FloatSampler(Truthful):
+class FloatSampler(Product):
     """Textbook noise, Gamma radius times direction, added to the estimate in floats; the exact draw is thrown away."""
 
     def __init__(self, seed: int) -> None:
@@ -164,14 +160,13 @@ class FloatSampler(Truthful):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["instruments", "known-design"])
-def test_a_float_sampler_is_caught_from_outside_and_by_its_estimate(name: str) -> None:
-    plan = plan_of(name)
+def test_a_float_sampler_is_caught_from_outside_and_by_its_estimate() -> None:
+    plan = plan_of("known-design")
     assert "estimate" in failed(FloatSampler(seed=1), plan)
     assert seen_from_outside(FloatSampler(seed=1), plan, 1, 2_000)
 
 
-class ExactMatrix(Truthful):
+class ExactMatrix(Product):
     """Noisy XᵀX is asked for, and used without its noise."""
 
     def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
@@ -193,7 +188,7 @@ def test_second_moments_without_noise_are_caught_from_outside_and_by_the_estimat
 # Sensitivity, and what is not to be seen of answers
 
 
-class NothingClipped(Truthful):
+class NothingClipped(Product):
     """Reports go to the grid as they are."""
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
@@ -211,7 +206,7 @@ def test_reports_that_are_not_clipped_are_caught_by_an_absurd_one(plan: Plan) ->
     assert caught["sensitivity"].figures["share_of_sensitivity"] > 1e8
 
 
-class LongInstruments(Truthful):
+class LongInstruments(Product):
     """Instruments that are not shortened to length 1."""
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
@@ -223,7 +218,7 @@ def test_instruments_longer_than_one_are_caught() -> None:
     assert failed(LongInstruments(), plan_of()) >= {"sensitivity", "privacy loss"}
 
 
-class LeavesOut(Truthful):
+class LeavesOut(Product):
     """Who gives no answer worth counting is not counted: features, and the number of people, then say who."""
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
@@ -235,7 +230,7 @@ def test_a_count_that_depends_on_an_answer_is_caught(plan: Plan) -> None:
     assert "without noise" in failed(LeavesOut(), plan)
 
 
-class EpsilonOfHalves(Truthful):
+class EpsilonOfHalves(Product):
     """Releases at the levels of random halves: one for all, and one for each half, each of whom spends a share."""
 
     def __init__(self, *shares: float) -> None:
@@ -260,10 +255,10 @@ def test_the_epsilon_of_halves_is_caught_by_composition(shares: tuple[float, ...
 # Everybody else
 
 
-def rescored(fault: Callable[[Attacked, Scored, Floats, Floats], Floats]) -> Truthful:
+def rescored(fault: Callable[[Attacked, Scored, Floats, Floats], Floats]) -> Product:
     """Ours, but for the predictions that everybody else makes of a player."""
 
-    class Rescored(Truthful):
+    class Rescored(Product):
         def score_players(
             self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
         ) -> AnyScored:
@@ -306,7 +301,7 @@ def test_predictions_with_anything_of_an_own_report_are_caught(
     assert ("joint privacy" in caught) == (fault is noise_for_each)
 
 
-class RedrawnNoise(Truthful):
+class RedrawnNoise(Product):
     """Everybody is scored against the same sums with noise of her own, as if each were shown another release."""
 
     def __init__(self) -> None:
@@ -331,7 +326,7 @@ def test_noise_redrawn_for_each_player_is_seen_from_outside() -> None:
     assert seen_from_outside(RedrawnNoise(), plan_of(), 1, 2_000)
 
 
-class SeesHer(Truthful):
+class SeesHer(Product):
     """Others' payments grow with her answer: what she said can be read from what they are paid."""
 
     def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:

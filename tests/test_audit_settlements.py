@@ -19,7 +19,7 @@ import pytest
 from support.studies import DESIGNED
 from test_audit import STUDIES, mechanism_of, plan_of
 
-from truthful.auditor import Finding, Truthful
+from truthful.auditor import Finding, Product
 from truthful.auditor.settlements import (
     checks_finding,
     drawn_findings,
@@ -72,10 +72,10 @@ def test_settlements_that_draw_a_tenth_of_the_noise_are_caught(
         return drawn(plan, replace(mechanism, epsilon=10 * mechanism.epsilon), statistics, seed)
 
     monkeypatch.setattr(settlement, "_draw", bolder)
-    assert broken(drawn_findings(Truthful(), plan_of(name), 1, SAMPLES)) == {"noise"}
+    assert broken(drawn_findings(Product(), plan_of(name), 1, SAMPLES)) == {"noise"}
 
 
-class NeverRefuses(Truthful):
+class NeverRefuses(Product):
     """Clips where it was told to refuse."""
 
     def settle(self, plan: Plan, reports: Any, *, on_bad: str, **options: Any) -> Settlement:
@@ -91,7 +91,7 @@ def test_absurd_reports_that_are_settled_instead_of_refused_are_caught() -> None
 def test_people_left_out_for_their_answers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is published of everybody's features would say who they are."""
     monkeypatch.setattr(checks, "require_no_dropping", lambda mechanism, on_bad: None)
-    finding, _ = drawn_findings(Truthful(), plan_of(), 1, SAMPLES)
+    finding, _ = drawn_findings(Product(), plan_of(), 1, SAMPLES)
     assert "on_bad = 'drop'" in finding.found
 
 
@@ -102,7 +102,7 @@ def test_an_absurd_report_in_the_statistics_is_caught(monkeypatch: pytest.Monkey
         return replace(found, sums=replace(found.sums, vector=found.sums.vector + 10**9 * GRID**2))
 
     monkeypatch.setattr(settlement, "gather", loud)
-    assert broken(drawn_findings(Truthful(), plan_of(), 1, SAMPLES)) == {"reports", "noise"}
+    assert broken(drawn_findings(Product(), plan_of(), 1, SAMPLES)) == {"reports", "noise"}
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_answers_in_range_that_no_belief_allows_are_caught_if_they_are_not_clipp
         return replace(found, sums=sums(grid_features(X), ky, mechanism_of(plan).transform))
 
     monkeypatch.setattr(settlement, "gather", unclipped)
-    assert "reports" in broken(drawn_findings(Truthful(), plan, 1, SAMPLES))
+    assert "reports" in broken(drawn_findings(Product(), plan, 1, SAMPLES))
 
 
 # The release
@@ -138,7 +138,7 @@ def without_noise(plan: Plan, mechanism: OneRelease, statistics: Statistics, dra
 @pytest.mark.parametrize("name", ["instruments", "noisy-statistics"])
 def test_an_estimate_published_without_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settlement, "_estimate", without_noise)
-    assert broken(settled_findings(Truthful(), plan_of(name), 1)) >= {"release", "others"}
+    assert broken(settled_findings(Product(), plan_of(name), 1)) >= {"release", "others"}
 
 
 @pytest.mark.slow
@@ -154,8 +154,8 @@ def test_intervals_that_follow_from_answers_are_caught(monkeypatch: pytest.Monke
         return release.model_copy(update={"coefficients": (wider, *rest)})
 
     monkeypatch.setattr(settlement, "publish", leaky)
-    assert broken(settled_findings(Truthful(), plan_of(), 1)) == {"others"}
-    assert not checks_finding(Truthful(), plan_of(), 1).passed
+    assert broken(settled_findings(Product(), plan_of(), 1)) == {"others"}
+    assert not checks_finding(Product(), plan_of(), 1).passed
 
 
 # Payments
@@ -212,7 +212,7 @@ def test_payments_for_other_predictions_are_caught(
         return Faulty(mechanism, estimate, sound.predictor, fault)
 
     monkeypatch.setattr(settlement, "paymaster", faulty)
-    found = broken(settled_findings(Truthful(), plan_of(name), 1))
+    found = broken(settled_findings(Product(), plan_of(name), 1))
     assert found == {"payments", "own report"} | ({"others"} if fault is noise_for_each else set())
 
 
@@ -227,7 +227,7 @@ def test_payments_from_an_estimate_without_noise_are_caught(monkeypatch: pytest.
 
     monkeypatch.setattr(settlement, "_estimate", listen)
     monkeypatch.setattr(settlement, "paymaster", lambda m, b, estimate, n: paymaster(m, b, kept[-1], n))
-    assert broken(settled_findings(Truthful(), plan, 1)) == {"payments", "own report", "others"}
+    assert broken(settled_findings(Product(), plan, 1)) == {"payments", "own report", "others"}
 
 
 # Checks that look at answers
@@ -249,7 +249,7 @@ def test_a_refusal_that_depends_on_answers_is_caught(name: str, monkeypatch: pyt
         return checked(plan, mechanism, statistics, *others)
 
     monkeypatch.setattr(settlement, "_check_people", nosy)
-    assert "outcomes for people who are good" in checks_finding(Truthful(), plan_of(name), 1).found
+    assert "outcomes for people who are good" in checks_finding(Product(), plan_of(name), 1).found
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def test_a_word_in_a_message_that_depends_on_answers_is_caught(monkeypatch: pyte
 
     monkeypatch.setattr(settlement, "gather", gather)
     monkeypatch.setattr(checks, "require_people", chatty)
-    assert checks_finding(Truthful(), plan_of(), 1).found == "2 outcomes for people who are few"
+    assert checks_finding(Product(), plan_of(), 1).found == "2 outcomes for people who are few"
 
 
 @pytest.mark.slow
@@ -282,13 +282,13 @@ def test_what_is_printed_because_of_answers_is_caught(monkeypatch: pytest.Monkey
         return checked(plan, mechanism, statistics, *others)
 
     monkeypatch.setattr(settlement, "_check_people", loud)
-    assert not checks_finding(Truthful(), plan_of(), 1).passed
+    assert not checks_finding(Product(), plan_of(), 1).passed
 
 
 # Exactly once
 
 
-class Redraws(Truthful):
+class Redraws(Product):
     """A settlement that starts again draws again."""
 
     def settle(self, plan: Plan, reports: Any, *, out: Path, **options: Any) -> Settlement:
@@ -301,9 +301,9 @@ def test_a_second_draw_after_an_interruption_is_caught() -> None:
 
 
 def test_a_second_release_and_a_ledger_that_forgets_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert restart_finding(Truthful(), plan_of(), 1).passed
+    assert restart_finding(Product(), plan_of(), 1).passed
     monkeypatch.setattr(LedgerAccount, "enter", lambda self, draw, directory: None)
-    found = restart_finding(Truthful(), plan_of(), 1)
+    found = restart_finding(Product(), plan_of(), 1)
     assert "a second release" in found.found
     assert "a ledger that does not count" in found.found
 
@@ -329,14 +329,14 @@ def test_chance_that_does_not_come_from_the_operating_system_is_caught(
 ) -> None:
     generator, complaint = GENERATORS[source]
     monkeypatch.setattr(settlement, "SystemBits", generator)
-    finding = randomness_finding(Truthful(), plan_of(), 1)
+    finding = randomness_finding(Product(), plan_of(), 1)
     assert not finding.passed
     assert complaint in finding.found
 
 
 def test_the_operating_system_s_chance_passes_and_is_put_back() -> None:
-    finding = randomness_finding(Truthful(), plan_of(), 1)
+    finding = randomness_finding(Product(), plan_of(), 1)
     assert finding.passed
     assert finding.figures["random_bits"] > finding.figures["needed_bits"]
     assert secrets.token_bytes(16) != secrets.token_bytes(16)
-    assert randomness_finding(Truthful(), plan_of(), 1) == finding
+    assert randomness_finding(Product(), plan_of(), 1) == finding

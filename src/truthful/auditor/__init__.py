@@ -1,6 +1,6 @@
 """Attack: the auditor looks for data, events and wiring that break what a plan promises."""
 
-from truthful.auditor.attack_surface import Audit, Finding, Product, Truthful
+from truthful.auditor.attack_surface import Audit, Finding, Product
 from truthful.auditor.attacks import audit
 
-__all__ = ["Audit", "Finding", "Product", "Truthful", "audit"]
+__all__ = ["Audit", "Finding", "Product", "audit"]

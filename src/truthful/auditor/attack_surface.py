@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,39 +34,14 @@ Believed = Beliefs | ShareBeliefs | LevelBeliefs
 AnyScored = Scored | AskedScored
 
 
-class Product(Protocol):
-    """A way of making releases and of paying for them.
+class Product:
+    """A way of making releases and of paying for them: ours, by the very functions that a settlement calls.
 
     y is what people say: their answers or, where they are also asked what the others will say, rows of both.
     """
 
     def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         """Exact statistics of whatever is reported, in normalised units."""
-        ...
-
-    def answer(self, bits: Bits) -> AddNoise:
-        """What adds the noise to all queries of one release."""
-        ...
-
-    def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
-        """The estimate that everybody may see."""
-        ...
-
-    def score_players(
-        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> AnyScored:
-        """What everybody else predicts of everybody, given all records, and what they are paid."""
-        ...
-
-    def settle(self, plan: Plan, reports: Any, *, out: Path, on_bad: str, **options: Any) -> Settlement:
-        """A whole settlement, written to a directory; options are those of `truthful.settle`."""
-        ...
-
-
-class Truthful:
-    """Ours: the very functions that a settlement calls."""
-
-    def statistics(self, X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed) -> Sums:
         Y = beliefs.response_bound
         found = sums(grid_features(X), grid_responses(answers_of(y), Y), mechanism.transform, mechanism.norm)
         if not isinstance(mechanism, AskedRelease):
@@ -74,14 +49,17 @@ class Truthful:
         return replace(found, predictions=int(grid_responses(y[:, 1], Y).sum()))
 
     def answer(self, bits: Bits) -> AddNoise:
+        """What adds the noise to all queries of one release."""
         return Drawing(bits)
 
     def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
+        """The estimate that everybody may see."""
         return mechanism.release(sums, beliefs, answer)
 
     def score_players(
         self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
     ) -> AnyScored:
+        """What everybody else predicts of everybody, given all records, and what they are paid."""
         kx, ky = grid_features(X), grid_responses(answers_of(y), beliefs.response_bound)
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
             return paymaster(mechanism, beliefs, estimate, len(y)).score_players(kx, ky)
@@ -95,6 +73,7 @@ class Truthful:
         raise InputError("The mechanism is for numbers and the beliefs for shares, or the other way round.")
 
     def settle(self, plan: Plan, reports: Any, *, out: Path, on_bad: str, **options: Any) -> Settlement:
+        """A whole settlement, written to a directory; options are those of `truthful.settle`."""
         return settle(plan, reports, out=out, on_bad=on_bad, **{"accept_less": True, **options})
 
 

@@ -8,7 +8,6 @@ from truthful.auditor.attack_surface import (
     Audit,
     Finding,
     Product,
-    Truthful,
     overhear,
 )
 from truthful.auditor.joint_privacy import (
@@ -52,7 +51,7 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     """
     check.integer("samples", samples, least=FEWEST_SAMPLES)
     check.integer("seed", seed, least=0)
-    attacked = Truthful() if product is None else product
+    attacked = Product() if product is None else product
     mechanism = plan.mechanism
     if not isinstance(mechanism, Attacked):
         raise Refused(

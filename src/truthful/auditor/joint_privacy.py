@@ -49,7 +49,7 @@ ROUNDING = 1e-12
 #: Noise that leaves a matrix as it is, so that its eigenvalues are not raised.
 QUIET = 1e4
 RELEASES = 8
-#: Shares that others may seem to have, with noise: also such as cannot be.
+#: Shares that others may seem to have, and to predict where they are asked, with noise: also such as cannot be.
 SHARES = (-1e6, -0.5, *(k / 20 for k in range(21)), 1.5, 1e6)
 
 Integers = tuple[int, ...]
@@ -213,8 +213,10 @@ def joint_finding(product: Product, mechanism: Attacked, beliefs: Believed, bits
         other[0] = X[1]
     people = (X, y), (other, reports)
     one, two = (product.statistics(F, r, mechanism, beliefs) for F, r in people)
-    loss = exact_loss(*(overhear(product, sums, mechanism, beliefs) for sums in (one, two)))
-    points = [_values(product, sums, mechanism, beliefs) for sums in (one, two)]
+    asked = [overhear(product, sums, mechanism, beliefs) for sums in (one, two)]
+    loss = exact_loss(*asked)
+    # What both would release without noise, and some releases with it.
+    points = [tuple(each.query.value for each in queries) for queries in asked]
     for _ in range(RELEASES):
         listener = Listener(product.answer(bits))
         product.release(one, mechanism, beliefs, listener)
@@ -253,7 +255,7 @@ def range_findings(
     M = (sums.matrix / PRODUCT).astype(np.float64)
     low, high = _payment_range(mechanism, beliefs, X)
     paid: list[float] = []
-    for share, predicted in _seen_shares(mechanism):
+    for share, predicted in pairs(SHARES, SHARES[::6] if isinstance(mechanism, AskedRelease) else (0.0,)):
         theta = np.zeros(beliefs.dimension)
         theta[0] = (2 * share - 1) * beliefs.scale
         released = [round(k * PRODUCT) for k in (M @ theta).tolist()]
@@ -285,12 +287,6 @@ def _payment_range(mechanism: Attacked, beliefs: Believed, X: Floats) -> tuple[f
     s = beliefs.slopes(X, level(X, mechanism, beliefs).mean)
     gain = mechanism.score_weight * float(largest_gain(mechanism.rule, s, mechanism.clip).max())
     return 0.0, mechanism.base_payment + gain + mechanism.prediction_payment
-
-
-def _seen_shares(mechanism: Attacked) -> Iterable[tuple[float, float]]:
-    """Shares that others may seem to have, and such as they may seem to predict, where they are asked."""
-    predicted = SHARES[::6] if isinstance(mechanism, AskedRelease) else (0.0,)
-    return pairs(SHARES, predicted)
 
 
 def as_told(beliefs: Believed, p: Fraction) -> Fraction:
@@ -325,11 +321,6 @@ def crowd(beliefs: Believed, seed: int) -> tuple[Floats, Floats]:
     X = np.concatenate([np.eye(d), *([-np.eye(d)] * 2), rng.normal(size=(3 * d + 2, d))])
     X *= rng.uniform(0.3, 1, len(X))[:, None] / np.linalg.norm(X, axis=1, keepdims=True)
     return X, rng.uniform(-1, 1, len(X)) * beliefs.response_bound
-
-
-def _values(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Integers, ...]:
-    """What a release would be without noise."""
-    return tuple(asked.query.value for asked in overhear(product, sums, mechanism, beliefs))
 
 
 def _noise(

@@ -11,9 +11,8 @@ counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from itertools import product as choices
 
@@ -47,6 +46,9 @@ class DrawnNoise:
     directions: Floats
     low_bits: Floats
     norm: str = "l2"
+
+    def __getitem__(self, rows: slice) -> DrawnNoise:
+        return DrawnNoise(self.lengths[rows], self.directions[rows], self.low_bits[rows], self.norm)
 
     @property
     def dimension(self) -> int:
@@ -135,7 +137,7 @@ def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
 def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether the noises of one release know nothing of each other, and a release nothing of the one before."""
     tests = [_together(one, other) for one, other in combinations(noises, 2)]
-    tests += [_together(_part(noise, slice(1, None)), _part(noise, slice(-1))) for noise in noises]
+    tests += [_together(noise[1:], noise[:-1]) for noise in noises]
     return _finding("independence", "every query of every release has its own noise", tests)
 
 
@@ -182,14 +184,9 @@ def _together(one: DrawnNoise, other: DrawnNoise) -> Iterator[PValue]:
     N, d, e = len(one.lengths), one.dimension, other.dimension
     mean = one.directions.T @ other.directions / N
     yield "directions together", _chi2(N * one.precision * other.precision * np.sum(mean**2), d * e)
-    stuck = (
-        min(np.ptp(one.lengths), np.ptp(other.lengths)) == 0
-    )  # then ranks say nothing, and no noise is drawn at all
+    # Where lengths are all the same, ranks say nothing, and no noise is drawn at all.
+    stuck = min(np.ptp(one.lengths), np.ptp(other.lengths)) == 0
     yield "lengths together", 0.0 if stuck else float(stats.spearmanr(one.lengths, other.lengths).pvalue)
-
-
-def _part(noise: DrawnNoise, rows: slice) -> DrawnNoise:
-    return DrawnNoise(noise.lengths[rows], noise.directions[rows], noise.low_bits[rows], noise.norm)
 
 
 def _chi2(statistic: float, freedom: int) -> float:
@@ -297,16 +294,14 @@ def _scores(one: Floats, other: Floats) -> Iterator[Feature]:
 
     yield lambda draws: np.asarray(each(draws).sum(axis=1))
     for place in range(one.shape[1]):
-        yield partial(_column, each, place)
-        yield partial(_length, place)
 
+        def ratio(draws: Floats, place: int = place) -> Floats:
+            return np.asarray(each(draws)[:, place])
 
-def _column(features: Feature, place: int, draws: Floats) -> Floats:
-    return np.asarray(features(draws)[:, place])
+        def length(draws: Floats, place: int = place) -> Floats:
+            return np.asarray(np.linalg.norm(draws[:, place], axis=1))
 
-
-def _length(place: int, draws: Floats) -> Floats:
-    return np.asarray(np.linalg.norm(draws[:, place], axis=1))
+        yield from (ratio, length)
 
 
 def _off_grid(one: Floats) -> Iterator[Feature]:
@@ -323,34 +318,6 @@ def _off_grid(one: Floats) -> Iterator[Feature]:
             return np.asarray(((np.abs(z) < window) & (scaled != np.rint(scaled))).astype(np.float64))
 
         yield feature
-
-
-#: One release as it is seen: rows of d numbers.
-Draw = Callable[[], Floats]
-
-
-def black_box(name: str, epsilon: float, pairs: Iterable[tuple[Draw, Draw, int]]) -> Finding:
-    """What an outsider can show of the epsilon that releases of two neighbours spend, so many draws of each."""
-    bounds = [
-        attack(*(np.array([draw() for _ in range(draws)]) for draw in (one, other)))
-        for one, other, draws in pairs
-    ]
-    bound = max(bounds, key=lambda bound: bound.epsilon)
-    event = f"an event seen {bound.hits:,} times against {bound.other_hits:,}, of {bound.draws:,}"
-    return Finding(
-        name=name,
-        claim=f"releases at ε = {epsilon:.6g} show at most that ε",
-        found=f"ε ≥ {bound.epsilon:.3g}: {event}" if bound.epsilon > 0 else f"nothing: {event}",
-        confidence=f"1 − {len(bounds) * RISK:g}",
-        passed=bound.epsilon <= epsilon,
-        figures={
-            "epsilon_shown": bound.epsilon,
-            "epsilon": epsilon,
-            "hits": bound.hits,
-            "other_hits": bound.other_hits,
-            "draws": bound.draws,
-        },
-    )
 
 
 def black_box_finding(
@@ -374,31 +341,45 @@ def black_box_finding(
         else tuple(tuple(round(k / float(UNIT)) for k in row) for row in axes.tolist()),
     )
 
-    def releases(X: Floats, y: Floats) -> Draw:
-        sums = product.statistics(X, y, tiny, people)
-
-        def once() -> Floats:
+    def releases(X: Floats, y: Floats, draws: int) -> Floats:
+        sums, seen = product.statistics(X, y, tiny, people), []
+        for _ in range(draws):
             estimate = product.release(sums, tiny, people, product.answer(bits))
             rows = np.vstack([estimate.theta, estimate.inverse])
             if d == 1:
                 others = product.score_players(estimate, tiny, people, X, y).peer_prediction[1:3]
                 rows = np.vstack([rows, others[:, None]])
-            return rows if estimate.predictions is None else _with_predictions(rows, estimate)
-
-        return once
+            seen.append(rows if estimate.predictions is None else _with_predictions(rows, estimate))
+        return np.array(seen)
 
     # Answers that cancel out, so that the estimate is 0, and the same with the first of them turned.
     X, y = np.repeat(axes, 3, axis=0), np.tile([Y, -Y, 0.0], d)
     if isinstance(tiny, AskedRelease):
         y = np.stack([y, y], axis=1)
-    pairs = [(releases(X, y), releases(X, np.concatenate([-y[:1], y[1:]])), samples)]
+    turned = np.concatenate([-y[:1], y[1:]])
+    bounds = [attack(*(releases(X, said, samples) for said in (y, turned)))]
     if mechanism.protects == "records":
         # In a crowd along every axis a record is turned onto another axis, or shortened if there is none.
         X, y = np.vstack([X, *[axes] * (CROWD // d)]), np.append(y, np.full(CROWD // d * d, Y / 2))
         moved = np.vstack([axes[-1:] if d > 1 else 0.35 * axes, X[1:]])
-        replaced = releases(moved, np.array([-Y, *y[1:]]))
-        pairs.append((releases(X, y), replaced, samples // SHARE_FOR_RECORDS))
-    return black_box(f"black box, d = {d}", epsilon, pairs)
+        neighbours, draws = ((X, y), (moved, np.array([-Y, *y[1:]]))), samples // SHARE_FOR_RECORDS
+        bounds.append(attack(*(releases(*data, draws) for data in neighbours)))
+    bound = max(bounds, key=lambda bound: bound.epsilon)
+    event = f"an event seen {bound.hits:,} times against {bound.other_hits:,}, of {bound.draws:,}"
+    return Finding(
+        name=f"black box, d = {d}",
+        claim=f"releases at ε = {epsilon:.6g} show at most that ε",
+        found=f"ε ≥ {bound.epsilon:.3g}: {event}" if bound.epsilon > 0 else f"nothing: {event}",
+        confidence=f"1 − {len(bounds) * RISK:g}",
+        passed=bound.epsilon <= epsilon,
+        figures={
+            "epsilon_shown": bound.epsilon,
+            "epsilon": epsilon,
+            "hits": bound.hits,
+            "other_hits": bound.other_hits,
+            "draws": bound.draws,
+        },
+    )
 
 
 def _with_predictions(rows: Floats, estimate: LeaveOneOut) -> Floats:
