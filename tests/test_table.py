@@ -1,4 +1,4 @@
-"""Tables of own predictions, and what they are made of: the scale axis, curves at many scales, packed polynomials."""
+"""Tables of own predictions, and their parts: regions, cells, the scale axis, curves at many scales, lookup."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from truthful.beliefs import Beliefs
+from truthful.beliefs import Beliefs, posterior
 from truthful.beliefs.laws import (
     IDENTITY,
     Clipped,
@@ -20,14 +22,27 @@ from truthful.beliefs.laws import (
     UniformNoise,
     monomials,
 )
-from truthful.beliefs.lookup import OPEN, ORDER, PLANE, SCALE_ORDER, WEDGE
 from truthful.beliefs.table import (
+    MIDDLE,
+    OPEN,
+    ORDER,
+    ROOTS,
+    SHORT,
+    WHOLE,
     PredictionTable,
+    Region,
     SampledCurve,
-    pack,
+    TableCells,
+    cells_of,
+    coordinates,
+    fit,
+    known_scales,
+    left_open,
+    pieces_of,
     prediction_table,
+    regions,
+    roots_of,
     scale_axis,
-    table_of_two,
 )
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -55,8 +70,7 @@ HARD: list[tuple[Beliefs, Curve, float, float]] = [
     (Beliefs(10, NormalBall(1.0, 0.3), TruncatedNormal(0.5, 0.25)), Clipped(1.0, 10), 0.01, 0.1),
     (Beliefs(100, UniformBall(1.0), TruncatedNormal(0.5, 0.25)), Clipped(1.0, 100), 0.001, 0.002),
     (Beliefs(5, UniformBall(30.0), TruncatedNormal(5.0, 2.5)), IDENTITY, 0.0, 0.0),
-    (Beliefs(5, UniformBall(1.0), TruncatedNormal(0.5, 0.02)), IDENTITY, 0.0, 0.0),
-    (Beliefs(30, NormalBall(1.0, 0.05), UniformNoise(0.5)), Clipped(1.0, 30), 0.05, 0.05),
+    (Beliefs(5, NormalBall(1.0, 0.1), TruncatedNormal(0.5, 0.05)), IDENTITY, 0.0, 0.0),
 ]
 
 
@@ -104,7 +118,7 @@ def test_a_hard_table_is_off_by_no_more_than_it_says(
     table = prediction_table(beliefs, curve, low, high)
     assert table.error <= 1e-9
     assert table.coefficients.nbytes < 50e6
-    r, y, scale = players(beliefs, low, high, 20_000, seed=2)
+    r, y, scale = players(beliefs, low, high, 5000, seed=2)
     assert np.abs(table(r, y, scale) - beliefs.prediction(r, y, curve, scale)).max() <= table.error
 
 
@@ -193,19 +207,6 @@ def test_a_range_must_be_one() -> None:
         prediction_table(DEFAULT, Clipped(0.6, 5), 0.2, 0.1)
 
 
-def test_a_table_of_two_scales_knows_these_two_and_leaves_others_to_quadrature() -> None:
-    beliefs = Beliefs(3, UniformBall(1.0), TruncatedNormal(1.0, 0.5))
-    curve, rng = Clipped(1.0, 3), np.random.default_rng(11)
-    r, y = rng.uniform(0, 1, 400), rng.uniform(-2, 2, 400)
-    table = table_of_two(beliefs, curve, 0.021, 0.02)
-    assert table.error <= 2e-10
-    for scale in (rng.choice([0.02, 0.021], 400), np.full(400, 0.0205), np.full(400, 0.5)):
-        exact = beliefs.prediction(r, y, curve, scale)
-        assert np.abs(table(r, y, scale) - exact).max() <= table.error
-    same = table_of_two(beliefs, curve, 0.02, 0.02)
-    assert same.axis.pieces == 1
-
-
 CURVE = Clipped(0.6, 5)
 
 
@@ -227,12 +228,6 @@ def test_narrow_ranges_need_one_piece_and_fewer_nodes() -> None:
     for high, order in ((0.1001, 3), (0.102, 4), (0.11, 6), (0.15, 8)):
         axis = scale_axis(CURVE, 0.6, 0.1, high)
         assert (axis.order, axis.pieces) == (order, 1)
-
-
-def test_more_pieces_than_needed_can_be_asked_for() -> None:
-    axis = scale_axis(CURVE, 0.6, 0.1, 0.102, least_pieces=7)
-    assert (axis.order, axis.pieces) == (8, 8)
-    assert axis.error < 1e-13
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.102), (0.1, 0.11), (0.03, 0.3), (1e-3, 0.2), (5.0, 500.0)])
@@ -272,7 +267,7 @@ def test_ranges_no_table_covers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 100])
-@pytest.mark.parametrize("least", [1e-6, 1e-3, 0.1, 100.0])
+@pytest.mark.parametrize("least", [1e-6, 0.1, 100.0])
 def test_sampled_is_the_curve_at_each_of_its_scales(dimension: int, least: float) -> None:
     rng, R = np.random.default_rng(1), 1.3
     curve, scales = Clipped(R, dimension), least * np.array([1.0, 2.0, 7.0])
@@ -287,44 +282,143 @@ def test_the_scales_become_the_last_axis() -> None:
     assert sampled(np.zeros((3, 4, 1))).shape == (3, 4, 2)
 
 
-MANY = scale_axis(CURVE, 0.6, 0.1, 0.2, least_pieces=2)
-T7 = np.polynomial.chebyshev.cheb2poly([0.0] * 7 + [1.0])
+# Regions of reports, and polynomials on cells of the unit square: against their definitions
+
+NAMES = ("whole", "upper", "short", "middle")
+sides = st.floats(0.02, 0.98)
 
 
-def test_one_scale_keeps_the_planes_as_they_are() -> None:
-    planes = np.random.default_rng(1).random((3, ORDER, ORDER, 1))
-    rows, _, _, dropped = pack(planes, scale_axis(CURVE, 0.6, 0.1, 0.1))
-    np.testing.assert_array_equal(rows, planes.reshape(3, PLANE))
-    assert dropped == 0
+def laws(R: float, M: float) -> Beliefs:
+    return Beliefs(3, UniformBall(R), UniformNoise(M))
 
 
-def test_no_cells_are_no_rows() -> None:
-    rows, _, _, dropped = pack(np.empty((0, ORDER, ORDER, len(MANY.nodes))), MANY)
-    assert rows.shape == (0, WEDGE)
-    assert dropped == 0
+def test_little_signal_knows_only_the_two_regions_with_much_noise() -> None:
+    assert [region.kind for region in regions(laws(1.0, 0.3))] == [0, 1, 2, 3]
+    assert [region.kind for region in regions(laws(0.3, 1.0))] == [0, 1]
+    assert [region.kind for region in regions(laws(1.0, 1.0))] == [0, 1]
 
 
-def test_what_is_dropped_is_the_sum_of_its_coefficients() -> None:
-    """T₇(x) times 1 + T₇(s)/2, T₇ being the largest degree there is: the second part has degrees 14 and is dropped."""
-    planes = np.zeros((1, ORDER, ORDER, len(MANY.nodes)))
-    x = np.cos(np.pi * (np.arange(SCALE_ORDER) + 0.5) / SCALE_ORDER)
-    planes[0, :, 0, :] = T7[:, None] * np.tile(1 + np.cos(7 * np.arccos(x)) / 2, MANY.pieces)
-    rows, _, steady, dropped = pack(planes, MANY)
-    assert rows.shape == (MANY.pieces, WEDGE)
-    np.testing.assert_allclose(dropped, 0.5, rtol=1e-13)
-    # Of a row the first of each four y-powers, at s = 0: what is left is T₇(x) in the first column.
-    first = rows[0, [0, 32, 64, 92, 116, 136, 152, 164]]
-    np.testing.assert_allclose(first, T7, atol=1e-12)
-    assert steady.tolist() == [OPEN]
+@pytest.mark.parametrize("region", regions(laws(1.4, 0.3)), ids=NAMES)
+@given(X=sides, Y=sides)
+def test_a_region_maps_to_the_supports_of_its_players(region: Region, X: float, Y: float) -> None:
+    where = region.support(np.array([X]), np.array([Y]))
+    exact = posterior.support(laws(1.4, 0.3), where.r, where.y)
+    np.testing.assert_allclose([where.low[0], where.high[0]], [exact.low[0], exact.high[0]], atol=1e-7)
+    assert 0 < where.r[0] < 1
 
 
-def test_cells_in_which_the_scale_hardly_matters_are_steady_and_have_one_plane() -> None:
-    """T₇(x) times 1 + c·s: what is lost is c, the sum of the coefficients of all that depends on s."""
-    planes = np.zeros((3, ORDER, ORDER, len(MANY.nodes)))
-    x = np.cos(np.pi * (np.arange(SCALE_ORDER) + 0.5) / SCALE_ORDER)
-    for cell, slope in enumerate((0.9e-10, 1.1e-10, 0.0)):
-        planes[cell, :, 0, :] = T7[:, None] * np.tile(1 + slope * x, MANY.pieces)
-    _, flat, steady, dropped = pack(planes, MANY)
-    assert steady.tolist() == [0, OPEN, 1]
-    np.testing.assert_allclose(flat.reshape((2, ORDER, ORDER))[:, :, 0], [T7, T7], atol=1e-12)
-    np.testing.assert_allclose(dropped, 0.9e-10, rtol=1e-3)
+@pytest.mark.parametrize("region", regions(laws(1.4, 0.3)), ids=NAMES)
+@given(X=sides, Y=sides)
+def test_coordinates_lead_back(region: Region, X: float, Y: float) -> None:
+    where = region.support(np.array([X]), np.array([Y]))
+    kind, (back_X, back_Y, under_x, under_y) = np.empty(1, np.int32), np.empty((4, 1))
+    coordinates(where.r, where.y, 1.4, 0.3, kind, back_X, back_Y, under_x, under_y)
+    assert kind[0] == region.kind
+    np.testing.assert_allclose([back_X / under_x, back_Y / under_y], [[X], [Y]], atol=1e-11)
+
+
+def test_the_corners_of_the_square_are_the_corners_of_the_region() -> None:
+    R, M = 1.4, 0.3
+    whole, short = Region(WHOLE, R, M), Region(SHORT, R, M)
+    X, Y = np.array([0.0, 1.0]), np.array([1.0, 1.0])
+    np.testing.assert_allclose(whole.support(X, Y).r, [0, M / R])
+    np.testing.assert_allclose(whole.support(X, Y).y, [M, 0], atol=1e-15)
+    np.testing.assert_allclose(short.support(X, Y).r, [M / R, 1])
+    np.testing.assert_allclose(short.support(X, Y).y, [2 * M, R + M])
+    np.testing.assert_allclose(short.support(X, 0 * Y).y, [0, R - M], atol=1e-15)
+
+
+def value(cells: TableCells, X: float, Y: float) -> Floats:
+    """All columns at one point, by the definition in Cells."""
+    i, j = min(int(ROOTS * X), ROOTS - 1), min(int(ROOTS * Y), ROOTS - 1)
+    first, kx, ky = cells.roots[i * ROOTS + j]
+    x, y = (ROOTS * X - i) * kx, (ROOTS * Y - j) * ky
+    a, b = min(int(x), kx - 1), min(int(y), ky - 1)
+    powers_x, powers_y = (2 * (x - a) - 1) ** np.arange(ORDER), (2 * (y - b) - 1) ** np.arange(ORDER)
+    return np.asarray(np.einsum("a,abc,b->c", powers_x, cells.coefficients[first + a * ky + b], powers_y))
+
+
+def waves(X: Floats, Y: Floats) -> Floats:
+    return np.stack([np.sin(9 * X + 2 * Y), np.exp(-((X - 0.3) ** 2) * 40) * Y], axis=1)
+
+
+def test_the_error_is_what_it_says_everywhere() -> None:
+    cells = fit(waves, 2, 1e-10, 1e-10)
+    assert np.all(cells.roots[:, 0] != OPEN)
+    assert cells.error <= 1e-10
+    points = np.random.default_rng(1).random((400, 2))
+    points[:40] = np.round(points[:40] * 8) / 8  # corners and borders of cells
+    errors = [np.abs(value(cells, X, Y) - waves(np.array([X]), np.array([Y]))[0]).max() for X, Y in points]
+    assert max(errors) <= 2 * cells.error
+
+
+def test_cells_are_cut_across_the_coordinate_that_needs_it() -> None:
+    cells = fit(lambda X, Y: np.sin(60 * X + Y)[:, None], 1, 1e-10, 1e-10)
+    assert cells.roots[:, 1].min() >= 4
+    assert cells.roots[:, 2].max() == 1
+
+
+def test_costly_roots_are_content_with_less() -> None:
+    for enough, cuts in ((1e-13, 64), (1e-9, 32)):
+        cells = fit(lambda X, Y: np.sin(60 * X)[:, None], 1, 1e-13, enough)
+        assert cells.error <= enough
+        assert set(cells.roots[:, 1]) == {cuts}
+
+
+def test_a_function_with_a_kink_is_left_open_where_the_kink_is() -> None:
+    cells = fit(lambda X, Y: np.abs(X - 0.3)[:, None] * (1 + Y)[:, None], 1, 1e-12, 1e-12)
+    is_open = (cells.roots[:, 0] == OPEN).reshape(ROOTS, ROOTS)
+    np.testing.assert_array_equal(is_open, np.repeat([[False], [True], [False], [False]], 4, axis=1))
+
+
+def test_nothing_fitted_is_all_open() -> None:
+    assert np.all(left_open(3).roots == OPEN)
+    assert left_open(3).coefficients.shape == (0, ORDER, ORDER, 3)
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_polynomials_of_the_cells_degree_need_no_cutting(columns: int) -> None:
+    cells = fit(lambda X, Y: np.repeat((X**7 * Y**7)[:, None], columns, axis=1), columns, 1e-12, 1e-12)
+    assert np.all(cells.roots[:, 1:] == 1)
+    assert cells.coefficients.shape == (ROOTS**2, ORDER, ORDER, columns)
+
+
+# Players to places: against the definitions, one player at a time
+
+
+def test_impossible_players_are_nowhere_and_others_in_a_root_of_their_region() -> None:
+    r = np.array([0.0, 0.5, 1e-320, 0.3 / 1.4, 1.0, 1.0, -1.0, np.nan, 2.0, 0.5, 0.5])
+    y = np.array([0.1, 0.9, 0.3, 0.0, 1.3, 1.0, 0.1, 0.1, 0.1, np.nan, np.inf])
+    row, (X, Y, under_x, under_y) = np.empty(11, np.int32), np.empty((4, 11))
+    coordinates(r, y, 1.4, 0.3, row, X, Y, under_x, under_y)
+    roots_of(r, y, 64, row, X, Y, under_x, under_y)
+    assert row[6:].tolist() == [64] * 5
+    assert (row[:6] // ROOTS**2).tolist() == [WHOLE, SHORT, WHOLE, WHOLE, SHORT, MIDDLE]
+    assert np.all((X >= 0) & (X <= 1) & (Y >= 0) & (Y <= 1))
+
+
+def test_a_root_is_cut_into_its_cells() -> None:
+    roots = np.array([[5.0, OPEN, OPEN], [2.0, OPEN, 1.0], [4.0, OPEN, 1.0]])
+    row = np.array([0, 0, 0, 1, 2], dtype=np.int32)
+    X, Y = np.array([0.0, 0.75, 1.0, 0.5, 0.0]), np.array([0.0, 0.375, 1.0, 0.5, 0.0])
+    cells_of(row, X, Y, roots, *np.empty((3, 5)))
+    # Cell (a, b) is in row first + a ky + b.
+    assert row.tolist() == [5, 5 + 4 + 1, 5 + 4 + 3, OPEN, OPEN]
+    assert X[:3].tolist() == [-1, 0, 1]
+    assert Y[:3].tolist() == [-1, 0, 1]
+
+
+def test_scales_fall_into_equal_pieces_of_their_logarithm() -> None:
+    low, high, pieces = 1e-3, 0.7, 5
+    scale = np.exp(np.random.default_rng(1).uniform(np.log(low), np.log(high), 2000))
+    scale[:4] = low, high, low / 2, np.nan
+    origin, step = np.log(low), pieces / np.log(high / low)
+    row, S = np.full(2000, 3, dtype=np.int32), scale.copy()
+    row[4] = OPEN
+    known_scales(S, low, high, row)
+    pieces_of(S, origin, step, pieces, 10, row)
+    assert row[:5].tolist() == [3, 43, OPEN, OPEN, OPEN]
+    known = row >= 0
+    piece = (row[known] - 3) // 10
+    np.testing.assert_allclose((S[known] + 1) / 2 + piece, (np.log(scale[known]) - origin) * step, atol=1e-13)
+    assert np.all(np.abs(S[known]) <= 1 + 1e-12)

@@ -256,11 +256,8 @@ def paymaster(
     if curves[0] != curves[1]:
         own, others = (beliefs.predictor(curves[group], ranges[group], counts[group]) for group in (0, 1))
         return HalvesPaymaster(mechanism, beliefs, estimates, (own, others))
-    if all(low == high for low, high in ranges):
-        own = beliefs.predictor_of_two(curves[0], ranges[0][0], ranges[1][0], sum(counts))
-    else:
-        both = min(low for low, _ in ranges), max(high for _, high in ranges)
-        own = beliefs.predictor(curves[0], both, sum(counts))
+    both = min(low for low, _ in ranges), max(high for _, high in ranges)
+    own = beliefs.predictor(curves[0], both, sum(counts))
     return HalvesPaymaster(mechanism, beliefs, estimates, (own, own))
 
 

@@ -120,14 +120,6 @@ class Beliefs:
 
         return prediction_table(self, curve, low, high)
 
-    def predictor_of_two(self, curve: Curve, one: float, other: float, players: int) -> Predictor:
-        """q for so many players, each at one of two peer noise scales."""
-        if players <= MANY_PLAYERS:
-            return self.predictor(curve, (min(one, other), max(one, other)), players)
-        from truthful.beliefs.table import table_of_two
-
-        return table_of_two(self, curve, one, other)
-
     def prediction(self, r: Any, y: Any, curve: Curve = IDENTITY, scale: Any = 0.0) -> Floats:
         """q at ‖x‖ = r and report y by direct quadrature, to 1e-11 R. Arguments broadcast."""
         lengths, reports, scales = _players(r, y, scale)

@@ -3,11 +3,10 @@
 What is proved and what is verified. The regions below are where the tabulated function is analytic, so
 polynomials on cells converge geometrically. In the scale of the peer noise the table interpolates ψ itself: an
 expectation of ψ is off by no more than ψ is, whatever the posterior, and the interpolant multiplies errors at its
-nodes by at most its Lebesgue constant; both are proved, and so is the bound on what is not kept of the polynomials. The
-errors that enter there are verified: the distance of each cell from direct quadrature, on a grid between the nodes
-where an interpolation error is largest, and that of ψ from its interpolant, on such a grid too. `error` doubles what
-was measured, for what lies between the points of the grid. Reports in cells that could not be verified are answered by
-direct quadrature.
+nodes by at most its Lebesgue constant; both are proved. The errors that enter there are verified: the distance of each
+cell from direct quadrature, on a grid between the nodes where an interpolation error is largest, and that of ψ from its
+interpolant, on such a grid too. `error` doubles what was measured, for what lies between the points of the grid.
+Reports in cells that could not be verified are answered by direct quadrature.
 
 What a table is fitted to: regions of reports, each the unit square, and polynomials on cells of the square.
 The half-plane of reports is cut where the posterior stops being analytic. For r = ‖x‖ in [0, 1] and y ≥ 0 the support
@@ -23,7 +22,7 @@ with a = (y - M)/r, b = (y + M)/r, κ = M/(rR), x = √(1-κ)/(√(1-κ) + √κ
 smallest ω there is at that r, where a = R - 2κR; r₁ = min(1, M/R) and x₁ are the largest r and x. The square roots
 take the place of the powers (R ± u)^((d+1)/2) with which the integrals begin at the ends of the ball, and they widen
 the thin layers there: of the width M/r of the support when there is little noise, of the width of the peer noise
-when that is clipped. `coordinates` in truthful.beliefs.lookup is the inverse map.
+when that is clipped. `coordinates` is the inverse map.
 
 The square is cut into 4 × 4 roots, and each root into kx × ky equal cells (powers of two, its own). On a cell each
 function is the polynomial of degree 7 in each coordinate through its values at 8 × 8 Chebyshev nodes. An interpolation
@@ -31,6 +30,10 @@ error looks like c·T₈ in the coordinate that causes it, so it is measured on 
 nodes and on the cell's border. A root whose error is above what is wanted is cut again, across the coordinate whose
 Chebyshev coefficients have not died out; one that stays above it is left open. A root that was cut is first looked at
 where it was worst, and all of it only when it is good enough there.
+
+Players are looked up by loops over a block of them without branches or calls, so that they vectorise: two or three
+nanoseconds a player for each of region, cell and piece of the scale axis. They round as written, so that a vectorised
+loop and its last few turns give the same bits, and nobody's result depends on who stands beside her.
 """
 
 from __future__ import annotations
@@ -39,10 +42,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from truthful import check
 from truthful.beliefs import posterior
@@ -51,31 +55,23 @@ from truthful.beliefs.laws import (
     chebyshev_coefficients,
     chebyshev_extrema,
     chebyshev_nodes,
-    from_chebyshev,
     monomials,
     times,
-)
-from truthful.beliefs.lookup import (
-    HALF,
-    HIGH,
-    KEPT,
-    LOW,
-    MIDDLE,
-    OPEN,
-    ORDER,
-    PLANE,
-    ROOTS,
-    SCALE_ORDER,
-    SHORT,
-    UPPER,
-    WHOLE,
-    Integers,
-    Limits,
-    evaluate,
 )
 from truthful.beliefs.posterior import Laws, Support
 from truthful.check import Floats
 from truthful.errors import InputError
+
+#: The four regions of reports. Each is cut into so many roots squared; a polynomial has so many powers of a coordinate.
+WHOLE, UPPER, SHORT, MIDDLE = range(4)
+ROOTS, ORDER = 4, 8
+PLANE = ORDER**2
+#: The number of no cell: players there are left to direct quadrature.
+OPEN = -1
+
+# What a block of players needs stays in the nearest caches.
+_BLOCK = 1024
+_EXPONENT, _MANTISSA, _ONE = 52, (1 << 52) - 1, 1023 << 52
 
 # Cells of a root: many, and too many. A square may cost this many points, and values at them.
 _MANY_CELLS, _MOST_CELLS = 16, 1024
@@ -84,6 +80,14 @@ _MOST_VALUES = 24_000_000
 _POINTS = ORDER**2 + (ORDER + 1) ** 2  # of a cell: where it is fitted and where it is measured
 
 Function = Callable[[Floats, Floats], Floats]
+Integers = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
+Limits = tuple[float, float, float, float, float, float]
+
+F = TypeVar("F", bound=Callable[..., Any])
+each: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy")
+# The polynomials of one player may use fused multiply-adds: every player takes the same way through them.
+_fused: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 
 
 @dataclass(frozen=True)
@@ -257,24 +261,19 @@ _SAFETY = 2.0
 # One scale is exact to 1e-10 at no cost in time.
 _ONE_SCALE_TOLERANCE, _CELL_TOLERANCE = 4e-11, 1e-10
 _QUADRATURE = 1e-11
-_DROPPED = 2e-10
 
-# Pieces of the scale axis, of SCALE_ORDER nodes. Narrow ranges are one piece that needs fewer.
+# Pieces of the scale axis, and the nodes of each. Narrow ranges are one piece that needs fewer.
 _PIECES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
-_FEWER = (3, 4, 6)
+_FEWER, SCALE_ORDER = (3, 4, 6), 8
 _SCALE_TOLERANCE = 1.5e-10
 
 # Scales this close, relatively, to a fixed one count as equal to it: |dψ/d log s| ≤ E[|e| 1{|m + e| ≤ R}] ≤ 2R.
 _CLOSE = 1e-12
 
-# ψ at a list of scales: the degree of its polynomials and one more, their error, and that of a straight line.
+# ψ at a list of scales: the degree of its polynomials and one more, and their error.
 _CURVE_ORDER = 12
 _CURVE_TOLERANCE = 1e-13
-_STRAIGHT = 2e-13
 _MOST_CURVE_CELLS = 8192
-
-# A cell in which the scale matters by no more is steady.
-_STEADY = 1e-10
 
 
 @dataclass(frozen=True)
@@ -289,8 +288,7 @@ class PredictionTable:
     axis: ScaleAxis
     roots: Integers
     coefficients: Floats
-    planes: Floats
-    steady: Integers
+    """A row for each piece of the scale axis and cell: the powers of s, for each those of x, for each those of y."""
     error: float
 
     def __call__(self, r: Any, y: Any, scale: Any = 0.0, out: Floats | None = None) -> Floats:
@@ -310,11 +308,11 @@ class PredictionTable:
         return out
 
     @cached_property
-    def _arguments(self) -> tuple[Limits, int, Integers, Floats, Floats, Integers]:
+    def _arguments(self) -> tuple[Limits, int, Integers, Floats]:
         """What `evaluate` is told of the table."""
         R, M, axis = self.laws.prior.radius, self.laws.noise.bound, self.axis
         limits = (R, M, axis.lowest, axis.highest, axis.origin, axis.step)
-        return limits, axis.pieces, self.roots, self.coefficients, self.planes, self.steady
+        return limits, axis.pieces, self.roots, self.coefficients
 
     def _fill(self, r: Floats, y: Floats, scale: Floats, out: Floats) -> None:
         """Direct quadrature where the kernel left NaN."""
@@ -335,34 +333,23 @@ def prediction_table(
 
     Curves that do not depend on the scale ignore the range. If the noise density is not smooth nothing is tabulated.
     """
-    R, high = laws.prior.radius, scale_low if scale_high is None else scale_high
-    axis = scale_axis(curve, R, scale_low, high)
-    table, dropped = _table(laws, curve, axis)
-    while dropped > _DROPPED:
-        axis = scale_axis(curve, R, scale_low, high, least_pieces=2 * axis.pieces)
-        table, dropped = _table(laws, curve, axis)
-    return table
-
-
-def table_of_two(laws: Laws, curve: Curve, one: float, other: float) -> PredictionTable:
-    """A table for two peer noise scales and none between, as exact and as quick as a table for one."""
-    return _table(laws, curve, two_scales(curve, laws.prior.radius, min(one, other), max(one, other)))[0]
-
-
-def _table(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTable, float]:
-    """The table on one scale axis, and the part of its error that more pieces would make smaller."""
     R = laws.prior.radius
+    axis = scale_axis(curve, R, scale_low, scale_low if scale_high is None else scale_high)
     sampled = SampledCurve(curve, R, axis.nodes) if curve.needs_scale else None
     found = [_fit_region(laws, sampled or curve, axis, region) for region in regions(laws)]
     starts = np.cumsum([0, *(len(cells.coefficients) for cells in found)])
     roots = np.concatenate(
         [_shift(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
     )
-    polynomials = pack(np.concatenate([cells.coefficients for cells in found]), axis)
-    dropped = polynomials.dropped
+    planes = np.concatenate([cells.coefficients for cells in found])
+    # From (cell, x, y, piece, node) to (piece, cell, power of s, x, y).
+    powers = monomials(planes.reshape((*planes.shape[:3], axis.pieces, axis.order)))
+    coefficients = np.ascontiguousarray(np.transpose(powers, (3, 0, 4, 1, 2))).reshape(
+        (-1, axis.order * PLANE)
+    )
     at_nodes = max(cells.error for cells in found) + (sampled.error if sampled else 0.0)
-    error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * R
-    return PredictionTable(laws, curve, axis, roots, *polynomials[:3], error), dropped
+    error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + _QUADRATURE * R
+    return PredictionTable(laws, curve, axis, roots, coefficients, error)
 
 
 def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> TableCells:
@@ -387,8 +374,7 @@ class ScaleAxis:
     """`pieces` equal pieces of [log low, log high], each with `order` Chebyshev nodes.
 
     Scales in [lowest, highest] are answered; piece and place of s are those of (log s - origin) · step. `error` is the
-    largest interpolation error of ψ over u and s that was measured. With order 1 and two pieces there are two scales
-    and nothing between them: those up to `origin` are the first, those from `step` on the second.
+    largest interpolation error of ψ over u and s that was measured.
     """
 
     order: int
@@ -406,7 +392,7 @@ class ScaleAxis:
         return 1 + 2 / math.pi * math.log(self.order)
 
 
-def scale_axis(curve: Curve, radius: float, low: float, high: float, least_pieces: int = 1) -> ScaleAxis:
+def scale_axis(curve: Curve, radius: float, low: float, high: float) -> ScaleAxis:
     """The cheapest axis that interpolates ψ to 1.5e-10 over all |u| ≤ R and scales in [low, high]."""
     check.nonnegative("scale_low", low)
     check.nonnegative("scale_high", high)
@@ -418,24 +404,14 @@ def scale_axis(curve: Curve, radius: float, low: float, high: float, least_piece
         ends = (low * (1 - _CLOSE), high * (1 + _CLOSE))
         return ScaleAxis(1, 1, np.array([low]), *ends, 0.0, 0.0, 4 * radius * _CLOSE)
     check.positive("scale_low", low)
-    fewer, pieces = [(1, order) for order in _FEWER], [(number, SCALE_ORDER) for number in _PIECES]
-    for number, order in [*fewer, *pieces] if least_pieces == 1 else pieces:
-        axis = _axis(curve, radius, low, high, number, order)
-        if axis.error <= _SCALE_TOLERANCE and number >= least_pieces:
+    for pieces, order in [(1, few) for few in _FEWER] + [(several, SCALE_ORDER) for several in _PIECES]:
+        axis = _axis(curve, radius, low, high, pieces, order)
+        if axis.error <= _SCALE_TOLERANCE:
             return axis
     raise InputError(
         f"Peer noise scales from {low} to {high} span too wide a range for one table; the table would not be exact "
         f"to 1e-9. Narrow the range."
     )
-
-
-def two_scales(curve: Curve, radius: float, low: float, high: float) -> ScaleAxis:
-    """Just these two scales; one if they are the same, or if the curve does not ask."""
-    if not curve.needs_scale or high <= low * (1 + 4 * _CLOSE):
-        return scale_axis(curve, radius, low, low)
-    check.positive("scale_low", low)
-    ends = (low * (1 - _CLOSE), high * (1 + _CLOSE), low * (1 + _CLOSE), high * (1 - _CLOSE))
-    return ScaleAxis(1, 2, np.array([low, high]), *ends, 4 * radius * _CLOSE)
 
 
 def _axis(curve: Curve, radius: float, low: float, high: float, pieces: int, order: int) -> ScaleAxis:
@@ -461,8 +437,7 @@ class SampledCurve:
 
     ψ is odd, so only u ≥ 0 is kept, as polynomials of degree 11 on equal cells in h = √(1 - u/R): the square root
     resolves the layer of width s√d at u = R where clipping sets in. The number of cells doubles until the error,
-    measured where the interpolation error is largest, is below 1e-13 R or no longer falls; `error` holds it. Below the
-    layer ψ is a straight line through 0, to 2e-13 R, and is read off as one; `error` counts that too.
+    measured where the interpolation error is largest, is below 1e-13 R or no longer falls; `error` holds it.
     """
 
     needs_scale = True
@@ -474,12 +449,10 @@ class SampledCurve:
         while cells <= _MOST_CURVE_CELLS and not self.error <= _CURVE_TOLERANCE * radius:
             self._coefficients, self.error = _fit_curve(curve, radius, scales, cells)
             cells *= 2
-        self._slopes, self._straight = _straight_line(curve, radius, scales, len(self._coefficients))
-        self.error += _STRAIGHT * radius
 
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
         flat = np.ascontiguousarray(u).ravel()
-        out = _evaluate_curve(flat, self.radius, self._coefficients, self._slopes, self._straight)
+        out = _evaluate_curve(flat, self.radius, self._coefficients)
         return np.asarray(out).reshape((*u.shape[:-1], len(self.scales)))
 
 
@@ -497,27 +470,13 @@ def _fit_curve(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple
     return np.ascontiguousarray(coefficients), float(np.abs(fitted - values(x)).max())
 
 
-def _straight_line(curve: Curve, radius: float, scales: Floats, cells: int) -> tuple[Floats, int]:
-    """The slope of ψ at every scale, and the first cell from which on ψ is that line, off by 2e-13 R at most."""
-    middle = radius / 2
-    slopes = np.ravel(curve(np.full((1, 1), middle), scales)) / middle
-    nearest = np.arange(cells) / cells  # the end of each cell that is nearest the layer
-    u = radius * (1 - nearest**2)[:, None]
-    off = np.abs(curve(u, scales) - slopes * u).max(axis=1) > _STRAIGHT * radius
-    return slopes, int(np.flatnonzero(off).max(initial=-1)) + 1
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _evaluate_curve(u: Floats, radius: float, coefficients: Floats, slopes: Floats, straight: int) -> Floats:
+@_fused
+def _evaluate_curve(u: Floats, radius: float, coefficients: Floats) -> Floats:
     cells, _, scales = coefficients.shape
     out = np.empty((len(u), scales))
     for i in range(len(u)):
         h = cells * np.sqrt(max(0.0, 1 - abs(u[i]) / radius))
         cell = min(int(h), cells - 1)
-        if cell >= straight:
-            for s in range(scales):
-                out[i, s] = slopes[s] * u[i]
-            continue
         x = 2 * (h - cell) - 1
         sign = -1.0 if u[i] < 0 else 1.0
         w = coefficients[cell]
@@ -529,53 +488,180 @@ def _evaluate_curve(u: Floats, radius: float, coefficients: Floats, slopes: Floa
     return out
 
 
-class Packed(NamedTuple):
-    """One row of `coefficients` for each piece of the scale axis and cell; row steady[cell] of `planes` instead if the
-    cell is steady, OPEN if not; and what was dropped, at most."""
-
-    coefficients: Floats
-    planes: Floats
-    steady: Integers
-    dropped: float
+# From players to their places in the table, and through the polynomials there
 
 
-def pack(planes: Floats, axis: ScaleAxis) -> Packed:
-    """What a table has of its cells' polynomials: with more than one scale, the products that lookup keeps.
+@each
+def coordinates(
+    r: Floats,
+    y: Floats,
+    R: float,
+    M: float,
+    region: Rows,
+    X: Floats,
+    Y: Floats,
+    under_x: Floats,
+    under_y: Floats,
+) -> None:
+    """Region and coordinates in the unit square, X / under_x and Y / under_y: the inverse of Region.support.
 
-    What is not kept costs at most the sum of its Chebyshev coefficients, which falls as the pieces of the scale axis
-    get shorter. Where clipping hardly ever sets in, the scale hardly matters: a steady cell has a polynomial in (x, y)
-    alone as well, the mean over the pieces.
-
-    With one scale a row has the powers of x, for each those of y. With more it has the powers of x, for each those of s
-    that are kept, for each the first four of y; and then the same for the last four of y.
+    Numerators and denominators, because a division here would be made once for every region. In `upper` the smallest ω
+    is 0, which makes it a case of `short`. Players with r outside [0, 1] or y not finite get anything at all.
     """
-    if axis.order == 1:
-        each = np.ascontiguousarray(np.moveaxis(planes, -1, 0)).reshape((-1, PLANE))
-        return Packed(each, np.empty((0, PLANE)), np.full(len(planes), OPEN), 0.0)
-    powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
-    values = times(powers, times(powers, planes, 1), 2)
-    values = values.reshape((*values.shape[:3], axis.pieces, axis.order))
-    # From (cell, x, y, piece, s) to (piece, cell, x, s, y).
-    coefficients = np.transpose(values, (3, 0, 1, 4, 2))
-    for direction in (2, 3, 4):
-        coefficients = chebyshev_coefficients(coefficients, direction)
-    more = SCALE_ORDER - axis.order
-    coefficients = np.pad(coefficients, ((0, 0), (0, 0), (0, 0), (0, more), (0, 0)))
-    dropped = np.abs(coefficients[:, :, ~KEPT]).sum(axis=-1).max(axis=0)
-    means = coefficients[:, :, :, :1].mean(axis=0)
-    off = np.concatenate([coefficients[:, :, :, :1] - means, coefficients[:, :, :, 1:]], axis=3)
-    unsteady = np.abs(off).sum(axis=(2, 3, 4)).max(axis=0)
-    is_steady = unsteady <= _STEADY
-    steady = np.where(is_steady, np.cumsum(is_steady) - 1, OPEN)
-    flat = from_chebyshev(from_chebyshev(means[is_steady, :, 0], 1), 2)
-    coefficients = coefficients * KEPT
-    for direction in (2, 3, 4):
-        coefficients = from_chebyshev(coefficients, direction)
-    rows = axis.pieces * len(planes)
-    low, high = coefficients[:, :, LOW, :HALF], coefficients[:, :, HIGH, HALF:]
-    return Packed(
-        np.hstack([low.reshape((rows, LOW.sum() * HALF)), high.reshape((rows, HIGH.sum() * HALF))]),
-        flat.reshape((-1, PLANE)),
-        steady,
-        float(np.where(is_steady, unsteady, dropped).max(initial=0.0)),
-    )
+    per_r, root_M, per_M = 1 / min(1.0, M / R), math.sqrt(M), 1 / math.sqrt(M)
+    per_x = 1 + root_M / math.sqrt(max(R - M, 1e-300))
+    for i in range(len(r)):
+        reach, size = r[i] * R, abs(y[i])
+        over = reach - M
+        outside, near = over > 0, size <= abs(over)
+        depth = math.sqrt(max(over, 0.0))
+        stretch = math.sqrt(reach) if outside else 1.0
+        edge = math.sqrt(max(over - size if near & outside else over + size, 0.0))
+        above = math.sqrt(max(reach + M - size, 0.0)) * (stretch * per_M if outside else 1.0)
+        X[i] = depth * per_x if outside else r[i] * per_r
+        under_x[i] = depth + root_M if outside else 1.0
+        Y[i] = (edge if outside else size) if near else edge * stretch - depth * above
+        under_y[i] = (depth if outside else -over) if near else (edge + above) * stretch
+        region[i] = (MIDDLE if near else SHORT) if outside else (WHOLE if near else UPPER)
+
+
+@each
+def roots_of(
+    r: Floats, y: Floats, nowhere: int, row: Rows, X: Floats, Y: Floats, under_x: Floats, under_y: Floats
+) -> None:
+    """From the region to the root in it, X and Y the place in the root, in [0, 1]; `nowhere` if r or y is out of range.
+
+    Only at r = M/R, y = 0 are both the numerator and the denominator of Y zero.
+    """
+    for i in range(len(r)):
+        known = (r[i] >= 0) & (r[i] <= 1) & (abs(y[i]) < np.inf)
+        ratio = Y[i] / under_y[i]
+        x = ROOTS * min(X[i] / under_x[i], 1.0)
+        y_ = ROOTS * min(max(ratio if under_y[i] > 0 else 0.0, 0.0), 1.0)
+        a, b = min(math.floor(x), ROOTS - 1.0), min(math.floor(y_), ROOTS - 1.0)
+        X[i], Y[i] = x - a if known else 0.0, y_ - b if known else 0.0
+        row[i] = row[i] * ROOTS**2 + np.int32(ROOTS * a + b) if known else nowhere
+
+
+@each
+def cells_of(row: Rows, X: Floats, Y: Floats, roots: Floats, kx: Floats, ky: Floats, first: Floats) -> None:
+    """From the root to the cell, or OPEN; X and Y become the place in the cell, in [-1, 1]."""
+    for i in range(len(row)):
+        root = np.uint32(row[i])
+        first[i], kx[i], ky[i] = roots[0, root], roots[1, root], roots[2, root]
+    for i in range(len(row)):
+        x, y = X[i] * kx[i], Y[i] * ky[i]
+        a, b = min(math.floor(x), kx[i] - 1), min(math.floor(y), ky[i] - 1)
+        X[i], Y[i] = 2 * (x - a) - 1, 2 * (y - b) - 1
+        row[i] = np.int32(first[i] + (a * ky[i] + b) if first[i] != OPEN else OPEN)
+
+
+@each
+def known_scales(scale: Floats, lowest: float, highest: float, row: Rows) -> None:
+    """OPEN where the scale is none of the table's."""
+    for i in range(len(row)):
+        row[i] = row[i] if (lowest <= scale[i]) & (scale[i] <= highest) else OPEN
+
+
+@each
+def pieces_of(scale: Floats, origin: float, step: float, pieces: int, cells: int, row: Rows) -> None:
+    """From the cell to its row in the piece of the scale axis, `scale` the place in the piece.
+
+    With s = 2^k m and z = (m - √2)/(m + √2), |z| < 0.172, log s = (k + 1/2) log 2 + 2 artanh z: to 2e-14 by its series.
+    """
+    half, root = math.log(2.0) / 2, math.sqrt(2.0)
+    for i in range(len(row)):
+        known = row[i] >= 0
+        bits = np.float64(scale[i]).view(np.int64)
+        m = np.int64((bits & _MANTISSA) | _ONE).view(np.float64)
+        z = (m - root) / (m + root)
+        w = z * z
+        series = (
+            (((((w / 15 + 1 / 13) * w + 1 / 11) * w + 1 / 9) * w + 1 / 7) * w + 1 / 5) * w + 1 / 3
+        ) * w + 1
+        log = half * (2 * ((bits >> _EXPONENT) - 1023) + 1) + 2 * z * series
+        t = (log - origin) * step if known else 0.0
+        piece = min(max(math.floor(t), 0.0), pieces - 1.0)
+        scale[i] = 2 * (t - piece) - 1
+        row[i] = row[i] + np.int32(piece) * cells if known else OPEN
+
+
+@_fused
+def _polynomials(row: Rows, X: Floats, Y: Floats, S: Floats, coefficients: Floats, mean: Floats) -> None:
+    """Σ w[k, a, b] s^k x^a y^b: by Horner's rule in s for all powers of x and y at once, in x for all of y, then in y.
+
+    Loops over the others become vectors, but only if their length is not known beforehand; if it were, they would be
+    unrolled to single numbers.
+    """
+    powers = coefficients.shape[1] // PLANE
+    plane, lanes = PLANE * min(powers, 1), ORDER * min(powers, 1)
+    u, v = np.empty(PLANE), np.empty(ORDER)
+    for i in range(len(row)):
+        if row[i] >= 0:
+            w, x, y, s = coefficients[np.uint32(row[i])], X[i], Y[i], S[i]
+            if powers > 1:
+                last = PLANE * (powers - 1)
+                for j in range(plane):
+                    u[j] = w[last + j]
+                for k in range(powers - 2, -1, -1):
+                    for j in range(plane):
+                        u[j] = u[j] * s + w[PLANE * k + j]
+                w = u
+            for b in range(lanes):
+                high = ((w[56 + b] * x + w[48 + b]) * x + w[40 + b]) * x + w[32 + b]
+                v[b] = (((high * x + w[24 + b]) * x + w[16 + b]) * x + w[8 + b]) * x + w[b]
+            y2 = y * y
+            low = (v[0] + v[1] * y) + (v[2] + v[3] * y) * y2
+            mean[i] = low + ((v[4] + v[5] * y) + (v[6] + v[7] * y) * y2) * (y2 * y2)
+
+
+@each
+def _finish(r: Floats, y: Floats, row: Rows, mean: Floats, out: Floats) -> int:
+    """q = ±r E[ψ(u)], 0 where r = 0, NaN where there is no answer; returns how many those are."""
+    left = 0
+    for i in range(len(row)):
+        nothing = (r[i] == 0) & (abs(y[i]) < np.inf)
+        q = math.copysign(r[i], y[i]) * mean[i] if row[i] >= 0 else math.nan
+        out[i] = 0.0 if nothing else q
+        left += 1 if (row[i] < 0) & (not nothing) else 0
+    return left
+
+
+@each
+def evaluate(
+    r: Floats,
+    y: Floats,
+    scale: Floats,
+    out: Floats,
+    limits: Limits,
+    pieces: int,
+    roots: Integers,
+    coefficients: Floats,
+) -> int:
+    """q of every player into `out`, NaN where the table has no answer; returns how many those are.
+
+    `scale` has one entry for each player, or one for all. `limits` are R, M and the scale axis's lowest, highest,
+    origin and step; roots and coefficients are a table's.
+    """
+    R, M, lowest, highest, origin, step = limits
+    columns = np.ones((3, len(roots) + 1))  # by column, and one more root at the end that is OPEN
+    columns[:, :-1] = roots.T
+    columns[0, -1] = OPEN
+    block = max(1, min(len(r), _BLOCK))
+    rows, scratch = np.empty(block, np.int32), np.empty((6, block))
+    left = 0
+    for start in range(0, len(r), block):
+        end = min(start + block, len(r))
+        n = end - start
+        row, X, Y, S = rows[:n], scratch[0, :n], scratch[1, :n], scratch[2, :n]
+        A, B, mean = scratch[3, :n], scratch[4, :n], scratch[5, :n]
+        S[:] = scale[start:end] if len(scale) == len(r) else scale
+        coordinates(r[start:end], y[start:end], R, M, row, X, Y, A, B)
+        roots_of(r[start:end], y[start:end], len(roots), row, X, Y, A, B)
+        cells_of(row, X, Y, columns, A, B, mean)
+        known_scales(S, lowest, highest, row)
+        if coefficients.shape[1] > PLANE:
+            pieces_of(S, origin, step, pieces, len(coefficients) // pieces, row)
+        _polynomials(row, X, Y, S, coefficients, mean)
+        left += _finish(r[start:end], y[start:end], row, mean, out[start:end])
+    return left
