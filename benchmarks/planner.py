@@ -21,8 +21,8 @@ from truthful.check import Floats
 from truthful.estimators.private import Estimator
 from truthful.geometry import geometry
 from truthful.guarantees import model
-from truthful.instruments import best_transform, instruments_on_grid, shorten
-from truthful.moments import GRID, grid_features, grid_responses, group_moments
+from truthful.instruments import best_transform, shorten
+from truthful.moments import GRID, grid_features, grid_responses, group_moments, instruments_on_grid
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design

@@ -26,8 +26,7 @@ import numpy as np
 from truthful.agents.games import share_mechanism, share_promise, sum_geometry
 from truthful.bounds.share_bounds import gain
 from truthful.check import Floats
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, grid_features
+from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.noise import laplace
 from truthful.people import draw_shares
 from truthful.plan import Plan, design

@@ -26,10 +26,9 @@ from truthful.asked_release import (
 )
 from truthful.check import Floats
 from truthful.estimators.sensitivity import cross_sensitivity
-from truthful.instruments import instruments_on_grid
 from truthful.intake import Intake, report_columns
 from truthful.intake.stream import open_reports
-from truthful.moments import GRID, grid_responses, sums
+from truthful.moments import GRID, grid_responses, instruments_on_grid, sums
 from truthful.one_release import LeaveOneOut
 from truthful.plan import Plan
 from truthful.release import Receipt

@@ -42,9 +42,8 @@ from truthful.auditor.settlements import settled_findings
 from truthful.auditor.trial_settlements import invented_reports, outcome, plant_answers
 from truthful.errors import InputError, Refused, TruthfulError, WorseThanPromised
 from truthful.estimators.sensitivity import Query, cross_sensitivity
-from truthful.instruments import instruments_on_grid
 from truthful.lattice import SeededBits
-from truthful.moments import GRID, grid_features, sums
+from truthful.moments import GRID, grid_features, instruments_on_grid, sums
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.settlement.draw import Drawing

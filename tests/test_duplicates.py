@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import oracles_duplicates as oracle
 
-from truthful import kernels
 from truthful.errors import InputError
-from truthful.intake.duplicates import Duplicates, Repeats, find_duplicates, player_hashes
+from truthful.intake.duplicates import PART_BITS, Duplicates, Repeats, find_duplicates, player_hashes
 from truthful.intake.stream import open_reports
 
 KEY = bytes(range(16))
@@ -62,17 +61,13 @@ def test_a_million_hashes_with_three_planted_repeats_give_exactly_those(tmp_path
         assert duplicates.repeated().tolist() == sorted(planted.tolist())
 
 
-@given(
-    values=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**56), max_size=40), bits=st.integers(1, 9)
-)
-def test_parts_hold_the_hashes_that_begin_alike_in_their_order(values: list[int], bits: int) -> None:
-    hashes = np.array(values, dtype=np.uint64)
-    ordered = np.empty_like(hashes)
-    starts = kernels.part_hashes(hashes, bits, ordered)
-    assert (starts[0], starts[-1], len(starts)) == (0, len(values), 2**bits + 1)
-    for number in range(2**bits):
-        part = ordered[starts[number] : starts[number + 1]].tolist()
-        assert part == [value for value in values if value >> (64 - bits) == number]
+@given(values=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**56), max_size=40))
+def test_parts_hold_the_hashes_that_begin_alike_in_their_order(values: list[int]) -> None:
+    with Duplicates() as duplicates:
+        duplicates.add(np.array(values, dtype=np.uint64))
+        for number in range(2**PART_BITS):
+            alike = [value for value in values if value >> (64 - PART_BITS) == number]
+            assert duplicates._part(number).tolist() == alike
 
 
 def test_hashes_that_all_begin_alike_are_one_part() -> None:

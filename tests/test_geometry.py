@@ -8,8 +8,8 @@ from support.surveys import features as roster
 from support.surveys import survey
 
 from truthful.geometry import Largest, Lengths, Measuring, SomeLengths, _part, coarse, geometry, leverages
-from truthful.instruments import best_transform, instruments_on_grid, shorten
-from truthful.moments import GRID, grid_features, sums
+from truthful.instruments import best_transform, shorten
+from truthful.moments import GRID, grid_features, instruments_on_grid, sums
 from truthful.noise import NORMS
 
 

@@ -8,14 +8,8 @@ from support.surveys import features as roster
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.instruments import (
-    best_transform,
-    instruments_on_grid,
-    require_transform,
-    shorten,
-    transform_matrix,
-)
-from truthful.moments import GRID, grid_features
+from truthful.instruments import best_transform, require_transform, shorten, transform_matrix
+from truthful.moments import GRID, grid_features, instruments_on_grid
 
 
 def noise(X: Floats, Z: Floats) -> tuple[float, float]:

@@ -167,7 +167,8 @@ def test_neither_panels_nor_blocks_nor_batches_change_the_sums(
     kx, ky = records(np.random.default_rng(3), 1000, 4, Y)
     groups = np.random.default_rng(4).integers(0, 2, 1000).astype(np.uint8)
     whole = group_moments(kx, ky, groups)
-    monkeypatch.setattr(module, "exact_sums", lambda largest: (7, 70))
+    monkeypatch.setattr(module, "longest_panel", lambda largest: 7)
+    monkeypatch.setattr(module, "BLOCK", 70)
     parts = [slice(start, start + 130) for start in range(0, 1000, 130)]
     pieces = [group_moments(kx[rows], ky[rows], groups[rows]) for rows in parts]
     for group in (0, 1):

@@ -126,8 +126,7 @@ def test_who_knows_all_other_features_learns_hers_and_nothing_of_her_answer(
     panel: tuple[Study, Any, Plan],
 ) -> None:
     """What is not protected, shown: M less what n − 1 people add to it is ζxᵀ of the one who is left, exactly."""
-    from truthful.instruments import instruments_on_grid
-    from truthful.moments import GRID, grid_features
+    from truthful.moments import GRID, grid_features, instruments_on_grid
 
     study, people, plan = panel
     release = settle(plan, answered(study, people), seed=1).release

@@ -15,8 +15,16 @@ from hypothesis import strategies as st
 from truthful.beliefs import MANY_PLAYERS, Beliefs
 from truthful.beliefs.laws import NormalBall, TruncatedNormal, UniformBall, UniformNoise
 from truthful.check import Floats
-from truthful.instruments import Transform, best_transform, instruments_on_grid, shorten
-from truthful.moments import GRID, PRODUCT, grid_features, grid_responses, sums
+from truthful.instruments import best_transform, shorten
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    Transform,
+    grid_features,
+    grid_responses,
+    instruments_on_grid,
+    sums,
+)
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, noise_range, paymaster, payment_range
 from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study

@@ -15,9 +15,8 @@ from support.generators_study import people, studies
 from support.studies import CASES, UNIT_BALL
 
 from truthful.check import Floats
-from truthful.instruments import Transform, instruments_on_grid
 from truthful.intake import Checked, Intake
-from truthful.moments import GRID
+from truthful.moments import GRID, Transform, instruments_on_grid
 from truthful.one_release import LeaveOneOut, peer_predictions
 from truthful.study import Study
 

@@ -11,8 +11,7 @@ import pytest
 from support.studies import DESIGNED, RECORDS, RELEASES, people, planned, saved_study
 
 from truthful.files import sha256
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, grid_features
+from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.one_release import OneRelease, payment_range
 from truthful.release import Receipt, Release, find_receipt, verify
 from truthful.release.verdict import steps

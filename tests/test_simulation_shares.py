@@ -40,8 +40,7 @@ from truthful.bounds.share_bounds import gain, pull
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, grid_features
+from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.noise import L2Laplace, laplace
 from truthful.people import draw_shares
 from truthful.plan import Plan, design

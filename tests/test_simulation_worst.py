@@ -25,8 +25,7 @@ from support.studies import DESIGNED
 
 from truthful.bounds import proved
 from truthful.check import Floats
-from truthful.instruments import Transform
-from truthful.moments import grid_responses, sums
+from truthful.moments import Transform, grid_responses, sums
 from truthful.one_release import OneRelease
 from truthful.plan import design
 from truthful.regression import fast_answer

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, table_of
 
-from truthful.instruments import Transform
 from truthful.intake import Intake, report_columns
 from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats, player_hashes
 from truthful.intake.intake import LevelCounts
 from truthful.intake.sources import Held, Piece
-from truthful.moments import SumsTally
+from truthful.moments import SumsTally, Transform
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, paymaster
 from truthful.settlement.books import PaidTotals
 from truthful.settlement.passes import Gather, Measure, Pay

@@ -30,10 +30,9 @@ from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import Query, cross_sensitivity, sqrt_above
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums
+from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, along, instruments_on_grid
 from truthful.one_release import SUM_UNIT, Bounded, LeaveOneOut, SumRelease, peer_predictions
-from truthful.scoring import PAYMENT_STEPS
+from truthful.scoring import round_down
 from truthful.study.credibility import LevelBeliefs
 
 #: The payment rules: of numbers and ratings, and of yes and no.
@@ -266,7 +265,7 @@ class AskedPaymaster:
         answer = np.minimum(np.maximum(mechanism.base_payment + mechanism.score_weight * scores, 0.0), most)
         off = m - np.clip(average, -1.0, 1.0)
         amount = answer + mechanism.prediction_weight * (SCALE**2 - off * off)
-        return np.asarray(np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS)
+        return round_down(amount)
 
     def _plausible(self, average: Floats) -> Any:
         low, high = self.mechanism.plausible
@@ -274,8 +273,5 @@ class AskedPaymaster:
 
     def _without(self, row: Floats, kz: Floats, own: Floats) -> Floats:
         """row·θ̂ without each player: θ̂₋ᵢ = θ̂ − M⁻¹ζ_i(y_i − p_i). Column by column, whoever stands beside her."""
-        weights = self.estimate.inverse.T @ row
-        total = np.zeros(len(kz))
-        for column, weight in zip(kz.T, weights, strict=True):
-            total += column * (weight / GRID)
-        return np.asarray(float(row @ self.estimate.theta) - total * own)
+        taken = along(kz, self.estimate.inverse.T @ row / GRID)
+        return np.asarray(float(row @ self.estimate.theta) - taken * own)

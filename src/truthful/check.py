@@ -91,8 +91,8 @@ def _floats(name: str, values: Any) -> Floats:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} holds values that are not numbers.") from None
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = tuple(int(i) for i in bad[0])
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise InputError(f"{name}{list(where)} is {array[where]}; every entry must be a finite number.")
     return array

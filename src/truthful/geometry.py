@@ -21,8 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful.check import Floats
-from truthful.instruments import Transform, instruments_on_grid
-from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    PythonIntegers,
+    Sums,
+    Transform,
+    grid_features,
+    instruments_on_grid,
+)
 from truthful.noise import L2Laplace, laplace
 
 #: People whose noise differs by less than this part of it are taken together, by the worst of each of their numbers.

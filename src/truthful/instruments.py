@@ -12,7 +12,6 @@ truncated and cut, so that max|k_ζ| ≤ 2²⁰: nobody moves an entry of b by m
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,9 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.moments import GRID, grid_features
+from truthful.moments import TRANSFORM_UNIT, Transform
 
-#: T in whole units of this.
-UNIT = Fraction(1, 1024)
 LARGEST_ENTRY = 2**22
-
-#: A matrix of whole numbers, row by row, in units of 2⁻¹⁰; None: ζ = x.
-Transform = tuple[tuple[int, ...], ...]
-
 #: Rows from which T is found, and damped steps toward it.
 ROWS, STEPS, DAMPING = 8_000, 60, 0.3
 #: Of a transform's entries: two would lose 0.1 to 0.3 % of accuracy, and more would say more of the roster than M does.
@@ -51,18 +44,7 @@ def require_transform(transform: Any, dimension: int) -> Transform:
 
 def transform_matrix(transform: Transform) -> Floats:
     """T itself."""
-    return np.array(transform, dtype=np.float64) * float(UNIT)
-
-
-def instruments_on_grid(kx: Floats, transform: Transform | None, norm: str = "l2") -> Floats:
-    """k_ζ of every row of k_x, both in steps of the grid."""
-    if transform is None:
-        return kx
-    T = np.array(transform, dtype=np.float64)
-    # Exact: a sum of whole numbers below 2⁵³, and a power of two.
-    if norm == "sup":
-        return np.clip(np.trunc((kx @ T.T) * float(UNIT)), -GRID, GRID)
-    return grid_features((kx @ T.T) * (float(UNIT) / GRID))
+    return np.array(transform, dtype=np.float64) * float(TRANSFORM_UNIT)
 
 
 def best_transform(X: Floats, of: str = "coefficients", norm: str = "l2") -> Floats:
@@ -112,10 +94,10 @@ def shorten(X: Floats, T: Floats, share: float, norm: str = "l2") -> Transform:
         sized = T / _cut_at(np.abs(X @ T.T), share)[:, None] * (1 + SUP_SPARE)
     else:
         sized = T / float(_cut_at(np.linalg.norm(X @ T.T, axis=1), share)) * (1 + 1e-6)
-    sized *= min(1.0, (LARGEST_ENTRY - 1) * float(UNIT) / float(np.abs(sized).max()))
+    sized *= min(1.0, (LARGEST_ENTRY - 1) * float(TRANSFORM_UNIT) / float(np.abs(sized).max()))
     places = DIGITS - 1 - np.floor(np.log10(np.where(sized == 0, 1.0, np.abs(sized))))
     rounded = np.round(sized * 10.0**places) / 10.0**places
-    return tuple(tuple(round(float(entry) / float(UNIT)) for entry in row) for row in rounded)
+    return tuple(tuple(round(float(entry) / float(TRANSFORM_UNIT)) for entry in row) for row in rounded)
 
 
 def _cut_at(lengths: Floats, share: float) -> Floats:

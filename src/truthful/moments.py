@@ -9,7 +9,6 @@ order of summation; panels of rows are made short enough for that and are then a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,19 +16,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truthful import check, kernels
+from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.kernels import GRID as GRID
-from truthful.kernels import PRODUCT as PRODUCT
 
+GRID = 2**20  # steps of the grid in a unit
+PRODUCT = GRID**2  # a product of two grid integers counts units of 2^-40
 LARGEST_DIMENSION = 4000
 LARGEST_RESPONSE_BOUND = 256
-LONGEST_PANEL = kernels.PANEL
-LONGEST_BLOCK = 1 << 16  # rows that are copied at a time
+BLOCK = 2048  # rows that are dealt with at a time: they fit a near cache, and products of at most 2⁴⁸ add up in int64
 
 Groups = npt.NDArray[np.uint8]
 PythonIntegers = npt.NDArray[Any]  # object arrays of Python integers: no overflow, ever
+
+#: A matrix of whole numbers, row by row, in units of 2⁻¹⁰, by which features become instruments.
+Transform = tuple[tuple[int, ...], ...]
+TRANSFORM_UNIT = Fraction(1, 1024)
 
 
 def grid_features(X: Any) -> Floats:
@@ -42,23 +44,46 @@ def grid_features(X: Any) -> Floats:
     X = check.matrix("features", X)
     if X.shape[1] > LARGEST_DIMENSION:
         raise InputError(f"There are {X.shape[1]} features; at most {LARGEST_DIMENSION} are possible.")
+    # One feature after the other: nobody's numbers depend on who stands beside her, or on how they lie in memory.
+    columns = X.T
     with np.errstate(over="ignore"):
-        k: Floats = np.multiply(X, float(GRID), order="F")
+        k: Floats = np.multiply(columns, float(GRID), order="C")
         np.trunc(k, out=k)
-        outside = np.flatnonzero(np.einsum("ij,ij->i", k, k) > PRODUCT)
-    if len(outside):
-        k[outside] = np.trunc(_directions(X[outside]) * GRID)
-    return k
+        outside = np.einsum("ij,ij->j", k, k) > PRODUCT
+    if outside.any():
+        # Divided by the largest entry first, so that squares stay finite.
+        with np.errstate(under="ignore"):
+            scaled = columns / np.where(outside, np.abs(columns).max(axis=0), 1.0)
+            scaled /= np.where(outside, lengths(scaled.T), 1.0)
+        k = np.where(outside, np.trunc(scaled * GRID), k)
+    return k.T
 
 
-def _directions(X: Floats) -> Floats:
-    """x/‖x‖, without overflow."""
-    scaled: Floats = X / np.abs(X).max(axis=1, keepdims=True)
-    with np.errstate(under="ignore"):
-        # Column by column, so that the memory layout of the batch cannot change the order of summation.
-        square_norms: Floats = np.asarray(sum(column * column for column in scaled.T))
-    directions: Floats = scaled / np.sqrt(square_norms)[:, None]
-    return directions
+def lengths(x: Floats) -> Floats:
+    """‖x‖ of every row: column by column, so that nobody's depends on who stands beside her, or on the layout."""
+    squares = np.zeros(len(x))
+    for column in x.T:
+        squares += column * column
+    return np.sqrt(squares)
+
+
+def along(x: Floats, direction: Floats) -> Floats:
+    """x·direction of every row, column by column."""
+    total = np.zeros(len(x))
+    for column, weight in zip(x.T, direction, strict=True):
+        total += column * weight
+    return total
+
+
+def instruments_on_grid(kx: Floats, transform: Transform | None, norm: str = "l2") -> Floats:
+    """k_ζ of every row of k_x, both in steps of the grid; the transform None means ζ = x."""
+    if transform is None:
+        return kx
+    # Exact: a sum of whole numbers below 2⁵³, and a power of two.
+    V = (np.array(transform, dtype=np.float64) @ kx.T).T
+    if norm == "sup":
+        return np.clip(np.trunc(V * float(TRANSFORM_UNIT)), -GRID, GRID)
+    return grid_features(V * (float(TRANSFORM_UNIT) / GRID))
 
 
 def grid_responses(y: Any, response_bound: float) -> Floats:
@@ -206,7 +231,7 @@ def group_moments(kx: Floats, ky: Floats, groups: Groups) -> tuple[Moments, Mome
     return moments(kx[first], ky[first]), moments(kx[second], ky[second])
 
 
-def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None, norm: str = "l2") -> Sums:
+def sums(kx: Floats, ky: Floats, transform: Transform | None, norm: str = "l2") -> Sums:
     """Exact sums over players on the grid, with the instruments of this transform, cut in this norm; None: ζ = x."""
     if len(ky) != len(kx):
         raise InputError(f"responses has {len(ky)} entries; {len(kx)} were expected, one per player.")
@@ -220,82 +245,35 @@ def sums(kx: Floats, ky: Floats, transform: Sequence[Sequence[int]] | None, norm
 class SumsTally:
     """Adds up the sums of products with instruments as players come; the transform None means ζ = x."""
 
-    def __init__(self, dimension: int, transform: Sequence[Sequence[int]] | None, norm: str = "l2") -> None:
-        self.transform, self.sup = in_fours(transform), norm == "sup"
-        self._columns = threes(dimension + len(self.transform) + 1)
-        self._before = Sums.zero(dimension)
-        self._sums, self._count = self.nothing, 0
-        self._room = 1.0  # how much of int64's range is left, whatever the numbers were
-
-    @property
-    def nothing(self) -> npt.NDArray[np.int64]:
-        """Sums of nobody, for kernels to add to: Σ k kᵀ, k being k_x, k_ζ unless that is k_x, k_y, and zeros."""
-        return np.zeros((self._columns, self._columns), dtype=np.int64)
-
-    @property
-    def sums(self) -> Sums:
-        """The sums so far."""
-        d, first = self._before.dimension, len(self.transform)
-        exact = (np.triu(self._sums) + np.triu(self._sums, 1).T).astype(object)
-        x, z = slice(0, d), slice(first, first + d)
-        return self._before + Sums(self._count, exact[z, x], exact[z, first + d], exact[x, x], exact[z, z])
+    def __init__(self, dimension: int, transform: Transform | None, norm: str = "l2") -> None:
+        self.sums = Sums.zero(dimension)
+        self._transform, self._norm = transform, norm
 
     def add(self, kx: Floats, ky: Floats) -> None:
         """Take in records on the grid."""
-        panel, block = exact_sums(int(max(ky.max(initial=0), -ky.min(initial=0))))
-        block = min(block, LONGEST_BLOCK)
-        for start in range(0, len(ky), block):
-            rows = slice(start, min(start + block, len(ky)))
-            k, more = stack_columns(kx[rows], ky[rows], self.transform, self.sup), self.nothing
-            kernels.add_columns(k, panel, more)
-            self.add_sums(more, k.shape[1], block)
-
-    def add_sums(self, sums: npt.NDArray[np.int64], count: int, block: int) -> None:
-        """Take in the sums of so many records, of whom as many as `block` could be summed."""
-        share = count / block
-        if share > self._room:
-            self._before, self._room = self.sums, 1.0
-            self._sums, self._count = self.nothing, 0
-        self._room -= share
-        self._sums += sums
-        self._count += count
+        panel, d = longest_panel(int(max(ky.max(initial=0), -ky.min(initial=0)))), kx.shape[1]
+        for start in range(0, len(ky), BLOCK):
+            x, y = kx[start : start + BLOCK], ky[start : start + BLOCK]
+            z = instruments_on_grid(x, self._transform, self._norm)
+            k = np.vstack([x.T, z.T, y])
+            added = np.zeros((2 * d, 2 * d + 1), dtype=np.int64)
+            for begin in range(0, len(y), panel):
+                part = k[:, begin : begin + panel]
+                added += (part[:-1] @ part.T).astype(np.int64)
+            exact = added.astype(object)
+            self.sums += Sums(len(y), exact[d:, :d], exact[d:, -1], exact[:d, :d], exact[d:, d:-1])
 
 
-def stack_columns(kx: Floats, ky: Floats, transform: Floats, sup: bool = False) -> Floats:
-    """k_x, k_ζ unless there is no transform, and k_y, as columns, one row for each entry; with zeros to make threes."""
-    d = kx.shape[1]
-    response = d + len(transform)
-    k = np.zeros((threes(response + 1), len(ky)))
-    k[:d], k[response] = kx.T, ky
-    if len(transform):
-        kernels.put_all_instruments(k, transform, sup)
-    return k
-
-
-def threes(columns: int) -> int:
-    """So many columns, or the next multiple of three."""
-    return columns + -columns % kernels.THREE
-
-
-def in_fours(rows: Any) -> Floats:
-    """A matrix with columns of zeros to make fours, as kernels read it; None is one without rows."""
-    matrix = np.zeros((0, 0)) if rows is None else np.asarray(rows, dtype=np.float64)
-    height, width = matrix.shape
-    wide = np.zeros((height, width + -width % kernels.FOUR))
-    wide[:, :width] = matrix
-    return wide
-
-
-def exact_sums(largest: int) -> tuple[int, int]:
-    """How many rows are summed exactly if no response is larger: by float64 in a panel, by int64 in a block.
+def longest_panel(largest: int) -> int:
+    """How many rows float64 sums exactly if no response is larger.
 
     With |k_x|, |k_ζ| ≤ 2²⁰ and |k_y| ≤ L (at least 2²⁰) no product exceeds 2²⁰·L: sums over 2⁵³/(2²⁰·L) rows stay
-    within 2⁵³, and over 2⁶²/(2²⁰·L) rows within 2⁶². k_y² is not summed.
+    within 2⁵³. k_y² is not summed.
     """
     largest = max(GRID, largest)
     if largest > LARGEST_RESPONSE_BOUND * GRID:
         raise InputError(f"A response is {largest} grid steps; pass responses through grid_responses first.")
-    return min(LONGEST_PANEL, 2**53 // (GRID * largest)), 2**62 // (GRID * largest)
+    return 2**53 // (GRID * largest)
 
 
 def _as_floats(integers: PythonIntegers) -> Floats:

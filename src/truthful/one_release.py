@@ -27,16 +27,25 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from truthful import check, kernels
+from truthful import check
 from truthful.beliefs import WIDEST_RANGE, Beliefs, Predictor
 from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import GRAM_SENSITIVITY, AddNoise, Query, cross_sensitivity
-from truthful.instruments import Transform, require_transform
-from truthful.moments import PRODUCT, PythonIntegers, Sums, in_fours, stack_columns
+from truthful.instruments import require_transform
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    PythonIntegers,
+    Sums,
+    Transform,
+    along,
+    instruments_on_grid,
+    lengths,
+)
 from truthful.noise import NORMS
-from truthful.scoring import PAYMENT_STEPS, RULES, Rule
+from truthful.scoring import RULES, Rule, pay, round_down
 
 ESTIMATORS = ("instruments", "known-design", "noisy-statistics")
 PAYMENTS = ("never-negative", "expected")
@@ -46,6 +55,8 @@ PROTECTS = {"instruments": "answers", "known-design": "records", "noisy-statisti
 SUM_UNIT = Fraction(1, PRODUCT)
 #: No matrix of a worse condition number is inverted.
 WORST_CONDITION = 1e8
+#: Players whose predictions are computed at a time, so that they fit the nearest cache.
+BLOCK = 2048
 
 
 class Bounded(Protocol):
@@ -343,19 +354,28 @@ def peer_predictions(
     estimate: LeaveOneOut, kx: Floats, ky: Floats, reach: float = math.inf
 ) -> PeerPredictions:
     """What everybody else's reports predict of each player on the grid, within ±reach·‖x‖."""
-    others = kernels.Others(
-        np.ascontiguousarray(estimate.theta, dtype=np.float64),
-        in_fours(estimate.inverse.T),
-        in_fours(estimate.transform),
-        float(estimate.scale),
-        float(estimate.kept or 0.0),
-        reach,
-        estimate.norm == "sup",
+    blocks = (slice(start, start + BLOCK) for start in range(0, max(len(ky), 1), BLOCK))
+    parts = (_predict_block(estimate, kx[rows], ky[rows], reach) for rows in blocks)
+    return PeerPredictions(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _predict_block(estimate: LeaveOneOut, kx: Floats, ky: Floats, reach: float) -> PeerPredictions:
+    """Column by column: nobody's numbers depend, in any bit, on who stands beside her."""
+    x, y = kx / GRID, ky / GRID
+    z = x if estimate.transform is None else instruments_on_grid(kx, estimate.transform, estimate.norm) / GRID
+    r, h, squares = lengths(x), np.zeros(len(y)), np.zeros(len(y))
+    for column, instrument in zip(estimate.inverse.T, z.T, strict=True):
+        w = along(x, column)  # M⁻ᵀx, one entry of it
+        h += w * instrument
+        squares += w * w
+    kept = 1.0 - h if estimate.kept is None else estimate.kept
+    p = (along(x, estimate.theta) - h * y) / kept
+    if math.isfinite(reach):
+        p = np.minimum(np.maximum(p, -reach * r), reach * r)
+    noise = estimate.scale * np.sqrt(squares) / kept
+    return PeerPredictions(
+        r, y, h, p, noise, np.where(r > 0, noise / np.where(r > 0, r, 1.0), estimate.scale)
     )
-    found = tuple(np.empty(len(ky)) for _ in range(6))
-    k = stack_columns(kx, ky, others.transform, others.sup)
-    kernels.predict_columns(k, others, np.empty((6, kernels.PANEL)), *found)
-    return PeerPredictions(*found)
 
 
 class Paymaster(Protocol):
@@ -414,14 +434,8 @@ def noise_range(estimate: LeaveOneOut) -> tuple[float, float]:
 
 def payable(mechanism: OneRelease, r: Floats, p: Floats, q: Floats) -> Floats:
     """The payments for these predictions, in whole millionths of the currency unit, rounded down."""
-    a, b, linear = float(mechanism.base_payment), float(mechanism.score_weight), mechanism.scoring.linear
-    out = np.empty(len(p))
-    if mechanism.clipped:
-        clip = float(mechanism.clip)
-        kernels.paid_by_length(p, q, r, linear, a, b, clip, float(PAYMENT_STEPS), out)
-    else:
-        kernels.round_payments(p, q, linear, a, b, -np.inf, np.inf, float(PAYMENT_STEPS), out)
-    return out
+    reach = float(mechanism.clip) * r if mechanism.clipped else None
+    return pay(mechanism.scoring, p, q, mechanism.base(r), float(mechanism.score_weight), reach)
 
 
 def payment_range(mechanism: OneRelease) -> tuple[float, float]:
@@ -429,5 +443,5 @@ def payment_range(mechanism: OneRelease) -> tuple[float, float]:
     a, b, rule, c = mechanism.base_payment, mechanism.score_weight, mechanism.scoring, mechanism.clip
     most = max(a, b * rule.loss(c)) + b * rule.gain(c)
     ends = (max(0.0, a - b * rule.loss(c)), most)
-    low, high = (math.floor(end * PAYMENT_STEPS) / PAYMENT_STEPS for end in ends)
+    low, high = round_down(np.array(ends)).tolist()
     return low, high

@@ -17,7 +17,7 @@ from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
 from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
-from truthful.instruments import UNIT
+from truthful.moments import TRANSFORM_UNIT
 from truthful.noise import NORMS
 from truthful.one_release import OneRelease, SumRelease
 from truthful.planner.asked_planning import rule_of, solve_asked
@@ -203,7 +203,7 @@ class Plan:
             "roster": None if self.roster is None else asdict(self.roster),
             "instruments": None
             if transform is None
-            else {"transform": [list(row) for row in transform], "unit": float(UNIT)},
+            else {"transform": [list(row) for row in transform], "unit": float(TRANSFORM_UNIT)},
         }
 
     @cached_property

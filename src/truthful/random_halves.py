@@ -6,14 +6,12 @@ draws it fast, from a seeded generator. What they compute with it is the same co
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
-from truthful import check, kernels
+from truthful import check
 from truthful.beliefs import Beliefs, Predictor
 from truthful.beliefs.laws import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
@@ -28,8 +26,8 @@ from truthful.estimators.private import (
 )
 from truthful.estimators.sensitivity import AddNoise
 from truthful.estimators.shrinkage import shrinkage_factor
-from truthful.moments import GRID, Groups, Moments
-from truthful.scoring import PAYMENT_STEPS, RULES, Rule
+from truthful.moments import GRID, Groups, Moments, along, lengths
+from truthful.scoring import RULES, Rule, pay, round_down
 
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
@@ -210,9 +208,16 @@ class HalvesPaymaster:
 
     def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """(p, q): what each player's peers predict of her, and what her own report says they will."""
-        r, p, noise = np.empty(len(ky)), np.empty(len(ky)), np.empty(len(ky))
-        kernels.peer_predictions(_columns(kx), 1 / GRID, groups, self.peers, r, p, noise)
+        r, p, noise = self.peer_predictions(kx, groups)
         return p, self.own_predictions(r, ky / GRID, noise, groups)
+
+    def peer_predictions(self, kx: Floats, groups: Groups) -> tuple[Floats, Floats, Floats]:
+        """‖x‖ of each player, what the half that she is not in predicts of her, and the scale of its noise along x."""
+        x = kx / GRID
+        r, (first, second) = lengths(x), self.estimates.peers
+        predicted = [peer_prediction(self.mechanism, self.beliefs, peer, x, r) for peer in (second, first)]
+        noise = [noise_along(peer, x, r) for peer in (second, first)]
+        return r, np.where(groups == 0, *predicted), np.where(groups == 0, *noise)
 
     def own_predictions(self, r: Floats, y: Floats, noise: Floats, groups: Groups) -> Floats:
         """q of players with features of length r and report y, whose peers have noise of this scale along them."""
@@ -224,19 +229,6 @@ class HalvesPaymaster:
             mine = np.flatnonzero(groups == group)
             q[mine] = predictor(r[mine], y[mine], noise[mine])
         return q
-
-    @cached_property
-    def peers(self) -> kernels.Peers:
-        """What the kernel knows of the two halves."""
-        halves, d = self.estimates.peers, self.beliefs.dimension
-        ranges = [noise_range(peer) for peer in halves]
-        isotropic = all(low == high for low, high in ranges)
-        return kernels.Peers(
-            np.array([peer.theta for peer in halves]),
-            np.zeros((0, d, d)) if isotropic else np.array([peer.spread for peer in halves]),
-            np.array([(peer.scale, *ends) for peer, ends in zip(halves, ranges, strict=True)]),
-            self.beliefs.radius if self.mechanism.payments == "never-negative" else math.inf,
-        )
 
     def payments(self, kx: Floats, ky: Floats, groups: Groups) -> Floats:
         """The payments, in currency."""
@@ -263,27 +255,21 @@ def paymaster(
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
     """The rule's payment in whole millionths of the currency unit, rounded down."""
-    a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
-    low, high = -np.inf, np.inf
-    if mechanism.payments == "never-negative":
-        # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
-        low, high = 0.0, a + b * rule.gain(beliefs.radius)
-    out = np.empty(len(p))
-    kernels.round_payments(p, q, rule.linear, a, b, low, high, float(PAYMENT_STEPS), out)
-    return out
+    reach = beliefs.radius if mechanism.payments == "never-negative" else None
+    return pay(mechanism.scoring, p, q, mechanism.base_payment, mechanism.score_weight, reach)
 
 
 def payment_range(mechanism: Mechanism, beliefs: Beliefs) -> tuple[float, float]:
     """The least and the most that anybody can be paid where payments are never negative, whatever anybody does."""
     a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
     ends = (max(0.0, a - b * rule.loss(beliefs.radius)), a + b * rule.gain(beliefs.radius))
-    least, most = (math.floor(end * PAYMENT_STEPS) / PAYMENT_STEPS for end in ends)
+    least, most = round_down(np.array(ends)).tolist()
     return least, most
 
 
 def peer_prediction(mechanism: Mechanism, beliefs: Beliefs, peer: Estimate, x: Floats, r: Floats) -> Floats:
     """p = x·θ̂ of the other half; inside ±R‖x‖, where the truth lies, if payments are never negative."""
-    p = _along(x, peer.theta)
+    p = along(x, peer.theta)
     if mechanism.payments == "expected":
         return p
     limit = beliefs.radius * r
@@ -296,31 +282,11 @@ def noise_along(peer: Estimate, x: Floats, r: Floats) -> Floats:
     least, most = noise_range(peer)
     if least == most:
         return np.full(len(r), most)
-    stretched = np.empty(len(x))
-    kernels.stretch(_columns(x), np.ascontiguousarray(peer.spread), stretched)
-    along: Floats = np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
-    return along
+    stretched = np.sqrt(sum((along(x, column) ** 2 for column in peer.spread.T), np.zeros(len(x))))
+    return np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
 
 
 def noise_range(peer: Estimate) -> tuple[float, float]:
     """The least and largest that noise_along can be, over all directions."""
     least, most = peer.stretch
     return peer.scale * least, peer.scale * most
-
-
-def lengths(x: Floats) -> Floats:
-    """‖x‖ of every row."""
-    r = np.empty(len(x))
-    kernels.lengths(_columns(x), r)
-    return r
-
-
-def _along(x: Floats, direction: Floats) -> Floats:
-    """x·direction of every row."""
-    total = np.empty(len(x))
-    kernels.along(_columns(x), np.ascontiguousarray(direction), total)
-    return total
-
-
-def _columns(x: Floats) -> Floats:
-    return np.ascontiguousarray(x.T)

@@ -75,6 +75,23 @@ class Rule:
         return self.linear * R + R**2
 
 
+def round_down(amounts: Floats) -> Floats:
+    """Amounts in whole millionths of the currency unit."""
+    return np.asarray(np.floor(amounts * PAYMENT_STEPS) / PAYMENT_STEPS)
+
+
+def pay(
+    rule: Rule, p: Floats, q: Floats, base: Floats | float, weight: float, reach: Floats | float | None
+) -> Floats:
+    """base + weight·score(p, q), rounded down; never below 0 or above what |p| ≤ reach allows, None: anything."""
+    exact = base + weight * (2.0 * p * q - q * q - rule.linear * p)
+    if reach is not None:
+        # True already in exact arithmetic; this keeps the last bit of a float from breaking a promise.
+        most = base + weight * (rule.linear * reach + reach * reach)
+        exact = np.minimum(np.maximum(exact, 0.0), most)
+    return round_down(exact)
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {"quadratic": Rule("quadratic", quadratic, 0.0), "brier": Rule("brier", brier, 1.0)}
 )

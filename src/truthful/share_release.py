@@ -26,7 +26,7 @@ from truthful import check
 from truthful.check import Floats
 from truthful.moments import GRID
 from truthful.one_release import LeaveOneOut, Scored, SumRelease, peer_predictions
-from truthful.scoring import PAYMENT_STEPS
+from truthful.scoring import round_down
 from truthful.study.credibility import ShareBeliefs
 
 #: The name of the payment rule.
@@ -68,15 +68,12 @@ class ShareRelease(SumRelease):
         paid = 1.0 + phi * y + delta / (2 * width) * (1.0 - y * y)
         amount = self.flat + self.bonus / 2 * np.where(plausible, paid, 1.0)
         amount = np.minimum(np.maximum(amount, self.flat), self.flat + self.bonus)
-        paid_out = np.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS
-        return np.where(plausible, phi, 0.0), np.asarray(switch + delta * y), np.asarray(paid_out)
+        return np.where(plausible, phi, 0.0), np.asarray(switch + delta * y), round_down(amount)
 
     @property
     def payment_range(self) -> tuple[float, float]:
         """The least and the most that anybody can be paid, whatever anybody does."""
-        low, high = (
-            math.floor(end * PAYMENT_STEPS) / PAYMENT_STEPS for end in (self.flat, self.flat + self.bonus)
-        )
+        low, high = round_down(np.array([self.flat, self.flat + self.bonus])).tolist()
         return low, high
 
 

@@ -17,9 +17,9 @@ from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.geometry import leverages
-from truthful.instruments import Transform, best_transform, instruments_on_grid, shorten
+from truthful.instruments import best_transform, shorten
 from truthful.lattice import Bits, SeededBits, SystemBits
-from truthful.moments import GRID, grid_features, grid_responses, sums
+from truthful.moments import GRID, Transform, grid_features, grid_responses, instruments_on_grid, sums
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, paymaster, require_invertible
 from truthful.settlement.draw import Drawing
 

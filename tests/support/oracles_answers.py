@@ -21,8 +21,8 @@ from truthful.bounds import Setting, proved
 from truthful.check import Floats
 from truthful.geometry import geometry
 from truthful.guarantees import setting
-from truthful.instruments import Transform, best_transform, shorten
-from truthful.moments import GRID, grid_features, grid_responses, sums
+from truthful.instruments import best_transform, shorten
+from truthful.moments import GRID, Transform, grid_features, grid_responses, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.regression import fast_answer

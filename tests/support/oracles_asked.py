@@ -18,8 +18,7 @@ from scipy import stats
 
 from support.asked_studies import mechanism_of
 from truthful.check import Floats
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, grid_features
+from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.noise import L2Laplace
 from truthful.plan import Plan
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from truthful.beliefs.laws import Clipped
 from truthful.check import Floats
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, grid_features, grid_responses
+from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid
 from truthful.scoring import quadratic
 from truthful.sklearn import PrivateRegressor, Units
 

@@ -32,12 +32,11 @@ from truthful.errors import InputError
 from truthful.estimators.private import Estimate
 from truthful.geometry import Geometry, effects_of, geometry, measure
 from truthful.guarantees import setting
-from truthful.instruments import Transform, instruments_on_grid
-from truthful.moments import GRID, grid_features, sums
+from truthful.moments import GRID, Transform, grid_features, instruments_on_grid, lengths, sums
 from truthful.one_release import Bounded, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
-from truthful.random_halves import Mechanism, lengths, noise_along
+from truthful.random_halves import Mechanism, noise_along
 from truthful.share_guarantees import asked_setting, share_setting
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs

@@ -20,7 +20,8 @@ from truthful.asked_release import SCALE
 from truthful.beliefs.laws import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.random_halves import lengths, noise_along
+from truthful.moments import lengths
+from truthful.random_halves import noise_along
 
 
 class Agent(ABC):

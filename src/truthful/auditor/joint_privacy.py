@@ -36,9 +36,17 @@ from truthful.auditor.neighbours import exact_loss
 from truthful.auditor.noise_tests import without_clipping
 from truthful.check import Floats
 from truthful.estimators.sensitivity import AddNoise
-from truthful.instruments import Transform, instruments_on_grid
 from truthful.lattice import Bits
-from truthful.moments import GRID, PRODUCT, PythonIntegers, Sums, grid_features, grid_responses
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    PythonIntegers,
+    Sums,
+    Transform,
+    grid_features,
+    grid_responses,
+    instruments_on_grid,
+)
 from truthful.one_release import LeaveOneOut
 from truthful.settlement.draw import replay
 from truthful.share_release import ShareRelease

@@ -23,9 +23,8 @@ from scipy import special, stats
 from truthful.asked_release import AskedRelease
 from truthful.auditor.attack_surface import Asked, Attacked, Believed, Finding, Product
 from truthful.check import Floats
-from truthful.instruments import UNIT
 from truthful.lattice import Bits
-from truthful.moments import PRODUCT
+from truthful.moments import PRODUCT, TRANSFORM_UNIT
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 
@@ -338,7 +337,7 @@ def black_box_finding(
         design=axes / (d + 2),
         transform=None
         if mechanism.transform is None
-        else tuple(tuple(round(k / float(UNIT)) for k in row) for row in axes.tolist()),
+        else tuple(tuple(round(k / float(TRANSFORM_UNIT)) for k in row) for row in axes.tolist()),
     )
 
     def releases(X: Floats, y: Floats, draws: int) -> Floats:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from truthful import check, kernels
+from truthful import check
 from truthful.compiled import compiled
 from truthful.errors import InputError
 from truthful.intake.columns import missing_text, player_ids
@@ -69,10 +69,11 @@ class Duplicates:
 
     def add(self, hashes: Hashes) -> None:
         """Take in the hashes of one piece."""
-        ordered, before = np.empty_like(hashes), self._starts[-1][-1] if self._starts else 0
-        starts = kernels.part_hashes(hashes, PART_BITS, ordered)
-        self._starts.append(starts + before)
-        self._held.append(ordered)
+        parts = (hashes >> np.uint64(64 - PART_BITS)).astype(np.uint8)
+        before = self._starts[-1][-1] if self._starts else 0
+        counts = np.bincount(parts, minlength=2**PART_BITS)
+        self._starts.append(before + np.concatenate([[0], np.cumsum(counts)]))
+        self._held.append(hashes[np.argsort(parts, kind="stable")])
         self._held_count += len(hashes)
         if self._held_count > self._in_memory:
             self._spill()
@@ -126,8 +127,8 @@ def _open_unnamed(directory: Path | None) -> Any:
 
 def repeated_in(hashes: Hashes) -> Hashes:
     """The hashes that come more than once, each once, ascending."""
-    slots, again = np.zeros(2 << len(hashes).bit_length(), dtype=np.uint64), np.empty_like(hashes)
-    return np.unique(again[: kernels.met_before(hashes, slots, again)])
+    ordered = np.sort(hashes)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def find_duplicates(batches: Iterable[Any], key: bytes, repeated: Hashes) -> Repeats:

@@ -27,7 +27,6 @@ from truthful.intake.columns import (
     numbers,
 )
 from truthful.intake.duplicates import Repeats
-from truthful.kernels import LARGEST
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 from truthful.study.features import AsGiven, Column, Levels
@@ -190,6 +189,7 @@ def shown(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
+LARGEST = float(np.finfo(np.float64).max)
 NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere
 LEVELS_SHOWN = 8
 

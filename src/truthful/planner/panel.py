@@ -25,9 +25,9 @@ from truthful.check import Floats
 from truthful.deterrence import Deterrence, largest_belief_gap, representative
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, Largest, Lengths, effects_of, geometry
-from truthful.instruments import Transform, best_transform, instruments_on_grid, shorten
+from truthful.instruments import best_transform, shorten
 from truthful.intake import read_features
-from truthful.moments import GRID, grid_features
+from truthful.moments import GRID, Transform, grid_features, instruments_on_grid
 from truthful.one_release import LARGEST_LEVERAGE, WORST_CONDITION
 from truthful.study import Study
 

@@ -13,8 +13,7 @@ from truthful.asked_release import SERUM, AskedRelease, Level
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, PRODUCT, Sums
+from truthful.moments import GRID, PRODUCT, Sums, instruments_on_grid
 from truthful.noise import SupLaplace, laplace
 from truthful.one_release import LeaveOneOut, SumRelease
 from truthful.release.intervals import ErrorLaw, Laplace, SupErrorLaw, log_odds, odds_ratios, share_interval

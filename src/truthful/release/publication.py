@@ -14,8 +14,7 @@ from truthful.asked_release import AskedRelease, Level
 from truthful.check import Floats
 from truthful.files import sha256
 from truthful.guarantees import Guarantees
-from truthful.instruments import UNIT
-from truthful.moments import Sums
+from truthful.moments import TRANSFORM_UNIT, Sums
 from truthful.noise import L2Laplace
 from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
 from truthful.plan import Plan
@@ -87,7 +86,9 @@ def publish(
         ),
         estimator=mechanism.estimator,
         gram_share=mechanism.gram_share if mechanism.estimator == "noisy-statistics" else None,
-        instruments=None if transform is None else Instruments(transform=transform, unit=float(UNIT)),
+        instruments=None
+        if transform is None
+        else Instruments(transform=transform, unit=float(TRANSFORM_UNIT)),
         statistics=_statistics(estimate, shown, salt),
         inverse=tuple(map(tuple, estimate.inverse.tolist())) if shown else None,
         noise=ReleasedNoise(

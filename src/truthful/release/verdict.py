@@ -10,10 +10,8 @@ import numpy as np
 from truthful.asked_release import AskedPaymaster, AskedRelease
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, grid_features, grid_responses
+from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid, lengths
 from truthful.one_release import LeaveOneOut, OneRelease, payable
-from truthful.random_halves import lengths
 from truthful.release.release import Receipt, Release
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from babel.numbers import get_currency_precision
 
-from truthful import one_release, random_halves
+from truthful import one_release
 from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
@@ -25,6 +25,7 @@ from truthful.errors import Refused
 from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
+from truthful.moments import lengths
 from truthful.one_release import OneRelease, SumRelease
 from truthful.plan import Plan
 from truthful.release.verdict import Steps
@@ -85,7 +86,7 @@ def personal_pay_range(plan: Plan, features: Features) -> tuple[Decimal, Decimal
     mechanism = plan.mechanism
     if not isinstance(mechanism, OneRelease) or not mechanism.clipped:
         return pay_range(plan)
-    r = random_halves.lengths(_normalise(plan.study, [features]))
+    r = lengths(_normalise(plan.study, [features]))
     base, reach, rule = float(mechanism.base(r)[0]), mechanism.clip * float(r[0]), mechanism.scoring
     least = max(0.0, base - mechanism.score_weight * rule.loss(reach))
     most = max(0.0, base + mechanism.score_weight * rule.gain(reach))
@@ -119,7 +120,7 @@ def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
     elif isinstance(mechanism, AskedRelease):
         bases = np.full(len(people), mechanism.base_payment + mechanism.prediction_payment / 2)
     elif isinstance(mechanism, OneRelease):
-        bases = mechanism.base(random_halves.lengths(_normalise(plan.study, people)))
+        bases = mechanism.base(lengths(_normalise(plan.study, people)))
     else:
         raise Refused(NOT_PAID)
     return [_payable(base) for base in bases.tolist()]

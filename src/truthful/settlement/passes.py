@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.instruments import Transform
 from truthful.intake import Checked, Counts, Intake
 from truthful.intake.columns import arrow_numbers
 from truthful.intake.duplicates import (
@@ -30,7 +29,7 @@ from truthful.intake.intake import LevelCounts
 from truthful.intake.rules import BadRecords
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
-from truthful.moments import Sums, SumsTally
+from truthful.moments import Sums, SumsTally, Transform
 from truthful.one_release import Paymaster
 from truthful.settlement.books import Books, PaidTotals, paid_in
 from truthful.settlement.engines import Engine

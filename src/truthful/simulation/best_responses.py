@@ -23,11 +23,11 @@ from truthful.check import Floats
 from truthful.deterrence import typical
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import Truthfulness
-from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, moments, sums
+from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, lengths, moments, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism, lengths
+from truthful.random_halves import Mechanism
 from truthful.regression import fast_answer
 from truthful.simulation.measurements import UNKNOWN, Measurement
 from truthful.simulation.population import Features

@@ -23,9 +23,10 @@ from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
 from truthful.beliefs.laws import Curve, Shrunk, chebyshev_nodes, monomials
 from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
+from truthful.moments import lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import lengths, noise_along, noise_range, peer_curve
+from truthful.random_halves import noise_along, noise_range, peer_curve
 
 #: So many own predictions are sooner computed one by one than a table is built.
 FEW = 40_000

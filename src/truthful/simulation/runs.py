@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from truthful import kernels, random_halves
+from truthful import random_halves
 from truthful.agents import AskedGame, Game, Players, ShareGame
 from truthful.agents.games import SumGame, share_promise, sum_geometry
 from truthful.asked_release import SERUM, AskedPaymaster, level_of
@@ -26,8 +26,17 @@ from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.geometry import measure
 from truthful.guarantees import Accuracy, setting
-from truthful.instruments import instruments_on_grid
-from truthful.moments import GRID, Sums, grid_features, grid_responses, group_moments, sums
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    Sums,
+    along,
+    grid_features,
+    grid_responses,
+    group_moments,
+    instruments_on_grid,
+    sums,
+)
 from truthful.noise import L2Laplace
 from truthful.one_release import LeaveOneOut, OneRelease, payable, peer_predictions, require_invertible
 from truthful.people import answers, draw_answers, draw_centre, draw_level, draw_shares
@@ -207,13 +216,6 @@ def _by_cell(
         "cell_lost": by_answer(lost),
         "cell_earned": by_answer(earned),
     }
-
-
-def along(x: Floats, direction: Floats) -> Floats:
-    """x·direction, without the threads of a matrix product: studies have their own."""
-    total = np.empty(len(x))
-    kernels.along(np.ascontiguousarray(x.T), direction, total)
-    return total
 
 
 def quantiles(values: Floats) -> Floats:
@@ -413,7 +415,7 @@ class NumberContext(Context):
         if mechanism.estimator == "instruments":
             require_invertible(added.matrix)
         estimate = mechanism.release(added, beliefs, fast_answer(rng))
-        exact = estimate.inverse @ (added.vector / kernels.PRODUCT).astype(np.float64)
+        exact = estimate.inverse @ (added.vector / PRODUCT).astype(np.float64)
         predictor = self.predictors(n)
         r, y, h, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
         q = predictor(r, y, noise)
@@ -453,8 +455,7 @@ class NumberContext(Context):
         estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
         against = self.predictors(sizes[1]), self.predictors(sizes[0])
         master = random_halves.HalvesPaymaster(mechanism, beliefs, estimates, against)
-        r, p, noise = np.empty((3, n))
-        kernels.peer_predictions(np.ascontiguousarray(kx.T), 1 / GRID, groups, master.peers, r, p, noise)
+        r, p, noise = master.peer_predictions(kx, groups)
         q = master.own_predictions(r, ky / GRID, noise, groups)
         public, everybody = mechanism.public_estimator(beliefs), halves[0] + halves[1]
         values = [query.value for query in public.queries(everybody)]
