@@ -42,7 +42,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # settle
     ("settlement",),
     # attack, remember, serve, rehearse over HTTP
-    ("auditor", "store", "bots"),
+    ("auditor", "store"),
     ("service",),
     # show
     ("demo", "options"),

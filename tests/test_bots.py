@@ -1,49 +1,39 @@
 """Programs that rehearse a study over HTTP: they use the pages as people do, and check every payment."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
+import httpx2
 import pytest
 from support import both_studies
 from support.commands import Run
 from support.serving import PASSWORD
 from support.shares import KINDS as KINDS_OF_SHARES
 from support.shares import RATING, WITH_FEATURES, YES_NO, planned
-from test_serve import serving
+from test_serve import Serving, serving
 
 from truthful.agents import KINDS
-from truthful.bots.rehearsal import Manner, Page, demo_study, invent_bots
 from truthful.plan import design
+from truthful.service.rehearsal import complaint, demo_study, invent_bots
 from truthful.simulation.population import assign_roles
 from truthful.study import Study
 
-FORMS = """
-<p role="alert">That is <b>wrong</b>.</p><p>Fine.</p>
-<form action="/a" method="post"><input name="kept" value="1"><input type="radio" name="no" value="2">
-<input type="radio" name="yes" value="3" checked><input type="file" name="file"><button name="do" value="it">
-</button></form>
-<form id="plan" action="/b"><input name="n"></form><button form="plan" formmethod="post" formaction="/c"></button>
-<form method="post"><button></button></form><button></button>
-"""
 
-
-def test_a_page_is_its_buttons_and_its_complaint() -> None:
-    page = Page(FORMS)
-    sent = [(button.action, button.method, {**button.form.fields, **button.adds}) for button in page.buttons]
-    assert sent == [
-        ("/a", "post", {"kept": "1", "yes": "3", "do": "it"}),
-        ("/c", "post", {"n": ""}),
-        ("", "post", {}),
-    ]
-    assert page.complaint == "That is wrong ."
+def test_a_page_s_complaint_is_what_it_says_aloud() -> None:
+    assert complaint('<p id="a" role="alert" lang="en">That is <b>wrong</b> &amp; late.</p><p>Fine.</p>') == (
+        "That is  wrong  & late."
+    )
+    assert complaint("<p>Fine.</p>") == ""
 
 
 def test_bots_answer_as_their_kind_does_and_stay_away_if_it_does() -> None:
     plan = design(Study.parse(demo_study()), players=2_000, budget=10_000.0)
     bots = invent_bots(plan, assign_roles(dict.fromkeys(KINDS, 1 / len(KINDS)), 700), seed=1)
     assert {bot.kind for bot in bots.values()} == set(KINDS)
-    assert {bot.manner for bot in bots.values()} == set(Manner)
+    assert {bot.kind for bot in bots.values() if bot.answer is None} <= {"opt-out"}
     said = [bot.answer for bot in bots.values() if bot.answer is not None]
     assert 0 <= min(said) < max(said) <= 1_000
     assert {bot.answer for bot in bots.values() if bot.kind == "privacy-seeker"} == {500.0}
@@ -58,14 +48,11 @@ def test_bots_say_yes_or_no_or_a_rating_and_liars_the_opposite(kind: str) -> Non
     low, high = plan.study.response.low, plan.study.response.high
     allowed = {low + k for k in range(int(high - low) + 1)}
     assert {bot.answer for bot in bots} == allowed
-    assert {bot.first for bot in bots} <= allowed
-    assert all(bot.first != bot.answer for bot in bots)
     honest, liar = (
         fmean(bot.answer or 0 for bot in bots if bot.kind == k) for k in ("honest", "exaggerator")
     )
     # Opposite answers of 350 people each; sums of means scatter by less than (high - low)/26 each way.
     assert honest + liar == pytest.approx(low + high, abs=6 * (high - low) / 26)
-    assert (Manner.DISPUTES in {bot.manner for bot in bots}) == bool(plan.study.features)
 
 
 @pytest.mark.parametrize("kind", both_studies.KINDS)
@@ -79,7 +66,7 @@ def test_bots_say_what_the_others_will_say_if_they_are_asked(kind: str) -> None:
     mean = (fmean(bot.answer or 0 for bot in bots) - response.low) / (response.high - response.low)
     # Errors of at most a tenth of the scale each: six standard errors of 300 are 0.035.
     assert (fmean(said) - low) / (high - low) == pytest.approx(mean, abs=0.04)
-    assert all(response.low <= (bot.first or response.low) <= response.high for bot in bots)
+    assert all(response.low <= (bot.answer or 0.0) <= response.high for bot in bots)
     declared = invent_bots(planned(YES_NO, 400), assign_roles({}, 60), seed=1).values()
     assert {bot.prediction for bot in declared} == {None}
 
@@ -92,23 +79,28 @@ REHEARSED = {
 }
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A service that starts empty, for all rehearsals."""
+    with serving(tmp_path_factory.mktemp("bots") / "service") as service:
+        httpx2.post(service.said["sign_in_link"], data={"password": PASSWORD})
+        yield service
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", REHEARSED.values(), ids=REHEARSED)
 def test_bots_rehearse_yes_or_no_without_features_and_all_payments_are_verified(
-    run: Run, tmp_path: Path, text: str
+    run: Run, service: Serving, tmp_path: Path, text: str
 ) -> None:
     study = tmp_path / "study.toml"
     study.write_text(text, encoding="utf-8")
-    with serving(tmp_path / "service") as service:
-        link = service.said["sign_in_link"]
-        ran = run(
-            "bots", link, "--players", "60", "--password", PASSWORD, "--study", str(study), "--seed", "1"
-        )
-        assert ran.code == 0, ran.err
-        found = re.search(r"(\d+) answered, (\d+) were paid, (\d+) found their payment right", ran.out)
-        assert found, ran.out
-        assert len(set(found.groups())) == 1
-        assert int(found[1]) > 50
+    options = ["--players", "60", "--password", PASSWORD, "--study", str(study), "--seed", "1"]
+    ran = run("bots", service.url, *options)
+    assert ran.code == 0, ran.err
+    found = re.search(r"(\d+) answered, (\d+) were paid, (\d+) found their payment right", ran.out)
+    assert found, ran.out
+    assert len(set(found.groups())) == 1
+    assert int(found[1]) > 50
 
 
 def test_bots_say_which_studies_they_cannot_rehearse(run: Run, tmp_path: Path) -> None:
@@ -120,16 +112,16 @@ def test_bots_say_which_studies_they_cannot_rehearse(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_bots_rehearse_a_whole_study_on_a_running_service(run: Run, tmp_path: Path) -> None:
-    with serving(tmp_path / "service") as service:
-        link = service.said["sign_in_link"]
-        first = run("bots", link, "--players", "60", "--password", PASSWORD, "--seed", "3")
-        assert first.code == 0, first.err
-        assert "59 answered, 59 were paid, 59 found their payment right." in first.out
-        wrong = run("bots", service.url, "--password", "not this one")
-        assert (wrong.code, "answered by 403" in wrong.err) == (1, True)
-        used = run("bots", link, "--password", PASSWORD)
-        assert (used.code, "answered by 404" in used.err) == (1, True)
+def test_bots_rehearse_a_whole_study_on_a_running_service(run: Run, service: Serving) -> None:
+    beside = run("serve", service.said["directory"], "--url", service.url, "--new-link", "--json")
+    link = json.loads(beside.out)["sign_in_link"]
+    first = run("bots", link, "--players", "60", "--password", PASSWORD, "--seed", "3")
+    assert first.code == 0, first.err
+    assert "60 answered, 60 were paid, 60 found their payment right." in first.out
+    wrong = run("bots", service.url, "--password", "not this one")
+    assert (wrong.code, "answered by 403" in wrong.err) == (1, True)
+    used = run("bots", link, "--password", PASSWORD)
+    assert (used.code, "answered by 404" in used.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from support.browsers import opened
 from support.windows import DESK, PHONE, Window
 from test_serve import PROGRAM, serving
 
-from truthful.bots.rehearsal import Browser as PlainBrowser
+from truthful.service.rehearsal import Browser as PlainBrowser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -28,7 +28,7 @@ from support.serving import (
     settle_with_less,
 )
 
-from truthful.service.offer import pay_range, personal_pay_range
+from truthful.service.offer import pay_range
 from truthful.service.settle_study import freeze
 from truthful.store import answers, roster, studies
 from truthful.store.tables import Answer, Player
@@ -164,8 +164,7 @@ def test_what_she_can_be_paid_follows_from_her_own_features(here: Served) -> Non
     """Payments start from more for features that say more, and nobody's range tells of an answer."""
     study = asked(here.service)
     ranges = {
-        player: personal_pay_range(study.plan, features)
-        for player, features in list(study.features.items())[:9]
+        player: pay_range(study.plan, features) for player, features in list(study.features.items())[:9]
     }
     least, most = pay_range(study.plan)
     assert all(least <= low < high <= most for low, high in ranges.values())

@@ -21,9 +21,9 @@ from truthful.store import answers
 from truthful.store.tables import Due, Player, State, StoredStudy
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Served]:
-    with quiet(tmp_path / "service") as running:
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with quiet(tmp_path_factory.mktemp("service") / "service") as running:
         yield running
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
-from support.serving import STUDY, Asked, Served, answer_all, asked, close, served
+from support.serving import Asked, Served, answer_all, asked, close, served
 
 from truthful.service.payer import Bill, Kind
 from truthful.service.settle_study import settle_study
@@ -22,14 +22,17 @@ from truthful.store.tables import Role, StoredStudy
 FILES = {kind: f"/{kind}" for kind in Kind}
 
 
-@pytest.fixture(params=KINDS)
-def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    with database_url(request.param, tmp_path) as url, served(tmp_path / "service", url) as running:
+@pytest.fixture(scope="module", params=KINDS)
+def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("service")
+    with database_url(request.param, directory) as url, served(directory / "service", url) as running:
         yield running
 
 
-def settled(here: Served, text: str = STUDY) -> Asked:
-    study = asked(here.service, text)
+@pytest.fixture(scope="module")
+def study(here: Served) -> Asked:
+    """A study that is settled."""
+    study = asked(here.service)
     answer_all(here.service, study)
     close(here.service, study.study_id)
     settle_study(here.service.database, here.service.locations, study.study_id)
@@ -44,8 +47,7 @@ def take(client: TestClient, study_id: str, kind: str) -> str:
     return answer.text
 
 
-def test_the_payment_file_is_player_and_amount_in_coins_and_nothing_else(here: Served) -> None:
-    study = settled(here)
+def test_the_payment_file_is_player_and_amount_in_coins_and_nothing_else(here: Served, study: Asked) -> None:
     payer = here.signed_in(Role.PAYER)
     rows = list(csv.reader(io.StringIO(take(payer, study.study_id, "payments.csv"))))
     assert rows[0] == ["player", "amount"]
@@ -58,8 +60,7 @@ def test_the_payment_file_is_player_and_amount_in_coins_and_nothing_else(here: S
     assert len(meant) == 60
 
 
-def test_the_page_tells_the_total_and_the_count(here: Served) -> None:
-    study = settled(here)
+def test_the_page_tells_the_total_and_the_count(here: Served, study: Asked) -> None:
     payer = here.signed_in(Role.PAYER)
     rows = csv.DictReader(io.StringIO(take(payer, study.study_id, "payments.csv")))
     total = sum(Decimal(row["amount"]) for row in rows)
@@ -69,10 +70,10 @@ def test_the_page_tells_the_total_and_the_count(here: Served) -> None:
         assert "To 60 people." in shown
 
 
-def test_before_anything_is_settled_there_is_nothing_to_pay(here: Served) -> None:
-    study = asked(here.service)
-    payer = here.signed_in(Role.PAYER)
-    assert "No study has been settled yet" in payer.get("/payments").text
+def test_before_anything_is_settled_there_is_nothing_to_pay(here: Served, tmp_path: Path) -> None:
+    with served(tmp_path) as fresh:
+        assert "No study has been settled yet" in fresh.signed_in(Role.PAYER).get("/payments").text
+    study, payer = asked(here.service), here.signed_in(Role.PAYER)
     assert payer.get(f"/payments/{study.study_id}").status_code == 404
     assert payer.post(f"/payments/{study.study_id}/payments.csv").status_code == 404
     assert payer.get("/payments/nothing").text == payer.get(f"/payments/{study.study_id}").text.replace(
@@ -80,8 +81,7 @@ def test_before_anything_is_settled_there_is_nothing_to_pay(here: Served) -> Non
     )
 
 
-def test_taking_a_file_is_in_the_log_and_looking_is_not(here: Served) -> None:
-    study = settled(here)
+def test_taking_a_file_is_in_the_log_and_looking_is_not(here: Served, study: Asked) -> None:
     payer = here.signed_in(Role.PAYER)
     payer.get(f"/payments/{study.study_id}")
     with here.service.database.reading() as session:
@@ -105,8 +105,7 @@ def test_a_rehearsal_is_not_to_be_paid_and_says_so(here: Served) -> None:
     assert "Pay nobody" in here.signed_in(Role.PAYER).get(f"/payments/{study.study_id}").text
 
 
-def test_the_payer_gets_nothing_elsewhere_and_the_analyst_nothing_here(here: Served) -> None:
-    study = settled(here)
+def test_the_payer_gets_nothing_elsewhere_and_the_analyst_nothing_here(here: Served, study: Asked) -> None:
     payer, analyst = here.signed_in(Role.PAYER), here.signed_in(Role.ANALYST)
     for path in ("/people", "/log"):
         assert payer.get(path).headers["location"] == "/sign-in"
@@ -120,13 +119,11 @@ def test_the_payer_gets_nothing_elsewhere_and_the_analyst_nothing_here(here: Ser
     assert here.client.post(f"/payments/{study.study_id}/payments.csv").headers["location"] == "/sign-in"
 
 
-def test_an_unknown_kind_of_file_is_refused(here: Served) -> None:
-    study = settled(here)
+def test_an_unknown_kind_of_file_is_refused(here: Served, study: Asked) -> None:
     assert here.signed_in(Role.PAYER).post(f"/payments/{study.study_id}/answers.csv").status_code == 422
 
 
-def test_platforms_are_not_offered_players_that_are_no_ids_of_theirs(here: Served) -> None:
-    study = settled(here)  # p-01 is nobody's worker id
+def test_platforms_are_not_offered_players_that_are_no_ids_of_theirs(here: Served, study: Asked) -> None:
     payer = here.signed_in(Role.PAYER)
     assert "other player names" in payer.get(f"/payments/{study.study_id}").text
     for kind in (Kind.PROLIFIC, Kind.MTURK):

@@ -64,60 +64,49 @@ def serving(directory: Path, *options: str) -> Iterator[Serving]:
 
 
 @pytest.mark.slow
-def test_an_empty_directory_is_all_it_takes(tmp_path: Path) -> None:
-    with serving(tmp_path / "service") as first:
-        with httpx2.Client(base_url=first.url) as client:
-            assert "Welcome" in client.get(first.said["sign_in_link"]).text
-            entered = client.post(first.said["sign_in_link"], data={"password": PASSWORD})
-            assert entered.headers["location"] == "/studies"
-            assert "server" not in entered.headers
-            assert client.get("/people").status_code == 200
-        code, told = first.stop()
-    assert code == 0
-    assert "Stopping" in told
-    assert "127.0.0.1" not in told  # nobody's address is written down
-    assert "Traceback" not in told
-    with serving(tmp_path / "service") as second:
-        assert second.said["sign_in_link"] is None
-        with httpx2.Client(base_url=second.url) as client:
-            data = {"name": "analyst", "password": PASSWORD}
-            assert client.post("/sign-in", data=data).headers["location"] == "/studies"
-        assert second.stop(signal.SIGTERM)[0] == -signal.SIGTERM
-
-
-@pytest.mark.slow
-def test_one_server_for_one_directory_but_a_link_can_be_made_beside_it(tmp_path: Path, run: Run) -> None:
+def test_an_empty_directory_is_all_it_takes_and_a_killed_server_is_started_again(
+    tmp_path: Path, run: Run
+) -> None:
     """What is written there is for its owner alone, although the directory is open to all."""
     directory = tmp_path / "open to all"
     directory.mkdir(mode=0o755)
     with serving(directory) as first:
         assert {oct(path.stat().st_mode & 0o077) for path in directory.iterdir()} == {"0o0"}
-        again = run("serve", directory, "--port", "0")
-        assert again.code == 1
-        assert "Another server is running" in again.err
-        port = first.url.rpartition(":")[2]
-        link = run("serve", directory, "--port", port, "--new-link", "--json")
-        assert link.code == 0
-        made = json.loads(link.out)
-        assert made["running_already"] is True
-        with httpx2.Client() as client:
-            assert client.get(first.said["sign_in_link"]).status_code == 404
-            assert client.get(made["sign_in_link"]).status_code == 200
-
-
-@pytest.mark.slow
-def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
-    with serving(tmp_path) as first:
+        require_one_server(directory, first, run)
         first.process.kill()
         first.process.wait()
-        with serving(tmp_path) as second, httpx2.Client() as client:
-            assert client.get(f"{second.url}/sign-in").status_code == 200
-            assert (
-                client.get(
-                    second.url + "/welcome/" + first.said["sign_in_link"].rpartition("/")[2]
-                ).status_code
-                == 200
-            )
+    with serving(directory, "--new-link") as second:
+        with httpx2.Client(base_url=second.url) as client:
+            assert "Welcome" in client.get(second.said["sign_in_link"]).text
+            entered = client.post(second.said["sign_in_link"], data={"password": PASSWORD})
+            assert entered.headers["location"] == "/studies"
+            assert "server" not in entered.headers
+            assert client.get("/people").status_code == 200
+        code, told = second.stop()
+    assert code == 0
+    assert "Stopping" in told
+    assert "127.0.0.1" not in told  # nobody's address is written down
+    assert "Traceback" not in told
+    with serving(directory) as third:
+        assert third.said["sign_in_link"] is None
+        with httpx2.Client(base_url=third.url) as client:
+            data = {"name": "analyst", "password": PASSWORD}
+            assert client.post("/sign-in", data=data).headers["location"] == "/studies"
+        assert third.stop(signal.SIGTERM)[0] == -signal.SIGTERM
+
+
+def require_one_server(directory: Path, first: Serving, run: Run) -> None:
+    """No second one for the same directory, but a link can be made beside it, which ends the one before."""
+    again = run("serve", directory, "--port", "0")
+    assert again.code == 1
+    assert "Another server is running" in again.err
+    link = run("serve", directory, "--port", first.url.rpartition(":")[2], "--new-link", "--json")
+    assert link.code == 0
+    made = json.loads(link.out)
+    assert made["running_already"] is True
+    with httpx2.Client() as client:
+        assert client.get(first.said["sign_in_link"]).status_code == 404
+        assert client.get(made["sign_in_link"]).status_code == 200
 
 
 @pytest.mark.slow
@@ -146,38 +135,26 @@ def test_stopping_while_a_study_is_settled_loses_nothing_and_draws_once(tmp_path
 
 
 @pytest.mark.slow
-def test_the_demo_is_open_to_click_through(tmp_path: Path) -> None:
-    with serving(tmp_path, "--demo") as demo, httpx2.Client() as client:
-        asked = client.get(demo.said["participant_link"])
-        assert asked.status_code == 200
-        assert "The makers of truthful" in asked.text
-        assert client.get(demo.said["public_page"]).status_code == 200
-        assert demo.stop()[0] == 0
-
-
-@pytest.mark.slow
-def test_a_service_keeps_its_answers_in_postgresql_if_told_to(tmp_path: Path) -> None:
+def test_the_demo_is_made_once_and_open_to_click_through_with_its_answers_in_postgresql(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "service"
     with database_url("postgresql", tmp_path) as url:
-        with serving(tmp_path / "service", "--database", url) as running, httpx2.Client() as client:
-            assert client.get(running.said["sign_in_link"]).status_code == 200
-            assert running.said["database"].startswith("postgresql")
-            assert running.stop()[0] == 0
-        assert not (tmp_path / "service" / "truthful.db").exists()
-
-
-@pytest.mark.slow
-def test_the_demo_is_made_once_and_most_have_answered(tmp_path: Path) -> None:
-    locations = Locations(tmp_path)
-    locations.make()
-    database = Database(locations.database)
-    database.upgrade()
-    made = make_demo(database, locations)
-    assert made is not None
-    assert make_demo(database, locations) is None
-    with database.reading() as session:
-        stored = studies.find(session, made.study_id)
-        counts = studies.counts(session, made.study_id)
-    database.close()
+        with serving(directory, "--demo", "--database", url) as demo, httpx2.Client() as client:
+            asked = client.get(demo.said["participant_link"])
+            assert asked.status_code == 200
+            assert "The makers of truthful" in asked.text
+            assert client.get(demo.said["public_page"]).status_code == 200
+            assert demo.said["database"].startswith("postgresql")
+            assert demo.stop()[0] == 0
+        assert not (directory / "truthful.db").exists()
+        database = Database(url)
+        assert make_demo(database, Locations(directory)) is None
+        with database.reading() as session:
+            (stored,) = studies.everything(session)
+            counts = studies.counts(session, stored.id)
+        database.close()
+    assert demo.said["public_page"].endswith(stored.id)
     assert stored.rehearsal
     assert stored.state == State.OPEN
     assert counts["roster"] == counts["invited"] == PLAYERS

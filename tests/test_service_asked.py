@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,12 @@ from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
-from truthful.service.offer import make_offer, pay_range, personal_pay_range
+from truthful.service.offer import make_offer, pay_range
 from truthful.service.pages import languages
-from truthful.service.participant import Said, Wrong, read_said, sent_said
-from truthful.service.roster_file import read_roster
+from truthful.service.participant import Said, Wrong, read_said
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.settlement import settle
-from truthful.store import studies
+from truthful.store import roster, studies
 from truthful.store.tables import Answer, Role, State
 from truthful.study import Study
 
@@ -57,8 +57,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
+@cache
 def settled(here: Served, text: str, **parameters: Any) -> Asked:
-    """A study that everybody answered, published."""
+    """A study that everybody answered, published; made once."""
     study = asked(here.service, text, **parameters)
     answer_all(here.service, study)
     close(here.service, study.study_id)
@@ -98,7 +99,7 @@ def test_a_prediction_that_is_none_is_told_in_a_sentence(text: str, typed: str, 
     found = read_said("1", typed, study, languages()["de"].locale).prediction
     assert isinstance(found, Wrong)
     assert found.key == f"participant.{key}"
-    sent = sent_said("1", typed, study)
+    sent = read_said("1", typed, study)
     assert not sent.fits
     assert isinstance(sent.prediction, Wrong)
 
@@ -106,9 +107,9 @@ def test_a_prediction_that_is_none_is_told_in_a_sentence(text: str, typed: str, 
 def test_a_prediction_is_read_in_her_language_and_none_where_none_is_asked_for() -> None:
     english, german = (languages()[code].locale for code in ("en", "de"))
     assert read_said("12", "37,5", Study.parse(NUMBER), german) == Said(12.0, 37.5)
-    assert read_said("1", "37.5", Study.parse(YES_NO), english) == sent_said("1", "37.5", Study.parse(YES_NO))
+    assert read_said("1", "37.5", Study.parse(YES_NO), english) == read_said("1", "37.5", Study.parse(YES_NO))
     declared = both_studies.NUMBER.replace('centre = "predictions"\nsure = 10\nspread = 15', "signal = 0.6")
-    assert sent_said("12", "37.5", Study.parse(declared)) == Said(12.0, None)
+    assert read_said("12", "37.5", Study.parse(declared)) == Said(12.0, None)
 
 
 # Her pages
@@ -336,7 +337,7 @@ def test_the_range_of_pay_holds_for_whoever_answers() -> None:
     for kind in ("number, with facts", "rating, with facts"):
         plan = both_studies.planned(KINDS[kind], 400)
         low, high = (float(end) for end in pay_range(plan))
-        assert personal_pay_range(plan, {}) == pay_range(plan)
+        assert pay_range(plan, {}) == pay_range(plan)
         for seed in range(3):
             reports = both_studies.reports(plan.study, 400, seed=seed, level=0.2 + 0.3 * seed)
             paid = settle(plan, reports, seed=seed, accept_less=True).payments.column("payment").to_pylist()
@@ -449,7 +450,7 @@ def test_people_are_brought_without_anything_they_say(tmp_path: Path) -> None:
     study, path = Study.parse(FACTS), tmp_path / "people.csv"
     path.write_text("player,age,advice\na,30,nobody\nb,44.5,a friend\n", encoding="utf-8")
     people = {"a": {"age": 30.0, "advice": "nobody"}, "b": {"age": 44.5, "advice": "a friend"}}
-    assert read_roster(study, path) == people
+    assert roster.read(study, path) == people
 
 
 @pytest.mark.parametrize("text", SECOND, ids=["number", "yes or no", "rating"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import unescape
 from typing import Any
 
@@ -17,7 +18,7 @@ from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
 from truthful.service.pages import languages
-from truthful.service.participant import Wrong, choices, read_answer, sent_answer, shown_choices
+from truthful.service.participant import Wrong, choices, read_choice, read_said, shown_choices
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.store import studies
 from truthful.store.tables import Player, Role, State
@@ -30,8 +31,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
+@cache
 def settled(here: Served, text: str, **parameters: Any) -> Asked:
-    """A study that everybody answered, published."""
+    """A study that everybody answered, published; made once."""
     study = asked(here.service, text, **parameters)
     answer_all(here.service, study)
     close(here.service, study.study_id)
@@ -47,9 +49,8 @@ def settled(here: Served, text: str, **parameters: Any) -> Asked:
 @pytest.mark.parametrize("typed", ["1", "1.0", " 1 "])
 def test_yes_is_one_and_a_rating_its_number(typed: str) -> None:
     english = languages()["en"].locale
-    for text in (YES_NO, RATING):
-        response = Study.parse(text).response
-        assert read_answer(typed, response, english) == sent_answer(typed, response) == 1.0
+    for study in map(Study.parse, (YES_NO, RATING)):
+        assert read_said(typed, "", study, english).answer == read_said(typed, "", study).answer == 1.0
 
 
 @pytest.mark.parametrize(
@@ -63,10 +64,10 @@ def test_yes_is_one_and_a_rating_its_number(typed: str) -> None:
 )
 def test_anything_else_is_told_in_a_sentence(text: str, typed: str, key: str) -> None:
     response = Study.parse(text).response
-    found = read_answer(typed, response, languages()["de"].locale)
+    found = read_choice(typed, response)
     assert isinstance(found, Wrong)
     assert found.key == f"participant.{key}"
-    assert found == sent_answer(typed, response)
+    assert found == read_said(typed, "", Study.parse(text), languages()["de"].locale).answer
 
 
 def test_which_of_the_two_comes_first_is_a_lot_that_stays() -> None:

@@ -16,9 +16,9 @@ from support.serving import WHO, Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
-from truthful.service.participant import SCORED
 from truthful.service.settle_study import Settler, freeze, settle_study
 from truthful.store import studies
+from truthful.store.studies import TOLD
 from truthful.store.tables import State
 
 #: Statements that make a database, SQLite or not, store other payments than it is given.
@@ -56,10 +56,9 @@ def test_a_settled_study_pays_everybody_what_its_release_implies(here: Served) -
             features=study.features[row.player],
             report=study.answers[row.player],
             payment=row.millionths / 1e6,
-            **{name: getattr(row, name) for name in SCORED},
+            **{name: getattr(row, name) for name in TOLD},
         )
         assert verify(release, receipt).verified
-        assert row.group is None
         assert abs(row.coins * 10_000 - row.millionths) < 10_000
 
 

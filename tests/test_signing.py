@@ -146,7 +146,9 @@ def test_refused_sign_ins_are_in_the_log_without_names_that_are_nobodys(here: Se
 
 def _logged(here: Served) -> list[tuple[str, str]]:
     with here.service.database.reading() as session:
-        return [(event.who, event.what) for event in reversed(events(session))]
+        return [
+            (event.who, f"{event.what} {event.whom or ''}".strip()) for event in reversed(events(session))
+        ]
 
 
 def test_wrong_passwords_make_strangers_wait_but_not_the_browser_that_signed_in_before(here: Served) -> None:

@@ -16,6 +16,7 @@ from argon2 import Type, extract_parameters
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 from support.databases import KINDS, away, database_url
+from support.studies import DESIGNED
 
 from truthful.errors import InputError, Refused
 from truthful.store import accounts, answers, roster, studies
@@ -24,16 +25,25 @@ from truthful.store.answers import NotHers, NotReady, TooLate
 from truthful.store.database import MIGRATIONS, Database
 from truthful.store.studies import Amount, NotNow, Unknown, events
 from truthful.store.tables import Answer, Player, Role, SignInLink, State, Table
+from truthful.study import Study
 
 WHO = "ada"
 PEOPLE = {"p1": {"age": 30.0}, "p2": {"age": 40.0}, "p3": {"age": 50.0}}
 #: A study that version 0.1 settled.
 OLD = (
     "INSERT INTO surveys (id, name, state, draft, rehearsal, created)"
-    " VALUES ('old', 'S', 'settled', '{}', 0, '2026-01-01')",
-    "INSERT INTO players (survey_id, player, features, disputed) VALUES ('old', 'p1', '{}', 0)",
+    " VALUES ('old', 'S', 'settled', '{}', false, '2026-01-01')",
+    "INSERT INTO players (survey_id, player, features, disputed) VALUES ('old', 'p1', '{}', false)",
     "INSERT INTO due (survey_id, player, \"group\", millionths, coins, digits) VALUES ('old', 'p1', 1, 167078, 17, 2)",
+    *(
+        f"INSERT INTO events (time, who, what) VALUES ('2026-01-01', 'service', '{what}')"
+        for what in ("made a sign-in link for bo as", "refused a sign-in", "refused a sign-in as ada")
+    ),
 )
+
+#: Studies that say how old people are, and how tall instead.
+AGES = Study.parse(DESIGNED.replace('"price"', '"age"'))
+HEIGHTS = Study.parse(DESIGNED.replace('"price"', '"height"'))
 
 
 @pytest.fixture(params=KINDS)
@@ -87,8 +97,14 @@ def test_upgrading_again_keeps_what_is_there(database: Database) -> None:
         assert [row.name for row in studies.everything(session)] == ["S"]
 
 
-def test_a_database_of_version_0_1_keeps_its_payments_and_their_groups(tmp_path: Path) -> None:
-    opened = Database(f"sqlite:///{tmp_path / 'old.db'}")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_database_of_version_0_1_keeps_its_payments_and_its_log(tmp_path: Path, kind: str) -> None:
+    with database_url(kind, tmp_path) as url:
+        _upgrade_old(url)
+
+
+def _upgrade_old(url: str) -> None:
+    opened = Database(url)
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with opened.engine.begin() as connection:
@@ -99,7 +115,12 @@ def test_a_database_of_version_0_1_keeps_its_payments_and_their_groups(tmp_path:
     opened.upgrade()
     with opened.reading() as session:
         (paid,) = studies.payments(session, "old")
-        assert (paid.player, paid.group, paid.millionths, paid.leverage) == ("p1", 1, 167078, None)
+        assert (paid.player, paid.millionths, paid.leverage) == ("p1", 167078, None)
+        assert [(event.what, event.whom) for event in reversed(events(session))] == [
+            ("made a sign-in link for", "bo as"),
+            ("refused a sign-in", None),
+            ("refused a sign-in as", "ada"),
+        ]
         row = studies.find(session, "old")
         assert (row.state, row.refused, row.accepts_less) == (State.SETTLED, None, False)
     opened.close()
@@ -195,13 +216,13 @@ def test_it_may_take_answers_again(database: Database) -> None:
 def test_it_may_be_cancelled_and_everybody_is_due_what_was_recorded(database: Database) -> None:
     study_id, amounts = refuse(database), [Amount("p1", 150000, 15, 2), Amount("p2", 150000, 15, 2)]
     with database.writing() as session:
-        studies.record_cancelled(session, study_id, amounts, WHO)
+        studies.record(session, study_id, None, None, amounts, WHO)
         studies.require_recorded(session, study_id, None, amounts)
     with database.reading() as session:
         assert studies.find(session, study_id).state == State.CANCELLED
         assert [row.coins for row in studies.payments(session, study_id)] == [15, 15]
     with pytest.raises(NotNow), database.writing() as session:
-        studies.record_cancelled(session, study_id, amounts, WHO)
+        studies.record(session, study_id, None, None, amounts, WHO)
 
 
 def test_nothing_is_decided_of_a_study_that_was_not_refused(
@@ -227,19 +248,19 @@ def test_people_brought_to_a_draft_replace_those_before_and_drop_its_plan(databa
     hashes = []
     for people in (PEOPLE, {"p9": {"age": 1.0}}, {"p9": {"age": 2.0}}):
         with database.writing() as session:
-            roster.replace(session, study_id, WHO, people, ["age"])
+            roster.replace(session, study_id, WHO, people, AGES)
         with database.reading() as session:
             row = studies.find(session, study_id)
             assert row.plan is None
             assert roster.features(session, study_id) == list(people.values())
-            assert roster.fits(session, row, ["age"])
-            assert not roster.fits(session, row, ["height"])
+            assert roster.fits(session, row, AGES)
+            assert not roster.fits(session, row, HEIGHTS)
             hashes.append(row.roster)
     assert len(set(hashes)) == 3
     with database.writing() as session:
         studies.step(session, study_id, State.OPEN, WHO)
     with pytest.raises(NotNow, match="frozen"), database.writing() as session:
-        roster.replace(session, study_id, WHO, PEOPLE, ["age"])
+        roster.replace(session, study_id, WHO, PEOPLE, AGES)
     with database.reading() as session:
         assert roster.size(session, study_id) == 1
 
@@ -247,7 +268,7 @@ def test_people_brought_to_a_draft_replace_those_before_and_drop_its_plan(databa
 def test_a_draft_goes_with_its_people(database: Database) -> None:
     with database.writing() as session:
         study_id = studies.create(session, WHO, {"name": "S"}).id
-        roster.replace(session, study_id, WHO, PEOPLE, ["age"])
+        roster.replace(session, study_id, WHO, PEOPLE, AGES)
     with database.writing() as session:
         studies.remove(session, study_id, WHO)
     with database.reading() as session:
@@ -548,7 +569,7 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
 ) -> None:
     study_id, _ = open_study
     amounts = [
-        Amount("p1", 167078, 17, 2, group=0),
+        Amount("p1", 167078, 17, 2),
         Amount("p2", 150000, 15, 2, leverage=0.1),
         Amount("p3", 150000, 15, 2, leverage=0.1, others_answer=0.5, others_prediction=0.4, surprise=0.15),
     ]

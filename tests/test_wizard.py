@@ -25,9 +25,9 @@ from truthful.service.drafts import (
     parse,
     plain,
     protect_features,
-    read,
     toml_string,
 )
+from truthful.service.pages import plain_number
 from truthful.study import Study, template
 
 FULL: dict[str, Any] = {
@@ -76,7 +76,7 @@ def test_any_text_is_one_string_of_the_file(text: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_is_kept_to_the_last_digit(value: float) -> None:
-    assert read(plain(value)) == value
+    assert plain_number(plain(value)) == value
     assert tomllib.loads(f"a = {plain(value)}")["a"] == value
 
 

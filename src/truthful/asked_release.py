@@ -126,6 +126,18 @@ class AskedRelease(SumRelease):
         """The most that a prediction earns."""
         return self.prediction_weight * SCALE**2
 
+    def payment_range(self, beliefs: LevelBeliefs) -> tuple[float, float]:
+        """The least and the most that anybody can be paid, whatever anybody does."""
+        (low, high), C = beliefs.slope_range, self.clip
+        # Where the most that a score adds is largest, and where what it takes away is, if it is not largest at an end.
+        peaks = (C / (2 * (1 + C)), C / (2 * (C - 1)) if C > 1 else high)
+        slopes = np.clip(np.array([low, high, *peaks]), low, high)
+        gain, loss = (float(of(self.rule, slopes, C).max()) for of in (largest_gain, largest_loss))
+        most = self.base_payment + self.score_weight * gain + self.prediction_payment
+        least = max(0.0, self.base_payment - self.score_weight * loss)
+        least, most = round_down(np.array([least, most])).tolist()
+        return least, most
+
 
 def score(rule: str, s: Floats, y: Floats, p: Floats, surprise: Floats, clip: float) -> Floats:
     """What answers earn beside a, as a part of b: yΔ/C of yes and no, else 2s(1−s)(y − p)Δ − s²(y − p)²."""

@@ -480,7 +480,7 @@ def bots(
 ) -> None:
     """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
     with _service_installed("Bots need"):
-        from truthful.bots.rehearsal import rehearse
+        from truthful.service.rehearsal import rehearse
     outcome = rehearse(
         url,
         players=players,

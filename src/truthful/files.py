@@ -35,16 +35,11 @@ def pretty_json(record: Any) -> str:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file so that a reader, or a crash, sees either the old file or the whole new one. Text is UTF-8."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    with written_whole(path) as temporary, open(temporary, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fsync(file.fileno())
+    sync(path.parent)
 
 
 @contextmanager
@@ -59,7 +54,10 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file that was written by other means is on the disk."""
+    """Wait until a file that was written by other means is on the disk, or the names in a directory.
+
+    A rename is durable only after its directory is.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -67,19 +65,14 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk: a rename is durable only after this."""
-    sync(path)
-
-
 def publish_directory(built: Path, final: Path) -> None:
     """Make a finished directory visible under its name in one step. An existing one is never replaced."""
     for path in built.iterdir():
         sync(path)
-    sync_directory(built)
+    sync(built)
     # os.rename refuses a non-empty target directory; an empty one was never a release.
     os.rename(built, final)
-    sync_directory(final.parent)
+    sync(final.parent)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pyarrow as pa
 from truthful.check import Floats
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs, likeness
+from truthful.study.declaration import PLAYER, PREDICTION
 from truthful.study.features import Levels
 
 #: Centres of beliefs about numbers are so many standard deviations of an answer inside the scale.
@@ -27,21 +28,36 @@ class People:
 
 
 def invent(study: Study, players: int, rng: np.random.Generator) -> People:
-    """Draw θ from what is believed, features from the design, and answers: y = θ·x + z, or yes, no and ratings."""
-    beliefs = study.shares
-    if beliefs is None:
-        theta = study.beliefs.prior.sample(rng, study.dimension, 1)[0]
-    else:
-        theta = draw_shares(study, beliefs, rng)
+    """Draw θ from what is believed, features from the design, and answers: y = θ·x + z, or yes, no and ratings.
+
+    Where people are asked what the others will say, they err about what these say as much as is declared.
+    """
+    beliefs, levels = study.shares, study.levels
+    if levels is None:
+        theta = (
+            study.beliefs.prior.sample(rng, study.dimension, 1)[0]
+            if beliefs is None
+            else draw_shares(study, beliefs, rng)
+        )
     columns = study.sample_features(rng, players) if study.features else {}
     X = study.normalise(columns, players)
-    if beliefs is None:
-        raw = study.raw_response(X @ theta + study.beliefs.noise.sample(rng, players), X)
+    if levels is not None:
+        mean = X.mean(axis=0)
+        theta = draw_level(study, levels, draw_centre(levels, rng), mean, rng)
+        y = draw_answers(levels, X @ theta, rng)
+    elif beliefs is None:
+        y = X @ theta + study.beliefs.noise.sample(rng, players)
     else:
-        raw = np.rint(study.raw_response(answers(beliefs, X @ theta, rng), X))
+        y = answers(beliefs, X @ theta, rng)
+    raw = study.raw_response(y, X)
+    said = {study.response.name: raw if beliefs is None else np.rint(raw)}
+    if levels is not None:
+        low, high = study.prediction_range
+        predicted = np.clip(y.mean() + levels.sure * rng.standard_normal(players), -1.0, 1.0)
+        said[PREDICTION] = (low + (high - low) * (1 + predicted) / 2).round(1)
     width = len(str(players))
     names = [f"p-{i:0{width}d}" for i in range(1, players + 1)]
-    return People(pa.table({"player": names, **columns, study.response.name: raw}), theta)
+    return People(pa.table({PLAYER: names, **columns, **said}), theta)
 
 
 def draw_shares(study: Study, beliefs: ShareBeliefs, rng: np.random.Generator) -> Floats:

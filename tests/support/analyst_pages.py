@@ -8,7 +8,6 @@ import pytest
 from support.serving import PASSWORD, STUDY, answer, asked, close, draft
 from truthful.errors import WorseThanPromised
 from truthful.people import invent
-from truthful.service.analyst.study_pages import features_declared
 from truthful.service.drafts import BEGINNING
 from truthful.service.pages import Service
 from truthful.service.settle_study import cancel_study, refusal, settle_study
@@ -84,7 +83,7 @@ def _brought(service: Service) -> str:
     rows = invent(study, 1_200, np.random.default_rng(3)).reports.to_pylist()
     people = {row["player"]: {feature.name: row[feature.name] for feature in study.features} for row in rows}
     with service.database.writing() as session:
-        roster.replace(session, study_id, NAME, people, features_declared(study))
+        roster.replace(session, study_id, NAME, people, study)
     return study_id
 
 

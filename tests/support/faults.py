@@ -22,11 +22,11 @@ from support.serving import WHO, WITHOUT_FEATURES, Asked, asked
 from truthful.release import Receipt, Release, verify
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
-from truthful.service.participant import SCORED
 from truthful.service.settle_study import Settler
 from truthful.service.signing import COOKIE
 from truthful.store import accounts, answers, studies
 from truthful.store.database import Database
+from truthful.store.studies import TOLD
 from truthful.store.tables import Role, State
 
 PLAYERS, BROWSERS = 24, 4
@@ -214,7 +214,7 @@ def require_whole(service: Service, study: Asked, cast: dict[str, Person], seen:
             features=study.features[row.player],
             report=stored[row.player],
             payment=row.millionths / 1e6,
-            **{name: getattr(row, name) for name in SCORED},
+            **{name: getattr(row, name) for name in TOLD},
         )
         assert verify(release, receipt).verified, row.player
     directory = service.locations.study(study.study_id)

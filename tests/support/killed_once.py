@@ -9,7 +9,9 @@ the file `steps`.
 """
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,11 +47,16 @@ class Mortal(Database):
 
 
 def live(directory: Path, k: int) -> None:
-    settings = Settings(directory)
-    database = Mortal(settings.database_url, k)
-    service = Service(settings, database, Settler(database, settings.locations))
     for name in ("fsync", "replace", "rename"):
         setattr(os, name, deadly(getattr(os, name), k, "before"))
+    settings = Settings(directory)
+    run(settings, Mortal(settings.database_url, k))
+    (directory / "steps").write_text(str(killed_settlement.writes))
+
+
+def run(settings: Settings, database: Database) -> None:
+    """From wherever the study is to its publication."""
+    service = Service(settings, database, Settler(database, settings.locations))
     with database.reading() as session:
         (stored,) = studies.everything(session)
         asked = roster.size(session, stored.id) > 0
@@ -64,7 +71,6 @@ def live(directory: Path, k: int) -> None:
         settle_study(database, settings.locations, stored.id)
     with database.writing() as session:
         studies.step(session, stored.id, State.PUBLISHED, WHO)
-    (directory / "steps").write_text(str(killed_settlement.writes))
 
 
 def invited_again(service: Service, study_id: str) -> Asked:
@@ -86,8 +92,18 @@ def forked(directory: Path, k: int) -> None:
     os.waitpid(child, 0)
 
 
-if __name__ == "__main__":
+def rehearse(planned: Path) -> None:
+    """All that a life does, once, so that no life has to load and prepare what others have."""
     load()
+    with tempfile.TemporaryDirectory() as name:
+        settings = Settings(Path(shutil.copytree(planned, Path(name) / "service")))
+        database = Database(settings.database_url)
+        run(settings, database)
+        database.close()
+
+
+if __name__ == "__main__":
+    rehearse(Path(sys.argv[1]))
     for name in sys.argv[1:]:
         directory = Path(name)
         forked(directory, int(directory.name))

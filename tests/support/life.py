@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.serving import PASSWORD
 from support.windows import Window
-from truthful.bots.rehearsal import Browser
+from truthful.service.rehearsal import Browser
 
 NAME = "Weekly groceries"
 QUESTION = "How much did you spend on groceries last week, in dollars?"
@@ -136,15 +136,15 @@ def say(window: Window, typed: str) -> str:
 def scan(browser: Browser, links: Iterable[str]) -> None:
     """A program that opens every link in every mail."""
     for link in links:
-        browser.open(link)
+        browser.get(link)
 
 
 def answer_plainly(browser: Browser, link: str, typed: str) -> None:
     """Somebody whose browser has no screen."""
-    browser.open(link)
-    browser.press("/consent")
-    browser.press("/review", {"answer": typed})
-    browser.press("/submit")
+    browser.get(link)
+    browser.post(f"{link}/consent")
+    for step in ("review", "submit"):
+        browser.post(f"{link}/{step}", data={"answer": typed})
 
 
 def close(analyst: Window) -> str:
@@ -171,7 +171,7 @@ def paid(window: Window, link: str) -> Paid:
 
 
 def paid_plainly(browser: Browser, link: str) -> Paid:
-    return _amounts(browser.read(link).split('<div class="card">')[1].split("</div>")[0])
+    return _amounts(browser.get(link).text.split('<div class="card">')[1].split("</div>")[0])
 
 
 def _amounts(text: str) -> Paid:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
@@ -19,6 +20,7 @@ from support import both_studies
 from support.shares import reports
 from support.studies import DESIGNED, people
 from truthful.plan import Plan, design
+from truthful.report import page
 from truthful.service.app import create_app
 from truthful.service.jobs import needs_roster
 from truthful.service.locations import Settings
@@ -92,9 +94,12 @@ class Asked:
 
 @contextmanager
 def served(directory: Path, database: str | None = None, **settings: Any) -> Iterator[Served]:
-    """A service in this directory."""
+    """A service in this directory. Its reports have no charts, which take most of a settlement's time."""
     app = create_app(Settings(directory, **{"url": URL, **settings}, database=database))
-    with TestClient(app, base_url=URL, follow_redirects=False) as client:
+    with (
+        patch.object(page, "inline", lambda chart, name: ""),
+        TestClient(app, base_url=URL, follow_redirects=False) as client,
+    ):
         yield Served(client, app.state.service)
 
 

@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from importlib import resources
 from types import FrameType
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -34,8 +34,9 @@ from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.service import analyst, participant, payer, public, signing
 from truthful.service.locations import LOOPBACK, FilesMissing, Locations, Settings
-from truthful.service.middleware import FewGuesses, NoDetails, OwnSite, SafeHeaders, SmallBodies
+from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
+from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import Settler, freeze
 from truthful.service.signing import SignInFirst, signed_in
 from truthful.store import accounts, answers, roster, studies
@@ -65,7 +66,6 @@ def create_app(settings: Settings) -> FastAPI:
     _handle_errors(app)
     # The last is the outermost: even a refusal has the headers.
     app.add_middleware(SmallBodies, may_send_roster=_may_send_roster)
-    app.add_middleware(FewGuesses)
     app.add_middleware(OwnSite, hosts=settings.hosts, origin=settings.origin)
     app.add_middleware(NoDetails)
     app.add_middleware(SafeHeaders, secure=settings.secure)
@@ -103,7 +103,8 @@ def _handle_errors(app: FastAPI) -> None:
 
     def show(error: type[Exception], template: str, status: int, told: bool = False) -> None:
         def answer(request: Request, problem: Exception) -> Response:
-            return page(request, template, status=status, problem=str(problem) if told else None)
+            shown = page(request, template, status=status, problem=str(problem) if told else None)
+            return limit_guesses(request, shown) if status == 404 else shown
 
         app.add_exception_handler(error, answer)
 
@@ -123,7 +124,7 @@ def _handle_errors(app: FastAPI) -> None:
             return problem.page(request)
         shown = page(request, "nothing.html", status=problem.status_code)
         shown.headers.update(problem.headers or {})
-        return shown
+        return limit_guesses(request, shown) if problem.status_code == 404 else shown
 
     @app.exception_handler(FilesMissing)
     def files_missing(request: Request, problem: FilesMissing) -> Response:
@@ -175,16 +176,9 @@ DEMO = "demo"
 PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
 #: The last of them have not answered yet: their links are to try out.
 TO_ANSWER = 100
-INVITATION = """[invitation]
-asked_by = "The makers of truthful"
-purpose = "To show how a study runs. Everybody in it is invented, and nobody is paid."
-contact = "whoever started this service"
-
-[response]"""
 
 
-@dataclass(frozen=True)
-class Demo:
+class Demo(NamedTuple):
     """What was made: the study, and the token of somebody who has not answered yet."""
 
     study_id: str
@@ -196,8 +190,7 @@ def make_demo(database: Database, locations: Locations) -> Demo | None:
     with database.reading() as session:
         if studies.everything(session):
             return None
-    text = resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8")
-    text = text.replace("[response]", INVITATION, 1)
+    text = demo_study()
     study = Study.parse(text)
     plan = design(study, players=PLAYERS, budget=BUDGET, response_share=ANSWERING)
     with database.writing() as session:
@@ -245,7 +238,7 @@ def serve(
 
     One server for one directory: its studies are settled by one thread. A link can be made beside it.
     """
-    with _for_its_owner(), _hold_directory(settings) as alone:
+    with _for_its_owner(), exclusive(settings.locations.make()) as alone:
         if not alone and not new_link:
             raise Refused(
                 f"Another server is running with {str(settings.directory)!r}. Stop it first, or start this one with "
@@ -265,20 +258,16 @@ def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> 
     """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
     database = _open_database(settings)
     try:
-        opening = Opening(
-            settings.origin,
+        link, home = _link(database, settings, analyst, new_link), settings.origin
+        made = make_demo(database, settings.locations) if demo else None
+        return Opening(
+            home,
             str(settings.directory.resolve()),
             database.engine.url.render_as_string(hide_password=True),
             False,
-            _link(database, settings, analyst, new_link),
-        )
-        made = make_demo(database, settings.locations) if demo else None
-        if made is None:
-            return opening
-        return replace(
-            opening,
-            participant_link=f"{settings.origin}/a/{made.token}",
-            public_page=f"{settings.origin}/s/{made.study_id}",
+            link,
+            made and f"{home}/a/{made.token}",
+            made and f"{home}/s/{made.study_id}",
         )
     finally:
         database.close()
@@ -325,14 +314,6 @@ def _for_its_owner() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
-
-
-@contextmanager
-def _hold_directory(settings: Settings) -> Iterator[bool]:
-    """The directory, made if it is not there; yields whether no other server has it."""
-    settings.locations.make()
-    with exclusive(settings.directory) as alone:
-        yield alone
 
 
 def _open_database(settings: Settings) -> Database:

@@ -7,7 +7,6 @@ Fields are kept as they were typed, whether they make sense or not; numbers that
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from truthful.errors import InputError, InvalidStudy, Problem
+from truthful.service.pages import plain_number
 from truthful.study import Study
 
 #: What forms hold, as typed: text by the name of its field, and a list of such for features.
@@ -30,15 +30,6 @@ NUMBERS = (
     *("low", "high", "levels", "least_eigenvalue", "signal", "noise_sd", "spread"),
     *("plausible_low", "plausible_high", "tail", "scale", "median", "sigma"),
 )
-
-
-def read(text: str) -> float | None:
-    """The number of a field; None if it holds none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
 
 
 def plain(value: float) -> str:
@@ -72,7 +63,7 @@ def toml_string(text: str) -> str:
 def number(typed: Any, start: float = 0.0, unit: float = 1.0) -> str:
     """A typed number for the file, in another unit; what is no number is left to the study to refuse."""
     text = str(typed or "")
-    value = read(text)
+    value = plain_number(text)
     if value is None:
         return toml_string(text) if text else ""
     return plain(value if (start, unit) == (0.0, 1.0) else round((value - start) / unit, 12))
@@ -96,7 +87,7 @@ def scale_of(fields: Fields) -> tuple[float, float]:
     """What is typed for a share of 0, and how much more for a share of 1."""
     if kind_of(fields) == YES_NO:
         return 0.0, 100.0
-    return 1.0, max(1.0, (read(str(fields.get("levels", ""))) or 2.0) - 1)
+    return 1.0, max(1.0, (plain_number(str(fields.get("levels", ""))) or 2.0) - 1)
 
 
 _FILES = Environment(
@@ -207,7 +198,7 @@ def missing_fields(fields: Fields, step: str) -> dict[str, str]:
     for name, value, kind in needed_fields(fields, step):
         if not value and kind != "optional":
             found[name] = "missing"
-        elif value and kind != "text" and read(value) is None:
+        elif value and kind != "text" and plain_number(value) is None:
             found[name] = "number"
     return found
 
@@ -301,9 +292,9 @@ def fields_of(study: Study) -> Fields | None:
         "protects": privacy.get("protects"),
         "hide_matrix": None if privacy.get("publish_matrix", True) else YES,
         "features_public": YES if privacy.get("features_public") else None,
-        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd", "tolerance")},
+        **{name: beliefs.get(name) for name in ("signal", "noise", "noise_sd")},
         "predictions": YES if study.levels is not None else "",
-        **(_asked_fields(study) if study.shares is None else _share_fields(study)),
+        **_belief_values(study),
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
     }
@@ -314,33 +305,27 @@ def fields_of(study: Study) -> Fields | None:
         return None
 
 
-def _share_fields(study: Study) -> dict[str, float | None]:
-    """Beliefs about shares as they are typed: in percent, or as means and steps of a rating's scale."""
-    beliefs = study.declared.beliefs
-    if beliefs.share is None:
-        return {}
-    start, unit = scale_of({"answer_kind": study.kind, "levels": str(study.response.levels)})
-    low, high = (round(start + unit * share, 9) for share in beliefs.share)
-    effect = beliefs.effect if isinstance(beliefs.effect, float) else None
-    return {
-        "share_low": low,
-        "share_high": high,
-        "sure": None if beliefs.sure is None else round(unit * beliefs.sure, 9),
-        "effect": None if effect is None else round(unit * effect, 9),
-        "tolerance": None if beliefs.tolerance is None else round(unit * beliefs.tolerance, 9),
-    }
+def _belief_values(study: Study) -> dict[str, float | None]:
+    """Beliefs as they are typed: those about shares in percent, or as means and steps of a rating's scale."""
+    beliefs, start, unit = study.declared.beliefs, 0.0, 1.0
+    if study.shares is not None:
+        if beliefs.share is None:
+            return {}
+        start, unit = scale_of({"answer_kind": study.kind, "levels": str(study.response.levels)})
 
+    def typed(value: float | None, start: float = 0.0) -> float | None:
+        return value if value is None or study.shares is None else round(start + unit * value, 9)
 
-def _asked_fields(study: Study) -> dict[str, float | None]:
-    """Beliefs about numbers where people are asked what the others will say."""
-    beliefs = study.declared.beliefs
-    low, high = beliefs.plausible or (None, None)
+    share, plausible = beliefs.share or (None, None), beliefs.plausible or (None, None)
     return {
-        "sure": beliefs.sure,
+        "share_low": typed(share[0], start),
+        "share_high": typed(share[1], start),
+        "sure": typed(beliefs.sure),
         "spread": beliefs.spread,
-        "effect": beliefs.effect if isinstance(beliefs.effect, float) else None,
-        "plausible_low": low,
-        "plausible_high": high,
+        "effect": typed(beliefs.effect) if isinstance(beliefs.effect, float) else None,
+        "tolerance": typed(beliefs.tolerance),
+        "plausible_low": plausible[0],
+        "plausible_high": plausible[1],
     }
 
 

@@ -26,9 +26,9 @@ from truthful.intake import read_features
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.report import simulation_report
-from truthful.service.roster_file import feature_columns
 from truthful.simulation import simulate
 from truthful.simulation.population import Features
+from truthful.store.roster import feature_columns
 from truthful.study import Study
 from truthful.study.features import sample_uniform
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from truthful.errors import InputError, Refused
-from truthful.files import exclusive, pretty_json, sync_directory, write_atomically
+from truthful.files import exclusive, pretty_json, sync, write_atomically
 from truthful.plan import Plan
 from truthful.settlement.atomic_release import open_target, read_ledger
 from truthful.settlement.draw import FILE as DRAW
@@ -63,10 +63,11 @@ class Locations:
         """The URL of the database that is used if none is named."""
         return f"sqlite:///{self.root.resolve() / 'truthful.db'}"
 
-    def make(self) -> None:
-        """Make what is missing, for its owner's eyes alone."""
+    def make(self) -> Path:
+        """Make what is missing, for its owner's eyes alone; the directory."""
         for directory in (self.root, self.root / "studies"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.root
 
     def study(self, study_id: str) -> Path:
         return self.root / "studies" / study_id
@@ -78,7 +79,7 @@ class Locations:
         """Write down the declaration and the plan that will be carried out. Once released, they stay."""
         directory = self.study(study_id)
         directory.mkdir(mode=0o700, exist_ok=True)
-        sync_directory(directory.parent)
+        sync(directory.parent)
         if self.is_closed(study_id) or read_ledger(directory / LEDGER).entries:
             raise Refused(
                 "This very study was frozen and closed before, so the database is older than its directory. Restore a "
@@ -153,7 +154,7 @@ class Locations:
     def reopen(self, study_id: str) -> None:
         """Forget with which answers the study was closed: others will come."""
         (self.study(study_id) / CLOSED).unlink(missing_ok=True)
-        sync_directory(self.study(study_id))
+        sync(self.study(study_id))
 
 
 @lru_cache(maxsize=32)

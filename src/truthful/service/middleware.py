@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Collection
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -131,35 +131,15 @@ def _own(headers: Headers, origin: str) -> bool:
     return sent_from is None or sent_from == origin
 
 
-class FewGuesses:
-    """Whoever asks for many things that are not there is told to wait. What is there is shown at any time.
+def limit_guesses(request: Request, shown: Response) -> Response:
+    """What is shown of a page that is not there; whoever asks for many such is told to wait.
 
-    So nobody can keep others at the same address, as behind one router, from their own links.
+    What is there is shown at any time. So nobody can keep others at the same address, as behind one router, from their
+    own links.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        waiting: Response | None = None
-
-        async def send_or_wait(message: Message) -> None:
-            nonlocal waiting
-            if message["type"] == "http.response.start" and message["status"] == 404:
-                waiting = _waiting(Request(scope))
-            if waiting is None:
-                await send(message)
-
-        await self._app(scope, receive, send_or_wait if scope["type"] == "http" else send)
-        if waiting is not None:
-            await waiting(scope, receive, send)
-
-
-def _waiting(request: Request) -> Response | None:
-    """The page that tells a guesser to wait, if she has to."""
     service: Service = request.app.state.service
     seconds = service.limits.unknown.attempt(address(request, service.settings.behind_proxy))
-    return wait(request, seconds) if seconds else None
+    return wait(request, seconds) if seconds else shown
 
 
 def wait(request: Request, seconds: int) -> Response:
@@ -192,47 +172,35 @@ class SmallBodies:
             await self._app(scope, receive, send)
             return
         headers, request = Headers(scope=scope), Request(scope)
-        if "\0" in scope["path"] or ENCODED_NUL in scope["query_string"] or not _is_utf_8(headers):
-            await TurnedAway(400, "shared.not_text").page(request)(scope, receive, send)
-            return
-        large = scope["path"].endswith("/roster") and await self._may_send_roster(scope)
-        most = LARGEST_ROSTER if large else LARGEST_FORM
-        announced = headers.get("content-length", "0")
         try:
+            if "\0" in scope["path"] or ENCODED_NUL in scope["query_string"] or not _is_utf_8(headers):
+                raise TurnedAway(400, "shared.not_text")
+            large = scope["path"].endswith("/roster") and await self._may_send_roster(scope)
+            most, seconds = (LARGEST_ROSTER, ROSTER_SECONDS) if large else (LARGEST_FORM, self._seconds)
+            announced = headers.get("content-length", "0")
             if not announced.isdecimal() or len(announced) > 18 or int(announced) > most:
                 raise _too_large(most)
-            if scope["method"] in SAFE:
-                await self._app(scope, receive, send)
-            elif large:
-                await self._app(scope, _count_bytes(receive, most), send)
-            elif (body := await _whole(receive, most, self._seconds)) is not None:
-                if _has_nul(body, headers):
-                    raise TurnedAway(400, "shared.not_text")
-                await self._app(scope, _again(body, receive), send)
+            if scope["method"] not in SAFE:
+                counted = _count_bytes(receive, most, seconds)
+                receive = counted if large else _again(await _read_text(scope, counted, headers), receive)
+            await self._app(scope, receive, send)
         except TurnedAway as problem:
             await problem.page(request)(scope, receive, send)
+        except ClientDisconnect:
+            pass  # before all of a form was there
 
 
 def _too_large(most: int) -> TurnedAway:
     return TurnedAway(413, "shared.too_large", kilobytes=most // 1000)
 
 
-async def _whole(receive: Receive, most: int, seconds: float) -> bytes | None:
-    """All of a body; None if the other side hung up."""
-    parts, size, more = [], 0, True
-    try:
-        async with asyncio.timeout(seconds):
-            while more:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return None
-                parts.append(message.get("body", b""))
-                size, more = size + len(parts[-1]), message.get("more_body", False)
-                if size > most:
-                    raise _too_large(most)
-    except TimeoutError:
-        raise TurnedAway(408, "shared.too_slow") from None
-    return b"".join(parts)
+async def _read_text(scope: Scope, receive: Receive, headers: Headers) -> bytes:
+    """All of a form, without NUL characters."""
+    body = await Request(scope, receive).body()
+    encoded = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
+    if NUL in body or (encoded and ENCODED_NUL in body):
+        raise TurnedAway(400, "shared.not_text")
+    return body
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -249,9 +217,9 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _count_bytes(receive: Receive, most: int) -> Receive:
+def _count_bytes(receive: Receive, most: int, seconds: float) -> Receive:
     """The same body, as long as it is not too large or too late."""
-    read, until = 0, asyncio.get_running_loop().time() + ROSTER_SECONDS
+    read, until = 0, asyncio.get_running_loop().time() + seconds
 
     async def receive_counted() -> Message:
         nonlocal read, until
@@ -274,8 +242,3 @@ def _is_utf_8(headers: Headers) -> bool:
     """Other character sets could hide what they hold, as half characters that nothing can write."""
     _, _, charset = headers.get("content-type", "").lower().partition("charset=")
     return not charset or charset.partition(";")[0].strip(' "') in ("utf-8", "utf8")
-
-
-def _has_nul(body: bytes, headers: Headers) -> bool:
-    encoded = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
-    return NUL in body or (encoded and ENCODED_NUL in body)

@@ -6,7 +6,6 @@ beforehand of what the study believes: she is asked what she believes. All numbe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
@@ -17,7 +16,7 @@ import pyarrow as pa
 from babel.numbers import get_currency_precision
 
 from truthful import one_release
-from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss, score
+from truthful.asked_release import SCALE, AskedRelease, score
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
@@ -26,12 +25,12 @@ from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
 from truthful.moments import lengths
-from truthful.one_release import OneRelease, SumRelease
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release.verdict import Steps
-from truthful.scoring import PAYMENT_STEPS
-from truthful.service.roster_file import feature_columns
+from truthful.scoring import PAYMENT_STEPS, round_down
 from truthful.share_release import ShareRelease
+from truthful.store.roster import feature_columns
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
 
@@ -53,49 +52,29 @@ def coin_digits(currency: str) -> int:
     return min(int(get_currency_precision(currency)), EXACT)
 
 
-def pay_range(plan: Plan) -> tuple[Decimal, Decimal]:
-    """The least and the most that anybody is paid, whatever anybody does."""
-    return coin_range(*_payment_range(plan), coin_digits(plan.study.currency))
+def pay_range(plan: Plan, features: Features | None = None) -> tuple[Decimal, Decimal]:
+    """The least and the most that anybody is paid, whatever anybody does; or somebody with these features.
+
+    Where payments start from what follows from features, hers are closer together.
+    """
+    mechanism, (least, most) = plan.mechanism, _payment_range(plan)
+    if features is not None and isinstance(mechanism, OneRelease) and mechanism.clipped:
+        r = lengths(_normalise(plan.study, [features]))
+        reach, rule, b = mechanism.clip * float(r[0]), mechanism.scoring, mechanism.score_weight
+        ends = mechanism.base(r) + np.array([-b * rule.loss(reach), b * rule.gain(reach)])
+        least, most = round_down(np.maximum(ends, 0.0)).tolist()
+    return coin_range(least, most, coin_digits(plan.study.currency))
 
 
 def _payment_range(plan: Plan) -> tuple[float, float]:
-    mechanism = plan.mechanism
+    mechanism, levels = plan.mechanism, plan.study.levels
     if isinstance(mechanism, ShareRelease):
         return mechanism.payment_range
-    if isinstance(mechanism, AskedRelease):
-        return _asked_payment_range(mechanism, plan.study)
+    if isinstance(mechanism, AskedRelease) and levels is not None:
+        return mechanism.payment_range(levels)
     if isinstance(mechanism, OneRelease):
         return one_release.payment_range(mechanism)
     raise Refused(NOT_PAID)
-
-
-def _asked_payment_range(mechanism: AskedRelease, study: Study) -> tuple[float, float]:
-    low, high = (0.0, 1.0) if study.levels is None else study.levels.slope_range
-    C = mechanism.clip
-    # Where the most that a score adds is largest, and where what it takes away is, if it is not largest at an end.
-    peaks = (C / (2 * (1 + C)), C / (2 * (C - 1)) if C > 1 else high)
-    slopes = np.clip(np.array([low, high, *peaks]), low, high)
-    gain, loss = (float(of(mechanism.rule, slopes, C).max()) for of in (largest_gain, largest_loss))
-    least = max(0.0, mechanism.base_payment - mechanism.score_weight * loss)
-    most = mechanism.base_payment + mechanism.score_weight * gain + mechanism.prediction_payment
-    return _payable(least), _payable(most)
-
-
-def personal_pay_range(plan: Plan, features: Features) -> tuple[Decimal, Decimal]:
-    """The least and the most that somebody with these features is paid: payments start from what follows from them."""
-    mechanism = plan.mechanism
-    if not isinstance(mechanism, OneRelease) or not mechanism.clipped:
-        return pay_range(plan)
-    r = lengths(_normalise(plan.study, [features]))
-    base, reach, rule = float(mechanism.base(r)[0]), mechanism.clip * float(r[0]), mechanism.scoring
-    least = max(0.0, base - mechanism.score_weight * rule.loss(reach))
-    most = max(0.0, base + mechanism.score_weight * rule.gain(reach))
-    return coin_range(_payable(least), _payable(most), coin_digits(plan.study.currency))
-
-
-def _payable(amount: float) -> float:
-    """In whole millionths."""
-    return math.floor(amount * PAYMENT_STEPS) / PAYMENT_STEPS
 
 
 def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
@@ -123,7 +102,7 @@ def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
         bases = mechanism.base(lengths(_normalise(plan.study, people)))
     else:
         raise Refused(NOT_PAID)
-    return [_payable(base) for base in bases.tolist()]
+    return [float(base) for base in round_down(bases)]
 
 
 @dataclass(frozen=True)
@@ -158,14 +137,14 @@ def _normalise(study: Study, people: Sequence[Features]) -> Floats:
 class Offer:
     """What she gets and gives away by taking part: pay in coins, and odds as a gambler or a doubter would put them.
 
-    `protects` is what these odds are about: her answer, or all that is known of her; None for random halves, which do
-    not say. `shows_sums` is whether sums of features are published as they are.
+    `all_protected` is whether these odds are about all that is known of her, and not only her answer. `shows_sums` is
+    whether sums of features are published as they are.
     """
 
     least: Decimal
     most: Decimal
     scored: bool
-    protects: str | None
+    all_protected: bool
     shows_sums: bool
     epsilon: float
     even_odds: tuple[float, float]
@@ -179,13 +158,13 @@ class Offer:
 def make_offer(plan: Plan, features: Features) -> Offer:
     """What somebody with these features is offered."""
     mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
-    least, most = personal_pay_range(plan, features)
+    least, most = pay_range(plan, features)
     odds = Odds(mechanism.epsilon)
     return Offer(
         least=least,
         most=most,
         scored=(mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
-        protects=mechanism.protects if isinstance(mechanism, SumRelease) else None,
+        all_protected=study.protects == "records" and bool(study.features),
         shows_sums=study.publishes_matrix,
         epsilon=mechanism.epsilon,
         even_odds=even_odds(mechanism.epsilon)[:2],
@@ -229,14 +208,13 @@ def bonus_at(mechanism: object, study: Study, x: Floats) -> Bonus | None:
         for values in (expected.switch, expected.width(mechanism.margin), expected.low, expected.high)
     )
     plausible = None if np.isinf(tolerance) else (low - tolerance, high + tolerance)
-    same = mechanism.flat + mechanism.bonus / 2
     lines, crossing = _chart(mechanism, study.shares, x, (switch, width), plausible)
     return Bonus(
         flat=mechanism.flat,
         most=mechanism.flat + mechanism.bonus,
         switch=switch,
         width=width,
-        same=same,
+        same=mechanism.flat + mechanism.bonus / 2,
         slope=mechanism.bonus / (2 * width),
         middle=float(expected.advantage[0]) / (2 * width),
         plausible=plausible,
@@ -293,7 +271,7 @@ class Stakes:
     rows: tuple[tuple[float, tuple[float, ...]], ...]
     apart: float
     far: float
-    predictions: tuple[float, float, float]
+    predictions: tuple[float, ...]
     judged: bool
 
 
@@ -319,11 +297,7 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Stakes | None:
         rows=tuple(rows),
         apart=unit / 2,
         far=unit,
-        predictions=(
-            _prediction_pay(mechanism, 0.0),
-            _prediction_pay(mechanism, 0.5),
-            _prediction_pay(mechanism, 1.0),
-        ),
+        predictions=tuple(_prediction_pay(mechanism, off) for off in (0.0, 0.5, 1.0)),
         judged=np.isfinite(mechanism.plausible).all().item(),
     )
 

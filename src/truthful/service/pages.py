@@ -7,7 +7,11 @@ for a value. Where a number decides, a text has forms (`one`, `other`), chosen b
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import tomllib
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,6 +36,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from truthful.plan import Plan
 from truthful.service.limits import Limits
 from truthful.service.locations import Locations, Settings
 from truthful.service.settle_study import Settler
@@ -131,15 +136,21 @@ def read_number(text: str, locale: Locale) -> float | None:
     try:
         value = float(parse_decimal(words, locale=locale, strict=True))
     except (NumberFormatError, ValueError, ArithmeticError):  # the last for exponents that no decimal has
-        try:
-            value = float(words) if words.isascii() and "_" not in words else float("nan")
-        except ValueError:
-            return None
-    return value if abs(value) < float("inf") else None
+        return plain_number(words)
+    return value if math.isfinite(value) else None
 
 
-LANGUAGE = "language"
-"""The cookie of a chosen language."""
+def plain_number(text: str) -> float | None:
+    """A number as 1234.5 or 1e-3, in any language; None if it is none."""
+    try:
+        value = float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return None
+    return value + 0.0 if math.isfinite(value) else None  # -0 is 0
+
+
+#: The cookie of a chosen language, and seconds that cookies last.
+LANGUAGE, YEAR = "language", 31_536_000
 
 _TEMPLATES = Environment(
     loader=PackageLoader("truthful.service"),
@@ -198,6 +209,10 @@ class Visit:
     def locale(self) -> Locale:
         return language(self.request).locale
 
+    def plan(self, study_id: str) -> Plan:
+        """The plan of a frozen study."""
+        return self.service.locations.plan(study_id)
+
     def reading(self) -> AbstractContextManager[Session]:
         return self.service.database.reading()
 
@@ -206,6 +221,15 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         return page(self.request, template, status=status, **values)
+
+    def keep(
+        self, response: Response, name: str, value: str, seconds: int | None = None, path: str = "/"
+    ) -> None:
+        """Set a cookie that no script reads and no other site sends; without `seconds`, until the browser ends."""
+        secure = self.service.settings.secure
+        response.set_cookie(
+            name, value, max_age=seconds, path=path, secure=secure, httponly=True, samesite="lax"
+        )
 
 
 async def _visit(request: Request) -> Visit:
@@ -238,6 +262,13 @@ def go(path: str) -> RedirectResponse:
 STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 HTML, SVG, CSV, TEXT = "text/html", "image/svg+xml", "text/csv", "text/plain"
 JSON, TOML = "application/json", "application/toml; charset=utf-8"
+
+
+def csv_text(header: Iterable[str] | None, rows: Iterable[Iterable[str]]) -> str:
+    """A CSV file, with or without a line of names."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([*([] if header is None else [header]), *rows])
+    return written.getvalue()
 
 
 def download(content: str | bytes, kind: str, name: str) -> Response:

@@ -12,7 +12,6 @@ Yes is 1 and no is 0; a rating is its number. Where she is also asked what the o
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,27 +28,18 @@ from starlette.responses import Response
 
 from truthful.coins import in_currency, pays
 from truthful.files import pretty_json
-from truthful.plan import Plan
-from truthful.release import (
-    Receipt,
-    Release,
-    read_release,
-    verify,
-)
+from truthful.release import Receipt, Release, read_release, verify
 from truthful.release.verdict import Steps, steps
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.middleware import wait
 from truthful.service.offer import Bonus, Earned, bonus_at, earned, make_offer
-from truthful.service.pages import JSON, Visit, Visitor, download, go, read_number
+from truthful.service.pages import JSON, YEAR, Visit, Visitor, download, go, plain_number, read_number
 from truthful.store import answers, roster, studies
 from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
 from truthful.store.tables import Answer, Due, Player, State, StoredStudy
 from truthful.study import Study
 from truthful.study.sections import Response as Question
-
-#: How her payment came about, as it is stored.
-SCORED = tuple(name for name in TOLD if name != "group")
 
 
 @dataclass(frozen=True)
@@ -89,18 +79,6 @@ class ParticipantView:
         return self.page in ("question", "answered")
 
     @property
-    def release(self) -> Release:
-        """The release she is paid by. Before the study is settled there is none."""
-        return read_release(self.released.encode())
-
-    @property
-    def released(self) -> str:
-        """The same, as it is published."""
-        if not self.knows or self.due is None or self.stored.release is None:
-            raise Unknown("Nothing is settled.")
-        return self.stored.release
-
-    @property
     def owed(self) -> Due:
         """What she is paid."""
         if not self.knows or self.due is None:
@@ -108,21 +86,25 @@ class ParticipantView:
         return self.due
 
     @property
+    def release(self) -> str:
+        """The release she is paid by, as it is published. Before the study is settled there is none."""
+        if not self.knows or self.due is None or self.stored.release is None:
+            raise Unknown("Nothing is settled.")
+        return self.stored.release
+
+    @property
     def receipt(self) -> Receipt:
         """What `truthful verify` takes, and nobody but her gets. Of a study that was cancelled there is none."""
-        if not self.knows or self.answer is None:
-            raise Unknown("There is no answer.")
-        owed = self.owed
-        record: dict[str, Any] = {
-            "player": self.player.player,
-            "features": self.player.features,
-            "report": self.answer.value,
-            "payment": owed.millionths / PAYMENT_STEPS,
-        }
-        if owed.leverage is None:
+        if self.answer is None or self.owed.leverage is None:
             raise Unknown("Nothing was settled.")
-        record["prediction"] = self.answer.prediction
-        return Receipt(**record, **{name: getattr(owed, name) for name in SCORED})
+        return Receipt(
+            player=self.player.player,
+            features=self.player.features,
+            report=self.answer.value,
+            prediction=self.answer.prediction,
+            payment=self.owed.millionths / PAYMENT_STEPS,
+            **{name: getattr(self.owed, name) for name in TOLD},
+        )
 
 
 def participant_view(session: Session, token: str, code: str) -> ParticipantView:
@@ -159,9 +141,7 @@ class PaymentView:
     taken: bool
     """Whether two numbers are her receipt's, because the sums that they follow from are not published."""
     verified: bool
-    half_range: float
-    rule: str
-    weight: float
+    release: Release
     bonus: Bonus | None
     """Of people like her, where answers are yes or no, or ratings."""
     earned: Earned | None
@@ -178,7 +158,7 @@ class PaymentView:
 
 def explain_payment(view: ParticipantView) -> PaymentView:
     """What she is paid, recomputed."""
-    release, receipt, due = view.release, view.receipt, view.owed
+    release, receipt, due = read_release(view.release.encode()), view.receipt, view.owed
     study, found = release.declared_study(), steps(release, receipt)
     mechanism = release.mechanism(study)
     return PaymentView(
@@ -188,9 +168,7 @@ def explain_payment(view: ParticipantView) -> PaymentView:
         steps=found,
         taken=release.inverse is None,
         verified=verify(release, receipt).verified and pays(due.coins, due.millionths, due.digits),
-        half_range=study.half_range,
-        rule=release.payment.rule,
-        weight=release.payment.b,
+        release=release,
         bonus=bonus_at(mechanism, study, np.array([found.x])),
         earned=earned(mechanism, study, found),
     )
@@ -203,8 +181,8 @@ _NO_CHOICE = {
 }
 #: Characters of an answer: no number that anybody means has more.
 LONGEST = 40
-#: The cookie of her code, which is sent with her own pages alone, and its seconds.
-CODE, YEAR = "code", 31_536_000
+#: The cookie of her code, which is sent with her own pages alone.
+CODE = "code"
 
 router = APIRouter(prefix="/a/{token}")
 
@@ -230,58 +208,30 @@ class Said:
         return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
 
 
-def read_said(answer: str, prediction: str, study: Study, locale: Locale) -> Said:
-    """What was typed in her language, or chosen."""
-    read = read_answer(answer, study.response, locale)
-    predicted = None if study.levels is None else _read(prediction, *study.prediction_range, locale)
-    return Said(read, predicted)
-
-
-def sent_said(answer: str, prediction: str, study: Study) -> Said:
-    """What the review page, or a program, sends, in plain numbers."""
-    sent = sent_answer(answer, study.response)
-    if study.levels is None:
-        return Said(sent, None)
-    return Said(sent, _within(plain_number(prediction), prediction, *study.prediction_range))
-
-
-def read_answer(typed: str, question: Question, locale: Locale) -> float | Wrong:
-    """The number that was typed in her language, or the choice that was made, if the study takes it."""
-    if question.kind is not None:
-        return sent_answer(typed, question)
-    return _read(typed, question.low, question.high, locale)
-
-
-def sent_answer(plain: str, question: Question) -> float | Wrong:
-    """The number that the review page, or a program, sends: plain, as 1234.5, whatever the language."""
-    value = plain_number(plain)
+def read_said(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> Said:
+    """What was typed in her language, or chosen; without a language, the plain numbers that programs send."""
+    question = study.response
     if question.kind is None:
-        return _within(value, plain, question.low, question.high)
+        said = _read(answer, question.low, question.high, locale)
+    else:
+        said = read_choice(answer, question)
+    return Said(said, None if study.levels is None else _read(prediction, *study.prediction_range, locale))
+
+
+def read_choice(typed: str, question: Question) -> float | Wrong:
+    value, shown = plain_number(typed), typed.strip()[:LONGEST]
     if value is not None and value in choices(question):
         return value
-    shown = plain.strip()[:LONGEST]
-    return Wrong(_NO_CHOICE[question.kind][bool(shown)], shown)
+    return Wrong(_NO_CHOICE[question.kind or ""][bool(shown)], shown)
 
 
-def plain_number(plain: str) -> float | None:
-    """A number as 1234.5; None if it is none."""
-    try:
-        value = float(plain) if len(plain) <= LONGEST else math.nan
-    except ValueError:
-        return None
-    return value + 0.0 if math.isfinite(value) else None  # -0 is 0
-
-
-def _read(typed: str, low: float, high: float, locale: Locale) -> float | Wrong:
-    if not typed.strip():
-        return Wrong("participant.empty", "")
-    return _within(read_number(typed, locale) if len(typed) <= LONGEST else None, typed, low, high)
-
-
-def _within(value: float | None, typed: str, low: float, high: float) -> float | Wrong:
+def _read(typed: str, low: float, high: float, locale: Locale | None) -> float | Wrong:
     """A number in this range, or why it is none."""
     shown = typed.strip()[:LONGEST]
-    if value is None or not math.isfinite(value):
+    if not shown:
+        return Wrong("participant.empty", "")
+    value = plain_number(typed) if locale is None else read_number(typed, locale)
+    if value is None or len(typed) > LONGEST:
         return Wrong("participant.not_number", shown)
     return value + 0.0 if low <= value <= high else Wrong("participant.outside", shown)  # -0 is 0
 
@@ -320,13 +270,10 @@ class ParticipantVisit(Visit):
         with self.reading() as session:
             return participant_view(session, self.token, self.code)
 
-    def plan(self, view: ParticipantView) -> Plan:
-        return self.service.locations.plan(view.stored.id)
-
-    def keep(self, response: Response, code: str) -> None:
+    def keep_code(self, response: Response, code: str) -> Response:
         """Give this browser her code, for her own pages."""
-        secure, path = self.service.settings.secure, f"/a/{self.token}"
-        response.set_cookie(CODE, code, max_age=YEAR, path=path, secure=secure, httponly=True, samesite="lax")
+        self.keep(response, CODE, code, YEAR, f"/a/{self.token}")
+        return response
 
     def move(self, move: Callable[[Session], object], then: str = "") -> Response:
         """Make a move, durably; if it cannot be made any more, show how she stands instead."""
@@ -345,7 +292,7 @@ class ParticipantVisit(Visit):
         """The page of how she stands; with a word on what was asked for and `refused`."""
         values: dict[str, Any] = {"status": status, "notice": refused} if refused else {}
         if view.page == "invited":
-            offer = make_offer(self.plan(view), view.player.features)
+            offer = make_offer(self.plan(view.stored.id), view.player.features)
             values |= {"offer": offer, "withdrawn": done == "withdrawn"}
             if done == "consented":
                 values["notice"] = "participant.no_cookie"
@@ -362,7 +309,7 @@ class ParticipantVisit(Visit):
         return self.page_of(view, "question", status=400, wrong=wrong, typed=typed)
 
     def page_of(self, view: ParticipantView, name: str, **values: Any) -> Response:
-        study = self.plan(view).study
+        study = self.plan(view.stored.id).study
         given: dict[str, Any] = {
             "view": view,
             "study": study,
@@ -413,15 +360,13 @@ def confirm(visit: Link) -> Response:
     return visit.page_of(view, "withdraw") if view.may_answer else go(view.link)
 
 
-@router.get("/consent", include_in_schema=False)
-@router.get("/dispute", include_in_schema=False)
-@router.get("/undispute", include_in_schema=False)
-@router.get("/review", include_in_schema=False)
-@router.get("/submit", include_in_schema=False)
-@router.get("/code", include_in_schema=False)
 def go_back(visit: Link) -> Response:
     """Where forms are sent to there is nothing to see; who changes her language there comes here."""
     return go(visit.look().link)
+
+
+for _move in ("consent", "dispute", "undispute", "review", "submit", "code"):
+    router.add_api_route(f"/{_move}", go_back, include_in_schema=False)
 
 
 @router.post("/consent")
@@ -431,9 +376,7 @@ def consent(visit: Link) -> Response:
     response = visit.move(
         lambda session: given.append(answers.consent(session, visit.token, visit.code)), "?done=consented"
     )
-    if given:
-        visit.keep(response, given[0])
-    return response
+    return visit.keep_code(response, given[0]) if given else response
 
 
 @router.post("/code")
@@ -446,9 +389,7 @@ def enter_code(visit: Link, code: Field = "") -> Response:
     if not answers.knows(view.player, typed):
         return visit.show(view, refused="participant.code_wrong", status=403)
     codes.forgive(view.player.link or "")
-    response = go(view.link)
-    visit.keep(response, typed)
-    return response
+    return visit.keep_code(go(view.link), typed)
 
 
 @router.post("/dispute")
@@ -469,7 +410,7 @@ def review(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     view, locale = visit.look(), visit.locale
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = read_said(answer, prediction, visit.plan(view).study, locale)
+    said = read_said(answer, prediction, visit.plan(view.stored.id).study, locale)
     if not said.fits:
         return visit.ask_again(view, said, answer, prediction)
     return visit.page_of(view, "review", said=said, typed=lambda value: as_typed(value, locale))
@@ -484,7 +425,7 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     value, predicted = plain_number(answer), plain_number(prediction)
 
     def fits(study_id: str) -> bool:
-        said = sent_said(answer, prediction, visit.service.locations.plan(study_id).study)
+        said = read_said(answer, prediction, visit.plan(study_id).study)
         return said.fits and said.prediction == predicted
 
     if value is not None:
@@ -495,7 +436,7 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = sent_said(answer, prediction, visit.plan(view).study)
+    said = read_said(answer, prediction, visit.plan(view.stored.id).study)
     return visit.ask_again(view, said, answer, prediction)
 
 
@@ -513,4 +454,4 @@ def receipt(visit: Link) -> Response:
 @router.get("/release.json")
 def release(visit: Link) -> Response:
     """The release she is paid by, also before it is public."""
-    return download(visit.look().released, JSON, "release.json")
+    return download(visit.look().release, JSON, "release.json")

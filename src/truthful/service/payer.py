@@ -17,8 +17,7 @@ from starlette.responses import Response
 from truthful.coins import in_currency
 from truthful.errors import Refused
 from truthful.service.locations import Locations
-from truthful.service.pages import CSV, TEXT, download, language
-from truthful.service.roster_file import table
+from truthful.service.pages import CSV, TEXT, csv_text, download, language
 from truthful.service.signing import Payer, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown, log
@@ -79,7 +78,7 @@ class Bill:
             for player, coins in self.rows
             if coins > 0 or kind == Kind.CSV
         )
-        return table(HEADS[kind], rows)
+        return csv_text(HEADS[kind], rows)
 
 
 def _bill(session: Session, locations: Locations, stored: StoredStudy) -> Bill:

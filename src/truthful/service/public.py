@@ -23,7 +23,7 @@ from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.promises import Promise, promises, released_promises
 from truthful.release import Release, read_release
-from truthful.release.release import Coefficient, Predictions
+from truthful.release.release import Coefficient
 from truthful.report.findings import effects
 from truthful.service.jobs import chart_svg
 from truthful.service.locations import PLAN
@@ -49,77 +49,47 @@ class Results:
     """What was promised before they did."""
     most: Decimal
     """The most that those who took part are paid together, in coins."""
-    currency: str
     forest: bytes | None
-
-    @property
-    def compared(self) -> list[tuple[Promise, Promise]]:
-        """Each guarantee as it was promised, and as it is."""
-        return list(zip(self.before, self.promises, strict=True))
 
     @property
     def not_protected(self) -> list[str]:
         """What of people the result may tell as it is."""
         return list(self.release.guarantees["privacy"].get("not_protected", ()))
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self.release.warnings
-
-    def coefficients(self, locale: Locale) -> list[Row]:
-        """Name, estimate and both ends of its interval, as precise as the interval makes them."""
-        return _rows(self.release.coefficients, locale)
-
-    def averages(self, locale: Locale) -> list[Row]:
-        """The same of people's answers and predictions, on the scale of the latter; nothing where nobody predicts."""
-        found = self._predictions
-        return [] if found is None else _rows((found.answer, found.prediction), locale)
-
-    def centre(self, locale: Locale) -> str | None:
-        """What people expected before they knew their own answers, as precise as their average prediction."""
-        found = self._predictions
-        if found is None or found.centre is None:
-            return None
-        return _local(to_within(found.centre, found.prediction.high - found.prediction.low), locale)
-
-    @property
-    def _predictions(self) -> Predictions | None:
-        return self.release.predictions
-
-    @property
-    def kind(self) -> str:
-        """What people answered."""
-        return self.release.response.get("kind") or "number"
-
-    def shares(self, locale: Locale) -> list[Row]:
-        """The same of the share among all who answered, in percent, or of their mean rating."""
-        low, high = (
-            (0.0, 1.0) if self.kind == "yes-no" else (self.release.response[end] for end in ("low", "high"))
-        )
-        return _rows(
-            _of_shares(self.release, "shares"), locale, self._unit, (low * self._unit, high * self._unit)
-        )
-
-    def differences(self, locale: Locale) -> list[Row]:
-        """Between people, in percentage points, or in levels of a rating."""
-        return _rows(_of_shares(self.release, "differences"), locale, self._unit)
-
-    def odds_ratios(self, locale: Locale) -> list[Row]:
-        """Nothing where they cannot be estimated."""
-        return _rows(_of_shares(self.release, "odds_ratios"), locale)
-
-    @property
-    def _unit(self) -> float:
-        return 100.0 if self.kind == "yes-no" else 1.0
-
 
 @lru_cache(maxsize=32)
 def results(release: str, plan: Plan) -> Results:
     """The results in a release's text."""
     read = read_release(release.encode())
-    forest = _forest(read, plan.study)
     most = most_paid(plan, read.players, Guarantees.from_record(read.guarantees))
-    return Results(read, released_promises(read, plan), promises(plan), most, plan.study.currency, forest)
+    return Results(read, released_promises(read, plan), promises(plan), most, _forest(read, plan.study))
+
+
+def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, Any]:
+    """What pages of results show: tables of names, estimates and intervals, as precise as the interval makes them.
+
+    Shares are in percent, and mean ratings on their scale; averages are of answers and predictions, if there are any.
+    """
+    found = results(stored.release or "", plan)
+    release, predictions = found.release, found.release.predictions
+    unit = 100.0 if plan.study.kind == "yes-no" else 1.0
+    low, high = (
+        (0.0, 1.0) if plan.study.kind == "yes-no" else (release.response[end] for end in ("low", "high"))
+    )
+    averages = [] if predictions is None else [predictions.answer, predictions.prediction]
+    centre = None
+    if predictions is not None and predictions.centre is not None:
+        width = predictions.prediction.high - predictions.prediction.low
+        centre = _local(to_within(predictions.centre, width), locale)
+    return {
+        "found": found,
+        "coefficients": _rows(release.coefficients, locale),
+        "shares": _rows(_of_shares(release, "shares"), locale, unit, (low * unit, high * unit)),
+        "differences": _rows(_of_shares(release, "differences"), locale, unit),
+        "odds_ratios": _rows(_of_shares(release, "odds_ratios"), locale),
+        "averages": _rows(averages, locale),
+        "centre": centre,
+    }
 
 
 def _forest(release: Release, study: Study) -> bytes | None:
@@ -171,7 +141,7 @@ router = APIRouter()
 
 @router.get("/s/{study_id}")
 def public_page(visit: Visitor, study_id: str) -> Response:
-    stored, plan = _frozen(visit, study_id), visit.service.locations.plan(study_id)
+    stored, plan = _frozen(visit, study_id), visit.plan(study_id)
     values: dict[str, Any] = {
         "stored": stored,
         "plan": plan,
@@ -210,7 +180,7 @@ def report(visit: Visitor, study_id: str) -> Response:
 
 @router.get("/s/{study_id}/forest.svg")
 def forest(visit: Visitor, study_id: str) -> Response:
-    return forest_chart(_require_published(visit, study_id), visit.service.locations.plan(study_id))
+    return forest_chart(_require_published(visit, study_id), visit.plan(study_id))
 
 
 def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
@@ -219,12 +189,6 @@ def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
     if chart is None:
         raise Unknown("There is no chart.")
     return picture_response(chart, SVG)
-
-
-def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, Any]:
-    """What pages of results show."""
-    found = results(stored.release or "", plan)
-    return {"found": found, "coefficients": found.coefficients(locale), "locale": locale}
 
 
 def _frozen(visit: Visit, study_id: str) -> StoredStudy:
@@ -243,7 +207,7 @@ def _withheld(stored: StoredStudy, plan: Plan) -> bool:
 def _require_public(visit: Visit, study_id: str) -> StoredStudy:
     """A study whose files everybody may see."""
     stored = _frozen(visit, study_id)
-    if _withheld(stored, visit.service.locations.plan(study_id)):
+    if _withheld(stored, visit.plan(study_id)):
         raise Unknown("The files are there once the study has closed.")
     return stored
 

@@ -33,12 +33,12 @@ from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.offer import base_payments, coin_digits
-from truthful.service.roster_file import feature_columns
 from truthful.settlement import settle
 from truthful.settlement.books import RECEIPTS
 from truthful.store import answers, roster, studies
 from truthful.store.answers import Reported
 from truthful.store.database import Database
+from truthful.store.roster import feature_columns
 from truthful.store.studies import TOLD, Amount
 from truthful.store.tables import State, StoredStudy
 from truthful.study import Study
@@ -159,7 +159,7 @@ def cancel_study(database: Database, locations: Locations, study_id: str, who: s
             rows = list(answers.reports(session, study_id))
             bases = base_payments(locations.plan(study_id), [features for _, features, *_ in rows])
             amounts = _in_coins(locations, study_id, {row[0]: {} for row in rows}, bases)
-            studies.record_cancelled(session, study_id, amounts, who)
+            studies.record(session, study_id, None, None, amounts, who)
             session.expire_all()
             studies.require_recorded(session, study_id, None, amounts)
 

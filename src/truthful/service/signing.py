@@ -11,15 +11,14 @@ from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
 from truthful.service.limits import KNOWN, address, browser, browser_mark
-from truthful.service.middleware import wait
-from truthful.service.pages import LANGUAGE, Service, Visit, Visitor, go, language, languages
+from truthful.service.middleware import limit_guesses, wait
+from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
 from truthful.store import accounts, studies
 from truthful.store.studies import events
 from truthful.store.tables import Account, Role
 
 COOKIE = "truthful"
 HOME = {Role.ANALYST: "/studies", Role.PAYER: "/payments"}
-YEAR = 31_536_000
 #: Passwords checked at a time: each takes 64 MB for a moment. Others wait, but not for long.
 _CHECKING = threading.BoundedSemaphore(4)
 _PATIENCE_SECONDS = 10
@@ -64,21 +63,20 @@ def signed_in(visit: Visitor) -> SignedIn:
     raise SignInFirst
 
 
-async def _analyst(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
-    if signed.account.role != Role.ANALYST:
-        raise SignInFirst
-    return signed
+def _only(role: Role) -> Any:
+    """Nobody else gets to a page that asks for this."""
+
+    async def require(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+        if signed.account.role != role:
+            raise SignInFirst
+        return signed
+
+    return Depends(require)
 
 
-async def _payer(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
-    if signed.account.role != Role.PAYER:
-        raise SignInFirst
-    return signed
-
-
-#: For the arguments of a page's function: nobody else gets there.
-Analyst = Annotated[SignedIn, Depends(_analyst)]
-Payer = Annotated[SignedIn, Depends(_payer)]
+#: For the arguments of a page's function.
+Analyst = Annotated[SignedIn, _only(Role.ANALYST)]
+Payer = Annotated[SignedIn, _only(Role.PAYER)]
 
 
 @router.get("/")
@@ -148,7 +146,6 @@ def set_password(visit: Visitor, token: str, password: Field) -> Response:
         return _welcome(visit, account, status=400, problem="length")
     try:
         with visit.writing() as session:
-            accounts.lock(session, account)  # of two who use a link at once, the second finds it used
             account = accounts.set_password(session, token, password_hash)
             session.expunge(account)
     except Refused:
@@ -162,7 +159,7 @@ def _welcome(visit: Visit, account: Account, status: int = 200, problem: str | N
 
 
 def _refuse_used_link(visit: Visit) -> Response:
-    return visit.page("signing/used.html", status=404)
+    return limit_guesses(visit.request, visit.page("signing/used.html", status=404))
 
 
 @router.post("/language")
@@ -171,26 +168,20 @@ def choose_language(visit: Visitor, language: Field, back: Field = "/") -> Respo
     ours = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable()
     response = go(back if ours else "/")
     if language in languages():
-        _keep(visit.service, response, LANGUAGE, language, YEAR)
+        visit.keep(response, LANGUAGE, language, YEAR)
     return response
 
 
 def _enter(visit: Visit, account: Account) -> Response:
     """Sign in under a new token; one that the browser brought along ends here."""
-    service, cookie = visit.service, _cookie_name(visit.service, COOKIE)
+    cookie = _cookie_name(visit.service, COOKIE)
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
         token = accounts.sign_in(session, account)
     response = go(HOME[account.role])
-    _keep(service, response, cookie, token)
-    _keep(service, response, _cookie_name(service, KNOWN), browser_mark(account), YEAR)
+    visit.keep(response, cookie, token)
+    visit.keep(response, _cookie_name(visit.service, KNOWN), browser_mark(account), YEAR)
     return response
-
-
-def _keep(service: Service, response: Response, name: str, value: str, seconds: int | None = None) -> None:
-    """Set a cookie that no script can read and no other site can send; without `seconds`, until the browser ends."""
-    secure = service.settings.secure
-    response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
 
 
 def _cookie_name(service: Service, cookie: str) -> str:
@@ -251,14 +242,4 @@ def log(visit: Analyst) -> Response:
     with visit.reading() as session:
         names = {stored.id: stored.name for stored in studies.everything(session)}
         done = events(session, most=SHOWN)
-    words = language(visit.request).texts["people"]["done"]
-    rows = [(event, _translate_event(event.what, words)) for event in done]
-    return visit.page("people/log.html", rows=rows, names=names, most=SHOWN)
-
-
-def _translate_event(what: str, words: dict[str, str]) -> str:
-    """An event in the reader's language; a name that follows stays."""
-    for english, told in words.items():
-        if what == english or what.startswith(f"{english} "):
-            return told + what.removeprefix(english)
-    return what
+    return visit.page("people/log.html", events=done, names=names, most=SHOWN)

@@ -39,9 +39,13 @@ _HASHER = PasswordHasher()
 _NOBODYS = _HASHER.hash(new_token())
 
 
+def find_by_name(session: Session, name: str) -> Account | None:
+    return session.scalar(select(Account).where(Account.name == name))
+
+
 def account(session: Session, name: str, role: Role, who: str) -> Account:
     """The account of this name, made if there is none."""
-    found = session.scalar(select(Account).where(Account.name == name))
+    found = find_by_name(session, name)
     if found is None:
         found = Account(name=name, role=role)
         session.add(found)
@@ -63,16 +67,16 @@ def new_link(session: Session, account: Account, who: str) -> str:
     session.add(
         SignInLink(hash=hash_token(token), account_id=account.id, expires=datetime.now(UTC) + LINK_LASTS)
     )
-    log(session, who, f"made a sign-in link for {account.name}")
+    log(session, who, "made a sign-in link for", whom=account.name)
     return token
 
 
-def find_by_link(session: Session, token: str) -> Account | None:
-    """Whose link this is, if it is still good."""
+def find_by_link(session: Session, token: str, *, lock: bool = False) -> Account | None:
+    """Whose link this is, if it is still good; locked for the rest of the transaction if need be."""
     link = session.get(SignInLink, hash_token(token))
     if link is None or link.expires < datetime.now(UTC):
         return None
-    return session.get(Account, link.account_id)
+    return session.get(Account, link.account_id, with_for_update=lock or None)
 
 
 def hash_password(password: str) -> str:
@@ -84,11 +88,12 @@ def hash_password(password: str) -> str:
 
 def set_password(session: Session, token: str, password_hash: str) -> Account:
     """Use up a link: its account has this password now, and whoever was signed in to it is not any more."""
-    found = find_by_link(session, token)
-    if found is None:
+    found = find_by_link(session, token, lock=True)
+    # Of two who use a link at once, the second waits for the lock and then finds no link any more.
+    used = session.execute(delete(SignInLink).where(SignInLink.hash == hash_token(token)))
+    if found is None or not used.rowcount:  # type: ignore[attr-defined]
         raise Refused("This link was used already, or is too old.")
     found.password = password_hash
-    session.execute(delete(SignInLink).where(SignInLink.account_id == found.id))
     session.execute(delete(SignIn).where(SignIn.account_id == found.id))
     log(session, found.name, "set a password")
     return found
@@ -96,7 +101,7 @@ def set_password(session: Session, token: str, password_hash: str) -> Account:
 
 def check_password(session: Session, name: str, password: str) -> Account | None:
     """The account, if name and password are right. It takes as long if they are not."""
-    found = session.scalar(select(Account).where(Account.name == name))
+    found = find_by_name(session, name)
     kept = _NOBODYS if found is None or found.password is None else found.password
     try:
         _HASHER.verify(kept, password[: LONGEST + 1])
@@ -126,11 +131,6 @@ def sign_out(session: Session, token: str) -> None:
     session.execute(delete(SignIn).where(SignIn.hash == hash_token(token)))
 
 
-def lock(session: Session, account: Account) -> None:
-    """Let nobody else change an account before this transaction ends."""
-    session.get(Account, account.id, with_for_update=True)
-
-
 def payer(session: Session, account_id: int) -> Account:
     """The payer of this number, locked for the rest of the transaction."""
     found = session.get(Account, account_id, with_for_update=True)
@@ -139,20 +139,17 @@ def payer(session: Session, account_id: int) -> Account:
     return found
 
 
-def find_by_name(session: Session, name: str) -> Account | None:
-    return session.scalar(select(Account).where(Account.name == name))
-
-
 def end(session: Session, account: Account, who: str) -> None:
     """Her password, her links and her browsers' cookies are worth nothing from now on."""
     account.password = None
     for kind in (SignInLink, SignIn):
         session.execute(delete(kind).where(kind.account_id == account.id))
-    log(session, who, f"ended the access of {account.name}")
+    log(session, who, "ended the access of", whom=account.name)
 
 
 def count_refusal(session: Session, account: Account | None) -> None:
     """Somebody's password was wrong. A name that is nobody's is not kept: it may be a password in the wrong field."""
-    log(
-        session, "service", "refused a sign-in" if account is None else f"refused a sign-in as {account.name}"
-    )
+    if account is None:
+        log(session, "service", "refused a sign-in")
+    else:
+        log(session, "service", "refused a sign-in as", whom=account.name)

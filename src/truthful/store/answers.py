@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Executable, bindparam, delete, select
+from sqlalchemy import Executable, Select, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -111,24 +111,19 @@ def answer_of(session: Session, player: Player) -> Answer | None:
 
 def reports(session: Session, study_id: str) -> Iterator[Reported]:
     """Everybody's player, features, answer and prediction, by player: for the settlement alone."""
-    rows = (
-        select(Player.player, Player.features, Answer.value, Answer.prediction)
-        .join(Answer, (Answer.study_id == Player.study_id) & (Answer.player == Player.player))
-        .where(Player.study_id == study_id)
-        .order_by(Player.player)
-    )
+    rows = _answered(study_id, Player.player, Player.features, Answer.value, Answer.prediction)
     yield from session.execute(rows).yield_per(10_000)
 
 
 def features(session: Session, study_id: str) -> list[dict[str, Any]]:
     """The features of those who answered, by player, and nothing of what they said."""
-    rows = (
-        select(Player.features)
-        .join(Answer, (Answer.study_id == Player.study_id) & (Answer.player == Player.player))
-        .where(Player.study_id == study_id)
-        .order_by(Player.player)
-    )
-    return list(session.scalars(rows))
+    return list(session.scalars(_answered(study_id, Player.features)))
+
+
+def _answered(study_id: str, *columns: Any) -> Select[Any]:
+    """These columns of everybody who answered, by player."""
+    hers = (Answer.study_id == Player.study_id) & (Answer.player == Player.player)
+    return select(*columns).join(Answer, hers).where(Player.study_id == study_id).order_by(Player.player)
 
 
 def fingerprint(session: Session, study_id: str) -> str:

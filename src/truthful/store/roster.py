@@ -1,23 +1,126 @@
-"""The roster: who is asked, with verified features, and the personal links."""
+"""The roster: who is asked, with verified features, and the personal links.
+
+People come in a CSV file, checked as intake checks reports. Ids are text, as they stand in the file. They come back in
+files that are opened in spreadsheets (links, payments), so an id that a spreadsheet would run as a formula is refused
+here, at the one door, instead of being changed there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
+from truthful.intake import Intake, open_reports, report_columns
+from truthful.intake.duplicates import later_records
+from truthful.intake.rules import quote
+from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.store.accounts import hash_token, new_token
-from truthful.store.studies import NotNow, Unknown, lock_draft, log
+from truthful.store.studies import NotNow, Unknown, find, lock_draft, log
 from truthful.store.tables import Player, State, StoredStudy
+from truthful.study import Study
+from truthful.study.declaration import PLAYER, PREDICTION
 
 Features = Mapping[str, Any]
+People = Mapping[str, Features]
+FORMULA = ("=", "+", "-", "@")
+LONGEST_ID = 200
 
 
-def add(session: Session, study_id: str, who: str, people: Mapping[str, Features], most: int) -> None:
+def columns(study: Study) -> list[str]:
+    return [PLAYER, *(feature.name for feature in study.features)]
+
+
+def read(study: Study, path: Path) -> dict[str, dict[str, Any]]:
+    """Everybody's features by player, from a CSV file; BadReports if a record is bad."""
+    with open_reports(path, columns(study)) as rows:
+        if rows.extra:
+            raise InputError(
+                f"There are columns that the study does not have: {', '.join(map(repr, rows.extra))}. Leave them out: "
+                "what is not asked for is not kept."
+            )
+        ids = [player for batch in rows.batches() for player in batch.column(PLAYER).to_pylist()]
+        _require_plain(ids)
+        named = ((row, player) for row, player in enumerate(ids, 1) if player.strip())
+        intake = Intake(study, repeats=later_records(named), where=rows.where)
+        people = dict(_check_records(study, intake, rows.batches()))
+        intake.finish()
+    return people
+
+
+def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """People's features as columns of Arrow, by name."""
+    return {
+        feature.name: pa.array(
+            [features[feature.name] for features in people],
+            pa.float64() if feature.levels is None else pa.string(),
+        )
+        for feature in study.features
+    }
+
+
+def _check_records(
+    study: Study, intake: Intake, batches: Iterable[Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each good record. In the place of what she says it has the least there is, which cannot be at fault."""
+    row, least = 1, {study.response.name: study.response.low}
+    if study.levels is not None:
+        least[PREDICTION] = study.prediction_range[0]
+    for batch in batches:
+        said = [pa.array(np.full(batch.num_rows, value)) for value in least.values()]
+        report = pa.RecordBatch.from_arrays([*batch.columns, *said], names=list(report_columns(study)))
+        checked = intake.check(report, row)
+        for player, record in zip(checked.players.to_pylist(), checked.records.to_pylist(), strict=True):
+            yield player, {name: value for name, value in record.items() if name not in least}
+        row += batch.num_rows
+
+
+def require_common_levels(study: Study, people: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse, before anything is planned, people with whom the study could never be settled.
+
+    Sums over features are published, and would give away the few who have a level that hardly anybody has.
+    """
+    declared = study.declared.privacy
+    known = declared is not None and declared.features_public
+    if study.protects != "answers" or not study.publishes_matrix or known:
+        return
+    counted = Counter((f.name, row[f.name]) for row in people for f in study.features if f.levels is not None)
+    for feature in study.features:
+        for level in feature.levels or ():
+            if counted[feature.name, level] < FEWEST_ALIKE:
+                raise Refused(
+                    f"{feature.name} is {level!r} for {counted[feature.name, level]} of these people, and sums over "
+                    f"facts are published: they would give away fewer than {FEWEST_ALIKE}. Put the group together with "
+                    "another, or say that sums are not published, or that the facts are no secret."
+                )
+
+
+def _require_plain(ids: Iterable[str]) -> None:
+    for row, player in enumerate(ids, 1):
+        if len(player) > LONGEST_ID:
+            raise InputError(
+                f"Row {row}: the player's id has {len(player):,} characters; give {LONGEST_ID} or fewer."
+            )
+        if not player.isprintable():
+            raise InputError(
+                f"Row {row}: the player's id {quote(player)} holds a character that cannot be seen. Leave it out."
+            )
+        if player.startswith(FORMULA):
+            raise InputError(
+                f"Row {row}: the player's id {quote(player)} begins with {player[0]!r}, which a spreadsheet takes for "
+                "a formula when you open files of links or payments. Begin it with a letter or a digit."
+            )
+
+
+def add(session: Session, study_id: str, who: str, people: People, most: int) -> None:
     """Put people on the roster of an open study; all of them, or after an error none.
 
     Somebody who said that her features are wrong is put right by being brought again. Nobody else can change: what she
@@ -43,31 +146,26 @@ def add(session: Session, study_id: str, who: str, people: Mapping[str, Features
             .where(Player.study_id == study_id, Player.player == player)
             .values(features=dict(people[player]), disputed=False, consented=None, code=None)
         )
-    fresh = [
-        {"study_id": study_id, "player": player, "features": dict(features), "disputed": False}
-        for player, features in people.items()
-        if player not in there
-    ]
-    if fresh:
-        session.execute(insert(Player), fresh)
+    _insert(session, study_id, {player: people[player] for player in people if player not in there})
     log(session, who, "brought a roster", study_id)
 
 
-def replace(session: Session, study_id: str, who: str, people: Mapping[str, Features], checked: Any) -> None:
-    """The people of a draft, instead of any that were brought before. A plan that was made for those goes.
-
-    `checked` is the declaration of features that they were checked for.
-    """
+def replace(session: Session, study_id: str, who: str, people: People, study: Study) -> None:
+    """The people of a draft, instead of any that were brought before. A plan that was made for those goes."""
     stored = lock_draft(session, study_id)
     clear(session, stored)
-    stored.roster = _hash(people, checked)
-    if people:
-        rows = [
-            {"study_id": study_id, "player": player, "features": dict(features), "disputed": False}
-            for player, features in people.items()
-        ]
-        session.execute(insert(Player), rows)
+    stored.roster = _hash(people, study)
+    _insert(session, study_id, people)
     log(session, who, "brought a roster", study_id)
+
+
+def _insert(session: Session, study_id: str, people: People) -> None:
+    rows = [
+        {"study_id": study_id, "player": player, "features": dict(features), "disputed": False}
+        for player, features in people.items()
+    ]
+    if rows:
+        session.execute(insert(Player), rows)
 
 
 def clear(session: Session, stored: StoredStudy) -> None:
@@ -82,13 +180,15 @@ def features(session: Session, study_id: str) -> list[Features]:
     return list(session.scalars(rows))
 
 
-def fits(session: Session, stored: StoredStudy, checked: Any) -> bool:
-    """Whether the people of a draft were checked for this declaration of features."""
+def fits(session: Session, stored: StoredStudy, study: Study) -> bool:
+    """Whether the people of a draft were checked for the features that it declares now."""
     rows = select(Player.player, Player.features).where(Player.study_id == stored.id)
-    return _hash({row.player: row.features for row in session.execute(rows)}, checked) == stored.roster
+    return _hash({row.player: row.features for row in session.execute(rows)}, study) == stored.roster
 
 
-def _hash(people: Mapping[str, Features], checked: Any) -> str:
+def _hash(people: People, study: Study) -> str:
+    """Of people, and of what their features were checked for."""
+    checked = [feature.model_dump(mode="json", exclude={"sensitive"}) for feature in study.features]
     return sha256({"people": {player: dict(people[player]) for player in sorted(people)}, "checked": checked})
 
 
@@ -131,8 +231,6 @@ def size(session: Session, study_id: str) -> int:
 
 def _require_open(session: Session, study_id: str) -> None:
     """Lock the study: two who change its roster go one after the other, and closing waits for us or we for it."""
-    stored = session.get(StoredStudy, study_id, with_for_update=True)
-    if stored is None:
-        raise Unknown("There is no such study.")
+    stored = find(session, study_id, lock=True)
     if stored.state != State.OPEN:
         raise NotNow(f"The study is {stored.state}; people can be brought and invited only while it is open.")

@@ -21,9 +21,11 @@ from truthful.errors import Refused
 from truthful.store.tables import Answer, Due, Event, Player, State, StoredStudy
 
 
-def log(session: Session, who: str, what: str, study_id: str | None = None) -> None:
+def log(
+    session: Session, who: str, what: str, study_id: str | None = None, *, whom: str | None = None
+) -> None:
     """Add an event, in the transaction that does what it tells."""
-    session.add(Event(time=datetime.now(UTC), who=who, what=what, study_id=study_id))
+    session.add(Event(time=datetime.now(UTC), who=who, what=what, whom=whom, study_id=study_id))
 
 
 def events(session: Session, study_id: str | None = None, *, most: int = 200) -> list[Event]:
@@ -70,8 +72,9 @@ def create(session: Session, who: str, draft: dict[str, Any]) -> StoredStudy:
     return stored
 
 
-def find(session: Session, study_id: str) -> StoredStudy:
-    stored = session.get(StoredStudy, study_id)
+def find(session: Session, study_id: str, *, lock: bool = False) -> StoredStudy:
+    """The study of this name, locked for the rest of the transaction if need be."""
+    stored = session.get(StoredStudy, study_id, with_for_update=lock or None)
     if stored is None:
         raise Unknown("There is no such study.")
     return stored
@@ -80,19 +83,13 @@ def find(session: Session, study_id: str) -> StoredStudy:
 def everything(session: Session) -> list[StoredStudy]:
     """All studies, the newest first. Their files take room, and are read when one asks for them in the session."""
     light = [defer(column) for column in (StoredStudy.plan, StoredStudy.release, StoredStudy.report)]
-    return list(
-        session.scalars(
-            select(StoredStudy).options(*light).order_by(StoredStudy.created.desc(), StoredStudy.id)
-        )
-    )
+    newest = select(StoredStudy).order_by(StoredStudy.created.desc(), StoredStudy.id)
+    return list(session.scalars(newest.options(*light)))
 
 
 def lock_draft(session: Session, study_id: str) -> StoredStudy:
     """A study that may still be changed, locked for the rest of the transaction."""
-    stored = session.get(StoredStudy, study_id, with_for_update=True)
-    if stored is None:
-        raise Unknown("There is no such study.")
-    return require_draft(stored)
+    return require_draft(find(session, study_id, lock=True))
 
 
 def remove(session: Session, study_id: str, who: str) -> None:
@@ -177,9 +174,8 @@ def to_settle(session: Session) -> list[str]:
 
 def in_state(session: Session, state: State) -> list[str]:
     """The studies in a state, those that were closed first before others."""
-    return list(
-        session.scalars(select(StoredStudy.id).where(StoredStudy.state == state).order_by(StoredStudy.closed))
-    )
+    found = select(StoredStudy.id).where(StoredStudy.state == state).order_by(StoredStudy.closed)
+    return list(session.scalars(found))
 
 
 def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
@@ -196,39 +192,29 @@ def progress(session: Session, stored: StoredStudy) -> dict[str, int]:
 
 def counts(session: Session, study_id: str) -> dict[str, int]:
     """How far people are, exactly."""
-
-    def count(*where: Any) -> int:
-        return (
-            session.scalar(
-                select(func.count()).select_from(Player).where(Player.study_id == study_id, *where)
-            )
-            or 0
-        )
-
-    return {
-        "roster": count(),
-        "invited": count(Player.link.is_not(None)),
-        "consented": count(Player.consented.is_not(None)),
-        "disputed": count(Player.disputed),
-        "answered": session.scalar(
-            select(func.count()).select_from(Answer).where(Answer.study_id == study_id)
-        )
-        or 0,
+    answered = select(func.count()).select_from(Answer).where(Answer.study_id == study_id)
+    counted = {
+        "roster": func.count(),
+        "invited": func.count(Player.link),
+        "consented": func.count(Player.consented),
+        "disputed": func.count().filter(Player.disputed),
+        "answered": answered.scalar_subquery(),
     }
+    found = session.execute(select(*counted.values()).where(Player.study_id == study_id)).one()
+    return dict(zip(counted, found, strict=True))
 
 
 @dataclass(frozen=True)
 class Amount:
     """What one player is due: exactly, in millionths of the currency, and in the coins of 10^-digits that are paid.
 
-    The rest is what her receipt says besides: of a settlement of halves the group, of any other how it came about.
+    The rest is what her receipt says besides: how it came about.
     """
 
     player: str
     millionths: int
     coins: int
     digits: int
-    group: int | None = None
     leverage: float | None = None
     noise_scale: float | None = None
     peer_prediction: float | None = None
@@ -238,27 +224,25 @@ class Amount:
     surprise: float | None = None
 
 
-#: What a receipt says besides records and payments: of random halves the group, of one release the others.
+#: What a receipt says besides records and payments.
 TOLD = tuple(field.name for field in fields(Amount))[4:]
 
 
 def record(
-    session: Session, study_id: str, release: str, report: str, amounts: Iterable[Amount], who: str
+    session: Session,
+    study_id: str,
+    release: str | None,
+    report: str | None,
+    amounts: Iterable[Amount],
+    who: str,
 ) -> None:
-    """Store the whole outcome; the study is settled then, or, after an error, nothing has changed."""
-    step(session, study_id, State.SETTLED, who, release=release, report=report, problem=None)
-    _insert(session, study_id, amounts)
+    """Store the whole outcome, or what is paid although nothing was drawn: without a release the study is cancelled.
 
-
-def record_cancelled(session: Session, study_id: str, amounts: Iterable[Amount], who: str) -> None:
-    """Store what everybody is paid although nothing was drawn; the study has ended then."""
-    step(session, study_id, State.CANCELLED, who, problem=None)
-    _insert(session, study_id, amounts)
-
-
-def _insert(session: Session, study_id: str, amounts: Iterable[Amount]) -> None:
-    rows = [{"study_id": study_id, **asdict(amount)} for amount in amounts]
-    session.execute(insert(Due), rows)
+    After an error nothing has changed.
+    """
+    ended = State.CANCELLED if release is None else State.SETTLED
+    step(session, study_id, ended, who, release=release, report=report, problem=None)
+    session.execute(insert(Due), [{"study_id": study_id, **asdict(amount)} for amount in amounts])
 
 
 def require_recorded(session: Session, study_id: str, release: str | None, amounts: Iterable[Amount]) -> None:

@@ -125,9 +125,8 @@ class StoredStudy(Table):
     plan: Mapped[str | None] = mapped_column(Text)  # plan.json
     rehearsal: Mapped[bool] = mapped_column(default=False)
     seed: Mapped[int | None] = mapped_column(BigInteger)
-    roster: Mapped[str | None] = mapped_column(
-        String(64)
-    )  # of the people brought while it was a draft: their hash
+    #: Of the people brought while it was a draft: their hash.
+    roster: Mapped[str | None] = mapped_column(String(64))
     created: Mapped[datetime]
     frozen: Mapped[datetime | None]
     closed: Mapped[datetime | None]
@@ -174,8 +173,7 @@ class Due(Table):
     """What a player is paid: exactly, in millionths, and in the coins of 10^-digits that are really paid.
 
     The digits are kept because a currency's coins may be others when the payment is looked at again. The other numbers
-    are those of her receipt: her group in a settlement of halves, how her payment came about in any other. Whoever is
-    paid after a study was cancelled has none of them.
+    are those of her receipt: how her payment came about. Whoever is paid after a study was cancelled has none of them.
     """
 
     __tablename__ = "due"
@@ -186,7 +184,6 @@ class Due(Table):
     millionths: Mapped[int] = mapped_column(BigInteger)
     coins: Mapped[int] = mapped_column(BigInteger)
     digits: Mapped[int]
-    group: Mapped[int | None]
     leverage: Mapped[float | None]
     noise_scale: Mapped[float | None]
     peer_prediction: Mapped[float | None]
@@ -197,7 +194,7 @@ class Due(Table):
 
 
 class Event(Table):
-    """The audit log: who did what to which study, and when. Never a value."""
+    """The audit log: who did what, to whose account or which study, and when. Never a value."""
 
     __tablename__ = "events"
 
@@ -205,4 +202,5 @@ class Event(Table):
     time: Mapped[datetime]
     who: Mapped[str] = mapped_column(String(200))
     what: Mapped[str] = mapped_column(String(300))
+    whom: Mapped[str | None] = mapped_column(String(200))
     study_id: Mapped[str | None] = mapped_column(COLUMN, String(16), key="study_id")

@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter
 
-from truthful.service.analyst import plan_pages, running, study_pages, wizard
+from truthful.service.analyst import plan_pages, study_pages, wizard
 
 router = APIRouter()
-for _part in (wizard, study_pages, plan_pages, running):
+for _part in (wizard, study_pages, plan_pages):
     router.include_router(_part.router)
 
 __all__ = ["router"]

@@ -43,10 +43,9 @@ from truthful.service.drafts import (
     parse,
     plain,
     protect_features,
-    read,
 )
 from truthful.service.jobs import parse_study
-from truthful.service.pages import JSON, TOML, download, go, read_number
+from truthful.service.pages import JSON, TOML, download, go, plain_number, read_number
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown
@@ -253,6 +252,6 @@ def _value(sent: FormData, key: str, name: str, locale: Locale) -> str:
 
 def shown(value: str, locale: Locale) -> str:
     """A number as the reader writes it; what is none, as it was typed."""
-    if read(value) is None or "e" in value:
+    if plain_number(value) is None or "e" in value:
         return value
     return value.replace(".", get_decimal_symbol(locale))

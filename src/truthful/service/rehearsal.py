@@ -1,0 +1,346 @@
+"""A whole study over HTTP, by programs alone: from the analyst's sign-in to everybody's check of her own payment.
+
+The analyst signs in, declares, plans, freezes a rehearsal, invites, closes and publishes. Each participant follows her
+own link, decides, answers, and checks her payment at the end.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import numpy as np
+
+from truthful import check
+from truthful.agents import Exaggerator, Honest, OptOut
+from truthful.agents.games import Players, game
+from truthful.check import Floats
+from truthful.errors import InputError, Refused
+from truthful.people import invent
+from truthful.plan import Plan
+from truthful.release import Receipt, Release, read_release, verify
+from truthful.simulation.population import PopulationRole, assign_roles, read_agents
+from truthful.simulation.predictors import predictors
+from truthful.study import Study
+from truthful.study.declaration import PLAYER, PREDICTION
+
+#: Seconds that a page may take, that a settlement may, and until it is looked at again.
+PAGE_SECONDS, SETTLING_SECONDS, LOOK_SECONDS = 120.0, 600.0, 0.2
+#: What a plan allows for at least, and what each participant may cost: enough that the demo study can be planned.
+LEAST_PANEL, BUDGET_EACH = 2_000, 5.0
+#: Percent of them who will answer: some stay away.
+ANSWERING = 90
+INVITATION = """[invitation]
+asked_by = "The makers of truthful"
+purpose = "To show how a study runs. Everybody in it is invented, and nobody is paid."
+contact = "whoever started this service"
+
+[response]"""
+BROWSERS = 8
+LEAST_PLAYERS = 60  # fewer would leave too few people to each level, and sums over these are published
+#: One of so many changes her mind.
+CHANGING = 20
+#: A word for those who do not tell the truth, and which of the agents they are.
+LIAR = "liar"
+#: Agents who say what is true; all others say the opposite, where there is one.
+TRUTHFUL = (Honest.name, OptOut.name)
+
+Tell = Callable[[str], None]
+
+
+def demo_study() -> str:
+    """The packaged study, with an invitation."""
+    return inviting(resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8"))
+
+
+def inviting(text: str) -> str:
+    """A study's file, with an invitation if it has none."""
+    return text if "\n[invitation]" in text else text.replace("[response]", INVITATION, 1)
+
+
+class Browser(httpx2.Client):
+    """One browser. A page that refuses ends everything, with what it says."""
+
+    def __init__(self, url: str) -> None:
+        headers = {"Accept-Language": "en"}
+        super().__init__(base_url=url, headers=headers, follow_redirects=True, timeout=PAGE_SECONDS)
+
+    def request(self, *asked: Any, **what: Any) -> httpx2.Response:
+        try:
+            response = super().request(*asked, **what)
+        except (httpx2.TransportError, httpx2.InvalidURL) as problem:
+            raise InputError(
+                f"The service at {self.base_url} does not answer ({problem}). Start it with: truthful serve"
+            ) from None
+        if response.status_code >= 400:
+            said = complaint(response.text) or "it says no more"
+            method, path = response.request.method, response.url.path
+            raise Refused(f"{method} {path} was answered by {response.status_code}: {said}")
+        return response
+
+
+def complaint(page: str) -> str:
+    """What a page wants to be read out at once."""
+    alerts = re.findall(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', page, re.DOTALL)
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", said)).strip() for _, said in alerts)
+
+
+@dataclass
+class Bot:
+    """One participant: who she is, what she will say, and what came of it."""
+
+    kind: str
+    features: dict[str, Any]
+    answer: float | None
+    """None if she stays away."""
+    prediction: float | None
+    """What she thinks the others will say, if she is asked."""
+    first: float | None = None
+    """What she says before she changes her mind, if she does."""
+    link: str = ""
+    code: str = ""
+    paid: float | None = None
+    verified: bool = False
+
+    def visit(self, browser: Browser) -> None:
+        """From her invitation to her answer, or away from it."""
+        browser.get(self.link)
+        if self.answer is None:
+            return
+        browser.post(f"{self.link}/consent")
+        self.code = next(cookie.value or "" for cookie in browser.cookies.jar if cookie.path == self.link)
+        for answer in (self.first, self.answer):
+            said = {"answer": answer, "prediction": self.prediction}
+            sent = {name: repr(value) for name, value in said.items() if value is not None}
+            for step in ("review", "submit") if answer is not None else ():
+                browser.post(f"{self.link}/{step}", data=sent)
+
+    def check(self, browser: Browser, release: Release) -> None:
+        """Recompute her payment from the public release and her own receipt, of what she said and nothing else."""
+        browser.post(f"{self.link}/code", data={"code": self.code})
+        receipt = Receipt.model_validate_json(browser.get(f"{self.link}/receipt.json").text)
+        self.paid = receipt.payment
+        self.verified = (
+            receipt.report == self.answer
+            and receipt.prediction == self.prediction
+            and dict(receipt.features) == self.features
+            and verify(release, receipt).verified
+        )
+
+
+def invent_bots(plan: Plan, roles: tuple[PopulationRole, ...], seed: int) -> dict[str, Bot]:
+    """Participants by name, in their roles, who answer as their kind does."""
+    study, rng = plan.study, np.random.default_rng(seed)
+    rows = invent(study, max(role.players.stop for role in roles), rng).reports.to_pylist()
+    true = np.array([row.pop(study.response.name) for row in rows])
+    declared = study.shares is None and study.levels is None
+    said = _reports(plan, roles, rows, true, rng) if declared else _opposites(study, roles, true)
+    kinds = [role.agent.name for role in roles for _ in range(role.count)]
+    bots: dict[str, Bot] = {}
+    for kind, row, value in zip(kinds, rows, said, strict=True):
+        answer, prediction = None if np.isnan(value) else round(float(value), 2), row.pop(PREDICTION, None)
+        first = study.response.low if len(bots) % CHANGING == 0 else None
+        bots[row.pop(PLAYER)] = Bot(kind, row, answer, prediction, first)
+    return bots
+
+
+def _reports(
+    plan: Plan, roles: tuple[PopulationRole, ...], rows: list[dict[str, Any]], true: Floats, rng: Any
+) -> Floats:
+    """What agents say where answers are numbers and nobody predicts; not a number where they stay away."""
+    study, count = plan.study, len(rows)
+    x = study.normalise({f.name: [row[f.name] for row in rows] for f in study.features}, count)
+    people = Players(x, study.normalise_response(true, x), study.costs.sample(rng, count))
+    rules = game(plan, predictors(plan, count)(max(1, plan.players // 2)))
+    said = np.full(count, np.nan)
+    for role in roles:
+        said[role.players] = role.agent.reports(people[role.players], rules, rng)
+    return np.clip(study.raw_response(said, x), study.response.low, study.response.high)
+
+
+def _opposites(study: Study, roles: tuple[PopulationRole, ...], true: Floats) -> Floats:
+    """Who does not tell the truth says the opposite."""
+    said = true.copy()
+    for role in roles:
+        if role.agent.name not in TRUTHFUL:
+            said[role.players] = study.response.low + study.response.high - said[role.players]
+    return said
+
+
+@dataclass(frozen=True)
+class RehearsalOutcome:
+    """What came of a rehearsal."""
+
+    url: str
+    players: int
+    answered: int
+    paid: int
+    verified: int
+    mean_payments: dict[str, float]
+    currency: str
+    seconds: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether everybody who answered was paid, and found her payment right."""
+        return self.answered == self.paid == self.verified
+
+    def words(self) -> str:
+        """A short report."""
+        means = ", ".join(f"{kind} {mean:.4f} {self.currency}" for kind, mean in self.mean_payments.items())
+        return (
+            f"{self.answered:,} answered, {self.paid:,} were paid, {self.verified:,} found their payment right.\n"
+            f"Mean payment: {means}.\n{self.url} in {self.seconds:.0f} seconds."
+        )
+
+    def record(self) -> dict[str, Any]:
+        return {**vars(self), "whole": self.whole}
+
+
+def rehearse(
+    url: str,
+    *,
+    players: int,
+    mix: str,
+    name: str,
+    password: str | None,
+    seed: int,
+    tell: Tell,
+    study_file: Path | None = None,
+) -> RehearsalOutcome:
+    """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
+    started = time.perf_counter()
+    check.integer("players", players, least=LEAST_PLAYERS)
+    roles = assign_roles(read_agents(mix.replace(LIAR, Exaggerator.name)), players)
+    home, text = _home(url), demo_study() if study_file is None else inviting(_read(study_file))
+    with Browser(home) as analyst:
+        said = _sign_in(analyst, url, name, password)
+        tell("Signed in." if password else f"Signed in; the analyst's password is now {said}")
+        page = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).url.path
+        plan = _plan(analyst, page, max(players, LEAST_PANEL))
+        study = plan.study
+        analyst.post(f"{page}/freeze", data={"for": "rehearsal"})
+        tell(f"Froze {study.name!r} as a rehearsal, at epsilon {plan.mechanism.epsilon:.3g}.")
+        bots = invent_bots(plan, roles, seed)
+        _invite(analyst, page, bots)
+        _together(home, bots.values(), Bot.visit)
+        stayed = [bot for bot in bots.values() if bot.answer is not None]
+        tell(f"{len(stayed):,} of {players:,} answered.")
+        analyst.post(f"{page}/close", data={"name": study.name})
+        public = f"/s/{page.rsplit('/', 1)[-1]}"
+        release = _publish(analyst, page, public)
+    _together(home, stayed, lambda bot, browser: bot.check(browser, release))
+    return RehearsalOutcome(
+        url=home + public,
+        players=players,
+        answered=release.players if release.players == len(stayed) else -1,
+        paid=sum(bot.paid is not None for bot in stayed),
+        verified=sum(bot.verified for bot in stayed),
+        mean_payments={
+            kind: fmean(bot.paid or 0.0 for bot in stayed if bot.kind == kind)
+            for kind in dict.fromkeys(bot.kind for bot in stayed)
+        },
+        currency=study.currency,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"The study file {str(path)!r} cannot be read: {problem}.") from None
+    study = Study.parse(text)
+    if study.features and study.design.kind in ("observed", "covariance"):
+        raise InputError(
+            f"The facts of {study.name!r} are people's own, so it is planned from people, and programs have none. "
+            "Declare design.kind = 'uniform', or leave the features out."
+        )
+    return text
+
+
+def _home(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InputError(
+            f"The URL is {url!r}; give the service's, as http://127.0.0.1:8000, or a sign-in link."
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _sign_in(analyst: Browser, url: str, name: str, password: str | None) -> str:
+    """By a one-time link, which sets the password, or by name and password; the password."""
+    path = urlsplit(url).path
+    if path.startswith("/welcome/"):
+        password = password or secrets.token_urlsafe(12)
+        analyst.post(path, data={"password": password})
+    elif password is None:
+        raise Refused("Give the analyst's --password, or the sign-in link that `truthful serve` prints.")
+    else:
+        analyst.post("/sign-in", data={"name": name, "password": password})
+    return password
+
+
+def _plan(analyst: Browser, page: str, panel: int) -> Plan:
+    wishes = {"players": str(panel), "budget": f"{BUDGET_EACH * panel:.0f}", "response_share": str(ANSWERING)}
+    if analyst.post(f"{page}/plan", data=wishes).url.path != page:
+        raise Refused(f"No plan for {panel:,} people was found. See why at {page}/plan.")
+    return Plan.parse(analyst.get(f"{page}/plan.json").text)
+
+
+def _invite(analyst: Browser, page: str, bots: dict[str, Bot]) -> None:
+    """Bring a roster, and give everybody her link."""
+    roster = io.StringIO()
+    writer = csv.writer(roster)
+    writer.writerow([PLAYER, *next(iter(bots.values())).features])
+    writer.writerows([player, *bot.features.values()] for player, bot in bots.items())
+    analyst.post(f"{page}/roster", files={"file": ("roster.csv", roster.getvalue())})
+    for row in csv.DictReader(io.StringIO(analyst.post(f"{page}/links").text)):
+        bots[row[PLAYER]].link = urlsplit(row["link"]).path
+
+
+def _publish(analyst: Browser, page: str, public: str) -> Release:
+    """Wait for the settlement and make it public; the release as everybody sees it.
+
+    With far fewer participants than a plan needs, less can be guaranteed than it promises: that is accepted.
+    """
+    given_up = time.monotonic() + SETTLING_SECONDS
+    while f'{page}/publish"' not in (shown := analyst.get(page).text):
+        if f'{page}/accept"' in shown:
+            analyst.post(f"{page}/accept")
+        elif (said := complaint(shown)) or time.monotonic() > given_up:
+            raise Refused(f"The study was not settled: {said or 'it takes too long'}")
+        time.sleep(LOOK_SECONDS)
+    analyst.post(f"{page}/publish")
+    release = read_release(analyst.get(f"{public}/release.json").content)
+    if not release.rehearsal:
+        raise Refused(
+            "The release is not marked a rehearsal, though the study was frozen as one. Report this."
+        )
+    return release
+
+
+def _together(home: str, bots: Iterable[Bot], act: Callable[[Bot, Browser], None]) -> None:
+    """All of them, in several browsers at a time."""
+    everybody = list(bots)
+
+    def some(k: int) -> None:
+        with Browser(home) as browser:
+            for bot in everybody[k::BROWSERS]:
+                act(bot, browser)
+
+    with ThreadPoolExecutor(BROWSERS) as pool:
+        list(pool.map(some, range(BROWSERS)))
