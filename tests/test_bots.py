@@ -12,7 +12,7 @@ from support import both_studies
 from support.commands import Run
 from support.serving import PASSWORD
 from support.shares import KINDS as KINDS_OF_SHARES
-from support.shares import RATING, WITH_FEATURES, YES_NO, planned
+from support.shares import WITH_FEATURES, YES_NO, planned
 from test_serve import Serving, serving
 
 from truthful.agents import KINDS
@@ -73,7 +73,6 @@ def test_bots_say_what_the_others_will_say_if_they_are_asked(kind: str) -> None:
 
 REHEARSED = {
     "yes or no": YES_NO,
-    "rating": RATING,
     "number, asked": both_studies.NUMBER,
     "yes or no, asked": both_studies.YES_NO,
 }
