@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.accessibility import PHONE, ZOOMED, violations, violations_anywhere
+from support.accessibility import GERMAN_ZOOMED, LAYOUT, PHONE, violations, violations_anywhere
 from support.analyst_pages import NAME, pages, sign_up
-from support.browsers import Windows, opened
+from support.browsers import Windows, opened, unfold
 from support.listening import listening
 from support.serving import PASSWORD
 
@@ -32,9 +32,7 @@ class Site:
         """A page with all that is folded in it unfolded."""
         view = self.window(**settings)
         view.goto(self.url + path)
-        for hidden in view.query_selector_all("summary"):
-            hidden.evaluate("summary => summary.parentElement.open = true")
-        return view
+        return unfold(view)
 
     def window(self, **settings: Any) -> Page:
         return self.windows.window(storage_state=self.signed_in, **settings)
@@ -57,24 +55,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(Windows(browser), url, pages(service), view.context.storage_state())
 
 
-def heard(view: Page) -> list[str]:
-    """What a page will make the browser say on its console."""
-    told: list[str] = []
-    view.on("console", lambda message: told.append(message.text))
-    return told
-
-
-def test_no_page_breaks_a_rule(site: Site) -> None:
-    broken = {}
+def test_no_page_breaks_a_rule_or_makes_the_browser_complain(site: Site) -> None:
+    broken: dict[str, Any] = {}
     for name, path in site.paths.items():
         broken[name] = violations_anywhere(site.opens(path))
+        broken[f"{name}, complaints"] = list(site.windows.complaints)
     assert {name: found for name, found in broken.items() if found} == {}
 
 
 def test_no_page_is_too_wide_at_400_percent_in_german(site: Site) -> None:
-    broken = {}
-    for name, path in site.paths.items():
-        broken[name] = violations(site.opens(path, viewport={"width": ZOOMED, "height": 256}, locale="de"))
+    broken = {
+        name: violations(site.opens(path, **GERMAN_ZOOMED), **LAYOUT) for name, path in site.paths.items()
+    }
     assert {name: found for name, found in broken.items() if found} == {}
 
 
@@ -107,7 +99,6 @@ def test_only_what_a_choice_asks_for_is_seen(site: Site) -> None:
 
 def test_a_plan_follows_the_form_as_it_changes(site: Site) -> None:
     view = site.opens(site.paths["plan"])
-    complaints = heard(view)
     view.fill("#players", "200")
     view.fill("#budget", "500")
     view.press("#budget", "Tab")
@@ -119,7 +110,7 @@ def test_a_plan_follows_the_form_as_it_changes(site: Site) -> None:
     assert "players=20000" in view.url
     drawn = view.locator("#result img").evaluate("img => img.decode().then(() => img.naturalWidth)")
     assert drawn > 0
-    assert complaints == []
+    assert site.windows.complaints == []
     view.click("#result .done button")
     view.wait_for_selector(".todo")
     assert view.locator(".is-done").count() == 2
@@ -136,18 +127,7 @@ def test_a_plan_is_made_without_a_script(site: Site) -> None:
 def test_reports_and_charts_are_shown_with_their_style_and_without_complaint(site: Site) -> None:
     for path in (f"{site.paths['results']}/report", f"{site.paths['settled']}/report"):
         view = site.window()
-        complaints = heard(view)
         view.goto(site.url + path)
         assert view.evaluate("getComputedStyle(document.body).maxWidth") != "none"
-        assert complaints == []
         view.goto(f"{site.url}{path.replace('report', 'forest.svg')}")
-        assert complaints == []
-
-
-def test_no_page_makes_the_browser_complain(site: Site) -> None:
-    complaints = {}
-    for name, path in site.paths.items():
-        view = site.window()
-        complaints[name] = heard(view)
-        view.goto(site.url + path)
-    assert {name: told for name, told in complaints.items() if told} == {}
+        assert site.windows.complaints == []

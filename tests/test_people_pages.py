@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.accessibility import ZOOMED, violations, violations_anywhere
+from support.accessibility import GERMAN_ZOOMED, LAYOUT, violations, violations_anywhere
 from support.browsers import Windows, opened
 from support.listening import listening
 from support.serving import PASSWORD, answer_all, asked, close
@@ -110,15 +110,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.mark.parametrize("name", SEEN)
 def test_no_page_breaks_a_rule(site: Site, name: str) -> None:
-    view = site.opens(name)
-    assert violations_anywhere(view) == {}
+    assert violations_anywhere(site.opens(name)) == {}
+    assert site.windows.complaints == []
 
 
 @pytest.mark.parametrize("name", SEEN)
 def test_german_pages_break_none_at_four_hundred_percent(site: Site, name: str) -> None:
-    view = site.opens(name, viewport={"width": ZOOMED, "height": 256}, locale="de-DE", color_scheme="dark")
+    view = site.opens(name, **GERMAN_ZOOMED)
     assert view.get_attribute("html", "lang") == "de"
-    assert violations(view) == []
+    assert violations(view, **LAYOUT) == []
 
 
 def test_a_payer_is_added_and_takes_the_file_with_the_keyboard_alone_and_without_scripts(site: Site) -> None:

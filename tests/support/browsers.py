@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image, PngImagePlugin
 
-from support.windows import PATIENCE
+from support.windows import PATIENCE, REFUSED
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: The key under which a picture holds the hash of the page that it shows.
@@ -49,22 +49,36 @@ class Windows:
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._open: dict[str, Page] = {}
+        #: What the browser complained of since a window was asked for last.
+        self.complaints: list[str] = []
 
     def window(self, **settings: Any) -> Page:
         """A window with these settings, as if it were new: no cookies but its own, its size, its colours."""
         key = repr(settings)
         if key not in self._open:
-            self._open[key] = self._browser.new_page(**settings)
-            self._open[key].set_default_timeout(PATIENCE)
-            return self._open[key]
-        view = self._open[key]
-        view.goto("about:blank")
-        view.unroute_all()
-        view.context.clear_cookies()
-        view.context.add_cookies(settings.get("storage_state", {}).get("cookies", []))
-        view.emulate_media(color_scheme=settings.get("color_scheme", "light"))
-        view.set_viewport_size(settings.get("viewport", SIZE))
+            view = self._open[key] = self._browser.new_page(**settings)
+            view.set_default_timeout(PATIENCE)
+            view.on("console", self._heard)
+            view.on("pageerror", lambda error: self.complaints.append(str(error)))
+        else:
+            view = self._open[key]
+            view.unroute_all()
+            view.context.clear_cookies()
+            view.context.add_cookies(settings.get("storage_state", {}).get("cookies", []))
+            view.emulate_media(color_scheme=settings.get("color_scheme", "light"))
+            view.set_viewport_size(settings.get("viewport", SIZE))
+        self.complaints.clear()
         return view
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if not message.text.startswith(REFUSED):
+            self.complaints.append(message.text)
+
+
+def unfold(view: Page) -> Page:
+    """Open all that is folded on a page."""
+    view.evaluate("document.querySelectorAll('details').forEach(folded => { folded.open = true })")
+    return view
 
 
 def photograph(page: Path, path: Path, width: int, height: int) -> None:
