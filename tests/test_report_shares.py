@@ -285,7 +285,7 @@ def paid(chart: Answers, at: float) -> list[float]:
 def test_the_chart_of_payments_has_the_golden_numbers() -> None:
     """At 5 % to 40 % and a bonus of 0.25: 30 % of the others pay yes 0.163527 and no 0.086472; from 43.22 % on all."""
     chart = chart_answers(plan_of("yes-no", bonus=0.25, tolerance=math.inf))
-    assert chart.switch == pytest.approx(0.2410991637)
+    assert chart.mark == pytest.approx(0.2410991637)
     for share, no, yes in ((0.30, 0.086472, 0.163527), (0.10, 0.217294, 0.032705), (0.44, 0.0, 0.25)):
         assert paid(chart, share) == pytest.approx([no, yes], abs=2e-4)
 
@@ -293,9 +293,9 @@ def test_the_chart_of_payments_has_the_golden_numbers() -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_lines_cross_at_the_switch_point_and_the_words_say_so(name: str) -> None:
     chart = chart_answers(plan_of(name, tolerance=0.1))
-    lowest, *_, highest = paid(chart, chart.switch)
+    lowest, *_, highest = paid(chart, chart.mark)
     assert lowest == pytest.approx(highest, abs=1e-3)
-    below, above = (paid(chart, chart.switch + step) for step in (-0.02, 0.02))
+    below, above = (paid(chart, chart.mark + step) for step in (-0.02, 0.02))
     assert below[0] > below[-1]
     assert above[-1] > above[0]
     said = chart.describe()
@@ -309,11 +309,11 @@ def test_the_lines_cross_at_the_switch_point_and_the_words_say_so(name: str) -> 
 
 def test_implausible_shares_pay_everybody_the_same() -> None:
     chart = chart_answers(plan_of("yes-no", tolerance=0.02))
-    assert chart.others[[0, -1]].tolist() == pytest.approx([0.03, 0.42])
+    assert chart.along[[0, -1]].tolist() == pytest.approx([0.03, 0.42])
     assert paid(chart, 0.02) == paid(chart, 0.43) == [0.5, 0.5]
     assert any("grey: implausible" in text for text in words(chart))
     everywhere = chart_answers(plan_of("yes-no", tolerance=math.inf))
-    assert everywhere.others[[0, -1]].tolist() == [0, 1]
+    assert everywhere.along[[0, -1]].tolist() == [0, 1]
     assert not any("implausible" in text for text in words(everywhere))
 
 

@@ -34,6 +34,9 @@ BEYOND = 0.06
 ABOVE = 0.16
 #: The surprises that are drawn, of the largest that counts.
 DRAWN = (-0.5, 0.0, 0.5)
+#: Where a line's name may stand, as parts of its length, and beside it.
+NEAR = (0.9, 0.85, 0.8, 0.95, 0.75, 0.1, 0.15, 0.2, 0.25)
+CORNERS = ((-1, 1), (1, -1), (1, 1), (-1, -1))
 #: How the line of the lowest answer or surprise looks, and of the highest; grey ones lie between.
 LOWEST: dict[str, Any] = {"color": ORANGE, "linestyle": drawing.DASHED, "linewidth": 2.4}
 HIGHEST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 2.4}
@@ -176,47 +179,85 @@ class Line:
     name: str
     payments: Floats
 
-    def places(self, along: Floats, parts: Sequence[float]) -> list[tuple[float, float]]:
-        """Points of the line at these parts of its length."""
-        near = [int(part * (len(along) - 1)) for part in parts]
-        return [(float(along[at]), float(self.payments[at])) for at in near]
 
-
-def _scale_payments(axes: Axes, lines: Sequence[Line], currency: str) -> None:
-    payments = np.concatenate([line.payments for line in lines])
-    least, most = float(payments.min()), float(payments.max())
-    spread = (most - least) or max(most, 0.01)
-    axes.set_ylim(least - 0.06 * spread, most + ABOVE * spread)
-    drawing.label_ticks(axes.yaxis, spread)
-    axes.set_title(f"Payment, {currency}")
-
-
-def _name_mark(axes: Axes, labels: Labels, mark: float, words: str) -> None:
-    """Above all lines, at the side where there is more room."""
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    side = 1 if mark <= (left + right) / 2 else -1
-    middle = high - (high - low) * ABOVE / 2 / (1 + ABOVE)
-    labels.put(words, [(mark, middle)], around=((side, 0),), bbox=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Of people with average features: what all answers pay, the lowest first, and where it does not matter.
-
-    others: the share of yes, or the mean rating, of the others. switch: where the lowest and the highest answer pay the
-    same. Beyond the ends of `others` they would be implausible, and everybody is paid `middle`, or there are none.
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PaymentLines:
+    """What is paid along an axis, one line for each answer or each surprise, the lowest first; all meet at the mark."""
 
     lines: tuple[Line, ...]
-    others: Floats
-    scale: tuple[float, float]
-    switch: float
-    middle: float
+    along: Floats
+    mark: float
     currency: str
-    rating: bool
-    average: bool
 
     height = 3.5
+
+    def payment(self, line: Line, at: float) -> float:
+        """What is paid at one place of the axis."""
+        return float(np.interp(at, self.along, line.payments))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the lines, along the axis."""
+        return float(self.along[0]), float(self.along[-1])
+
+    @property
+    def places(self) -> tuple[float, ...]:
+        """Along the axis, what the table tells of: ends, mark, and half-way between them."""
+        first, last = self.ends
+        return tuple(sorted({first, (first + self.mark) / 2, self.mark, (self.mark + last) / 2, last}))
+
+    def paint_lines(self, axes: Axes, labels: Labels, marked: str) -> None:
+        """The lines and the mark, on an axis whose limits are set; each line's name beside it, near an end."""
+        between: dict[str, Any] = {"color": GREY, "linestyle": "-", "linewidth": 1.2}
+        looks = [LOWEST, *([between] * (len(self.lines) - 2)), HIGHEST]
+        # Grey ones below the others.
+        drawn = sorted(zip(self.lines, looks, strict=True), key=lambda one: one[1] is not between)
+        for line, look in drawn:
+            axes.plot(self.along, line.payments, **look)
+            labels.avoid(self.along.tolist(), line.payments.tolist())
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        axes.plot([self.mark] * 2, (low, high), color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
+        labels.avoid([self.mark] * 2, (low, high))
+        # Above all lines, at the side where there is more room.
+        side, middle = (
+            1 if self.mark <= (left + right) / 2 else -1,
+            high - (high - low) * ABOVE / 2 / (1 + ABOVE),
+        )
+        labels.put(marked, [(self.mark, middle)], around=((side, 0),), bbox=None)
+        for line, look in reversed(drawn):
+            places = [
+                (float(self.along[at]), float(line.payments[at]))
+                for at in (int(part * (len(self.along) - 1)) for part in NEAR)
+            ]
+            if look is between:
+                small: Any = {"distance": 4, "color": GREY, "fontsize": drawing.SMALL}
+                labels.put(line.name, places, around=((0, 1), (0, -1), *CORNERS), **small)
+            else:
+                labels.put(line.name, places, around=CORNERS, color=look["color"], fontweight="bold")
+
+    def scale_payments(self, axes: Axes) -> None:
+        """The vertical axis, with room above all lines."""
+        payments = np.concatenate([line.payments for line in self.lines])
+        least, most = float(payments.min()), float(payments.max())
+        spread = (most - least) or max(most, 0.01)
+        axes.set_ylim(least - 0.06 * spread, most + ABOVE * spread)
+        drawing.label_ticks(axes.yaxis, spread)
+        axes.set_title(f"Payment, {self.currency}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answers(PaymentLines):
+    """Of people with average features: what all answers pay, the lowest first, and where it does not matter.
+
+    along: the share of yes, or the mean rating, of the others. mark: the switch point, where the lowest and the highest
+    answer pay the same. Beyond the ends the others would be implausible, and everybody is paid `middle`, or there are
+    none.
+    """
+
+    scale: tuple[float, float]
+    middle: float
+    rating: bool
+    average: bool
 
     @property
     def title(self) -> str:
@@ -226,84 +267,56 @@ class Answers:
         """A share in percent, a rating as it is."""
         return number(value) if self.rating else f"{to_within(100 * value, 2)}%"
 
-    def payment(self, line: Line, value: float) -> float:
+    def payment(self, line: Line, at: float) -> float:
         """What an answer pays where the others' share is this one."""
-        if not self.others[0] <= value <= self.others[-1]:
-            return self.middle
-        return float(np.interp(value, self.others, line.payments))
+        return super().payment(line, at) if self.ends[0] <= at <= self.ends[1] else self.middle
 
     def describe(self) -> str:
         """The chart in words."""
         lowest, highest = self.lines[0], self.lines[-1]
-        ends = [float(end) for end in self.others[[0, -1]]]
         what = "the others' mean rating" if self.rating else "the share of the others who say yes"
         first, last = (
             " and ".join(
                 f"{line.name} pays {money(self.payment(line, end), self.currency)}"
                 for line in (highest, lowest)
             )
-            for end in ends
+            for end in self.ends
         )
         return (
-            f"Payments against {what}: two lines that cross at the switch point, {self.told(self.switch)}, where "
-            f"{highest.name} and {lowest.name} pay the same. At {self.told(ends[0])} {first}; at "
-            f"{self.told(ends[1])} {last}."
+            f"Payments against {what}: two lines that cross at the switch point, {self.told(self.mark)}, where "
+            f"{highest.name} and {lowest.name} pay the same. At {self.told(self.ends[0])} {first}; at "
+            f"{self.told(self.ends[1])} {last}."
         )
 
     def paint(self, figure: Figure) -> None:
         """The lines, the switch point where they cross, and what is paid where shares are implausible."""
         axes = figure.add_axes((0.145, 0.15, 0.8, 0.76))
-        self._scale(axes)
-        labels = Labels(axes)
-        self._shade_implausible(axes, labels)
-        between: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
-        looks = [(line, between) for line in self.lines[1:-1]]
-        for line, look in (*looks, (self.lines[0], LOWEST), (self.lines[-1], HIGHEST)):
-            axes.plot(self.others, line.payments, **look)
-        for line in self.lines:
-            labels.avoid(self.others.tolist(), line.payments.tolist())
-        place = (self.switch, self.payment(self.lines[0], self.switch))
-        axes.plot([self.switch] * 2, axes.get_ylim(), color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
-        axes.plot(*place, "o", color=INK, markersize=6)
-        labels.avoid([self.switch] * 2, axes.get_ylim())
-        labels.avoid_marker(*place)
-        _name_mark(axes, labels, self.switch, f"switch point {self.told(self.switch)}")
-        self._name_lines(labels)
-
-    def _scale(self, axes: Axes) -> None:
-        low, high = self.scale
-        room = BEYOND * (high - low)
-        axes.set_xlim(max(low, self.others[0] - room), min(high, self.others[-1] + room))
-        _scale_payments(axes, self.lines, self.currency)
+        room = BEYOND * (self.scale[1] - self.scale[0])
+        axes.set_xlim(max(self.scale[0], self.ends[0] - room), min(self.scale[1], self.ends[1] + room))
+        self.scale_payments(axes)
         axes.locator_params(nbins=6, integer=self.rating, axis="x")
         axes.xaxis.set_major_formatter(
             lambda value, place: f"{value:g}" if self.rating else f"{100 * value:.3g}%"
         )
         axes.set_xlabel("The others' mean rating" if self.rating else "Share of the others who say yes")
+        labels = Labels(axes)
+        self._shade_implausible(axes, labels)
+        crossing = (self.mark, self.payment(self.lines[0], self.mark))
+        labels.avoid_marker(*crossing)
+        self.paint_lines(axes, labels, f"switch point {self.told(self.mark)}")
+        axes.plot(*crossing, "o", color=INK, markersize=6)
 
     def _shade_implausible(self, axes: Axes, labels: Labels) -> None:
         """A shade where the others' share is beyond all that was thought possible."""
-        left, right = axes.get_xlim()
-        for start, end in ((left, float(self.others[0])), (float(self.others[-1]), right)):
+        (left, right), (low, high) = axes.get_xlim(), self.ends
+        for start, end in ((left, low), (high, right)):
             if end > start:
                 axes.axvspan(start, end, **drawing.SHADE)
                 axes.plot([start, end], [self.middle] * 2, color=GREY, linewidth=2.4)
                 labels.avoid([start, end], [self.middle] * 2)
-        if left < self.others[0] or right > self.others[-1]:
+        if left < low or right > high:
             words = "grey: implausible, all get the same"
             axes.set_title(words, loc="right", color=GREY, fontsize=drawing.SMALL)
-
-    def _name_lines(self, labels: Labels) -> None:
-        """Each line's beside it, near an end."""
-        near = (0.9, 0.85, 0.8, 0.95, 0.75, 0.1, 0.15, 0.2, 0.25)
-        corners = ((-1, 1), (1, -1), (1, 1), (-1, -1))
-        for line, colour in ((self.lines[-1], BLUE), (self.lines[0], ORANGE)):
-            places = line.places(self.others, near)
-            labels.put(line.name, places, around=corners, color=colour, fontweight="bold")
-        small: dict[str, Any] = {"color": GREY, "fontsize": drawing.SMALL}
-        for line in self.lines[1:-1]:
-            places = line.places(self.others, near[:4] + near[-4:])
-            labels.put(line.name, places, distance=4, around=((0, 1), (0, -1)), **small)
 
 
 def chart_answers(plan: Plan) -> Answers:
@@ -326,10 +339,10 @@ def chart_answers(plan: Plan) -> Answers:
     )
     least, width = study.response.low, study.response.high - study.response.low
     return Answers(
-        lines,
-        others=least + width * shares,
+        lines=lines,
+        along=least + width * shares,
         scale=(study.response.low, study.response.high),
-        switch=least + width * float(expected.switch[0]),
+        mark=least + width * float(expected.switch[0]),
         middle=mechanism.flat + mechanism.bonus / 2,
         currency=study.currency,
         rating=study.kind == "rating",
@@ -337,39 +350,30 @@ def chart_answers(plan: Plan) -> Answers:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Surprises:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Surprises(PaymentLines):
     """What answers pay where people are asked what the others will say, predictions left out, of average features.
 
-    Of numbers and ratings lines are for surprises, the lowest first, and `along` are answers; of yes and no lines are
-    the answers, and `along` is by how many percentage points more say yes than was predicted. `mark` is where the
-    others' average is, or where both answers pay the same.
+    Of numbers and ratings lines are for surprises, and `along` are answers; of yes and no (strict) lines are the
+    answers, and `along` is by how many percentage points more say yes than was predicted. The mark is where the others'
+    average is, or where both answers pay the same.
     """
 
-    lines: tuple[Line, ...]
-    along: Floats
-    mark: float
     marked: str
     axis: str
-    currency: str
     strict: bool
-
-    height = 3.5
 
     @property
     def title(self) -> str:
         return "What yes and no pay" if self.strict else "What an answer pays"
 
-    def payment(self, line: Line, at: float) -> float:
-        """What is paid at one place of the axis."""
-        return float(np.interp(at, self.along, line.payments))
-
     def describe(self) -> str:
         """The chart in words."""
-        ends = [float(end) for end in self.along[[0, -1]]]
         said = "; ".join(
-            f"{line.name}: {money(self.payment(line, ends[0]), self.currency)} at {number(ends[0])}, "
-            f"{money(self.payment(line, ends[1]), self.currency)} at {number(ends[1])}"
+            f"{line.name}: "
+            + ", ".join(
+                f"{money(self.payment(line, end), self.currency)} at {number(end)}" for end in self.ends
+            )
             for line in reversed(self.lines)
         )
         return f"Payments against {self.axis[0].lower()}{self.axis[1:]}. {said}. All pay the same at {self.marked}."
@@ -377,28 +381,12 @@ class Surprises:
     def paint(self, figure: Figure) -> None:
         """The lines, and where they meet."""
         axes = figure.add_axes((0.145, 0.15, 0.8, 0.76))
-        axes.set_xlim(float(self.along[0]), float(self.along[-1]))
-        _scale_payments(axes, self.lines, self.currency)
+        axes.set_xlim(*self.ends)
+        self.scale_payments(axes)
         axes.locator_params(nbins=6, axis="x")
         axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}".replace("-", "−"))
         axes.set_xlabel(self.axis)
-        between: dict[str, Any] = {"color": GREY, "linestyle": "-", "linewidth": 1.6}
-        labels, looks = Labels(axes), [LOWEST, *([between] * (len(self.lines) - 2)), HIGHEST]
-        for line, look in zip(self.lines, looks, strict=True):
-            axes.plot(self.along, line.payments, **look)
-            labels.avoid(self.along.tolist(), line.payments.tolist())
-        axes.plot([self.mark] * 2, axes.get_ylim(), color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
-        labels.avoid([self.mark] * 2, axes.get_ylim())
-        _name_mark(axes, labels, self.mark, self.marked)
-        for line, look in zip(self.lines, looks, strict=True):
-            self._name_line(labels, line, look["color"])
-
-    def _name_line(self, labels: Labels, line: Line, colour: str) -> None:
-        """Beside its line, near an end."""
-        places = line.places(self.along, (0.9, 0.8, 0.7, 0.1, 0.2, 0.3, 0.95, 0.05, 0.6, 0.4))
-        for around in (((-1, 1), (1, 1)), ((0, 1), (0, -1), (1, -1), (-1, -1))):
-            if labels.put(line.name, places, around=around, color=colour, fontweight="bold"):
-                return
+        self.paint_lines(axes, Labels(axes), self.marked)
 
 
 def chart_surprises(plan: Plan, average: float | None = None) -> Surprises:
@@ -416,13 +404,10 @@ def chart_surprises(plan: Plan, average: float | None = None) -> Surprises:
 
 def _yes_and_no(study: Study, mechanism: AskedRelease) -> Surprises:
     """Yes and no, against the surprise in percentage points."""
-    surprise, nothing, clip = (
-        np.linspace(-mechanism.clip, mechanism.clip, POINTS),
-        np.zeros(POINTS),
-        mechanism.clip,
-    )
+    clip, nothing = mechanism.clip, np.zeros(POINTS)
+    surprise = np.linspace(-clip, clip, POINTS)
     return Surprises(
-        tuple(
+        lines=tuple(
             Line(name, _pay(mechanism, score(SERUM, nothing, np.array(y), nothing, surprise, clip)))
             for name, y in (("no", -1.0), ("yes", 1.0))
         ),
@@ -447,7 +432,7 @@ def _surprises_of_numbers(
     scores = (score(mechanism.rule, s, y, np.full(POINTS, p), np.array(part * clip), clip) for part in DRAWN)
     names = (_name_surprise(part * clip * unit) for part in DRAWN)
     return Surprises(
-        tuple(Line(name, _pay(mechanism, scored)) for name, scored in zip(names, scores, strict=True)),
+        lines=tuple(Line(name, _pay(mechanism, scored)) for name, scored in zip(names, scores, strict=True)),
         along=low + unit * (y + 1),
         mark=average,
         marked=f"the others' average, {number(average)}",

@@ -245,8 +245,6 @@ def _payment_facts(release: Release, plan: Plan) -> dict[str, Any]:
 def _paid_for_predictions(plan: Plan, mechanism: AskedRelease, shown: Predictions) -> dict[str, Any]:
     """How a payment follows from an answer and a surprise."""
     chart, currency = chart_surprises(plan, shown.answer.value), plan.study.currency
-    first, last = (float(end) for end in chart.along[[0, -1]])
-    places = {first, (first + chart.mark) / 2, chart.mark, (chart.mark + last) / 2, last}
     if chart.strict:
         head = [
             "More say yes than predicted, of 100",
@@ -261,8 +259,7 @@ def _paid_for_predictions(plan: Plan, mechanism: AskedRelease, shown: Prediction
         "most": money((plan.guarantees.budget.cap or 0.0) / plan.players, currency),
         "head": head,
         "payment_rows": [
-            (number(at), *(f"{chart.payment(line, at):,.4f}" for line in chart.lines))
-            for at in sorted(places)
+            (number(at), *(f"{chart.payment(line, at):,.4f}" for line in chart.lines)) for at in chart.places
         ],
         "moved": slope_words(plan),
         "caveats": caveats(plan),
@@ -273,8 +270,6 @@ def _paid_for_shares(plan: Plan, mechanism: ShareRelease, beliefs: ShareBeliefs)
     """How a payment follows from what the others say, and what people with average features had to expect of a lie."""
     chart, currency = chart_answers(plan), plan.study.currency
     flat, bonus = (money(amount, currency) for amount in (mechanism.flat, mechanism.bonus))
-    first, last = (float(end) for end in chart.others[[0, -1]])
-    places = (first, (first + chart.switch) / 2, chart.switch, (chart.switch + last) / 2, last)
     ends = (chart.lines[-1], chart.lines[0])
     lies = []
     for k, expects in reversed(list(enumerate(_expectations(plan, beliefs)))):
@@ -288,7 +283,7 @@ def _paid_for_shares(plan: Plan, mechanism: ShareRelease, beliefs: ShareBeliefs)
         "each": f"{flat}, and up to {bonus} more" if mechanism.flat > 0 else f"up to {bonus}",
         "bounds": [money(end, currency) for end in mechanism.payment_range],
         "payment_rows": [
-            (chart.told(at), *(f"{chart.payment(line, at):,.4f}" for line in ends)) for at in places
+            (chart.told(at), *(f"{chart.payment(line, at):,.4f}" for line in ends)) for at in chart.places
         ],
         "lie_rows": lies,
     }
