@@ -27,7 +27,7 @@ from truthful.auditor.settlements import (
     restart_finding,
     settled_findings,
 )
-from truthful.auditor.trial_settlements import in_range, invented_reports, with_absurd_ones
+from truthful.auditor.trial_settlements import absurd_reports, in_range
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import Refused
@@ -111,7 +111,7 @@ def test_answers_in_range_that_no_belief_allows_are_caught_if_they_are_not_clipp
 ) -> None:
     """Around a centre an answer within its range can lie beyond Y: only the grid clips it."""
     plan = plan_of(CENTRED)
-    reports = with_absurd_ones(plan.study, invented_reports(plan, 1))
+    reports = absurd_reports(plan, 1)
 
     def unclipped(source: Any, study: Study, *others: Any) -> Statistics:
         values = in_range(study, reports)

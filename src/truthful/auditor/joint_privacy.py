@@ -21,7 +21,6 @@ import numpy as np
 
 from truthful.asked_release import AskedRelease, AskedScored, largest_gain
 from truthful.auditor.attack_surface import (
-    AnyScored,
     Attacked,
     Believed,
     Finding,
@@ -153,16 +152,19 @@ def leave_one_out_finding(
                 sums = product.statistics(X, reports, loud, beliefs)
                 estimate = product.release(sums, loud, beliefs, _add_noise(noise))
                 scored = product.score_players(estimate, loud, beliefs, X, reports)
-                told.append(_of_others(estimate, loud, beliefs, X, reports, i, scored))
+                floats = [float(scored.peer_prediction[i])]
                 if isinstance(scored, AskedScored):
+                    floats.append(float(scored.others_prediction[i]))
                     paid.append((float(scored.others_answer[i]), float(scored.surprise[i])))
+                exact = exact_predictions(estimate, loud, beliefs, X, reports, i)
+                told.append(list(zip(exact, floats, strict=True)))
                 vectors.add((estimate.vector, estimate.predictions))
                 tried += 1
             for several in zip(*told, strict=True):
-                exact, floats = {q for q, _ in several}, [p for _, p in several]
-                size = max(1.0, *(abs(float(q)) for q in exact))
-                moved += len(exact) > 1 or max(floats) - min(floats) > ROUNDING * size
-                wrong += any(abs(Fraction(p) - q) > ROUNDING * size for p in floats for q in exact)
+                rational, floats = {q for q, _ in several}, [p for _, p in several]
+                size = max(1.0, *(abs(float(q)) for q in rational))
+                moved += len(rational) > 1 or max(floats) - min(floats) > ROUNDING * size
+                wrong += any(abs(Fraction(p) - q) > ROUNDING * size for p in floats for q in rational)
             for numbers in zip(*paid, strict=True):
                 moved += max(numbers) - min(numbers) > ROUNDING * max(1.0, *map(abs, numbers))
             stuck += len(vectors) < len(said)
@@ -186,22 +188,15 @@ def leave_one_out_finding(
     )
 
 
-def _of_others(
-    estimate: LeaveOneOut,
-    mechanism: Attacked,
-    beliefs: Believed,
-    X: Floats,
-    y: Floats,
-    i: int,
-    scored: AnyScored,
-) -> list[tuple[Fraction, float]]:
-    """All that others say of a player, and that pays her: in rational numbers, and as it was computed."""
-    exact = as_told(beliefs, without_her(estimate, *on_grid(X, y, mechanism, beliefs)[i]))
-    found = [(exact, float(scored.peer_prediction[i]))]
-    if isinstance(mechanism, AskedRelease) and isinstance(scored, AskedScored):
-        km = int(grid_responses(y[[i], 1], beliefs.response_bound)[0])
-        predicted = others_prediction(estimate, mechanism, km, len(y) - 1)
-        found.append((predicted, float(scored.others_prediction[i])))
+def exact_predictions(
+    estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats, player: int
+) -> list[Fraction]:
+    """All that others say of a player, and that pays her, in rational numbers."""
+    p = without_her(estimate, *on_grid(X[[player]], y[[player]], mechanism, beliefs)[0])
+    found = [as_told(beliefs, p)]
+    if isinstance(mechanism, AskedRelease):
+        km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
+        found.append(others_prediction(estimate, mechanism, km, len(y) - 1))
     return found
 
 

@@ -20,21 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from truthful.asked_release import AskedRelease
 from truthful.auditor.attack_surface import Asked, Attacked, Finding, Product, promised_queries, visible_parts
 from truthful.auditor.joint_privacy import (
     ROUNDING,
-    as_told,
+    exact_predictions,
     on_grid,
-    others_prediction,
     recover_features,
-    without_her,
 )
 from truthful.auditor.neighbours import replaced_part
 from truthful.auditor.noise_tests import few_draws_finding, noises_of
 from truthful.auditor.trial_settlements import (
     ABSURD,
     TrialSettlement,
+    absurd_reports,
     asked_for,
     exact_sums,
     in_range,
@@ -49,14 +47,13 @@ from truthful.auditor.trial_settlements import (
     read_predictions,
     settle_trial,
     shout,
-    with_absurd_ones,
-    with_answer,
     with_answers,
 )
+from truthful.check import Floats
 from truthful.errors import Refused, TruthfulError
 from truthful.files import sha256
 from truthful.lattice import SeededBits
-from truthful.moments import GRID, grid_responses
+from truthful.moments import GRID, grid_features
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import verify
@@ -71,7 +68,7 @@ WATCHED = 6  # players whose predictions are made again in rational numbers
 def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, Finding]:
     """Whether settlements use the reports as they should, and whether their noise is the plan's."""
     settlements = max(FEWEST_SETTLEMENTS, samples // SAMPLES_A_SETTLEMENT)
-    reports = with_absurd_ones(plan.study, invented_reports(plan, seed))
+    reports = absurd_reports(plan, seed)
     drawn = [_draw_once(product, plan, reports) for _ in range(settlements)]
     noise = few_draws_finding(
         "settlements: noise",
@@ -129,7 +126,7 @@ def _is_refused(product: Product, plan: Plan, reports: Any, on_bad: str) -> bool
 
 def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, ...]:
     """Whether release, payments and the payments of others follow from what they may; and what is not protected."""
-    reports = with_absurd_ones(plan.study, invented_reports(plan, seed))
+    reports = absurd_reports(plan, seed)
     real = settle_trial(product, plan, reports)
     clear = settle_trial(product, plan, reports, plant_answers(product, plan, reports))
     return (
@@ -194,15 +191,12 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     for player in watched:
         name, told, vectors = reports["player"][player].as_py(), [], []
         for answer in (study.response.low, study.response.high):
-            changed = with_answer(study, reports, player, answer)
+            changed = with_answers(study, reports, answer, player)
             drawn = plant_answers(product, plan, changed, player)
             estimate = mechanism.estimate(drawn, sums.count, beliefs, sums.matrix)
             X, y = normalise_reports(study, changed)
-            kx, kz, ky = on_grid(X, y, mechanism, beliefs)[player]
-            within = [_clip(mechanism, as_told(beliefs, without_her(estimate, kx, kz, ky)), kx)]
-            if isinstance(mechanism, AskedRelease):
-                km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
-                within.append(others_prediction(estimate, mechanism, km, sums.count - 1))
+            p, *more = exact_predictions(estimate, mechanism, beliefs, X, y, player)
+            within = [_clip(mechanism, p, X[player]), *more]
             paid = [p for p in read_predictions(product, plan, changed, drawn, name) if p is not None]
             if any(abs(Fraction(p) - q) > ROUNDING for p, q in zip(paid, within, strict=True)):
                 faults.add("predictions that are not those of the sums without her")
@@ -210,7 +204,7 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
             vectors.append(drawn[-1])
         if any(abs(p - q) > ROUNDING for p, q in zip(*told, strict=True)):
             faults.add("her own report moves what others predict of her")
-        if vectors[0] == vectors[1] and any(kz):
+        if vectors[0] == vectors[1] and any(on_grid(X[[player]], y[[player]], mechanism, beliefs)[0][1]):
             faults.add("her report moves nothing that is released")
     return Finding(
         name="settlements: own report",
@@ -223,11 +217,11 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     )
 
 
-def _clip(mechanism: Attacked, p: Fraction, kx: tuple[int, ...]) -> Fraction:
+def _clip(mechanism: Attacked, p: Fraction, x: Floats) -> Fraction:
     """A prediction as it is paid for; those of shares are not clipped."""
     if not isinstance(mechanism, OneRelease):
         return p
-    limit = Fraction(mechanism.clip * float(np.linalg.norm(kx)) / GRID)
+    limit = Fraction(mechanism.clip * float(np.linalg.norm(grid_features(x[None]))) / GRID)
     return min(max(p, -limit), limit)
 
 
@@ -267,7 +261,7 @@ def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
             at = reports.column_names.index(name)
             reports = reports.set_column(at, name, [column.tolist()])
     end = response.high if 2 * answers[place_of] < response.low + response.high else response.low
-    return with_answer(plan.study, reports, place_of, end)
+    return with_answers(plan.study, reports, end, place_of)
 
 
 def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
@@ -276,7 +270,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
     From any answers one comes to any others by changing one at a time. So if two sets of answers are treated
     differently, so are two neighbours somewhere between them.
     """
-    study, reports = plan.study, with_absurd_ones(plan.study, invented_reports(plan, seed))
+    study, reports = plan.study, absurd_reports(plan, seed)
     drawn = plant_answers(product, plan, reports)
     alike = reports.take([0] * reports.num_rows).set_column(0, "player", reports["player"])
     # People, and whether less than was promised is accepted for them.

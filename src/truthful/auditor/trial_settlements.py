@@ -84,12 +84,10 @@ def on_bad_for(study: Study) -> str:
     return "clip" if study.shares is None else "error"
 
 
-def with_absurd_ones(study: Study, reports: Any) -> Any:
-    """The reports, but the first two players shout: numbers of 1e9, one of them downward.
-
-    Where nothing is moved into its range, all reports are good ones.
-    """
-    return shout(study, reports) if on_bad_for(study) == "clip" else reports
+def absurd_reports(plan: Plan, seed: int) -> Any:
+    """Invented reports of which the first two shout, unless nothing is moved into its range: then all are good ones."""
+    reports = invented_reports(plan, seed)
+    return shout(plan.study, reports) if on_bad_for(plan.study) == "clip" else reports
 
 
 def shout(study: Study, reports: Any) -> Any:
@@ -109,28 +107,19 @@ def asked_for(study: Study) -> tuple[str, ...]:
     return () if study.levels is None else (PREDICTION,)
 
 
-def with_answers(study: Study, reports: Any, answers: Floats) -> Any:
-    """The same people with other answers; and with predictions at the same places of their range."""
+def with_answers(
+    study: Study, reports: Any, answers: float | Floats, players: int | slice = slice(None)
+) -> Any:
+    """The same people with other answers, all or one of them, and predictions at the same places of their range."""
     low, high = study.response.low, study.response.high
-    columns = {study.response.name: answers}
+    columns, values = {study.response.name: answers}, in_range(study, reports)
     for name in asked_for(study):
         least, most = study.prediction_range
         columns[name] = least + (most - least) * (answers - low) / (high - low)
-    for name, column in columns.items():
-        reports = reports.set_column(reports.column_names.index(name), name, pa.array(column))
+    for name, said in columns.items():
+        values[name][players] = said
+        reports = reports.set_column(reports.column_names.index(name), name, pa.array(values[name]))
     return reports
-
-
-def with_answer(study: Study, reports: Any, place_of: int, answer: float) -> Any:
-    """The same people, one of whom gives another answer, and predicts the like of it."""
-    answers = in_range(study, reports)[study.response.name]
-    answers[place_of] = answer
-    changed = with_answers(study, reports, answers)
-    for name in asked_for(study):
-        column = np.array(reports[name].to_pylist())
-        column[place_of] = changed[name][place_of].as_py()
-        changed = changed.set_column(changed.column_names.index(name), name, pa.array(column))
-    return changed
 
 
 def in_range(study: Study, reports: Any) -> dict[str, Any]:

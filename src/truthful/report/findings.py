@@ -142,15 +142,17 @@ def averages_sentence(found: Predictions) -> str:
 
 def averages_table(found: Predictions, study: Study) -> EstimateTable:
     """Answers and predictions with their intervals, and what people expected before they knew their own answers."""
-    rows = _rows([Effect(name, row.value, row.low, row.high) for name, row in named_averages(found)])
+    rows = _rows(averages(found))
     if found.centre is not None:
         width = found.prediction.high - found.prediction.low
         rows += (("expected beforehand", to_within(found.centre, width), "", ""),)
     return EstimateTable(f"Averages, {average_name(study)}", "Average of", rows)
 
 
-def named_averages(found: Predictions) -> tuple[tuple[str, Coefficient], ...]:
-    return ("answers", found.answer), ("predictions", found.prediction)
+def averages(found: Predictions) -> tuple[Effect, ...]:
+    """What people answered and predicted on average."""
+    named = ("answers", found.answer), ("predictions", found.prediction)
+    return tuple(Effect(name, row.value, row.low, row.high) for name, row in named)
 
 
 def average_name(study: Study) -> str:

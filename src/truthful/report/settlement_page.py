@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from truthful import one_release
 from truthful.asked_release import AskedRelease
-from truthful.charts.estimate_charts import BEFORE, Averages, Effect, Forest, Odds, Share
+from truthful.charts.estimate_charts import BEFORE, Averages, Forest, Odds, Share
 from truthful.charts.payment_charts import LieRow, Lies, PaymentsChart, chart_answers, chart_surprises
 from truthful.check import Floats
 from truthful.deterrence import Typical, typical
@@ -69,8 +68,10 @@ def report(release: Release, plan: Plan) -> str:
             f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…. Give "
             "the plan that was settled."
         )
-    promised = released_promises(release, plan)
+    promised, kept = released_promises(release, plan), Guarantees.from_record(release.guarantees)
     assumptions, odds = all_assumptions(promised), Odds(release.total_epsilon)
+    # What holds for people who believed otherwise, unless nothing is promised even to those who did not.
+    truthful = any(promise.name == "truthfulness" and promise.probability for promise in promised)
     return render(
         "settlement.html",
         plan.study,
@@ -85,8 +86,8 @@ def report(release: Release, plan: Plan) -> str:
         kept=promised_and_found(release, plan),
         odds=odds,
         surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
-        paid=_payment_facts(release, plan),
-        declared=declared(plan.study, _otherwise(release, plan, promised)),
+        paid=_payment_facts(release, plan, kept.truthfulness),
+        declared=declared(plan.study, otherwise(plan, kept) if truthful else ()),
         identity=_identity(release),
         file_sha256=hashlib.sha256(pretty_json(release.record()).encode()).hexdigest(),
     )
@@ -119,17 +120,6 @@ def _number_assumptions(promise: Promise, assumptions: list[str]) -> str:
     """What a guarantee assumes, by numbers; the words of `truthful plan` stand in lines."""
     numbers = ", ".join(str(assumptions.index(words) + 1) for words in promise.assumptions)
     return promise.given.format(f"assumptions {numbers}").replace("\n", "; ") if numbers else "nothing"
-
-
-def _otherwise(release: Release, plan: Plan, promised: tuple[Promise, ...]) -> tuple[str, ...]:
-    """What holds for people who believed otherwise, unless nothing is promised even to those who did not."""
-    truthful = any(promise.name == "truthfulness" and promise.probability for promise in promised)
-    return otherwise(plan, _guarantees_kept(release, plan)) if truthful else ()
-
-
-def _guarantees_kept(release: Release, plan: Plan) -> Guarantees:
-    """The guarantees for those who took part."""
-    return Guarantees.from_record(release.guarantees)
 
 
 def _identity(release: Release) -> Facts:
@@ -171,36 +161,27 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
     if release.shares is None or beliefs is None:
         return None
     first, *others = findings.share_tables(release, study)
+    response, level, points = study.response, release.interval_level, study.kind == "yes-no"
+    width = response.high - response.low
+    axis = "Difference, percentage points" if points else "Difference in the mean rating"
+    rows = findings.differences(release.differences or (), study, in_points=points)
     return {
-        "share": _share(release, plan, beliefs),
+        "share": Share(
+            *findings.everybody(release, study),
+            level,
+            scale=(response.low, response.high),
+            believed=(response.low + width * beliefs.low, response.low + width * beliefs.high),
+            rating=study.kind == "rating",
+            response=response.name,
+        ),
         "measure": findings.measure(study),
         "everybody": first,
         **_averages(release, plan),
-        "forest": _differences(release, plan) if study.features else None,
+        "forest": Forest(rows, response.name, level, axis) if study.features else None,
         "tables": others,
         "lacks_odds": findings.NOT_ESTIMABLE if findings.lacks_odds(release, study) else "",
         "truth": "truth",
     }
-
-
-def _share(release: Release, plan: Plan, beliefs: ShareBeliefs) -> Share:
-    response = plan.study.response
-    width = response.high - response.low
-    return Share(
-        *findings.everybody(release, plan.study),
-        release.interval_level,
-        (response.low, response.high),
-        (response.low + width * beliefs.low, response.low + width * beliefs.high),
-        plan.study.kind == "rating",
-        response.name,
-    )
-
-
-def _differences(release: Release, plan: Plan) -> Forest:
-    points = plan.study.kind == "yes-no"
-    axis = "Difference, percentage points" if points else "Difference in the mean rating"
-    rows = findings.differences(release.differences or (), plan.study, in_points=points)
-    return Forest(rows, plan.study.response.name, release.interval_level, axis)
 
 
 def _averages(release: Release, plan: Plan) -> dict[str, Any]:
@@ -208,38 +189,31 @@ def _averages(release: Release, plan: Plan) -> dict[str, Any]:
     if release.predictions is None:
         return {"averages": None}
     shown, study = release.predictions, plan.study
-    named = findings.named_averages(shown)
+    (low, high), beliefs, section = study.prediction_range, study.levels, study.declared.beliefs
+    plausible, unit = None, (high - low) / 2
+    if beliefs is not None and (section.plausible is not None or section.share is not None):
+        plausible = low + unit * (beliefs.low + 1), low + unit * (beliefs.high + 1)
     chart = Averages(
-        tuple(Effect(name, row.value, row.low, row.high) for name, row in named),
+        findings.averages(shown),
         shown.centre,
         release.interval_level,
-        study.prediction_range,
-        _plausible(plan),
-        findings.average_name(study),
+        scale=(low, high),
+        plausible=plausible,
+        response=findings.average_name(study),
     )
     return {"averages": chart, "predicted": findings.averages_table(shown, study)}
-
-
-def _plausible(plan: Plan) -> tuple[float, float] | None:
-    """What was declared possible of the average, in units of predictions."""
-    beliefs, section = plan.study.levels, plan.study.declared.beliefs
-    if beliefs is None or (section.plausible is None and section.share is None):
-        return None
-    low, high = plan.study.prediction_range
-    unit = (high - low) / 2
-    return low + unit * (beliefs.low + 1), low + unit * (beliefs.high + 1)
 
 
 # How people were paid, and what a lie would have earned: never payments themselves, which depend on raw answers
 
 
-def _payment_facts(release: Release, plan: Plan) -> dict[str, Any]:
+def _payment_facts(release: Release, plan: Plan, kept: Truthfulness) -> dict[str, Any]:
     shown = release.predictions
     if plan.asked_mechanism is not None and shown is not None:
         return _paid_for_predictions(plan, plan.asked_mechanism, shown)
     if plan.share_mechanism is not None and plan.study.shares is not None:
         return _paid_for_shares(plan, plan.share_mechanism, plan.study.shares)
-    return _paid_for_numbers(release, plan)
+    return _paid_for_numbers(release, plan, kept)
 
 
 def _paid_for_predictions(plan: Plan, mechanism: AskedRelease, shown: Predictions) -> dict[str, Any]:
@@ -298,11 +272,10 @@ def _expectations(plan: Plan, beliefs: ShareBeliefs) -> list[float]:
     return raw
 
 
-def _paid_for_numbers(release: Release, plan: Plan) -> dict[str, Any]:
+def _paid_for_numbers(release: Release, plan: Plan, kept: Truthfulness) -> dict[str, Any]:
     """What lies would have earned a typical person, and how payments spread, both predicted."""
     mechanism, currency = plan.number_mechanism, plan.study.currency
-    truthfulness, predicted = _guarantees_kept(release, plan).truthfulness, predicted_payments(release, plan)
-    shown = lies(plan, release.players, truthfulness)
+    shown, predicted = lies(plan, release.players, kept), predicted_payments(release, plan)
     if isinstance(mechanism, OneRelease):
         ends = one_release.payment_range(mechanism)
     else:
@@ -313,7 +286,7 @@ def _paid_for_numbers(release: Release, plan: Plan) -> dict[str, Any]:
         "scored": mechanism.score_weight > 0,
         "lies": shown,
         "lie_rows": _lie_rows(shown, plan.study.response.high - plan.study.response.low),
-        "slack": money(truthfulness.slack or 0.0, currency),
+        "slack": money(kept.slack or 0.0, currency),
         "bounds": [money(end, currency) for end in ends] if never_negative else None,
         "predicted": None,
     }
@@ -355,13 +328,15 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     q = beliefs.prediction(r, y, curve, along)
     base = float(mechanism.base(np.array(r))) if isinstance(mechanism, OneRelease) else mechanism.base_payment
     paid = mechanism.scoring(q[0], q, a=base, b=mechanism.score_weight)
-    moved, D = np.abs(q - q[0]), _promised_lie(promised, beliefs.radius)
-    points = tuple(
-        LieRow(*values)
-        for values in zip((unit * y).tolist(), (unit * moved).tolist(), paid.tolist(), strict=True)
-    )
-    shown = Lies(points, None if D is None else unit * D, None, study.currency)
-    return replace(shown, threshold=_in_answers(shown, promised.lie_in_answer))
+    sizes, moved = unit * y, unit * np.abs(q - q[0])
+    D, threshold = promised.lie, promised.lie_in_answer
+    # Predictions differ by 2R at most: a larger D promises nothing.
+    D = None if D is None or promised.slack is None or not 2 * beliefs.radius > D else unit * D
+    # Beyond central reports predictions may follow answers less steeply: D in answers has to be true of her.
+    if D is None or threshold is None or not threshold < sizes[-1] or np.interp(threshold, sizes, moved) < D:
+        threshold = None
+    points = zip(sizes.tolist(), moved.tolist(), paid.tolist(), strict=True)
+    return Lies(tuple(LieRow(*values) for values in points), D, threshold, study.currency)
 
 
 def _typical(plan: Plan, players: int, promised: Truthfulness) -> Typical:
@@ -370,20 +345,6 @@ def _typical(plan: Plan, players: int, promised: Truthfulness) -> Typical:
     if isinstance(mechanism, OneRelease) and length is not None and noise is not None:
         return Typical(length, noise, mechanism.curve(plan.study.beliefs))
     return typical(plan.study, mechanism, players)
-
-
-def _promised_lie(promised: Truthfulness, radius: float) -> float | None:
-    """D, if it promises anything: predictions differ by 2R at most."""
-    if promised.lie is None or promised.slack is None or not promised.lie < 2 * radius:
-        return None
-    return promised.lie
-
-
-def _in_answers(shown: Lies, promised: float | None) -> float | None:
-    """D in answers, where it is true of her: beyond central reports predictions may follow answers less steeply."""
-    if shown.D is None or promised is None or not promised < shown.curve[-1].size:
-        return None
-    return promised if shown.at(promised).moved >= shown.D else None
 
 
 def predicted_payments(release: Release, plan: Plan) -> Floats | None:
