@@ -19,7 +19,6 @@ from truthful.charts.drawing import Chart, canvas, draw_chart, inline
 from truthful.charts.simulation_charts import (
     BAND,
     BestReports,
-    EarnedRow,
     EarningsChart,
     Errors,
     RatesChart,
@@ -32,7 +31,7 @@ from truthful.plan import Plan
 from truthful.random_halves import Mechanism, peer_prediction, private_estimates
 from truthful.regression import fast_answer
 from truthful.simulation.best_responses import PAPERS_PENALTY, TriedReports, typical_reports
-from truthful.simulation.measurements import Measurement
+from truthful.simulation.measurements import Earnings, Measurement
 from truthful.simulation.simulation import Exponents, Point, RateCurve
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
@@ -53,11 +52,17 @@ REPORTS = TriedReports(
 BEST = BestReports(REPORTS, "spend")
 ERRORS = Errors(np.array([1.0, 2.0, 2.0, 4.0]), 6.0, "spend")
 UNKNOWN = Measurement(math.nan, math.nan)
+
+
+def earned(agent: str, payment: Measurement, gain: Measurement) -> Earnings:
+    return Earnings(agent, 10, Measurement(10.0, 0.0), payment, payment, gain)
+
+
 EARNINGS = EarningsChart(
     (
-        EarnedRow("exaggerator", Measurement(0.5, 0.01), Measurement(-0.02, 0.005)),
-        EarnedRow("opt-out", UNKNOWN, UNKNOWN),
-        EarnedRow("honest", Measurement(0.6, math.nan), Measurement(0.0, 0.0)),
+        earned("exaggerator", Measurement(0.5, 0.01), Measurement(-0.02, 0.005)),
+        earned("opt-out", UNKNOWN, UNKNOWN),
+        earned("honest", Measurement(0.6, math.nan), Measurement(0.0, 0.0)),
     ),
     "USD",
 )
@@ -299,6 +304,6 @@ def test_everybody_who_came_has_a_row_of_earnings_with_her_interval() -> None:
 
 
 def test_if_nobody_lied_what_lies_earned_is_drawn_at_zero() -> None:
-    honest = EarningsChart((EarnedRow("honest", Measurement(0.6, 0.01), Measurement(0.0, 0.0)),), "USD")
+    honest = EarningsChart((earned("honest", Measurement(0.6, 0.01), Measurement(0.0, 0.0)),), "USD")
     assert panels(honest)[1][1].tolist() == [[0.0, 0.72]]
     assert any(re.fullmatch(r"0\.0+", text) for text in words(honest))

@@ -57,6 +57,14 @@ class PaymentsChart:
         """(share of people, what they get at most)."""
         return list(zip(SHARES, np.quantile(self.payments, SHARES).tolist(), strict=True))
 
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """The same, as a table has it."""
+        width = float(np.ptp(self.payments))
+        return [
+            (f"{share:.0%}", f"{to_within(paid, width)} {self.currency}") for share, paid in self.quantiles
+        ]
+
     def describe(self) -> str:
         """The chart in words."""
         said = (f"{share:.0%} get {money(paid, self.currency)} or less" for share, paid in self.quantiles)

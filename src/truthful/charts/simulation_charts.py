@@ -14,7 +14,7 @@ from truthful.charts.drawing import BLUE, CLEAR, GREY, INK, ORANGE, draw_bars
 from truthful.check import Floats
 from truthful.formatting import number
 from truthful.simulation.best_responses import TriedReports
-from truthful.simulation.measurements import Measurement
+from truthful.simulation.measurements import Earnings, Measurement
 from truthful.simulation.simulation import Point, RateCurve
 
 if TYPE_CHECKING:
@@ -77,23 +77,14 @@ LONGEST_LABEL = 30
 
 
 @dataclass(frozen=True)
-class EarnedRow:
-    """A kind of people: what each was paid on average, and what that is over the truth's payment."""
-
-    agent: str
-    payment: Measurement
-    gain: Measurement
-
-
-@dataclass(frozen=True)
 class EarningsChart:
     """All kinds of people who took part, each with means and their standard errors."""
 
-    kinds: Sequence[EarnedRow]
+    kinds: Sequence[Earnings]
     currency: str
 
     @property
-    def shown(self) -> list[EarnedRow]:
+    def shown(self) -> list[Earnings]:
         """The kinds of whom anybody took part."""
         return [one for one in self.kinds if math.isfinite(one.payment.value)]
 

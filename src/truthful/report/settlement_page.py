@@ -281,22 +281,17 @@ def _paid_for_numbers(release: Release, plan: Plan, kept: Truthfulness) -> dict[
     else:
         ends = payment_range(mechanism, plan.study.beliefs)
     never_negative = mechanism.payments == "never-negative"
-    paid: dict[str, Any] = {
+    return {
         "kind": "numbers",
         "scored": mechanism.score_weight > 0,
         "lies": shown,
         "lie_rows": _lie_rows(shown, plan.study.response.high - plan.study.response.low),
         "slack": money(kept.slack or 0.0, currency),
         "bounds": [money(end, currency) for end in ends] if never_negative else None,
-        "predicted": None,
+        "predicted": None
+        if predicted is None
+        else PaymentsChart(predicted, currency, "Payments, as predicted"),
     }
-    if predicted is not None:
-        chart, width = PaymentsChart(predicted, currency, "Payments, as predicted"), float(np.ptp(predicted))
-        paid["predicted"] = chart
-        paid["quantiles"] = [
-            (f"{share:.0%}", f"{to_within(most, width)} {currency}") for share, most in chart.quantiles
-        ]
-    return paid
 
 
 def _lie_rows(shown: Lies, width: float) -> list[tuple[str, str, str, str]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from truthful.agents import all_kinds
 from truthful.charts.payment_charts import PaymentsChart
-from truthful.charts.simulation_charts import BestReports, EarnedRow, EarningsChart, Errors
+from truthful.charts.simulation_charts import BestReports, EarningsChart, Errors
 from truthful.formatting import number, percent, to_within
 from truthful.promises import promises
 from truthful.report.page import Facts, all_assumptions, declared, render, sentence
@@ -43,7 +43,6 @@ def simulation_report(simulation: Simulation) -> str:
     """The report of a simulation as an HTML page."""
     plan, study = simulation.plan, simulation.plan.study
     errors, paid = _errors(simulation), np.concatenate([run.payments for run in simulation.studies])
-    payments, width = PaymentsChart(paid, study.currency, "What people were paid"), float(np.ptp(paid))
     return render(
         "simulation.html",
         study,
@@ -66,14 +65,8 @@ def simulation_report(simulation: Simulation) -> str:
         compared_with=compared_with(simulation),
         errors=errors,
         error_rows=[(f"{share:.0%}", number(error)) for share, error in errors.quantiles],
-        payments=payments,
-        payment_rows=[
-            (f"{share:.0%}", f"{to_within(most, width)} {study.currency}")
-            for share, most in payments.quantiles
-        ],
-        earnings=EarningsChart(
-            [EarnedRow(one.agent, one.payment, one.gain) for one in simulation.earnings], study.currency
-        ),
+        payments=PaymentsChart(paid, study.currency, "What people were paid"),
+        earnings=EarningsChart(simulation.earnings, study.currency),
         earned=(
             [sentence(EARNINGS[column]) for column in COLUMNS],
             [[row[column] for column in COLUMNS] for row in earnings_rows(simulation)],
