@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rates_chart import RatesChart, power
 from support.laboratory import HALVES, RELEASES, plan_of, planned_like
 from support.studies import UNIT_BALL
 from test_charts_report import SVG, words
@@ -21,8 +22,6 @@ from truthful.charts.simulation_charts import (
     BestReports,
     EarningsChart,
     Errors,
-    RatesChart,
-    power,
 )
 from truthful.check import Floats
 from truthful.deterrence import typical

@@ -29,12 +29,13 @@ import errata_page
 import library
 import phones
 import typer.main
+from rates_chart import RatesChart
 from support.browsers import photograph
 
 from truthful import cli
 from truthful.charts.drawing import draw_chart
 from truthful.charts.frontier_chart import draw_frontier
-from truthful.charts.simulation_charts import BestReports, RatesChart
+from truthful.charts.simulation_charts import BestReports
 from truthful.plan import Plan, design
 from truthful.simulation import rates
 from truthful.simulation.best_responses import typical_reports
