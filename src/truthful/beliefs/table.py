@@ -55,6 +55,7 @@ from truthful.beliefs.laws import (
     chebyshev_coefficients,
     chebyshev_extrema,
     chebyshev_nodes,
+    from_chebyshev,
     monomials,
     times,
 )
@@ -64,8 +65,12 @@ from truthful.errors import InputError
 
 #: The four regions of reports. Each is cut into so many roots squared; a polynomial has so many powers of a coordinate.
 WHOLE, UPPER, SHORT, MIDDLE = range(4)
-ROOTS, ORDER = 4, 8
-PLANE = ORDER**2
+ROOTS, ORDER, SCALE_ORDER = 4, 8, 8
+#: Products x^a s^k are kept if a + k is no more: Chebyshev coefficients of smooth functions fall off with their degree.
+DEGREE = 9
+KEPT = np.add.outer(np.arange(ORDER), np.arange(SCALE_ORDER)) <= DEGREE
+#: Coefficients of a cell for one scale, and for a piece of the scale axis.
+PLANE, WEDGE = ORDER**2, ORDER * int(KEPT.sum())
 #: The number of no cell: players there are left to direct quadrature.
 OPEN = -1
 
@@ -264,7 +269,7 @@ _QUADRATURE = 1e-11
 
 # Pieces of the scale axis, and the nodes of each. Narrow ranges are one piece that needs fewer.
 _PIECES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
-_FEWER, SCALE_ORDER = (3, 4, 6), 8
+_FEWER = (3, 4, 6)
 _SCALE_TOLERANCE = 1.5e-10
 
 # Scales this close, relatively, to a fixed one count as equal to it: |dψ/d log s| ≤ E[|e| 1{|m + e| ≤ R}] ≤ 2R.
@@ -288,7 +293,7 @@ class PredictionTable:
     axis: ScaleAxis
     roots: Integers
     coefficients: Floats
-    """A row for each piece of the scale axis and cell: the powers of s, for each those of x, for each those of y."""
+    """A row for each piece of the scale axis and cell: the powers of x, for each those of s, for each those of y."""
     error: float
 
     def __call__(self, r: Any, y: Any, scale: Any = 0.0, out: Floats | None = None) -> Floats:
@@ -341,15 +346,28 @@ def prediction_table(
     roots = np.concatenate(
         [_shift(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
     )
-    planes = np.concatenate([cells.coefficients for cells in found])
-    # From (cell, x, y, piece, node) to (piece, cell, power of s, x, y).
-    powers = monomials(planes.reshape((*planes.shape[:3], axis.pieces, axis.order)))
-    coefficients = np.ascontiguousarray(np.transpose(powers, (3, 0, 4, 1, 2))).reshape(
-        (-1, axis.order * PLANE)
-    )
+    coefficients, dropped = _pack(np.concatenate([cells.coefficients for cells in found]), axis)
     at_nodes = max(cells.error for cells in found) + (sampled.error if sampled else 0.0)
-    error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + _QUADRATURE * R
+    error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * R
     return PredictionTable(laws, curve, axis, roots, coefficients, error)
+
+
+def _pack(planes: Floats, axis: ScaleAxis) -> tuple[Floats, float]:
+    """A table's coefficients, and what is lost at most with the powers that are not kept."""
+    if axis.order == 1:
+        return planes.reshape((-1, PLANE)), 0.0
+    powers = np.vander(chebyshev_nodes(ORDER), ORDER, increasing=True)
+    values = times(powers, times(powers, planes, 1), 2)
+    # From (cell, x, y, piece, s) to (piece, cell, x, s, y).
+    values = np.transpose(values.reshape((*values.shape[:3], axis.pieces, axis.order)), (3, 0, 1, 4, 2))
+    for direction in (2, 3, 4):
+        values = chebyshev_coefficients(values, direction)
+    values = np.pad(values, ((0, 0), (0, 0), (0, 0), (0, SCALE_ORDER - axis.order), (0, 0)))
+    dropped = float(np.abs(values[:, :, ~KEPT]).sum(axis=(2, 3)).max(initial=0.0))
+    values = values * KEPT[:, :, None]
+    for direction in (2, 3, 4):
+        values = from_chebyshev(values, direction)
+    return values[:, :, KEPT].reshape((axis.pieces * len(planes), WEDGE)), dropped
 
 
 def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> TableCells:
@@ -587,32 +605,48 @@ def pieces_of(scale: Floats, origin: float, step: float, pieces: int, cells: int
 
 
 @_fused
-def _polynomials(row: Rows, X: Floats, Y: Floats, S: Floats, coefficients: Floats, mean: Floats) -> None:
-    """Σ w[k, a, b] s^k x^a y^b: by Horner's rule in s for all powers of x and y at once, in x for all of y, then in y.
+def _in_y(v: Floats, y: float) -> float:
+    """Σ v[b] y^b, by Estrin's rule."""
+    y2 = y * y
+    low = (v[0] + v[1] * y) + (v[2] + v[3] * y) * y2
+    return float(low + ((v[4] + v[5] * y) + (v[6] + v[7] * y) * y2) * (y2 * y2))
 
-    Loops over the others become vectors, but only if their length is not known beforehand; if it were, they would be
-    unrolled to single numbers.
+
+@_fused
+def _one_scale(row: Rows, X: Floats, Y: Floats, coefficients: Floats, mean: Floats) -> None:
+    """Σ w[a, b] x^a y^b, by Horner's rule in x for all b at once: a loop over b that becomes one vector.
+
+    It does so only if its length is not known beforehand; if it were, the loop would be unrolled to single numbers.
     """
-    powers = coefficients.shape[1] // PLANE
-    plane, lanes = PLANE * min(powers, 1), ORDER * min(powers, 1)
-    u, v = np.empty(PLANE), np.empty(ORDER)
+    v = np.empty(ORDER)
+    lanes = ORDER * (coefficients.shape[1] // PLANE)
     for i in range(len(row)):
         if row[i] >= 0:
-            w, x, y, s = coefficients[np.uint32(row[i])], X[i], Y[i], S[i]
-            if powers > 1:
-                last = PLANE * (powers - 1)
-                for j in range(plane):
-                    u[j] = w[last + j]
-                for k in range(powers - 2, -1, -1):
-                    for j in range(plane):
-                        u[j] = u[j] * s + w[PLANE * k + j]
-                w = u
+            w, x = coefficients[np.uint32(row[i])], X[i]
             for b in range(lanes):
                 high = ((w[56 + b] * x + w[48 + b]) * x + w[40 + b]) * x + w[32 + b]
                 v[b] = (((high * x + w[24 + b]) * x + w[16 + b]) * x + w[8 + b]) * x + w[b]
-            y2 = y * y
-            low = (v[0] + v[1] * y) + (v[2] + v[3] * y) * y2
-            mean[i] = low + ((v[4] + v[5] * y) + (v[6] + v[7] * y) * y2) * (y2 * y2)
+            mean[i] = _in_y(v, Y[i])
+
+
+@_fused
+def _many_scales(row: Rows, X: Floats, Y: Floats, S: Floats, coefficients: Floats, mean: Floats) -> None:
+    """Σ w[a, k, b] x^a s^k y^b over the powers that are kept, likewise."""
+    v = np.empty(ORDER)
+    lanes = ORDER * (coefficients.shape[1] // WEDGE)
+    for i in range(len(row)):
+        if row[i] >= 0:
+            w, x, s = coefficients[np.uint32(row[i])], X[i], S[i]
+            for b in range(lanes):
+                total, at = 0.0, WEDGE
+                for a in range(ORDER - 1, -1, -1):
+                    part = 0.0
+                    for _ in range(min(SCALE_ORDER, DEGREE + 1 - a)):
+                        at -= ORDER
+                        part = part * s + w[at + b]
+                    total = total * x + part
+                v[b] = total
+            mean[i] = _in_y(v, Y[i])
 
 
 @each
@@ -660,8 +694,10 @@ def evaluate(
         roots_of(r[start:end], y[start:end], len(roots), row, X, Y, A, B)
         cells_of(row, X, Y, columns, A, B, mean)
         known_scales(S, lowest, highest, row)
-        if coefficients.shape[1] > PLANE:
+        if coefficients.shape[1] == PLANE:
+            _one_scale(row, X, Y, coefficients, mean)
+        else:
             pieces_of(S, origin, step, pieces, len(coefficients) // pieces, row)
-        _polynomials(row, X, Y, S, coefficients, mean)
+            _many_scales(row, X, Y, S, coefficients, mean)
         left += _finish(r[start:end], y[start:end], row, mean, out[start:end])
     return left
