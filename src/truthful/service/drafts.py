@@ -250,14 +250,13 @@ def complaints(fields: Fields, step: str) -> list[str]:
     try:
         parse(document(whole))
     except InvalidStudy as invalid:
-        return [problem.sentence for problem in invalid.problems if _step_of(problem) == step]
+        steps = [
+            _STEP_OF.get(str(next(iter(problem.location), "")), "people") for problem in invalid.problems
+        ]
+        return [problem.sentence for problem, of in zip(invalid.problems, steps, strict=True) if of == step]
     except InputError:
         return []
     return []
-
-
-def _step_of(problem: Problem) -> str:
-    return _STEP_OF.get(str(next(iter(problem.location), "")), "people")
 
 
 def declared(fields: Fields) -> str | None:
@@ -298,7 +297,11 @@ def fields_of(study: Study) -> Fields | None:
         "costs": costs["kind"],
         **{name: costs.get(name) for name in ("tail", "scale", "median", "sigma", "privacy")},
     }
-    fields = BEGINNING | {name: _as_typed(value) for name, value in values.items() if value is not None}
+    fields = BEGINNING | {
+        name: plain(value) if isinstance(value, int | float) else value
+        for name, value in values.items()
+        if value is not None
+    }
     try:
         return fields if Study.parse(document(fields)) == study else None
     except InputError:
@@ -335,7 +338,3 @@ def _feature_fields(feature: dict[str, Any]) -> dict[str, str]:
         return {**named, "kind": "levels", "levels": "\n".join(feature["levels"])}
     ends = {str(name): plain(feature[name]) for name in ("low", "high") if name in feature}
     return {**named, "kind": "number", **ends}
-
-
-def _as_typed(value: Any) -> Any:
-    return plain(value) if isinstance(value, int | float) else value

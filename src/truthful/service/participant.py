@@ -34,7 +34,7 @@ from truthful.scoring import PAYMENT_STEPS
 from truthful.service.middleware import wait
 from truthful.service.offer import Bonus, Earned, bonus_at, earned, make_offer
 from truthful.service.pages import JSON, YEAR, Visit, Visitor, download, go, plain_number, read_number
-from truthful.store import answers, roster, studies
+from truthful.store import answers, roster
 from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
 from truthful.store.tables import Answer, Due, Player, State, StoredStudy
@@ -114,17 +114,8 @@ def participant_view(session: Session, token: str, code: str) -> ParticipantView
     if stored is None:
         raise Unknown("There is no such study.")
     # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
-    owed = studies.payment_of(session, player) if stored.state in ENDED else None
+    owed = session.get(Due, (player.study_id, player.player)) if stored.state in ENDED else None
     return ParticipantView(f"/a/{token}", code, stored, player, answers.answer_of(session, player), owed)
-
-
-#: Where features are the analyst's own random numbers, and no facts about anybody.
-ASSIGNED = ("uniform", "unit-ball")
-
-
-def is_assigned(study: Study) -> bool:
-    """Whether what stands for her features was drawn by lot, and is no fact about her."""
-    return bool(study.features) and study.design.kind in ASSIGNED
 
 
 @dataclass(frozen=True)
@@ -314,7 +305,8 @@ class ParticipantVisit(Visit):
             "view": view,
             "study": study,
             "invitation": study.declared.invitation,
-            "assigned": is_assigned(study),
+            # Her features are the analyst's own random numbers, and no facts about her.
+            "assigned": bool(study.features) and study.design.kind in ("uniform", "unit-ball"),
             "notice": None,
         }
         if name == "question":

@@ -279,8 +279,10 @@ class Settler:
             self._doing[study_id] = Doing("waiting")
             return str(busy)
         except WorseThanPromised as worse:
-            self._wait_for_decision(study_id, worse)
-            return None
+            # Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides.
+            with self._database.writing() as session:
+                studies.note_refusal(session, study_id, refusal(worse))
+            problem = None
         except Refused as refused:
             problem = str(refused)
         except Exception as failed:
@@ -291,12 +293,6 @@ class Settler:
             with self._database.writing() as session:
                 studies.note_problem(session, study_id, problem)
         return problem
-
-    def _wait_for_decision(self, study_id: str, worse: WorseThanPromised) -> None:
-        """Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides."""
-        with self._database.writing() as session:
-            studies.note_refusal(session, study_id, refusal(worse))
-        self._doing.pop(study_id, None)
 
 
 def refusal(worse: WorseThanPromised) -> dict[str, Any]:

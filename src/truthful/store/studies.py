@@ -260,7 +260,3 @@ def require_recorded(session: Session, study_id: str, release: str | None, amoun
 def payments(session: Session, study_id: str) -> Iterator[Due]:
     """Everybody's payment, by player: for the payer alone."""
     yield from session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player))
-
-
-def payment_of(session: Session, player: Player) -> Due | None:
-    return session.get(Due, (player.study_id, player.player))

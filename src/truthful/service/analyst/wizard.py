@@ -166,7 +166,12 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
     if step not in STEPS:
         raise Unknown("There is no such step.")
     before = _fields(stored) or {}
-    fields = {**before, **_read_step(sent, step, visit.locale, kind_of(before))}
+    # What the page does not ask for where people answer in this way stays as it is.
+    names = TYPED[step] if kind_of(before) == NUMBER else OF_SHARES.get(step, TYPED[step])
+    fields = {
+        **before,
+        **{name.lstrip("#"): _value(sent, name.lstrip("#"), name, visit.locale) for name in names},
+    }
     pressed, here = text(sent, "do"), f"/studies/{stored.id}/edit/{step}"
     if step == "people":
         fields["features"] = _rows(sent, pressed, visit.locale)
@@ -218,12 +223,6 @@ def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
     known = EXAMPLE | {"features": fields.get("features", []), "design": "uniform"}
     even = parse_study(document(known)).even_eigenvalue
     return {"even": shown(f"{even:.3g}", locale), "half": shown(f"{even / 2:.2g}", locale)}
-
-
-def _read_step(sent: FormData, step: str, locale: Locale, kind: str) -> Fields:
-    """What the step's page asks for where people answer in this way. What it does not ask for stays as it is."""
-    names = TYPED[step] if kind == NUMBER else OF_SHARES.get(step, TYPED[step])
-    return {name.lstrip("#"): _value(sent, name.lstrip("#"), name, locale) for name in names}
 
 
 def _rows(sent: FormData, pressed: str, locale: Locale) -> list[dict[str, Any]]:
