@@ -183,13 +183,15 @@ def test_it_finds_every_estimators_payments(kind: str, payments: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("beliefs", [f"{p}, {n}" for p in PRIORS for n in NOISES])
-def test_it_finds_payments_under_all_beliefs_in_one_to_ten_dimensions(beliefs: str) -> None:
-    prior, noise = beliefs.split(", ")
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_it_finds_payments_under_all_beliefs_in_one_to_ten_dimensions(prior: str, noise: str) -> None:
+    """Two of four studies for each, so that every prior, and every noise, meets all four."""
+    first = (list(PRIORS).index(prior) + list(NOISES).index(noise)) % 2
     found = []
-    for numbers, levels in ((0, False), (1, False), (3, True), (7, True)):
+    for numbers, levels in ((0, False), (1, False), (3, True), (7, True))[first::2]:
         found += cases(planned(written(numbers, levels, f"{PRIORS[prior]}\n{NOISES[noise]}"), 200))
-    assert {len(case[0]["theta"]) for case, _ in found} == {1, 2, 6, 10}
+    assert {len(case[0]["theta"]) for case, _ in found} == ({2, 10} if first else {1, 6})
     check_in_node(found)
 
 
@@ -218,7 +220,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(plans())
 def test_it_finds_payments_of_any_study(plan: Plan) -> None:
     try:
@@ -327,6 +329,7 @@ def paid_shares(kind: str, **parameters: Any) -> tuple[dict[str, Any], list[Rece
     ]
 
 
+@cache
 def share_cases(kind: str, **parameters: Any) -> list[tuple[Case, Verdict]]:
     """Everybody's receipt, as it was paid and as `verify` finds it."""
     release, receipts = paid_shares(kind, **parameters)
@@ -410,9 +413,10 @@ def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
 # Asked what the others will say
 
 
-def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, Verdict]]:
+@cache
+def asked_cases(kind: str, players: int) -> list[tuple[Case, Verdict]]:
     """Everybody's receipt, as it was paid and as `verify` finds it."""
-    plan = both_studies.planned(both_studies.KINDS[kind], players, **parameters)
+    plan = both_studies.planned(both_studies.KINDS[kind], players)
     people = both_studies.reports(plan.study, players)
     settled = settle(plan, people, seed=4, accept_less=True)
     release, found = settled.release.record(), []
@@ -429,7 +433,6 @@ def asked_cases(kind: str, players: int, **parameters: Any) -> list[tuple[Case, 
     [pytest.param(kind, marks=pytest.mark.slow if "facts" in kind else ()) for kind in both_studies.KINDS],
 )
 def test_it_finds_everybodys_payment_for_answers_and_predictions(kind: str) -> None:
-    """Over all kinds 1,380 receipts."""
     found = asked_cases(kind, 400 if "facts" in kind else 60)
     computed = check_in_node(found)
     assert len({here["payment"] for here in computed}) > 4
@@ -483,9 +486,6 @@ def test_a_release_of_predictions_whose_numbers_do_not_fit_together_is_not_sound
     (release, receipt), _ = asked_cases("number", 60)[0]
     (computed,) = in_node([(changed(release, *path), receipt)])
     assert (computed["sound"], computed["verified"]) == (False, False)
-
-
-# Version 0.1
 
 
 # In a browser

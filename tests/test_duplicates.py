@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import oracles_duplicates as oracle
 
 from truthful.errors import InputError
-from truthful.intake.duplicates import PART_BITS, Duplicates, Repeats, find_duplicates, player_hashes
+from truthful.intake.duplicates import PART_BITS, Duplicates, Repeats, later_records, player_hashes, suspects
 from truthful.intake.stream import open_reports
 
 KEY = bytes(range(16))
@@ -30,7 +30,7 @@ def scan(tables: list[Any]) -> Repeats:
         for batch in reports.batches():
             given = batch.column(0).drop_null()
             duplicates.add(player_hashes(given, KEY))
-        return find_duplicates(reports.batches(), KEY, duplicates.repeated())
+        return later_records(suspects(reports.batches(), 1, KEY, duplicates.repeated()))
 
 
 hash_batches = st.lists(
@@ -125,9 +125,9 @@ def test_different_players_who_share_a_hash_are_no_duplicates(monkeypatch: pytes
         "truthful.intake.duplicates.player_hashes", lambda ids, key: np.zeros(len(ids), dtype=np.uint64)
     )
     batches = [pa.record_batch({"player": ["a", "b", "a", "c"]})]
-    assert pairs(find_duplicates(batches, KEY, np.zeros(1, dtype=np.uint64))) == [(3, 1)]
+    assert pairs(later_records(suspects(batches, 1, KEY, np.zeros(1, dtype=np.uint64)))) == [(3, 1)]
 
 
 def test_records_whose_hash_does_not_repeat_are_not_looked_at() -> None:
     batches = [pa.record_batch({"player": ["a", "a"]})]
-    assert len(find_duplicates(batches, KEY, NO_HASHES)) == 0
+    assert len(later_records(suspects(batches, 1, KEY, NO_HASHES))) == 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import oracles_intake as oracle
 from support.generators_intake import (
@@ -77,6 +77,7 @@ good_records = st.lists(
 
 
 @pytest.mark.slow
+@settings(max_examples=30)
 @given(records=good_records, size=st.integers(1, 13))
 def test_every_source_and_every_size_of_batch_gives_the_same_bits(
     records: list[tuple[float, str, float]], size: int, tmp_path_factory: pytest.TempPathFactory

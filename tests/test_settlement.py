@@ -448,8 +448,8 @@ def test_reports_that_change_between_the_looks_at_them_are_refused(
 ) -> None:
     plan, table = roster_plan
     monkeypatch.setattr(
-        "truthful.settlement.passes.Measure.__call__",
-        lambda task, piece: iter([(np.arange(1, 400), table.column("player")[:399], np.ones((399, 4)))]),
+        "truthful.settlement.passes.measure_piece",
+        lambda *arguments: iter([(np.arange(1, 400), table.column("player")[:399], np.ones((399, 4)))]),
     )
     with pytest.raises(InputError, match="there were 400 good records and now there are 399"):
         settle(plan, table, seed=1)

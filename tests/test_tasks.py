@@ -19,7 +19,7 @@ from truthful.intake.sources import Held, Piece
 from truthful.moments import SumsTally, Transform
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, paymaster
 from truthful.settlement.books import PaidTotals
-from truthful.settlement.passes import Gather, Measure, Pay
+from truthful.settlement.passes import gather_piece, measure_piece, pay_piece
 from truthful.study import Study
 
 GOOD_RECORDS = st.lists(
@@ -52,7 +52,7 @@ def rule_by_rule(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> t
 
 
 def gathered(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
-    (found,) = Gather(study, transform_of(study), "l2", KEY, on_bad, repeats)(piece)
+    (found,) = gather_piece(study, transform_of(study), "l2", KEY, on_bad, repeats, piece)
     return found.sums, found.cells, found.hashes.tolist(), vars(found.account)
 
 
@@ -107,7 +107,7 @@ def test_the_look_at_features_sees_those_whom_the_first_pass_kept(
     ]
     found = [
         (row, player, features.tolist())
-        for rows, players, kx in Measure(GAMBLING, on_bad, NO_REPEATS)(piece)
+        for rows, players, kx in measure_piece(GAMBLING, on_bad, NO_REPEATS, piece)
         for row, player, features in zip(rows.tolist(), players.to_pylist(), kx, strict=True)
     ]
     assert found == expected
@@ -137,7 +137,7 @@ def test_the_second_pass_pays_everybody_as_if_she_came_alone(
     records: list[dict[str, Any]], on_bad: str
 ) -> None:
     piece = piece_of(table_of(records))
-    found = list(Pay(GAMBLING, on_bad, NO_REPEATS, master())(piece))
+    found = list(pay_piece(GAMBLING, on_bad, NO_REPEATS, master(), piece))
     receipts = [row for batch, _ in found for row in batch.to_pylist()]
     paid = sum((more for _, more in found), PaidTotals())
     intake, expected = Intake(GAMBLING, on_bad, repeats=NO_REPEATS), []
@@ -161,5 +161,5 @@ def test_the_second_pass_pays_everybody_as_if_she_came_alone(
 
 def test_payments_of_a_player_who_had_a_record_are_left_out() -> None:
     piece = piece_of(table_of([dict(zip(COLUMNS, (p, "30", "north", "10"), strict=True)) for p in "aba"]))
-    found = list(Pay(GAMBLING, "drop", Repeats(np.array([3]), np.array([1])), master())(piece))
+    found = list(pay_piece(GAMBLING, "drop", Repeats(np.array([3]), np.array([1])), master(), piece))
     assert [player for batch, _ in found for player in batch.column("player").to_pylist()] == ["a", "b"]

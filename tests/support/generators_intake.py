@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from truthful.intake import Checked, Counts, Intake, report_columns
-from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, find_duplicates, player_hashes
+from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, later_records, player_hashes, suspects
 from truthful.intake.rules import BadReports
 from truthful.intake.stream import open_reports
 from truthful.study import Study
@@ -100,7 +100,7 @@ def _repeats(reports: Any, batches: list[Checked]) -> Repeats:
         for batch in batches:
             duplicates.add(player_hashes(batch.everyone, KEY))
         repeated = duplicates.repeated()
-    return find_duplicates(reports.batches(), KEY, repeated) if len(repeated) else NO_REPEATS
+    return later_records(suspects(reports.batches(), 1, KEY, repeated)) if len(repeated) else NO_REPEATS
 
 
 def joined(batches: list[Checked]) -> tuple[list[Any], list[Any], bytes, bytes]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +20,8 @@ from truthful.files import RECEIPTS as RECEIPTS
 from truthful.scoring import PAYMENT_STEPS
 
 KEPT = ("all", "payments")
-# What the payer may see, of what there is; everything else in a receipt is the player's own.
-PAYMENT_COLUMNS = ("player", "payment")
+# What the payer may see; everything else in a receipt is the player's own.
+PAYMENT_COLUMNS = ["player", "payment"]
 
 #: What decided a payment.
 SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
@@ -63,9 +61,7 @@ class Books(Protocol):
     def task(self, pay: Any) -> Any: ...
     def write(self, receipts: Any) -> None: ...
     def __enter__(self) -> Books: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 
 class MemoryBooks:
@@ -111,18 +107,15 @@ class FileBooks:
 
     def write(self, receipts: Any) -> None:
         if not self._writers:
-            self._open(receipts.schema)
+            paid = payments_schema(receipts.schema)
+            self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), True)]
+            if self._kept == "all":
+                self._writers += [
+                    (parquet_writer(self._directory / RECEIPTS, receipts.schema), False),
+                    (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), True),
+                ]
         for writer, payments in self._writers:
             writer.write(payments_of(receipts) if payments else receipts)
-
-    def _open(self, schema: Any) -> None:
-        paid = payments_schema(schema)
-        self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), True)]
-        if self._kept == "all":
-            self._writers += [
-                (parquet_writer(self._directory / RECEIPTS, schema), False),
-                (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), True),
-            ]
 
     def __enter__(self) -> FileBooks:
         return self
@@ -134,16 +127,12 @@ class FileBooks:
 
 def payments_schema(receipts: Any) -> Any:
     """What of the receipts the payer may see."""
-    return pa.schema([receipts.field(name) for name in _payment_columns(receipts.names)])
+    return pa.schema([receipts.field(name) for name in PAYMENT_COLUMNS])
 
 
 def payments_of(receipts: Any) -> Any:
     """Of a table or batch of receipts, what the payer may see: player and payment."""
-    return receipts.select(_payment_columns(receipts.schema.names))
-
-
-def _payment_columns(names: Sequence[str]) -> list[str]:
-    return [name for name in PAYMENT_COLUMNS if name in names]
+    return receipts.select(PAYMENT_COLUMNS)
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:

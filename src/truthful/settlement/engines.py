@@ -12,14 +12,13 @@ import socket
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -145,30 +144,23 @@ class HashFile:
     count: int
 
 
-@dataclass(frozen=True, eq=False)
-class FileHashes:
+def file_hashes(gather: Gathering, directory: Path, piece: Piece) -> Iterator[Any]:
     """A first pass that leaves its hashes in a file, and gives only its name."""
-
-    gather: Gathering
-    directory: Path
-
-    def __call__(self, piece: Piece) -> Iterator[Any]:
-        path = self.directory / f"{piece.number:05d}.npy"
-        for part in self.gather(piece):
-            with written_whole(path) as temporary, open(temporary, "wb") as file:
-                np.save(file, np.sort(part.hashes))
-            yield replace(part, hashes=HashFile(str(path), len(part.hashes)))
+    path = directory / f"{piece.number:05d}.npy"
+    for part in gather(piece):
+        with written_whole(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, np.sort(part.hashes))
+        yield replace(part, hashes=HashFile(str(path), len(part.hashes)))
 
 
-@dataclass(frozen=True, eq=False)
-class RepeatedWithin:
+def repeated_within(paths: Sequence[str], within: Range) -> Iterator[Hashes]:
     """The hashes of a range that come more than once in all files together."""
-
-    paths: tuple[str, ...]
-
-    def __call__(self, within: Range) -> Iterator[Hashes]:
-        found = np.concatenate([NOTHING, *(_within(path, *map(np.uint64, within)) for path in self.paths)])
-        yield repeated_in(found)
+    found, (low, high) = [NOTHING], map(np.uint64, within)
+    for path in paths:
+        hashes = np.load(path, mmap_mode="r")  # only what is looked at is read
+        rows = slice(np.searchsorted(hashes, low, "left"), np.searchsorted(hashes, high, "right"))
+        found.append(np.array(hashes[rows]))
+    yield repeated_in(np.concatenate(found))
 
 
 class FiledDuplicates:
@@ -180,14 +172,14 @@ class FiledDuplicates:
     def __init__(
         self,
         directory: Path,
-        run: Callable[[RepeatedWithin, Iterable[Range]], Iterator[Hashes]],
+        run: Callable[[Task[Range, Hashes], Iterable[Range]], Iterator[Hashes]],
         in_memory: int = IN_MEMORY,
     ) -> None:
         self._directory, self._run, self._in_memory = directory, run, in_memory
         self._files: list[HashFile] = []
 
     def task(self, gather: Gathering) -> Gathering:
-        return FileHashes(gather, self._directory)
+        return partial(file_hashes, gather, self._directory)
 
     def add(self, hashes: HashFile) -> None:
         if not os.path.exists(hashes.path):
@@ -200,58 +192,53 @@ class FiledDuplicates:
     def repeated(self) -> Hashes:
         """The hashes that came more than once, each once, ascending."""
         count = sum(file.count for file in self._files)
-        task = RepeatedWithin(tuple(file.path for file in self._files if file.count))
+        task = partial(repeated_within, [file.path for file in self._files if file.count])
         return np.concatenate([NOTHING, *self._run(task, ranges(-(-count // self._in_memory)))])
 
     def __enter__(self) -> FiledDuplicates:
         self._directory.mkdir(mode=0o700)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def ranges(number: int) -> Iterator[Range]:
     """So many ranges of nearly equal length that make up all 64-bit values: keyed hashes fill them evenly."""
-    edges = [k * 2**64 // number for k in range(number + 1)] if number else []
-    for low, end in pairwise(edges):
-        yield low, end - 1
-
-
-def _within(path: str, low: np.uint64, high: np.uint64) -> Hashes:
-    hashes: Hashes = np.load(path, mmap_mode="r")  # only what is looked at is read
-    part = hashes[np.searchsorted(hashes, low, "left") : np.searchsorted(hashes, high, "right")]
-    return np.array(part)
+    for k in range(number):
+        yield k * 2**64 // number, (k + 1) * 2**64 // number - 1
 
 
 Paying = Callable[[Piece], Iterator[tuple[Any, PaidTotals]]]
 
 
-@dataclass(frozen=True, eq=False)
-class WriteParts:
+def write_parts(
+    pay: Paying, books: tuple[Path, ...], piece: Piece
+) -> Iterator[tuple[str | None, PaidTotals]]:
     """A second pass that leaves its books in files, and gives only their name and what was paid.
 
     Parts depend on their piece alone: done again, after a worker was lost, they are the same to the byte.
     """
+    name, paid = f"part-{piece.number:05d}.parquet", PaidTotals()
+    writers: list[Any] = []
+    with ExitStack() as files:
+        for receipts, more in pay(piece):
+            if not writers:
+                schemas = {PAYMENTS: payments_schema(receipts.schema), RECEIPTS: receipts.schema}
+                parts = (_open_part(book / name, schemas[book.name]) for book in books)
+                writers = [files.enter_context(part) for part in parts]
+            for writer in writers:
+                writer.write(receipts.select(writer.schema.names))
+            paid += more
+    yield name if writers else None, paid
 
-    pay: Paying
-    books: tuple[Path, ...]
 
-    def __call__(self, piece: Piece) -> Iterator[tuple[str | None, PaidTotals]]:
-        name, paid = f"part-{piece.number:05d}.parquet", PaidTotals()
-        writers: list[Any] = []
-        with ExitStack() as files:
-            for receipts, more in self.pay(piece):
-                if not writers:
-                    schemas = {PAYMENTS: payments_schema(receipts.schema), RECEIPTS: receipts.schema}
-                    parts = (_part(book / name, schemas[book.name]) for book in self.books)
-                    writers = [files.enter_context(part) for part in parts]
-                for writer in writers:
-                    writer.write(receipts.select(writer.schema.names))
-                paid += more
-        yield name if writers else None, paid
+@contextmanager
+def _open_part(path: Path, schema: Any) -> Iterator[Any]:
+    with written_whole(path) as temporary:
+        with parquet_writer(temporary, schema) as writer:
+            yield writer
+        sync(temporary)
 
 
 class PartBooks:
@@ -267,7 +254,7 @@ class PartBooks:
         self._books = tuple(self._building / name for name in names)
 
     def task(self, pay: Paying) -> Paying:
-        return WriteParts(pay, self._books)
+        return partial(write_parts, pay, self._books)
 
     def write(self, name: str | None) -> None:
         """Take note of a part that a worker has written."""
@@ -283,26 +270,11 @@ class PartBooks:
             book.mkdir(parents=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
+    def __exit__(self, *exception: object) -> None:
+        if exception[0] is None:
             for book in self._books:
-                _remove_debris(book.rename(self._directory / book.name))
-
-
-def _remove_debris(book: Path) -> None:
-    """Remove what killed workers left half written."""
-    for debris in book.glob(".*"):
-        debris.unlink()
-
-
-@contextmanager
-def _part(path: Path, schema: Any) -> Iterator[Any]:
-    with written_whole(path) as temporary:
-        with parquet_writer(temporary, schema) as writer:
-            yield writer
-        sync(temporary)
+                for debris in book.rename(self._directory / book.name).glob(".*"):
+                    debris.unlink()  # what killed workers left half written
 
 
 ENGINES = ("threads", "dask")

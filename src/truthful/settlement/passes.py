@@ -3,10 +3,11 @@ looked at again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.intake import Checked, Counts, Intake
+from truthful.intake import Counts, Intake
 from truthful.intake.columns import arrow_numbers
 from truthful.intake.duplicates import (
     NO_REPEATS,
@@ -49,82 +50,57 @@ class Gathered:
     hashes: Any  # of all players, or where they lie
 
 
-@dataclass(frozen=True, eq=False)
-class Gather:
+def gather_piece(
+    study: Study,
+    transform: Transform | None,
+    norm: str,
+    key: bytes,
+    on_bad: str,
+    repeats: Repeats,
+    piece: Piece,
+) -> Iterator[Gathered]:
     """The first pass: check every record, add up products with its instruments.
 
     Hashes are given as long as no repeats are known: players with two records are looked for once.
     """
-
-    study: Study
-    transform: Transform | None
-    norm: str
-    key: bytes
-    on_bad: str
-    repeats: Repeats
-
-    def __call__(self, piece: Piece) -> Iterator[Gathered]:
-        intake = Intake(self.study, self.on_bad, repeats=self.repeats)
-        tally = SumsTally(self.study.dimension, self.transform, self.norm)
-        cells = LevelCounts.zero(self.study)
-        hashes, predictions = [NOTHING], 0
-        for batch in intake.batches(piece):
-            kx, ky, *asked = batch.on_grid()
-            tally.add(kx, ky)
-            for km in asked:
-                predictions += int(km.sum())  # whole numbers below 2⁵³, so exact
-            cells.add(batch.values)
-            if not len(self.repeats):
-                hashes.append(player_hashes(batch.everyone, self.key))
-        sums = tally.sums if self.study.levels is None else replace(tally.sums, predictions=predictions)
-        yield Gathered(sums, cells, intake.account, np.concatenate(hashes))
+    intake = Intake(study, on_bad, repeats=repeats)
+    tally, cells = SumsTally(study.dimension, transform, norm), LevelCounts.zero(study)
+    hashes, predictions = [NOTHING], 0
+    for batch in intake.batches(piece):
+        kx, ky, *asked = batch.on_grid()
+        tally.add(kx, ky)
+        for km in asked:
+            predictions += int(km.sum())  # whole numbers below 2⁵³, so exact
+        cells.add(batch.values)
+        if not len(repeats):
+            hashes.append(player_hashes(batch.everyone, key))
+    sums = tally.sums if study.levels is None else replace(tally.sums, predictions=predictions)
+    yield Gathered(sums, cells, intake.account, np.concatenate(hashes))
 
 
-@dataclass(frozen=True, eq=False)
-class Measure:
+def measure_piece(
+    study: Study, on_bad: str, repeats: Repeats, piece: Piece
+) -> Iterator[tuple[Rows, Any, Floats]]:
     """A look at features alone: the row of every good record, its player, and her features on the grid."""
-
-    study: Study
-    on_bad: str
-    repeats: Repeats
-
-    def __call__(self, piece: Piece) -> Iterator[tuple[Rows, Any, Floats]]:
-        for batch in Intake(self.study, self.on_bad, repeats=self.repeats).batches(piece):
-            yield batch.rows, batch.players, batch.on_grid()[0]
+    for batch in Intake(study, on_bad, repeats=repeats).batches(piece):
+        yield batch.rows, batch.players, batch.on_grid()[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Suspect:
+def suspect_piece(key: bytes, repeated: Hashes, piece: Piece) -> Iterator[list[tuple[int, str | int]]]:
     """A look at the ids that share a hash: the rows of a piece that have one, and their players."""
-
-    key: bytes
-    repeated: Hashes
-
-    def __call__(self, piece: Piece) -> Iterator[list[tuple[int, str | int]]]:
-        yield list(suspects(piece.only(PLAYER).batches(), piece.first_row, self.key, self.repeated))
+    yield list(suspects(piece.only(PLAYER).batches(), piece.first_row, key, repeated))
 
 
-@dataclass(frozen=True, eq=False)
-class Pay:
-    """The second pass: pay everybody, and write her receipt."""
-
-    study: Study
-    on_bad: str
-    repeats: Repeats
-    master: Paymaster
-
-    def __call__(self, piece: Piece) -> Iterator[tuple[Any, PaidTotals]]:
-        """Receipts, batch by batch, each with what was paid."""
-        for batch in Intake(self.study, self.on_bad, repeats=self.repeats).batches(piece):
-            scored = self.master.score_players(*batch.on_grid())
-            yield receipts_of(batch, vars(scored)), paid_in(scored.payment)
-
-
-def receipts_of(batch: Checked, columns: Mapping[str, Any]) -> Any:
-    """Each player's record as it was used, and the columns that say what came of it, the payment last."""
-    records = batch.records
-    arrays = [batch.players, *records.columns, *(arrow_numbers(column) for column in columns.values())]
-    return pa.record_batch(arrays, names=[PLAYER, *records.schema.names, *columns])
+def pay_piece(
+    study: Study, on_bad: str, repeats: Repeats, master: Paymaster, piece: Piece
+) -> Iterator[tuple[Any, PaidTotals]]:
+    """The second pass: each player's record as it was used and what came of it, and what was paid, batch by batch."""
+    for batch in Intake(study, on_bad, repeats=repeats).batches(piece):
+        scored, records = master.score_players(*batch.on_grid()), batch.records
+        columns = {name: arrow_numbers(column) for name, column in vars(scored).items()}
+        arrays = [batch.players, *records.columns, *columns.values()]
+        receipts = pa.record_batch(arrays, names=[PLAYER, *records.schema.names, *columns])
+        yield receipts, paid_in(scored.payment)
 
 
 #: Told how many rows are done, and how many there are if known.
@@ -146,11 +122,6 @@ class Statistics:
         """Players in all."""
         return self.sums.count
 
-    @property
-    def digest(self) -> str:
-        """The hash of the exact sums: equal only for reports that lead to the same estimate."""
-        return self.sums.digest()
-
 
 def gather(
     reports: Reports,
@@ -168,24 +139,25 @@ def gather(
     with two records are found by the same pass; only if there are any is the source read again without them. `key` is
     a fresh one for that search, so that nobody can choose ids that share a hash; nothing else depends on it.
     """
-    task = Gather(study, transform, norm, key, on_bad, NO_REPEATS)
+    task, repeats = partial(gather_piece, study, transform, norm, key, on_bad), NO_REPEATS
     with engine.duplicates(reports) as duplicates:
-        added = _add_up(reports, task, engine, rows_done, duplicates)
+        first = duplicates.task(partial(task, NO_REPEATS))
+        sums, cells, intake = _add_up(reports, study, on_bad, first, engine, rows_done, duplicates.add)
         repeated = duplicates.repeated()
     if len(repeated):
-        suspected = engine.run(Suspect(key, repeated), engine.pieces(reports))
+        suspected = engine.run(partial(suspect_piece, key, repeated), engine.pieces(reports))
         repeats = later_records(chain.from_iterable(suspected))
         if len(repeats):  # else different players share a hash
-            task = replace(task, repeats=repeats)
-            added = _add_up(reports, task, engine, rows_done)
-    return Statistics(added.sums, added.cells, on_bad, task.repeats, added.intake.finish())
+            again = partial(task, repeats)
+            sums, cells, intake = _add_up(reports, study, on_bad, again, engine, rows_done)
+    return Statistics(sums, cells, on_bad, repeats, intake.finish())
 
 
 def measure(
     reports: Reports, study: Study, statistics: Statistics, engine: Engine
 ) -> Iterator[tuple[Rows, Any, Floats]]:
     """Features once more: rows counted from 1, players and features on the grid, of the good records in their order."""
-    task = Measure(study, statistics.on_bad, statistics.repeats)
+    task = partial(measure_piece, study, statistics.on_bad, statistics.repeats)
     rows = 0
     for numbers, players, kx in engine.run(task, engine.pieces(reports)):
         yield numbers, players, kx
@@ -207,7 +179,7 @@ def pay(
     rows_done: RowsDone,
 ) -> PaidTotals:
     """Second pass: pay everybody, and write her receipt."""
-    task = books.task(Pay(study, statistics.on_bad, statistics.repeats, master))
+    task = books.task(partial(pay_piece, study, statistics.on_bad, statistics.repeats, master))
     paid = PaidTotals()
     for receipts, more in engine.run(task, engine.pieces(reports)):
         books.write(receipts)
@@ -218,28 +190,25 @@ def pay(
     return paid
 
 
-class _Added(NamedTuple):
-    """What a first pass comes to, before it is asked whether there were bad records."""
-
-    sums: Sums
-    cells: LevelCounts
-    intake: Intake
-
-
 def _add_up(
-    reports: Reports, task: Gather, engine: Engine, rows_done: RowsDone, duplicates: Any = None
-) -> _Added:
-    """One pass over the reports; hashes of players go to `duplicates`."""
-    intake = Intake(task.study, task.on_bad)
+    reports: Reports,
+    study: Study,
+    on_bad: str,
+    task: Callable[[Piece], Iterator[Gathered]],
+    engine: Engine,
+    rows_done: RowsDone,
+    take_hashes: Callable[[Any], None] | None = None,
+) -> tuple[Sums, LevelCounts, Intake]:
+    """One pass over the reports, before it is asked whether there were bad records."""
+    intake = Intake(study, on_bad)
     intake.open(reports)
-    sums, cells = Sums.zero(task.study.dimension), LevelCounts.zero(task.study)
-    work = task if duplicates is None else duplicates.task(task)
-    for part in engine.run(work, engine.pieces(reports)):
-        if duplicates is not None:
-            duplicates.add(part.hashes)
+    sums, cells = Sums.zero(study.dimension), LevelCounts.zero(study)
+    for part in engine.run(task, engine.pieces(reports)):
+        if take_hashes is not None:
+            take_hashes(part.hashes)
         sums, cells = sums + part.sums, cells + part.cells
         intake.account.extend(part.account)
         rows_done(intake.account.all_records, reports.rows)
     reports.read_whole(intake.account.all_records)
     pa.default_memory_pool().release_unused()  # what was read is not kept
-    return _Added(sums, cells, intake)
+    return sums, cells, intake

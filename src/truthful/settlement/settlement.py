@@ -74,7 +74,7 @@ def settle(
             statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done)
             people = partial(measure, source, study, statistics, workers)
             found, warnings, features = _check_people(plan, mechanism, statistics, accept_less, people)
-            draw = opened.pending_for(statistics.digest) or _draw(plan, mechanism, statistics, seed)
+            draw = opened.pending_for(statistics.sums.digest()) or _draw(plan, mechanism, statistics, seed)
             opened.keep(draw)
             estimate = _estimate(plan, mechanism, statistics, draw)
             level = _level(study, statistics, people())
@@ -165,7 +165,7 @@ def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int |
         name=secrets.token_hex(16),
         plan_sha256=plan.sha256,
         seed=seed,
-        statistics=statistics.digest,
+        statistics=statistics.sums.digest(),
         answers=tuple(drawing.answers),
     )
 
