@@ -17,15 +17,16 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
-from support.oracles_bounds import COSTS, Rng, World, errors, gaps, setting, world  # noqa: E402
+from support.oracles_bounds import COSTS, Rng, World, errors, scored, setting, world  # noqa: E402
 
 from truthful.bounds import Setting, proved  # noqa: E402
 from truthful.bounds.setting import expected_pull  # noqa: E402
 from truthful.bounds.spectrum import greatest_spectrum, least_spectrum  # noqa: E402
 from truthful.check import Floats  # noqa: E402
 from truthful.guarantees import setting as setting_of  # noqa: E402
-from truthful.random_halves import Mechanism  # noqa: E402
-from truthful.regression import private_regression  # noqa: E402
+from truthful.moments import grid_features, grid_responses, sums  # noqa: E402
+from truthful.one_release import OneRelease, paymaster  # noqa: E402
+from truthful.regression import fast_answer  # noqa: E402
 
 PAGE = ROOT / "docs" / "theory.md"
 BEGIN, END = "<!-- tightness: made by benchmarks/tightness.py --write -->\n", "<!-- end of tightness -->\n"
@@ -111,8 +112,6 @@ def gap_rows() -> Iterator[Row]:
         ("known-design", "ball 2", 1.0),
         ("known-design", "uniform", 1.0),
         ("known-design", "ball 10", 1.0),
-        ("ridge-free", "ball 2", 1.0),
-        ("ridge-free", "ball 10", 1.0),
         ("noisy-statistics", "observed", 4.0),
         ("noisy-statistics", "ball 5", 4.0),
     ]
@@ -123,18 +122,21 @@ def gap_rows() -> Iterator[Row]:
                 n=N,
                 epsilon=epsilon,
                 alpha=alpha,
-                gamma=100.0,
-                peer_estimator=estimator,
+                estimator=estimator,
                 payments=payments,
             )
             x = world(name).farthest()
-            theta = world(name).beliefs.radius * x / np.linalg.norm(x)
+            beliefs = world(name).beliefs
+            theta = np.tile(beliefs.radius * x / np.linalg.norm(x), (BATCH, 1))
+            furthest = beliefs.radius * float(np.linalg.norm(x)) + beliefs.noise_bound
             text = f"{PLACES[name]}, ε = {epsilon:g}, α = {alpha:g}"
             kind = "clipped" if s.clipped else "unclipped"
 
-            def observe(s: Setting = s, name: str = name, x: Floats = x, theta: Floats = theta) -> Floats:
+            def observe(
+                s: Setting = s, name: str = name, x: Floats = x, theta: Floats = theta, y: float = furthest
+            ) -> Floats:
                 simulated = batches(
-                    lambda rng: gaps(world(name), s, x, theta, rng, BATCH), 4 if s.alpha else 40
+                    lambda rng: scored(world(name), s, x, theta, y, rng).gaps(s), 4 if s.alpha else 40
                 )
                 return simulated * np.sign(simulated.mean())
 
@@ -166,7 +168,14 @@ def accuracy_rows() -> Iterator[Row]:
 
 def bill_rows() -> Iterator[Row]:
     where, n, runs = world("ball 2"), 2000, 100
-    m = Mechanism(1.0, 3.0, 1.0, public_share=0.5, design=where.study.second_moments)
+    m = OneRelease(
+        epsilon=0.5,
+        base_payment=0.3,
+        score_weight=1.0,
+        clip=1.0,
+        estimator="known-design",
+        design=where.study.second_moments,
+    )
     s = setting_of(where.study, m, n, 0.01, 0.01)
 
     def totals(edge: bool) -> Floats:
@@ -176,10 +185,12 @@ def bill_rows() -> Iterator[Row]:
             X, y = (values[0] for values in where.people(rng, 1, n, theta))
             liars = np.argsort(-np.abs(X @ theta))[: n // 100]
             y[liars] = where.beliefs.response_bound * np.sign(X[liars] @ theta)
-            paid.append(private_regression(X, y, where.beliefs, m, rng=rng).payments.sum())
+            kx, ky = grid_features(X), grid_responses(y, where.beliefs.response_bound)
+            estimate = m.release(sums(kx, ky, None), where.beliefs, fast_answer(rng))
+            paid.append(paymaster(m, where.beliefs, estimate, n).score_players(kx, ky).payment.sum())
         return np.array(paid)
 
-    text = f"{PLACES['ball 2']}, n = {n}, ε = 1, α = 0.01, a = 3b"
+    text = f"{PLACES['ball 2']}, n = {n}, ε = 0.5, α = 0.01, a = 0.3b"
     yield Row("expected bill", text, float(proved.budget(s)), lambda: totals(False))
     yield Row(
         "likely bill",

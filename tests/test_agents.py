@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from support.laboratory import HALVES, RELEASES, plan_of, planned_like
+from support.laboratory import RELEASES, plan_of, planned_like
 from support.studies import UNIT_BALL
 
 from truthful.agents import (
@@ -37,8 +37,7 @@ from truthful.errors import InputError
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import GRID, grid_features
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism, peer_curve
-from truthful.simulation.predictors import predictors
+from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
 
 N = 300
@@ -46,22 +45,19 @@ ALL = {**KINDS, **WORST}
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "laboratory.md"
 
 
-@pytest.fixture(scope="module", params=["leave-one-out", "halves"])
-def plan(request: pytest.FixtureRequest) -> Plan:
-    return plan_of(players=2000, epsilon=1.0, peers=request.param)
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return plan_of(players=2000, epsilon=1.0)
 
 
 @pytest.fixture(scope="module")
 def the_game(plan: Plan) -> Game:
-    return game(plan, predictors(plan, 10**6)(plan.players // 2))
+    return game(plan, predictor_of(plan, 10**6))
 
 
 def curve_of(plan: Plan) -> Curve:
     """ψ of this plan's peers."""
-    mechanism, beliefs = plan.number_mechanism, plan.study.beliefs
-    if isinstance(mechanism, Mechanism):
-        return peer_curve(mechanism, beliefs, plan.players // 2)
-    return mechanism.curve(beliefs)
+    return plan.number_mechanism.curve(plan.study.beliefs)
 
 
 @pytest.fixture(scope="module")
@@ -195,13 +191,13 @@ def test_the_worst_lie_only_if_their_costs_are_above_the_threshold_or_they_are_s
     assert set(np.abs(said[lied])) == {the_game.beliefs.response_bound}
 
 
-@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+@pytest.mark.parametrize("name", RELEASES)
 def test_no_others_push_the_estimate_further_than_the_worst(name: str) -> None:
     """M⁻¹ζ by plain matrices, as far as it is foreseen: their direction is that of most influence, and signs add."""
     plan = planned_like(name, 400)
     study = plan.study
     x = grid_features(study.normalise(study.sample_features(np.random.default_rng(1), 400), 400)) / GRID
-    played = game(plan, predictors(plan, 0)(200), x)
+    played = game(plan, predictor_of(plan, 0), x)
     z = x
     if name == "instruments":
         T = np.array(plan.mechanism.transform) / 1024  # type: ignore[union-attr]
@@ -282,12 +278,11 @@ def test_no_report_leaves_more_than_the_best_response(
 
 @pytest.mark.parametrize("saves_all", [2.0, 1.0, 0.3, 0.05])
 @pytest.mark.parametrize("score_weight", [0.2, 20.0, 500.0])
-@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
 def test_privacy_moves_people_but_nobody_up_to_the_threshold_beyond_d(
-    saves_all: float, score_weight: float, peers: str, players: Players
+    saves_all: float, score_weight: float, players: Players
 ) -> None:
-    plan = plan_of(players=2000, epsilon=1.0, score_weight=score_weight, peers=peers)
-    played, D = game(plan, predictors(plan, 10**6)(1000)), plan.guarantees.truthfulness.lie
+    plan = plan_of(players=2000, epsilon=1.0, score_weight=score_weight)
+    played, D = game(plan, predictor_of(plan, 10**6)), plan.guarantees.truthfulness.lie
     costs = np.where(np.arange(N) % 2, played.threshold, np.minimum(players.costs, played.threshold))
     those = Players(players.x, players.y, costs)
     said = reports(BestResponder(saves_all=saves_all), those, played)

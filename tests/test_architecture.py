@@ -27,11 +27,9 @@ ROWS: tuple[tuple[str, ...], ...] = (
     # design
     ("random_halves", "one_release"),
     ("deterrence",),
-    ("asked_release",),
+    ("asked_release", "share_release"),
     ("bounds",),
     ("guarantees", "regression", "errata"),
-    ("share_release",),
-    ("share_guarantees",),
     ("planner",),
     ("plan",),
     # publish, and the laboratory

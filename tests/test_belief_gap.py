@@ -25,12 +25,11 @@ from truthful.deterrence import (
     tolerated_shift,
 )
 from truthful.geometry import Geometry
-from truthful.guarantees import WIDER, setting
+from truthful.guarantees import NINE_IN_TEN, WIDER, setting
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.planner.share_planning import ShareSolution
-from truthful.share_guarantees import NINE_IN_TEN
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
 

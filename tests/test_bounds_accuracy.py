@@ -56,7 +56,7 @@ def test_estimates_are_no_further_from_the_truth_than_stated(estimator: str, nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_accuracies_hold_in_studies_of_any_size_and_privacy(seed: int) -> None:
     """Random settings and θ, all four estimators, 1000 runs each; liars push along a random direction first."""
     rng = np.random.default_rng(200 + seed)
@@ -68,7 +68,6 @@ def test_accuracies_hold_in_studies_of_any_size_and_privacy(seed: int) -> None:
         epsilon=10 ** rng.uniform(-1, 1) * (1 if estimator != "noisy-statistics" else 300),
         alpha=rng.choice([0.0, 0.01, 0.1, 0.4]),
         gamma=10 ** rng.uniform(0, 2),
-        public_share=rng.uniform(0.1, 0.9),
         estimator=estimator,
     )
     theta = where.beliefs.prior.sample(rng, where.dimension, 1)[0]
@@ -205,7 +204,7 @@ def test_released_second_moments_have_no_smaller_eigenvalue_than_stated() -> Non
     where, rng, n, runs = world("uniform"), np.random.default_rng(7), 400, 1000
     s = setting(where, n=n, epsilon=40.0, beta=0.05, estimator="noisy-statistics")
     X = where.draw(rng, runs * n).reshape(runs, n, 4)
-    N = symmetric_noise(rng, runs, 4, float(gram_scale(s, n, s.epsilon_public)))
+    N = symmetric_noise(rng, runs, 4, float(gram_scale(s, n)))
     values = np.linalg.eigvalsh(X.transpose(0, 2, 1) @ X / n + N)[:, 0]
     assert float(least_released(s)) > 0
     assert np.sum(values < least_released(s)) <= stats.binom.isf(1e-8, runs, 0.1)

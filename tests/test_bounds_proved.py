@@ -20,9 +20,9 @@ from support.oracles_bounds import (
     DESIGNS,
     SIX,
     World,
-    gaps,
     influence,
     mean_and_error,
+    scored,
     setting,
     squares,
     world,
@@ -31,13 +31,14 @@ from support.oracles_bounds import (
 
 from truthful.beliefs.laws import IDENTITY, Clipped
 from truthful.bounds import Setting, proved, unit_ball
-from truthful.bounds.setting import least_half, peer_scale
+from truthful.bounds.setting import noise_scale
 from truthful.bounds.spectrum import least_spectrum, shortfall_chance
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
-from truthful.random_halves import Mechanism
-from truthful.regression import private_regression
+from truthful.moments import GRID, grid_features, grid_responses, sums
+from truthful.one_release import OneRelease, paymaster
+from truthful.regression import fast_answer
 from truthful.scoring import RULES
 
 ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
@@ -52,8 +53,11 @@ def usual(**numbers: float | str) -> Setting:
 # Privacy and what it costs
 
 
-def test_the_public_and_the_peers_together_spend_the_total() -> None:
-    assert proved.privacy(usual(epsilon=0.7, public_share=0.8)) == pytest.approx(0.7)
+@pytest.mark.parametrize("estimator", ["known-design", "noisy-statistics"])
+def test_the_whole_of_epsilon_is_spent_on_the_one_release(estimator: str) -> None:
+    s = usual(n=5000, epsilon=0.7, estimator=estimator)
+    assert proved.privacy(s) == 0.7
+    assert float(noise_scale(s, 5000)) == float(proved.noise_scale(s))
 
 
 @given(st.floats(0.01, 10))
@@ -120,9 +124,9 @@ def test_a_threshold_promises_no_more_than_each_player_expects_of_another() -> N
 
 
 def own_predictions(where: World, s: Setting, x: Floats, reports: Floats) -> Floats:
-    """q of each report, as the package computes it, against a half of the least size."""
-    r, m = float(np.linalg.norm(x)), least_half(s.n)
-    scale = float(peer_scale(s, m)) * float(np.linalg.norm(where.inverse @ x)) / r
+    """q of each report, as the package computes it."""
+    r = float(np.linalg.norm(x))
+    scale = float(noise_scale(s, s.n - 1)) * float(np.linalg.norm(where.inverse @ x)) / r
     curve = Clipped(where.beliefs.radius, where.dimension) if s.clipped else IDENTITY
     return where.beliefs.prediction(r, reports, curve, scale)
 
@@ -156,8 +160,8 @@ def test_a_lie_against_peers_who_lie_gains_no_more_than_the_slack() -> None:
     """Peers at their worst are simulated: their expected prediction, not its bound, and the best lie against it."""
     where = world("ball 2")
     s = setting(where, n=400, alpha=0.1, b=1.0, epsilon=0.5)
-    x = np.array([1.0, 0.0])
-    mean, error = mean_and_error(gaps(where, s, x, x, np.random.default_rng(1), 400))
+    x, rng = np.array([1.0, 0.0]), np.random.default_rng(1)
+    mean, error = scored(where, s, x, np.tile(x, (400, 1)), 2.0, rng).gap(s)
     reports = np.linspace(-2, 2, 401)
     q = own_predictions(where, s, x, reports)
     p = q[-1] + mean  # the largest answer of all says that θ·x = R
@@ -167,22 +171,30 @@ def test_a_lie_against_peers_who_lie_gains_no_more_than_the_slack() -> None:
 
 
 def test_lying_to_the_package_does_not_pay_beyond_the_slack() -> None:
-    """One player's payments for truth and lies in 300 studies by `private_regression`, the noise the same for both."""
+    """One player's payments for truth and lies in 300 studies by the code that settles, the noise the same for both."""
     where, n = world("ball 2"), 60
-    m = Mechanism(2.0, 3.0, 1.0, public_share=0.2, design=where.study.second_moments)
-    s = setting(where, n=n, alpha=0.0, b=1.0, a=3.0, epsilon=2.0, public_share=0.2)
+    beliefs = where.beliefs
+    m = OneRelease(
+        epsilon=2.0,
+        base_payment=3.0,
+        score_weight=1.0,
+        clip=1.0,
+        estimator="known-design",
+        design=where.study.second_moments,
+    )
+    s = setting(where, n=n, alpha=0.0, b=1.0, a=3.0, epsilon=2.0)
     rng = np.random.default_rng(2)
     gained: dict[float, list[float]] = {-1.9: [], 0.0: [], 1.9: []}
     for run in range(300):
-        theta = where.beliefs.prior.sample(rng, 2, 1)[0]
+        theta = beliefs.prior.sample(rng, 2, 1)[0]
         X, y = (values[0] for values in where.people(rng, 1, n, theta))
         y[0] += (np.array([1.0, 0.0]) - X[0]) @ theta
-        X[0], paid = [1.0, 0.0], {}
+        X[0], paid, kx = [1.0, 0.0], {}, grid_features(X)
+        kx[0] = [GRID, 0.0]
         for report in (y[0], *gained):
-            told = np.concatenate([[report], y[1:]])
-            paid[report] = private_regression(
-                X, told, where.beliefs, m, rng=np.random.default_rng(run)
-            ).payments[0]
+            ky = grid_responses(np.concatenate([[report], y[1:]]), beliefs.response_bound)
+            estimate = m.release(sums(kx, ky, None), beliefs, fast_answer(np.random.default_rng(run)))
+            paid[report] = paymaster(m, beliefs, estimate, n).score_players(kx[:1], ky[:1]).payment[0]
         for lie in gained:
             gained[lie].append(paid[lie] - paid[y[0]])
     for lie, gains in gained.items():
@@ -229,13 +241,6 @@ def test_the_joining_threshold_inverts_the_least_base_payment(tau: float, b: flo
     assert float(proved.joining_threshold(s.at(a=needed))) == pytest.approx(
         float(proved.threshold(s)), rel=1e-6, abs=1e-9 * b
     )
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_at_the_payable_base_the_worst_payment_is_just_nothing(rule: str) -> None:
-    s, R = usual(b=0.4, rule=rule), 1.0
-    grid = np.meshgrid(np.linspace(-R, R, 201), np.linspace(-R, R, 201))
-    assert float(RULES[rule](*grid, a=float(proved.payable(s)), b=0.4).min()) == pytest.approx(0, abs=1e-12)
 
 
 # Ridges, and the published results' other parts
@@ -298,10 +303,14 @@ BOUNDS: dict[str, Callable[[Setting], object]] = {
     name: getattr(proved, name)
     for name in (
         "accuracy", "budget", "budget_cap", "gap", "joining_threshold", "least_squares_error", "liars", "lie_size",
-        "likely_budget", "noise_error", "noise_scale", "participation", "payable", "prediction_error", "privacy",
+        "likely_budget", "noise_error", "noise_scale", "participation", "prediction_error", "privacy",
         "ridge_bias", "ridge_variance", "sensitivity", "spectrum", "threshold", "truthfulness",
     )
 }  # fmt: skip
+
+
+#: What follows from the gap, which no ridge has.
+OF_PEERS = ("budget", "gap", "joining_threshold", "lie_size", "participation", "truthfulness")
 
 
 def test_every_result_about_a_setting_is_among_those_tried_on_many() -> None:
@@ -320,11 +329,12 @@ def test_a_grid_of_settings_is_answered_as_each_alone(estimator: str, payments: 
         alpha=np.array([0.0, 0.05]),
         gamma=n**0.5,
         estimator=estimator,
-        peer_estimator="ridge-free" if estimator == "ridge-ball" else estimator,
         payments=payments,
         rule="brier",
     )
     for name, bound in BOUNDS.items():
+        if estimator.startswith("ridge") and name in OF_PEERS:
+            continue
         grid = np.broadcast_to(np.asarray(bound(s)), (3, 2))
         for i in range(3):
             for j in range(2):
@@ -341,14 +351,11 @@ def slopes(values: Floats, n: Floats) -> Floats:
 
 
 @pytest.mark.parametrize(("delta", "tail", "k"), [(0.2, 2.0, 0.2), (0.1, 3.0, 0.35), (0.3, 10.0, 0.1)])
-@pytest.mark.parametrize(("estimator", "rate"), [("known-design", 2.0), ("ridge-ball", 1.0)])
-def test_the_schedule_makes_everything_small_at_its_rate(
-    estimator: str, rate: float, delta: float, tail: float, k: float
-) -> None:
-    """Accuracy n^(−2δ) or n^(−δ), the size of lies and the budget fall to 0, the latter as n^(−k) or faster."""
+def test_the_schedule_makes_everything_small_at_its_rate(delta: float, tail: float, k: float) -> None:
+    """Accuracy n^(−2δ), the size of lies and the budget fall to 0, the latter as n^(−k) or faster."""
     n, costs = np.geomspace(1e10, 1e16, 4), ParetoCosts(tail=tail, scale=1.0)
-    s = proved.schedule(world("ball 2").model, costs, n, delta=delta, tail=tail, k=k, estimator=estimator)
-    np.testing.assert_allclose(slopes(proved.accuracy(s), n), -rate * delta, atol=0.02)
+    s = proved.schedule(world("ball 2").model, costs, n, delta=delta, tail=tail, k=k)
+    np.testing.assert_allclose(slopes(proved.accuracy(s), n), -2 * delta, atol=0.02)
     D, bill = proved.lie_size(s), proved.budget(s)
     # D is made of g, which falls as α, and of √(τh(ε)/b), which falls by the powers of its factors.
     powers = (-delta, (delta / tail - 2 + 2 * delta + 1 + k) / 2)
@@ -395,6 +402,13 @@ def test_a_base_payment_below_what_lies_of_others_can_cost_promises_nobody_a_gai
     assert proved.joining_threshold(s.at(model=world("observed").model, payments="expected")) == 0.0
 
 
-def test_an_unknown_kind_of_peers_is_named() -> None:
-    with pytest.raises(InputError, match="peer estimator 'ridge-ball'"):
-        proved.gap(usual(peer_estimator="ridge-ball"))
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"estimator": "ridge-ball"}, "left out of the estimator 'ridge-ball'"),
+        ({"n": 1}, "n is 1; who is scored"),
+    ],
+)
+def test_who_has_no_peers_is_promised_nothing(numbers: dict[str, float | str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        proved.gap(usual(**numbers))

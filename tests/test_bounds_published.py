@@ -269,13 +269,12 @@ def test_the_schedule_is_the_corollarys() -> None:
     )
     assert s.beta == pytest.approx(256**-1.5 * 256)
     assert s.a == pytest.approx(8 * 4 / 4096 + 4 / 4096)
-    assert (s.estimator, s.peer_estimator, s.rule, s.payments) == (
-        "ridge-free",
+    assert (s.estimator, s.rule, s.payments) == (
         "ridge-free",
         "brier",
         "expected",
     )
-    assert (s.xi, s.public_share, s.privacy, s.model) == (0.5, 0.5, "quadratic", UNIT)
+    assert (s.xi, s.privacy, s.model) == (0.5, "quadratic", UNIT)
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.25, 0.35])

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.oracles_bounds import BALLS, COSTS, DESIGNS, world
 from support.oracles_bounds import setting as everyday
 
-from truthful.bounds import Model, Setting, unit_ball
+from truthful.bounds import Model, Setting, proved, unit_ball
 from truthful.errors import InputError
+from truthful.scoring import RULES
 
 
 @pytest.mark.parametrize("name", BALLS)
@@ -48,18 +47,31 @@ def test_the_variances_of_a_model_are_no_less_than_those_of_samples(name: str) -
         assert np.trace(covariance) >= 0.95 * where.model.sampling_variance
 
 
-@given(st.floats(0.01, 10), st.floats(0.01, 0.99))
-def test_what_the_public_and_the_peers_spend_adds_up(epsilon: float, share: float) -> None:
-    s = everyday(world("ball 2"), epsilon=epsilon, public_share=share)
-    assert s.epsilon_public + s.epsilon_peer == pytest.approx(epsilon)
-    assert s.epsilon_public == pytest.approx(share * epsilon)
+@pytest.mark.parametrize("rule", RULES)
+def test_losses_and_gains_are_the_rules_own(rule: str) -> None:
+    s = everyday(world("ball 5"), rule=rule, clip=np.array([0.3, 1.0, 2.0]))
+    np.testing.assert_array_equal(s.loss, [RULES[rule].loss(c) for c in (0.3, 1.0, 2.0)])
+    np.testing.assert_array_equal(s.gain, [RULES[rule].gain(c) for c in (0.3, 1.0, 2.0)])
 
 
-def test_the_halves_have_the_penalty_of_everybody_unless_they_have_their_own() -> None:
-    s = everyday(world("ball 2"), gamma=7.0)
-    assert s.half_gamma == 7.0
-    assert s.at(peer_gamma=3.0).half_gamma == 3.0
-    assert s.at(peer_gamma=3.0).gamma == 7.0
+def test_clip_levels_and_privacy_levels_are_tried_at_once() -> None:
+    s = everyday(
+        world("ball 2"),
+        n=10_000,
+        alpha=np.array([0.001, 0.01])[:, None, None],
+        epsilon=np.array([1.0, 3.0, 9.0])[:, None],
+        clip=np.array([0.25, 0.5, 0.75, 1.0]),
+        b=np.full((2, 3, 4), 0.5),
+    )
+    one = s.at(alpha=0.01, epsilon=3.0, clip=0.5, b=0.5)
+    names = ("gap", "lie_size", "truthfulness", "participation", "budget", "likely_budget", "budget_cap")
+    for estimator in ("known-design", "noisy-statistics"):
+        for name in names:
+            function = getattr(proved, name)
+            table = np.broadcast_to(function(s.at(estimator=estimator)), (2, 3, 4))
+            assert table[1, 1, 1] == pytest.approx(float(function(one.at(estimator=estimator))), rel=1e-12), (
+                name
+            )
 
 
 def test_privacy_is_charged_at_the_total_level() -> None:
@@ -77,6 +89,9 @@ def test_privacy_is_charged_at_the_total_level() -> None:
         ({"beta": 0.0}, "beta is 0.0; a probability must lie between 0 and 1"),
         ({"beta": 1.0}, "beta is 1.0"),
         ({"xi": 2.0}, "xi is 2"),
+        ({"clip": 0.0}, "clip is 0.0; it must be above 0 and at most the radius 1"),
+        ({"clip": 1.1}, "clip is 1.1"),
+        ({"clip": math.nan}, "clip is nan"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(numbers: dict[str, float], message: str) -> None:

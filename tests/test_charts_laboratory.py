@@ -6,16 +6,14 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from rates_chart import RatesChart, power
-from support.laboratory import HALVES, RELEASES, plan_of, planned_like
+from support.laboratory import RELEASES, plan_of, planned_like
 from support.studies import UNIT_BALL
 from test_charts_report import SVG, words
 
-from truthful.agents import best_reports
 from truthful.charts.drawing import Chart, canvas, draw_chart, inline
 from truthful.charts.simulation_charts import (
     BAND,
@@ -25,11 +23,7 @@ from truthful.charts.simulation_charts import (
 )
 from truthful.check import Floats
 from truthful.deterrence import typical
-from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.plan import Plan
-from truthful.random_halves import Mechanism, peer_prediction, private_estimates
-from truthful.regression import fast_answer
-from truthful.simulation.best_responses import PAPERS_PENALTY, TriedReports, typical_reports
+from truthful.simulation.best_responses import TriedReports, typical_reports
 from truthful.simulation.measurements import Earnings, Measurement
 from truthful.simulation.simulation import Exponents, Point, RateCurve
 
@@ -183,7 +177,7 @@ def test_without_a_guarantee_there_is_no_band_and_a_best_lie_is_told() -> None:
     assert "at most 0.500 from the truth" in chart.describe()
 
 
-@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+@pytest.mark.parametrize("name", RELEASES)
 def test_typical_people_do_best_with_the_truth_here_and_far_from_it_under_the_papers_rule(name: str) -> None:
     plan = planned_like(name, 2000, score_weight=500.0)
     found, study = typical_reports(plan), plan.study
@@ -196,9 +190,8 @@ def test_typical_people_do_best_with_the_truth_here_and_far_from_it_under_the_pa
         assert np.all((low <= found.truth) & (found.truth <= high))
 
 
-@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
-def test_the_band_ends_where_a_report_moves_the_prediction_by_the_guaranteed_lie(peers: str) -> None:
-    plan = plan_of(UNIT_BALL, 20_000, score_weight=500.0, peers=peers)
+def test_the_band_ends_where_a_report_moves_the_prediction_by_the_guaranteed_lie() -> None:
+    plan = plan_of(UNIT_BALL, 20_000, score_weight=500.0)
     found, told, beliefs = typical_reports(plan), plan.guarantees.truthfulness, plan.study.beliefs
     r, scale, curve = typical(plan.study, plan.number_mechanism, plan.players)
     D = told.lie
@@ -209,67 +202,6 @@ def test_the_band_ends_where_a_report_moves_the_prediction_by_the_guaranteed_lie
     for side in found.within:
         q = beliefs.prediction(r, np.array([found.truth[middle], side[middle]]) / unit, curve, scale)
         assert abs(q[1] - q[0]) == pytest.approx(D, rel=0.01)
-
-
-def drawn_predictions(plan: Plan, x: Floats, studies: int) -> tuple[Floats, Floats, Floats]:
-    """θ of many studies, and what a half of truthful people predicts at x: by the mechanism, and by the paper's ridge.
-
-    The ridge's noise has mean zero and is left out.
-    """
-    assert isinstance(plan.mechanism, Mechanism)
-    rng, study, m = np.random.default_rng(5), plan.study, plan.players // 2
-    beliefs, gamma, r = study.beliefs, plan.players**PAPERS_PENALTY, np.linalg.norm(x)
-    theta = beliefs.prior.sample(rng, study.dimension, studies)
-    ours, papers = np.empty(studies), np.empty(studies)
-    halves = np.repeat([0, 1], m).astype(np.uint8)
-    for k in range(studies):
-        X = study.normalise(study.sample_features(rng, 2 * m), 2 * m)
-        y = X @ theta[k] + beliefs.noise.sample(rng, 2 * m)
-        moments = group_moments(grid_features(X), grid_responses(y, beliefs.response_bound), halves)
-        peer = private_estimates(moments, plan.mechanism, beliefs, fast_answer(rng)).peers[0]
-        ours[k] = peer_prediction(plan.mechanism, beliefs, peer, x[None], np.array([r]))[0]
-        X, y = X[:m], y[:m]
-        papers[k] = x @ np.linalg.solve(X.T @ X + gamma * np.eye(len(x)), X.T @ y)
-    return theta, ours, papers
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("estimator", "parameters", "studies"),
-    [("known-design", {}, 1500), ("ridge-free", {"regularization": 300.0}, 300)],
-)
-def test_against_peers_that_are_really_drawn_the_truth_is_best_to_within_d_and_not_under_the_papers_rule(
-    estimator: str, parameters: dict[str, Any], studies: int
-) -> None:
-    """What she expects of her peers is averaged over drawn studies, weighted by how likely θ makes her answer.
-
-    Nothing of ψ is used but by the rule that scores her: against predictions that do not match she does best beyond
-    D, as under the paper's. Peers may be off by g ≤ D/2, and averages have standard errors below D/20: ten of them are
-    left, a false alarm of 2e-23 an answer.
-    """
-    plan = plan_of(players=2000, estimator=estimator, peers="halves", score_weight=500.0, **parameters)
-    beliefs, x, D = plan.study.beliefs, np.array([0.8, 0.0]), plan.guarantees.truthfulness.lie
-    theta, ours, papers = drawn_predictions(plan, x, studies)
-    _, scale, curve = typical(plan.study, plan.number_mechanism, plan.players)
-    truth = np.linspace(-1.4, 1.4, 9)
-    weights = beliefs.noise.density(truth[:, None] - theta @ x)
-    weights /= weights.sum(axis=1, keepdims=True)
-
-    def matched(reports: Floats) -> Floats:
-        return beliefs.prediction(0.8, reports, curve, scale)
-
-    def unmatched(reports: Floats) -> Floats:
-        return beliefs.prediction(0.8, reports)
-
-    assert D is not None
-    means = weights @ ours
-    assert np.sqrt((weights**2 * (ours - means[:, None]) ** 2).sum(axis=1)).max() < D / 20
-    best = best_reports(matched, means, truth, beliefs.response_bound)
-    assert np.abs(matched(best) - matched(truth)).max() <= D
-    best = best_reports(unmatched, weights @ papers, truth, beliefs.response_bound)
-    far = np.abs(truth) >= 1
-    assert np.abs(unmatched(best) - unmatched(truth))[far].min() > D
-    assert np.abs(best - truth)[far].min() > 0.5
 
 
 # Errors and earnings

@@ -99,8 +99,8 @@ def test_e6_the_mean_square_norm_of_the_noise_grows_with_the_dimension() -> None
 def test_e7_an_uneven_split_has_less_than_a_third_of_the_noise_at_the_same_privacy() -> None:
     ball = unit_ball(2, radius=1.0, noise_bound=1.0, noise_variance=1 / 3)
     s = Setting(model=ball, costs=ParetoCosts(2.0, 1.0), n=1000.0, epsilon=1.0, alpha=0.0)
-    even, uneven, all_of_it = (proved.noise_scale(s.at(public_share=share)) for share in (0.5, 0.9, 1.0))
-    assert proved.privacy(s.at(public_share=0.9)) == proved.privacy(s) == published.privacy(s)
+    even, uneven, all_of_it = (proved.noise_scale(s.at(epsilon=share)) for share in (0.5, 0.9, 1.0))
+    assert proved.privacy(s) == published.privacy(s) == 1.0
     assert (even / all_of_it) ** 2 == pytest.approx(FOUND["E7"].published)
     assert (uneven / all_of_it) ** 2 == pytest.approx(FOUND["E7"].correct)
     assert uneven**2 < even**2 / 3

@@ -12,7 +12,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
 from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.random_halves import Mechanism, noise_along, noise_range, payable, peer_curve, private_estimates
+from truthful.random_halves import Mechanism, payable, peer_curve, private_estimates
 from truthful.regression import fast_answer
 from truthful.scoring import RULES
 
@@ -88,8 +88,8 @@ def test_the_noise_along_a_direction_lies_in_its_range() -> None:
     estimates = _estimates(rng, mechanism(design=Sigma), beliefs(), 200)
     x = rng.normal(size=(500, 2))
     x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
-    scale = noise_along(estimates, x, np.linalg.norm(x, axis=1))
-    low, high = noise_range(estimates)
+    scale = estimates.noise_along(x, np.linalg.norm(x, axis=1))
+    low, high = estimates.noise_range
     assert low == pytest.approx(estimates.scale / 0.2)
     assert high == pytest.approx(estimates.scale / 0.05)
     assert low <= scale.min() < scale.max() <= high

@@ -16,11 +16,11 @@ from support.studies import DESIGNED
 
 from truthful.bounds.asked_bounds import centre_error
 from truthful.errors import InputError, Refused
+from truthful.guarantees import asked_setting
 from truthful.pilot import Calibration, calibrate
 from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import settle
-from truthful.share_guarantees import asked_setting
 from truthful.study import Study
 from truthful.study.parser import to_toml
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.commands import Run
 from support.html_page import Page, check_needs_nothing, check_reads_aloud
-from support.laboratory import HALVES, RECORDS, RELEASES, plan_of, planned_like
+from support.laboratory import RECORDS, RELEASES, plan_of, planned_like
 from support.studies import DESIGNED, OBSERVED
 from test_report import ASKED, FIVE, HOSTILE
 
@@ -238,7 +238,7 @@ def test_a_page_can_be_made_of_every_plan(parameters: dict[str, Any]) -> None:
     assert not re.search(r"\bnan\b|\binf\b", page.one("main").text)
 
 
-@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+@pytest.mark.parametrize("name", RELEASES)
 def test_a_page_can_be_made_with_every_estimator(name: str) -> None:
     seen = simulate(planned_like(name, 60), {"influential": 0.5, "targeting": 0.5}, runs=2)
     assert math.isfinite(seen.observed.accuracy.rmse)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from support.laboratory import HALVES, RELEASES, plan_of, planned_like
-from support.studies import DESIGNED, UNIT_BALL
+from support.laboratory import RELEASES, plan_of, planned_like
+from support.studies import DESIGNED
 
 from truthful.agents import Agent, BestResponder, Coordinated, Exaggerator, Game, Players
 from truthful.agents.games import foresee_peers, foreseen_people
@@ -25,13 +25,12 @@ from truthful.errors import InputError, Refused
 from truthful.moments import grid_features, grid_responses, sums
 from truthful.one_release import OneRelease, paymaster
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism, peer_curve
-from truthful.regression import fast_answer, private_regression
+from truthful.regression import fast_answer
 from truthful.show.terminal import simulation_view
 from truthful.simulation import Simulation, read_agents, simulate
 from truthful.simulation.observations import beyond
 from truthful.simulation.population import assign_roles, features_of
-from truthful.simulation.predictors import TOLERANCE, predictors
+from truthful.simulation.predictors import TOLERANCE, predictor_of
 from truthful.simulation.runs import Bounds, run_study
 from truthful.simulation.simulation import set_up_numbers
 
@@ -91,31 +90,6 @@ def test_shares_are_read_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "parameters"),
-    [
-        (UNIT_BALL, {"payments": "expected"}),
-        (UNIT_BALL, {"estimator": "ridge-free", "regularization": 40.0, "payments": "expected"}),
-        (UNIT_BALL, {"estimator": "ridge-free", "regularization": 40.0}),
-        (UNIT_BALL, {}),
-        (DESIGNED, {"estimator": "noisy-statistics"}),
-    ],
-)
-def test_own_predictions_against_halves_are_those_of_direct_quadrature(
-    text: str, parameters: dict[str, Any]
-) -> None:
-    """To what a table may be off, at every size of the other half, also where so many stayed away that none is."""
-    plan, rng = plan_of(text, peers="halves", **parameters), np.random.default_rng(0)
-    mechanism, own, beliefs = plan.mechanism, predictors(plan, 10**6), plan.study.beliefs
-    assert isinstance(mechanism, Mechanism)
-    r, y = rng.random(60), rng.uniform(-1.5, 1.5, 60)
-    for m in (40, 200, 237):
-        least = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)
-        scale = np.full(60, least * foresee_peers(plan, foreseen_people(plan)).stretch[1])
-        wanted = beliefs.prediction(r, y, peer_curve(mechanism, beliefs, m), scale)
-        np.testing.assert_allclose(own(m)(r, y, scale), wanted, rtol=0, atol=2 * TOLERANCE)
-
-
-@pytest.mark.parametrize(
     ("name", "parameters"),
     [
         ("instruments", {"epsilon": 0.2}),
@@ -130,7 +104,7 @@ def test_own_predictions_of_one_release_are_those_of_direct_quadrature(
 ) -> None:
     """At noise that is foreseen, and far from it."""
     plan, rng = planned_like(name, 400, **parameters), np.random.default_rng(0)
-    mechanism, own, beliefs = plan.mechanism, predictors(plan, 10**6)(400), plan.study.beliefs
+    mechanism, own, beliefs = plan.mechanism, predictor_of(plan, 10**6), plan.study.beliefs
     assert isinstance(mechanism, OneRelease)
     r, y = rng.random(60), rng.uniform(-0.8, 0.8, 60)
     for factor in (0.2, 1.0, 3.0):
@@ -162,26 +136,6 @@ def check_twin(
     assert run.total == pytest.approx(paid.sum(), abs=1e-6 * len(X))
     borne = costs.sum() * plan.study.privacy_cost(plan.mechanism.epsilon)
     assert run.utility.sum() == pytest.approx(paid.sum() - borne, abs=1e-6 * len(X))
-
-
-@pytest.mark.parametrize(
-    ("text", "parameters"),
-    [
-        (UNIT_BALL, {}),
-        (UNIT_BALL, {"estimator": "ridge-ball", "regularization": 20.0}),
-        (DESIGNED, {"estimator": "noisy-statistics", "rule": "brier"}),
-    ],
-)
-def test_a_simulated_study_of_halves_is_the_one_that_private_regression_makes(
-    text: str, parameters: dict[str, Any]
-) -> None:
-    """The same draws through both, to the last payment."""
-    plan = plan_of(text, players=90, peers="halves", **parameters)
-    run, rng, theta, X, y, costs = one_study(plan, 90, 5)
-    assert isinstance(plan.mechanism, Mechanism)
-    twin = private_regression(X, y, plan.study.beliefs, plan.mechanism, rng=rng)
-    check_twin(run, plan, theta, twin.theta, X, twin.payments, costs)
-    assert len(set(np.bincount(twin.groups))) == 2, "halves of one size would not tell which is whose"
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -291,8 +245,6 @@ def test_studies_cost_what_is_expected_and_never_more_than_the_cap(honest: Simul
     assert seen.total.value < seen.largest <= (plan.guarantees.budget.cap or 0.0)
     for run in honest.studies:
         assert run.bounds is None or (isinstance(run.bounds, Bounds) and run.total <= run.bounds.cap)
-    halved = simulate(plan_of(peers="halves"), runs=40).observed.budget
-    assert halved.above_likely == 0.0
 
 
 def test_no_report_beats_the_truth_here_and_many_do_in_the_papers_mechanism(honest: Simulation) -> None:
@@ -326,16 +278,15 @@ def test_liars_are_found_and_lying_costs_them() -> None:
     assert liars.payment.value < rest.payment.value
 
 
-@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
-def test_as_many_liars_as_are_allowed_leave_every_guarantee_as_it_is(peers: str) -> None:
+def test_as_many_liars_as_are_allowed_leave_every_guarantee_as_it_is() -> None:
     """Coordinated, at just the absent share. Five standard errors on each number: false alarm 1e-6.
 
-    One release bounds the gap for as many liars as there are on average, and here there are more: that is said.
+    The gap is bounded for as many liars as there are on average, and here there are more: that is said.
     """
-    plan = plan_of(absent_share=0.02, peers=peers)
+    plan = plan_of(absent_share=0.02)
     seen = simulate(plan, {"coordinated": 0.02}, runs=200, seed=3)
     promised = seen.guaranteed
-    assert ("On average 8.00 people lied" in beyond(seen)) == (peers == "leave-one-out")
+    assert "On average 8.00 people lied" in beyond(seen)
     assert seen.observed.truthfulness.beyond == 0.0
     gap, error = seen.observed.truthfulness.gap, seen.observed.accuracy.mean_squared_error
     assert gap.value <= seen.guaranteed_gap + 5 * gap.error
@@ -403,7 +354,7 @@ def test_best_responders_give_up_less_payment_than_privacy_is_worth_to_them() ->
 # Designs
 
 
-@pytest.mark.parametrize("name", [*RELEASES, *HALVES])
+@pytest.mark.parametrize("name", RELEASES)
 def test_all_estimators_are_simulated(name: str) -> None:
     seen = simulate(
         planned_like(name, 400), {"exaggerator": 0.1, "influential": 0.1, "targeting": 0.1}, runs=6
@@ -464,8 +415,8 @@ def test_a_record_holds_all_that_makes_the_same_simulation_again() -> None:
     }
     assert record["guaranteed_for"] == "people"
     assert record["guaranteed"]["privacy"] == plan.guarantees.record()["privacy"]
-    halved = plan_of(players=100, peers="halves")
-    assert simulate(halved, runs=2).record()["guaranteed"] == halved.guarantees.record()
+    records = planned_like("known-design", 100)
+    assert simulate(records, runs=2).record()["guaranteed"] == records.guarantees.record()
     # Two studies are too few to seek a lie in one part and try it in another.
     assert record["observed"]["truthfulness"]["gap"] == {"value": None, "error": None}
 

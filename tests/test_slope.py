@@ -15,34 +15,28 @@ from truthful.deterrence import Typical, central_slope, share_beyond, stretch, t
 from truthful.geometry import geometry
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism, peer_curve
 from truthful.study import Study
 
-BOTH = pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
 
-
-def ball_person(peers: str) -> tuple[Plan, Typical]:
+def ball_person() -> tuple[Plan, Typical]:
     """On the ball the peer noise is the same along every x: 4 times that of the sum, for those who are her peers."""
-    plan = planned(Study.parse(UNIT_BALL + RECORDS), 2_000, "known-design", peers=peers)
-    m, epsilon = (1_000, 0.8) if peers == "halves" else (1_999, 2.0)
-    return plan, Typical(math.sqrt(0.5), 2 * 2.0 / (m * epsilon) * 4, Clipped(1.0, 2))
+    plan = planned(Study.parse(UNIT_BALL + RECORDS), 2_000, "known-design")
+    return plan, Typical(math.sqrt(0.5), 2 * 2.0 / (1_999 * 2.0) * 4, Clipped(1.0, 2))
 
 
-@BOTH
-def test_a_typical_person_has_the_mean_square_length_and_the_noise_along_it(peers: str) -> None:
-    plan, expected = ball_person(peers)
+def test_a_typical_person_has_the_mean_square_length_and_the_noise_along_it() -> None:
+    plan, expected = ball_person()
     found = typical(plan.study, plan.number_mechanism, 2_000)
     assert found.length == pytest.approx(expected.length, rel=1e-9)
     assert found.scale == pytest.approx(expected.scale, rel=1e-5)
     assert found.curve == expected.curve
 
 
-@BOTH
-def test_the_slope_is_the_least_difference_quotient_over_the_central_reports(peers: str) -> None:
+def test_the_slope_is_the_least_difference_quotient_over_the_central_reports() -> None:
     """Sampled quantiles have a standard error of 0.005, which moves the least slope by 2e-4 of itself: 0.005 of it is
     more than 20 standard errors, a false alarm below 1e-50.
     """
-    plan, (r, scale, curve) = ball_person(peers)
+    plan, (r, scale, curve) = ball_person()
     beliefs, rng = plan.study.beliefs, np.random.default_rng(1)
     y = r * beliefs.prior.sample(rng, 2, 50_000)[:, 0] + beliefs.noise.sample(rng, 50_000)
     low, high = np.quantile(y, [0.05, 0.95])
@@ -70,28 +64,20 @@ def test_a_typical_person_of_a_roster_is_the_root_mean_square_of_all() -> None:
     assert promised.share == share_beyond(plan.study, person, promised.lie)
 
 
-@BOTH
-def test_uniform_noise_leaves_free_lies_and_the_plan_says_so(peers: str) -> None:
+def test_uniform_noise_leaves_free_lies_and_the_plan_says_so() -> None:
     study = Study.parse(DESIGNED.replace("signal = 0.6", 'signal = 0.3\nnoise = "uniform"'))
-    promised = planned(study, 20_000, peers=peers).guarantees.truthfulness
+    promised = planned(study, 20_000).guarantees.truthfulness
     assert promised.slope == 0.0
     assert promised.lie is not None
     assert promised.lie_in_answer is None
 
 
-@pytest.mark.parametrize("name", ["instruments", "known-design", "halves, known-design"])
+@pytest.mark.parametrize("name", ["instruments", "known-design"])
 def test_peer_noise_beyond_the_signal_flattens_the_slope(name: str) -> None:
     levels = (1e-4, 1e-3, 0.01, 1.0)
     slopes = [case(name, 20_000, epsilon=e).guarantees.truthfulness.slope for e in levels]
     assert slopes == sorted(slopes)
     assert slopes[0] < slopes[-1] / 5
-
-
-def test_one_release_follows_answers_more_steeply_than_halves_at_the_same_epsilon() -> None:
-    names = ("halves, known-design", "known-design", "instruments")
-    slopes = [case(name, 20_000, epsilon=0.005).guarantees.truthfulness.slope for name in names]
-    assert slopes == sorted(slopes)
-    assert slopes[0] < 0.6 * slopes[1]
 
 
 @pytest.mark.parametrize("clip", [0.6, 0.3, 0.15])
@@ -103,7 +89,7 @@ def test_clipping_closer_flattens_the_slope(clip: float) -> None:
     assert (plan.guarantees.truthfulness.slope < 0.8 * steepest) == (clip < 0.6)
 
 
-@pytest.mark.parametrize("name", ["instruments", "known-design", "halves, known-design"])
+@pytest.mark.parametrize("name", ["instruments", "known-design"])
 def test_a_lie_in_answers_is_the_lie_in_predictions_by_the_slope(name: str) -> None:
     plan = case(name, 20_000, epsilon=0.1)
     promised = plan.guarantees.truthfulness
@@ -112,15 +98,11 @@ def test_a_lie_in_answers_is_the_lie_in_predictions_by_the_slope(name: str) -> N
 
 
 def her_own(plan: Plan) -> tuple[Typical, Any]:
-    """A typical person by the definitions of each mechanism, and her own prediction."""
+    """A typical person by definition, and her own prediction."""
     study, mechanism = plan.study, plan.number_mechanism
     r, beliefs = math.sqrt(study.mean_square_norm), study.beliefs
-    if isinstance(mechanism, Mechanism):
-        noise = mechanism.half_estimator(beliefs).noise_scale(10_000, mechanism.epsilon_peer)
-        person = Typical(r, noise * stretch(study, "known-design"), peer_curve(mechanism, beliefs, 10_000))
-    else:
-        scale = mechanism.scale(beliefs) * stretch(study, "known-design") / 19_999
-        person = Typical(r, scale, Clipped(mechanism.clip, study.dimension))
+    scale = mechanism.scale(beliefs) * stretch(study) / 19_999
+    person = Typical(r, scale, Clipped(mechanism.clip, study.dimension))
 
     def own(y: Floats) -> Floats:
         return beliefs.prediction(np.full(len(y), r), y, person.curve, np.full(len(y), person.scale))
@@ -128,13 +110,10 @@ def her_own(plan: Plan) -> tuple[Typical, Any]:
     return person, own
 
 
-@pytest.mark.parametrize("name", ["known-design", "halves, known-design"])
 @pytest.mark.parametrize("lie", [0.05, 0.3, 0.5, 0.6, 2.0])
-def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far_off(
-    name: str, lie: float
-) -> None:
+def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far_off(lie: float) -> None:
     """Every report on a fine grid is tried for each of the same people: what `share_beyond` says of two extremes."""
-    plan = case(name, 20_000, epsilon=0.2)
+    plan = case("known-design", 20_000, epsilon=0.2)
     study = plan.study
     person, own = her_own(plan)
     edge = study.beliefs.radius * person.length + study.beliefs.noise_bound
@@ -146,9 +125,8 @@ def test_the_share_who_could_tell_a_lie_is_that_of_people_with_any_report_so_far
     assert stated == pytest.approx(float(np.mean(furthest > lie)), abs=5 * 0.5 / math.sqrt(2_000))
 
 
-@pytest.mark.parametrize("name", ["known-design", "halves, known-design"])
-def test_a_lie_that_nobody_could_tell_promises_nothing(name: str) -> None:
-    plan = case(name, 20_000, epsilon=0.2)
+def test_a_lie_that_nobody_could_tell_promises_nothing() -> None:
+    plan = case("known-design", 20_000, epsilon=0.2)
     person = typical(plan.study, plan.number_mechanism, 20_000)
     assert share_beyond(plan.study, person, 2 * plan.study.beliefs.radius) == 0.0
     assert share_beyond(plan.study, person, 0.0) == 1.0

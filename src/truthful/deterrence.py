@@ -35,7 +35,6 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.one_release import OneRelease
-from truthful.random_halves import Mechanism, peer_curve
 from truthful.study import Study
 
 # Answers y ≥ 0 of each person at which q is computed: most by how likely they are, some from its kink to its edge.
@@ -515,29 +514,19 @@ def share_beyond(study: Study, person: Typical, lie: float) -> float:
     return float(np.mean(own + q[-1] > lie))
 
 
-def typical(
-    study: Study, mechanism: Mechanism | OneRelease, players: int, geometry: Geometry | None = None
-) -> Typical:
+def typical(study: Study, mechanism: OneRelease, players: int, geometry: Geometry | None = None) -> Typical:
     """Someone whose ‖x‖² and peer noise are at their means, over the design or over those who answered."""
     beliefs = study.beliefs
-    if isinstance(mechanism, OneRelease):
-        if geometry is not None:
-            r, proportion = geometry.typical_length, geometry.typical_noise * geometry.players / players
-        else:
-            r, proportion = (
-                math.sqrt(study.mean_square_norm),
-                noise_proportion(study, mechanism.estimator, players),
-            )
-        return Typical(r, mechanism.scale(beliefs) * proportion, mechanism.curve(beliefs))
-    m = max(1, players // 2)
-    noise = mechanism.half_estimator(beliefs).noise_scale(m, mechanism.epsilon_peer)
-    scale = noise * stretch(study, mechanism.peers)
-    return Typical(math.sqrt(study.mean_square_norm), scale, peer_curve(mechanism, beliefs, m))
+    if geometry is not None:
+        r, proportion = geometry.typical_length, geometry.typical_noise * geometry.players / players
+    else:
+        r, proportion = math.sqrt(study.mean_square_norm), noise_proportion(study, players)
+    return Typical(r, mechanism.scale(beliefs) * proportion, mechanism.curve(beliefs))
 
 
-def noise_proportion(study: Study, estimator: str, players: int) -> float:
+def noise_proportion(study: Study, players: int) -> float:
     """The noise along a typical unit vector of x as a part of that in the released sum, everybody else being peers."""
-    return stretch(study, estimator) / max(1, players - 1)
+    return stretch(study) / max(1, players - 1)
 
 
 def least_noise(study: Study) -> tuple[Floats, Floats]:
@@ -565,10 +554,8 @@ def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float
     return np.asarray(r * u + beliefs.noise.sample(rng, DRAWS))
 
 
-def stretch(study: Study, peer_estimator: str) -> float:
-    """‖A x‖/‖x‖ for the noise A v in a peer estimate, in root mean square over the design."""
-    if peer_estimator == "ridge-free":
-        return 1.0
+def stretch(study: Study) -> float:
+    """‖A x‖/‖x‖ for the noise A v in an estimate, in root mean square over the design."""
     Sigma = study.second_moments
     if Sigma is None:
         return study.dimension / study.mean_square_norm

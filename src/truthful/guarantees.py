@@ -10,13 +10,26 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from truthful import check
+from truthful.asked_release import SCALE, AskedRelease, largest_gain, largest_loss
 from truthful.bounds import Model, Setting, proved
-from truthful.bounds.estimator_bounds import EVENTS
+from truthful.bounds.asked_bounds import AskedSetting, advantage
+from truthful.bounds.asked_bounds import gap as asked_gap
+from truthful.bounds.asked_bounds import lie_size as asked_lie_size
+from truthful.bounds.estimator_bounds import EVENTS, instruments_error
+from truthful.bounds.share_bounds import (
+    ROUNDING,
+    RosterSetting,
+    ShareSetting,
+    accuracy_setting,
+    effect_error,
+    gain,
+)
+from truthful.bounds.share_bounds import tolerated_gap as share_tolerated_gap
 from truthful.check import Floats
 from truthful.deterrence import (
     Deterrence,
@@ -35,15 +48,31 @@ from truthful.deterrence import (
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.one_release import OneRelease, SumRelease
-from truthful.random_halves import Mechanism
 from truthful.scoring import PAYMENT_STEPS
+from truthful.share_release import ShareRelease
 from truthful.study import Study
+from truthful.study.credibility import ShareBeliefs
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
 FEATURES = "features are drawn independently from the declared design"
 GIVEN_FEATURES = (
     "whether somebody takes part does not depend on how far her answer is from what the model predicts"
+)
+#: Of so many people it is said how wrong they may be for the truth to pay still.
+NINE_IN_TEN = 0.9
+BELIEVED = {
+    "yes-no": "people believe what is declared: that between {low} and {high} say yes, and more if they do themselves",
+    "rating": "people believe what is declared: that the mean rating is between {low} and {high}, and higher if their "
+    "own is",
+}
+AGREED = (
+    "people agree on what they expect of the others, whatever it is, and take others to expect what they do; one's own "
+    "answer moves it as declared"
+)
+AGREED_STRICT = (
+    "people agree on what they expect of the others, whatever it is, and expect more yes if they would say yes "
+    "themselves"
 )
 LEAST_FAILURE = 1e-12
 #: How much larger the lies may be that pay people whose centre is not the declared one.
@@ -203,74 +232,129 @@ class Guarantees:
 @lru_cache(maxsize=32)  # a settlement asks twice, before it draws and to publish
 def guarantees(
     study: Study,
-    mechanism: Mechanism | OneRelease,
+    mechanism: OneRelease | ShareRelease | AskedRelease,
     players: int,
     alpha: float,
     beta: float,
     geometry: Geometry | None = None,
+    payable: int | None = None,
 ) -> Guarantees:
     """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport.
 
-    geometry is that of their features, where answers are protected.
+    geometry is that of their features, where answers are protected. `payable` of them at most may have to be paid, of
+    shares and where people are asked what the others will say; by default all.
     """
-    s = setting(study, mechanism, players, alpha, beta, geometry)
-    lie, error = float(proved.lie_size(s)), float(proved.accuracy(s))
-    person = typical(study, mechanism, players, geometry)
-    slope = central_slope(study, person)
-    threshold = float(proved.joining_threshold(s))
-    assumed = (TRUTHFUL_PEERS, BELIEFS, FEATURES if geometry is None else GIVEN_FEATURES, COSTS)
+    if isinstance(mechanism, OneRelease):
+        found = _of_numbers(study, mechanism, setting(study, mechanism, players, alpha, beta, geometry))
+    elif geometry is None:
+        raise InputError("What is promised of shares follows from people's features, which are not here.")
+    elif isinstance(mechanism, ShareRelease):
+        shares = share_setting(study, mechanism, players, alpha, beta, geometry)
+        found = _of_shares(study, mechanism, shares, payable or players)
+    else:
+        asked = asked_setting(study, mechanism, players, alpha, beta, geometry)
+        found = _of_predictions(study, mechanism, asked, payable or players)
+    unit, assumed = study.response_unit, found.truth.assumptions
     return Guarantees(
         privacy(study, mechanism),
+        found.truth,
+        Accuracy(
+            _finite(found.error),
+            _finite(unit * math.sqrt(found.error)),
+            _finite(unit * math.sqrt(found.prediction_error)),
+            max(0.0, 1 - EVENTS[mechanism.estimator] * beta),
+            assumptions=assumed,
+            effect_rmse=None if found.effect_error is None else unit * math.sqrt(found.effect_error),
+        ),
+        Participation(float(study.costs.cdf(found.joining)), _finite(found.joining), assumptions=assumed),
+        Budget(*map(_finite, found.bill), assumptions=assumed),
+    )
+
+
+class _Found(NamedTuple):
+    """What differs between kinds of answers, errors normalised; the bill is what `Budget` says of it."""
+
+    truth: Truthfulness
+    error: float
+    prediction_error: float
+    joining: float
+    bill: tuple[float, float, float]
+    effect_error: float | None = None
+
+
+def privacy(study: Study, mechanism: SumRelease) -> Privacy:
+    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
+    own_features = mechanism.protects == "answers" and study.features and not study.assigned
+    not_protected = ("features", "taking part") if own_features else ("taking part",)
+    return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def require_failure_probability(beta: float) -> None:
+    """Refuse a failure probability that numbers cannot carry, or that promises nothing."""
+    if not LEAST_FAILURE <= check.share("failure_probability", beta) < 0.5:
+        raise InputError(
+            f"failure_probability is {beta:g}; it must lie between {LEAST_FAILURE:g}, as small as can be computed "
+            "with, and 0.5, where promises are worth nothing."
+        )
+
+
+def untruthful_because(study: Study, mechanism: OneRelease, alpha: float) -> str:
+    """Why no size of lies can be promised not to pay, and what would change that."""
+    if not mechanism.score_weight > 0:
+        return "score_weight is 0, so payments do not depend on answers"
+    if alpha == 0 and math.isinf(study.costs.upper_quantile(0.0)):
+        return "absent_share 0 needs a bound on every privacy cost, and the declared law has none"
+    return inaccurate_because(study)
+
+
+def inaccurate_because(study: Study) -> str:
+    """Why no accuracy of an estimate from observed features can be promised, and what would change that."""
+    if not model(study).least_eigenvalue > 0:
+        return "the study does not say how spread out its features are; declare design.least_eigenvalue"
+    return "too few players for this epsilon: noise could drown the features' second moments"
+
+
+# Numbers
+
+
+def _of_numbers(study: Study, mechanism: OneRelease, s: Setting) -> _Found:
+    players, geometry = int(s.n), s.geometry
+    lie = float(proved.lie_size(s))
+    person = typical(study, mechanism, players, geometry)
+    slope = central_slope(study, person)
+    return _Found(
         Truthfulness(
             lie=_finite(lie),
             slack=_finite(float(proved.truthfulness(s))),
             share=share_beyond(study, person, lie),
             slope=slope,
             lie_in_answer=_finite(lie / slope * study.response_unit) if slope > 0 else None,
-            probability=1 - beta,
-            assumptions=assumed,
+            probability=1 - float(s.beta),
+            assumptions=(TRUTHFUL_PEERS, BELIEFS, FEATURES if geometry is None else GIVEN_FEATURES, COSTS),
             undeterred=_undeterred_share(study, mechanism, players, lie, person, geometry),
-            typical_length=person.length if isinstance(mechanism, OneRelease) else None,
-            typical_noise=person.scale if isinstance(mechanism, OneRelease) else None,
-            **({} if isinstance(mechanism, Mechanism) else _tolerances(study, s, person, lie)),
+            typical_length=person.length,
+            typical_noise=person.scale,
+            **_number_tolerances(study, s, person, lie),
         ),
-        Accuracy(
-            _finite(error),
-            _finite(study.response_unit * math.sqrt(error)),
-            _finite(study.response_unit * math.sqrt(float(proved.prediction_error(s)))),
-            max(0.0, 1 - EVENTS[mechanism.estimator] * beta),
-            assumptions=assumed,
-        ),
-        Participation(float(study.costs.cdf(threshold)), _finite(threshold), assumptions=assumed),
-        Budget(
-            expected=_finite(float(proved.budget(s))),
-            cap=_finite(float(proved.budget_cap(s))),
-            likely=_finite(float(proved.likely_budget(s))),
-            assumptions=assumed,
-        ),
+        float(proved.accuracy(s)),
+        float(proved.prediction_error(s)),
+        float(proved.joining_threshold(s)),
+        (float(proved.budget(s)), float(proved.budget_cap(s)), float(proved.likely_budget(s))),
     )
-
-
-def privacy(study: Study, mechanism: Mechanism | SumRelease) -> Privacy:
-    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
-    if isinstance(mechanism, Mechanism):
-        return Privacy(mechanism.epsilon)
-    own_features = mechanism.protects == "answers" and study.features and not study.assigned
-    not_protected = ("features", "taking part") if own_features else ("taking part",)
-    return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected)
 
 
 def _undeterred_share(
     study: Study,
-    mechanism: Mechanism | OneRelease,
+    mechanism: OneRelease,
     players: int,
     lie: float,
     person: Typical,
     geometry: Geometry | None,
-) -> float | None:
-    """Of plans with halves it is not said: their guarantees are those of format 1."""
-    if isinstance(mechanism, Mechanism):
-        return None
+) -> float:
     if not math.isfinite(lie):
         return 1.0
     scale = mechanism.scale(study.beliefs)
@@ -283,7 +367,7 @@ def _undeterred_share(
     return float(people.undeterred(lie, mechanism.clip if mechanism.clipped else None, scale))
 
 
-def _tolerances(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
+def _number_tolerances(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
     """How wrong beliefs may be: as much as is declared, or else with lies half as large again let pay."""
     if not math.isfinite(lie):
         return {}
@@ -309,12 +393,10 @@ def _tolerances(study: Study, s: Setting, person: Typical, lie: float) -> dict[s
     }
 
 
-def belief_gap(
-    study: Study, mechanism: Mechanism | OneRelease, players: int, geometry: Geometry | None
-) -> float:
+def belief_gap(study: Study, mechanism: OneRelease, players: int, geometry: Geometry | None) -> float:
     """Γ: what a centre that is off by the declared tolerance does to anybody's expectation; never more than itself."""
     shift = study.tolerance
-    if not shift or isinstance(mechanism, Mechanism) or not mechanism.clipped:
+    if not shift or not mechanism.clipped:
         return shift
     if geometry is None:
         lengths, noise = least_noise(study)
@@ -328,14 +410,14 @@ def belief_gap(
 
 def setting(
     study: Study,
-    mechanism: Mechanism | OneRelease,
+    mechanism: OneRelease,
     players: int,
     alpha: float,
     beta: float,
     geometry: Geometry | None = None,
 ) -> Setting:
     """What the bounds depend on: the study's model, and the mechanism's numbers."""
-    s = Setting(
+    return Setting(
         model=model(study),
         costs=study.costs,
         n=players,
@@ -346,49 +428,14 @@ def setting(
         b=mechanism.score_weight,
         gram_share=mechanism.gram_share,
         estimator=mechanism.estimator,
-        peer_estimator=mechanism.estimator,
         rule=mechanism.rule,
         payments=mechanism.payments,
         privacy=study.declared.costs.privacy,
         rounding=1 / PAYMENT_STEPS,
-        peers=mechanism.peers if isinstance(mechanism, OneRelease) else "halves",
-        clip=mechanism.clip if isinstance(mechanism, OneRelease) else None,
+        clip=mechanism.clip,
         geometry=geometry,
         belief_gap=belief_gap(study, mechanism, players, geometry),
     )
-    if isinstance(mechanism, OneRelease):
-        return s
-    return s.at(
-        gamma=math.nan if mechanism.regularization is None else mechanism.regularization,
-        peer_gamma=mechanism.peer_regularization,
-        public_share=mechanism.public_share,
-        peer_estimator=mechanism.peers,
-    )
-
-
-def require_failure_probability(beta: float) -> None:
-    """Refuse a failure probability that numbers cannot carry, or that promises nothing."""
-    if not LEAST_FAILURE <= check.share("failure_probability", beta) < 0.5:
-        raise InputError(
-            f"failure_probability is {beta:g}; it must lie between {LEAST_FAILURE:g}, as small as can be computed "
-            "with, and 0.5, where promises are worth nothing."
-        )
-
-
-def untruthful_because(study: Study, mechanism: Mechanism | OneRelease, alpha: float) -> str:
-    """Why no size of lies can be promised not to pay, and what would change that."""
-    if not mechanism.score_weight > 0:
-        return "score_weight is 0, so payments do not depend on answers"
-    if alpha == 0 and math.isinf(study.costs.upper_quantile(0.0)):
-        return "absent_share 0 needs a bound on every privacy cost, and the declared law has none"
-    return inaccurate_because(study)
-
-
-def inaccurate_because(study: Study) -> str:
-    """Why no accuracy of an estimate from observed features can be promised, and what would change that."""
-    if not model(study).least_eigenvalue > 0:
-        return "the study does not say how spread out its features are; declare design.least_eigenvalue"
-    return "too few players for this epsilon: noise could drown the features' second moments"
 
 
 @lru_cache(maxsize=64)
@@ -442,5 +489,222 @@ def _direction_variance(study: Study, inverse: Floats) -> float:
     return (R2 + sigma2) * float(np.linalg.eigvalsh(inverse)[-1])
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+# Yes or no and ratings
+
+
+def _of_shares(study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int) -> _Found:
+    most = payable * (mechanism.flat + mechanism.bonus)
+    joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / study.privacy_cost(mechanism.epsilon)
+    return _Found(
+        _share_truth(study, mechanism, s),
+        *_errors(s),
+        joining,
+        (most, most, math.inf),
+        _effect_error(study, s),
+    )
+
+
+def _errors(s: RosterSetting) -> tuple[float, float]:
+    """Mean squared errors of the coefficients, and of predictions."""
+    accuracy = accuracy_setting(s)
+    error, of_people = (
+        float(instruments_error(accuracy, predictions).item()) for predictions in (False, True)
+    )
+    return error, of_people
+
+
+def _effect_error(study: Study, s: RosterSetting) -> float | None:
+    """The largest mean squared error of a difference, where answers are shares."""
+    if study.shares is None:
+        return None
+    return max((float(effect_error(s, k)[0, 0]) for k in range(len(study.differences))), default=None)
+
+
+def share_setting(
+    study: Study, mechanism: ShareRelease, players: int, alpha: float, beta: float, geometry: Geometry
+) -> ShareSetting:
+    """What the bounds of shares depend on."""
+    if study.shares is None:
+        raise InputError("The study asks for numbers.")
+    return ShareSetting(
+        beliefs=study.shares,
+        geometry=geometry,
+        costs=study.costs,
+        n=players,
+        alpha=np.array([alpha]),
+        epsilon=np.array([mechanism.epsilon]),
+        beta=beta,
+        margin=mechanism.margin,
+        tolerance=mechanism.tolerance,
+        privacy=study.declared.costs.privacy,
+        assigned=study.assigned or not study.features,
+        belief_gap=study.tolerance,
+    )
+
+
+def _belief_told(study: Study, beliefs: ShareBeliefs) -> str:
+    """Of the average person's kind, in the words of the question."""
+    ends = (beliefs.low, beliefs.high)
+    if study.kind == "yes-no":
+        low, high = (f"{100 * end:g}%" for end in ends)
+    else:
+        low, high = (f"{study.response.low + 2 * study.response_unit * end:g}" for end in ends)
+    return BELIEVED[study.kind].format(low=low, high=high)
+
+
+def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Truthfulness:
+    """The fewest steps of a lie that does not pay for the share of people who are not among the liars."""
+    beliefs, worth, saved = s.beliefs, study.privacy_cost(mechanism.epsilon), float(s.saved[0, 0])
+    average = beliefs.expects(np.eye(1, study.dimension) / beliefs.scale)
+    steps, earned = None, 0.0
+    for j in range(1, beliefs.levels):
+        earned = mechanism.bonus * float(gain(s, j)[0, 0])
+        if earned >= saved * (1 - 1e-9):
+            steps = j
+            break
+    expects_yes, expects_no = (float((average.switch + average.advantage * y)[0]) for y in (1.0, -1.0))
+    share = float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if steps else 0.0
+    return Truthfulness(
+        lie=None,
+        slack=None,
+        slope=0.0,
+        lie_in_answer=None,
+        share=share,
+        gain=earned if steps else None,
+        steps=steps,
+        switch=float(average.switch[0]),
+        expects_yes=expects_yes,
+        expects_no=expects_no,
+        probability=1 - s.beta,
+        assumptions=(TRUTHFUL_PEERS, _belief_told(study, beliefs), GIVEN_FEATURES, COSTS),
+        **_share_tolerances(study, mechanism, s, steps, share),
+    )
+
+
+def _share_tolerances(
+    study: Study, mechanism: ShareRelease, s: ShareSetting, steps: int | None, share: float
+) -> dict[str, float]:
+    """How far the share that somebody expects may be off, given her answer: as declared, or for nine people in ten."""
+    if steps is None:
+        return {}
+    if study.tolerance:
+        return {"centre_tolerance": study.tolerance, "centre_share": share}
+    cost = float(study.costs.quantile(NINE_IN_TEN))
+    needed = (cost * study.privacy_cost(mechanism.epsilon) + ROUNDING) / mechanism.bonus
+    found = float(share_tolerated_gap(s, steps, needed)[0, 0])
+    return {"centre_tolerance": found, "centre_share": NINE_IN_TEN} if found > 0 else {}
+
+
+# Predictions of what the others will say
+
+
+def _of_predictions(study: Study, mechanism: AskedRelease, s: AskedSetting, payable: int) -> _Found:
+    truth = (_strict_truth if s.beliefs.strict else _asked_truth)(study, mechanism, s)
+    average, most = (payable * each for each in _asked_payments(s, mechanism))
+    least = max(0.0, _least_expected(s, mechanism) - ROUNDING)
+    joining = least / study.privacy_cost(mechanism.epsilon)
+    return _Found(truth, *_errors(s), joining, (average, most, math.inf), _effect_error(study, s))
+
+
+def asked_setting(
+    study: Study, mechanism: AskedRelease, players: int, alpha: float, beta: float, geometry: Geometry
+) -> AskedSetting:
+    """What the bounds of answers with predictions depend on."""
+    if study.levels is None:
+        raise InputError("The study does not ask what the others will say.")
+    return AskedSetting(
+        beliefs=study.levels,
+        geometry=geometry,
+        costs=study.costs,
+        n=players,
+        alpha=np.array([alpha]),
+        epsilon=np.array([mechanism.epsilon]),
+        beta=beta,
+        ratio=mechanism.ratio,
+        clip=np.array([mechanism.clip]),
+        judged=math.isfinite(mechanism.plausible[1]),
+        tolerance=study.level_tolerance,
+        privacy=study.declared.costs.privacy,
+        assigned=study.assigned or not study.features,
+    )
+
+
+def payable_to_all(mechanism: AskedRelease, slopes: object) -> bool:
+    """Whether base payments cover what scores can take away, at these slopes: then nobody can owe."""
+    lost = mechanism.score_weight * largest_loss(mechanism.rule, np.asarray(slopes), mechanism.clip)
+    return bool(lost.max() <= mechanism.base_payment * (1 + 1e-9))
+
+
+def _asked_payments(s: AskedSetting, mechanism: AskedRelease) -> tuple[float, float]:
+    """What somebody is paid on average and at most, at most."""
+    base, asked = mechanism.base_payment, mechanism.prediction_payment
+    gained = largest_gain(mechanism.rule, s.believed[:, :2], mechanism.clip)
+    head = base + mechanism.score_weight * float(gained.max()) + asked
+    average = base + asked + float(s.alpha[0]) * (head - base)
+    return head if s.beliefs.strict else min(average, head), head
+
+
+def _least_expected(s: AskedSetting, mechanism: AskedRelease) -> float:
+    """What somebody who tells the truth earns on average, at least, predictions left out.
+
+    Of numbers: a − b(s²E[t²] + 2s(1−s)√(E[t²]E[Δ²])), t = y − p. Of yes and no: a, and more.
+    """
+    a, b = mechanism.base_payment, mechanism.score_weight
+    if s.beliefs.strict:
+        return a
+    slope, v = float(s.believed[:, 1].max()), float(s.believed[:, 3].max())
+    noise = (s.beliefs.dimension + 2) * (float(s.scale[0]) * s.worst[0]) ** 2
+    apart = s.beliefs.variance * (1 + s.worst[1]) + v + noise
+    square = min(mechanism.clip**2, v + noise)
+    return max(0.0, a - b * (slope**2 * apart + 2 * slope * (1 - slope) * math.sqrt(apart * square)))
+
+
+def _asked_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Truthfulness:
+    """From which size on no lie pays; of ratings, from how many steps on."""
+    lie, b, k = (
+        float(asked_lie_size(s, mechanism.score_weight)[0, 0]),
+        mechanism.score_weight,
+        s.beliefs.slope,
+    )
+    worth, saved, off = study.privacy_cost(mechanism.epsilon), float(s.saved[0, 0]), asked_gap(s)[:, 0, 0]
+    steps, earned, told = None, None, lie
+    if study.shares is not None and math.isfinite(lie):
+        levels = study.shares.levels
+        step = SCALE / (levels - 1)
+        least = math.ceil(lie / step * (1 - 1e-9))
+        if least < levels:
+            steps, told = least, least * SCALE / (levels - 1)
+            moved = s.believed[:, 0] * steps * step
+            earned = b * float((moved**2 - 2 * moved * off).min())
+    promised = math.isfinite(told) and told < SCALE
+    return Truthfulness(
+        lie=None,
+        slack=b * (float(off.max()) ** 2) + saved if promised else None,
+        share=float(study.costs.cdf(max(0.0, saved - ROUNDING) / worth)) if promised else 0.0,
+        slope=k,
+        lie_in_answer=told * study.response_unit if promised else None,
+        probability=1 - s.beta,
+        assumptions=(TRUTHFUL_PEERS, AGREED, GIVEN_FEATURES, COSTS),
+        steps=steps,
+        gain=earned,
+        centre_tolerance=k * told / (2 * (1 - k)) * study.response_unit if promised else None,
+    )
+
+
+def _strict_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Truthfulness:
+    """Of yes and no: what the truth earns more than the other answer."""
+    found, worth = float(advantage(s)[0, 0]), study.privacy_cost(mechanism.epsilon)
+    earned = 2 * mechanism.score_weight * found / mechanism.clip
+    paid = earned >= float(s.saved[0, 0]) * (1 - 1e-9)
+    return Truthfulness(
+        lie=None,
+        slack=None,
+        slope=s.beliefs.slope,
+        lie_in_answer=None,
+        share=float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if paid else 0.0,
+        probability=1 - s.beta,
+        assumptions=(TRUTHFUL_PEERS, AGREED_STRICT, GIVEN_FEATURES, COSTS),
+        steps=1 if paid else None,
+        gain=earned if paid else None,
+        centre_tolerance=found * study.response_unit if paid else None,
+    )

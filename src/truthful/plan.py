@@ -41,7 +41,6 @@ from truthful.planner.planning import Solution
 from truthful.planner.share_planning import solve_shares, usual_norm, usual_tolerance
 from truthful.planner.terms import LeaveOneOutTerms
 from truthful.random_halves import Mechanism
-from truthful.share_guarantees import share_guarantees
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
@@ -146,12 +145,8 @@ class Plan:
         if geometry is None and self.stated is not None and mechanism.estimator == "instruments":
             return self.stated
         alpha, beta = self.absent_share, self.failure_probability
-        if not isinstance(mechanism, ShareRelease | AskedRelease):
-            return guarantees(study, mechanism, players, alpha, beta, geometry)
-        if geometry is None:
-            raise InputError("What is promised of shares follows from people's features, which are not here.")
         payable = self.players if players == self.answering else players
-        return share_guarantees(study, mechanism, players, alpha, beta, geometry, payable)
+        return guarantees(study, mechanism, players, alpha, beta, geometry, payable)
 
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""

@@ -1,18 +1,17 @@
-"""Algorithm 2's parameters, and its first half: three private estimates.
+"""The paper's Algorithm 2, for research: its parameters, three private estimates, and what each half predicts.
 
-It serves every door: a settlement draws its noise exactly, on a lattice, from the operating system; research
-draws it fast, from a seeded generator. What they compute with it is the same code.
+`truthful.private_regression` runs it on arrays. No study is planned or settled by it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
 from truthful import check
-from truthful.beliefs import Beliefs, Predictor
+from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -27,7 +26,7 @@ from truthful.estimators.private import (
 from truthful.estimators.sensitivity import AddNoise
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import GRID, Groups, Moments, along, lengths
-from truthful.scoring import RULES, Rule, pay, round_down
+from truthful.scoring import RULES, Rule, pay
 
 PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
@@ -115,10 +114,6 @@ class Mechanism:
         """Privacy spent on each peer estimate, exactly: the two spend it once, their players are disjoint."""
         return Fraction(self.epsilon) - self.epsilon_public
 
-    def with_base_payment(self, base_payment: float) -> Mechanism:
-        """The same mechanism with another base payment."""
-        return replace(self, base_payment=base_payment)
-
     def require_payable(self, radius: float) -> None:
         """Refuse a base payment that would leave some payment negative: a ≥ b·loss(R)."""
         least = self.score_weight * self.scoring.loss(radius)
@@ -194,99 +189,27 @@ def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve
     return Identity() if factor == 1.0 else Shrunk(factor)
 
 
-@dataclass(frozen=True, eq=False)
-class HalvesPaymaster:
-    """Pays players, given the three estimates.
+def predictions(
+    mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, kx: Floats, ky: Floats, groups: Groups
+) -> tuple[Floats, Floats]:
+    """(p, q): what the other half predicts of each player, and what her own report says that it will.
 
-    predictors[j] is the own prediction for players of group j, who are scored against the other half.
+    p is inside ±R‖x‖, where the truth lies, if payments are never negative.
     """
-
-    mechanism: Mechanism
-    beliefs: Beliefs
-    estimates: Estimates
-    predictors: tuple[Predictor, Predictor]
-
-    def predictions(self, kx: Floats, ky: Floats, groups: Groups) -> tuple[Floats, Floats]:
-        """(p, q): what each player's peers predict of her, and what her own report says they will."""
-        r, p, noise = self.peer_predictions(kx, groups)
-        return p, self.own_predictions(r, ky / GRID, noise, groups)
-
-    def peer_predictions(self, kx: Floats, groups: Groups) -> tuple[Floats, Floats, Floats]:
-        """‖x‖ of each player, what the half that she is not in predicts of her, and the scale of its noise along x."""
-        x = kx / GRID
-        r, (first, second) = lengths(x), self.estimates.peers
-        predicted = [peer_prediction(self.mechanism, self.beliefs, peer, x, r) for peer in (second, first)]
-        noise = [noise_along(peer, x, r) for peer in (second, first)]
-        return r, np.where(groups == 0, *predicted), np.where(groups == 0, *noise)
-
-    def own_predictions(self, r: Floats, y: Floats, noise: Floats, groups: Groups) -> Floats:
-        """q of players with features of length r and report y, whose peers have noise of this scale along them."""
-        own, others = self.predictors
-        if own is others:
-            return own(r, y, noise)
-        q = np.empty(len(y))
-        for predictor, group in ((own, 0), (others, 1)):
-            mine = np.flatnonzero(groups == group)
-            q[mine] = predictor(r[mine], y[mine], noise[mine])
-        return q
-
-    def payments(self, kx: Floats, ky: Floats, groups: Groups) -> Floats:
-        """The payments, in currency."""
-        return self.payable(*self.predictions(kx, ky, groups))
-
-    def payable(self, p: Floats, q: Floats) -> Floats:
-        """The payments for these predictions."""
-        return payable(self.mechanism, self.beliefs, p, q)
-
-
-def paymaster(
-    mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, counts: tuple[int, int]
-) -> HalvesPaymaster:
-    """Everything needed to pay groups of so many players: the estimates and both groups' own predictions."""
-    curves = [peer_curve(mechanism, beliefs, counts[1 - group]) for group in (0, 1)]
-    ranges = [noise_range(estimates.peers[1 - group]) for group in (0, 1)]
-    if curves[0] != curves[1]:
-        own, others = (beliefs.predictor(curves[group], ranges[group], counts[group]) for group in (0, 1))
-        return HalvesPaymaster(mechanism, beliefs, estimates, (own, others))
-    both = min(low for low, _ in ranges), max(high for _, high in ranges)
-    own = beliefs.predictor(curves[0], both, sum(counts))
-    return HalvesPaymaster(mechanism, beliefs, estimates, (own, own))
+    x, y, sizes = kx / GRID, ky / GRID, np.bincount(groups, minlength=2).tolist()
+    p, q, r = np.empty(len(y)), np.empty(len(y)), lengths(x)
+    for group, peer in ((0, estimates.peers[1]), (1, estimates.peers[0])):
+        mine = np.flatnonzero(groups == group)
+        curve = peer_curve(mechanism, beliefs, sizes[1 - group])
+        own = beliefs.predictor(curve, peer.noise_range, len(mine))
+        p[mine] = along(x[mine], peer.theta)
+        if mechanism.payments == "never-negative":
+            p[mine] = np.clip(p[mine], -beliefs.radius * r[mine], beliefs.radius * r[mine])
+        q[mine] = own(r[mine], y[mine], peer.noise_along(x[mine], r[mine]))
+    return p, q
 
 
 def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
     """The rule's payment in whole millionths of the currency unit, rounded down."""
     reach = beliefs.radius if mechanism.payments == "never-negative" else None
     return pay(mechanism.scoring, p, q, mechanism.base_payment, mechanism.score_weight, reach)
-
-
-def payment_range(mechanism: Mechanism, beliefs: Beliefs) -> tuple[float, float]:
-    """The least and the most that anybody can be paid where payments are never negative, whatever anybody does."""
-    a, b, rule = mechanism.base_payment, mechanism.score_weight, mechanism.scoring
-    ends = (max(0.0, a - b * rule.loss(beliefs.radius)), a + b * rule.gain(beliefs.radius))
-    least, most = round_down(np.array(ends)).tolist()
-    return least, most
-
-
-def peer_prediction(mechanism: Mechanism, beliefs: Beliefs, peer: Estimate, x: Floats, r: Floats) -> Floats:
-    """p = x·θ̂ of the other half; inside ±R‖x‖, where the truth lies, if payments are never negative."""
-    p = along(x, peer.theta)
-    if mechanism.payments == "expected":
-        return p
-    limit = beliefs.radius * r
-    clipped: Floats = np.clip(p, -limit, limit)
-    return clipped
-
-
-def noise_along(peer: Estimate, x: Floats, r: Floats) -> Floats:
-    """The scale of a peer estimate's noise along each x: s·‖xᵀA‖/‖x‖, where the noise in θ̂ is A v."""
-    least, most = noise_range(peer)
-    if least == most:
-        return np.full(len(r), most)
-    stretched = np.sqrt(sum((along(x, column) ** 2 for column in peer.spread.T), np.zeros(len(x))))
-    return np.clip(peer.scale * stretched / np.where(r > 0, r, 1.0), least, most)
-
-
-def noise_range(peer: Estimate) -> tuple[float, float]:
-    """The least and largest that noise_along can be, over all directions."""
-    least, most = peer.stretch
-    return peer.scale * least, peer.scale * most

@@ -27,7 +27,7 @@ from truthful.errors import InputError
 from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.moments import grid_features, grid_responses, group_moments
 from truthful.noise import laplace
-from truthful.random_halves import Estimates, Mechanism, payable, paymaster, private_estimates
+from truthful.random_halves import Estimates, Mechanism, payable, predictions, private_estimates
 from truthful.scoring import RULES
 
 ALONE = 1e-10  # 1 − leverage below this is rounding: without the player the fit does not exist
@@ -320,7 +320,7 @@ def private_regression(
             f"The random halves have {counts[0]} and {counts[1]} players; both need at least one."
         )
     estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
-    p, q = paymaster(mechanism, beliefs, estimates, counts).predictions(kx, ky, groups)
+    p, q = predictions(mechanism, beliefs, estimates, kx, ky, groups)
     return PrivateRegression(
         theta=estimates.public.theta,
         peer_thetas=np.stack([peer.theta for peer in estimates.peers]),

@@ -14,12 +14,11 @@ import numpy as np
 
 from support.studies import DESIGNED
 from truthful.beliefs import Beliefs
-from truthful.beliefs.laws import Clipped
+from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.bounds import Model, Setting
-from truthful.bounds.setting import FLOOR_POWER, Numbers, gram_scale, least_half, peer_scale, public_scale
+from truthful.bounds.setting import Numbers, gram_floor, gram_scale, noise_scale
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
-from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import model
 from truthful.noise import L2Laplace
 from truthful.study import Study
@@ -207,46 +206,16 @@ def errors(
         w = np.einsum("kij,kj->ki", M, push)
         reports = worst_reports(where, X, y, w, math.floor(float(s.alpha) * n + 1e-9))
         push = fitted(s.estimator, where, X, reports, gamma) - theta
-    v = L2Laplace(where.dimension, float(public_scale(s))).sample(rng, runs)
+    v = L2Laplace(where.dimension, float(noise_scale(s, s.n))).sample(rng, runs)
     if s.estimator == "noisy-statistics":
-        scale = float(gram_scale(s, n, s.epsilon_public))
+        scale = float(gram_scale(s, n))
         G = X.transpose(0, 2, 1) @ X / n + symmetric_noise(rng, runs, where.dimension, scale)
-        inverse = floored_inverse(G, scale * where.dimension**FLOOR_POWER)
+        inverse = floored_inverse(G, float(gram_floor(s)))
         return np.asarray(
             np.einsum("kij,kj->ki", inverse, np.einsum("knd,kn->kd", X, reports) / n + v) - theta
         )
     stretch = where.inverse if s.estimator == "known-design" else np.eye(where.dimension)
     return np.asarray(fitted(s.estimator, where, X, reports, gamma) + v @ stretch - theta)
-
-
-def gaps(where: World, s: Setting, x: Floats, theta: Floats, rng: Rng, runs: int) -> Floats:
-    """p − q in many runs of a half of the least size, averaged over the noise v, given θ.
-
-    Those with most weight along x lie, against θ·x. A player whose answer says that θ is this one holds q = ‖x‖ψ(u).
-    """
-    m, R, r, d = int(least_half(s.n)), where.beliefs.radius, float(np.linalg.norm(x)), where.dimension
-    gamma, estimator = float(s.half_gamma), s.peer_estimator
-    if unmatched := estimator == "ridge-unmatched":  # the paper's: shrunk, and scored against q all the same
-        estimator = "ridge-free"
-    X, y = where.people(rng, runs, m, theta)
-    w = -np.sign(theta @ x) * influence(estimator, where, X, gamma) @ x
-    y = worst_reports(where, X, y, w, math.floor(float(s.alpha) * m + 1e-9))
-    scale: Floats | float = float(peer_scale(s, m))
-    if estimator == "noisy-statistics":
-        gram = float(gram_scale(s, m, s.epsilon_peer))
-        G = X.transpose(0, 2, 1) @ X / m + symmetric_noise(rng, runs, d, gram)
-        spread = floored_inverse(G, gram * d**FLOOR_POWER) @ x
-        u, scale = np.einsum("ki,kni,kn->k", spread, X, y) / m / r, scale * np.linalg.norm(spread, axis=1) / r
-    else:
-        u = fitted(estimator, where, X, y, gamma) @ x / r
-        scale *= float(np.linalg.norm(where.inverse @ x)) / r if estimator == "known-design" else 1.0
-    truth = theta @ x / r
-    if estimator == "ridge-free" and not unmatched:
-        truth *= shrinkage_factor(m, gamma, d)
-    if not s.clipped:
-        return np.asarray(r * (u - truth))
-    curve = Clipped(R, d)
-    return np.asarray(r * (curve(u, scale) - curve(np.full(runs, truth), scale)))
 
 
 def mean_and_error(values: Floats) -> tuple[float, float]:
@@ -257,3 +226,83 @@ def mean_and_error(values: Floats) -> tuple[float, float]:
 def squares(vectors: Floats) -> tuple[float, float]:
     """The mean of ‖·‖² over the runs, and its standard error."""
     return mean_and_error(np.sum(vectors**2, axis=1))
+
+
+# One release, and what everybody else says of the first of n people
+
+
+def curve(s: Setting) -> Curve:
+    return Clipped(float(s.reach), s.model.dimension) if s.clipped else IDENTITY
+
+
+def inverses(where: World, s: Setting, X: Floats, rng: Rng) -> Floats:
+    """M⁻¹ of every run: of n·Σ, or of the noisy Σ x xᵀ with its floor."""
+    n, d = X.shape[1], where.dimension
+    if s.estimator == "known-design":
+        return np.broadcast_to(where.inverse / n, (len(X), d, d))
+    noise = symmetric_noise(rng, len(X), d, n * float(gram_scale(s, n)))
+    return floored_inverse(X.transpose(0, 2, 1) @ X + noise, n * float(gram_floor(s)))
+
+
+def left_out(s: Setting, X: Floats, y: Floats, inverse: Floats) -> tuple[Floats, Floats]:
+    """What is predicted of the first of n people without her, before noise, and the scale of the noise in that.
+
+    p = (x·θ̂ − hy)/(1 − h), and n/(n−1) for 1/(1 − h) where the matrix is declared.
+    """
+    n, x = X.shape[1], X[:, 0]
+    w = np.einsum("kij,kj->ki", inverse, x)
+    h = np.einsum("ki,ki->k", w, x)
+    kept = (n - 1) / n if s.estimator == "known-design" else 1 - h
+    b = np.einsum("knd,kn->kd", X, y)
+    scale = n * float(noise_scale(s, s.n)) * np.linalg.norm(w, axis=1) / kept
+    return (np.einsum("ki,ki->k", w, b) - h * y[:, 0]) / kept, scale
+
+
+def given_answer(where: World, x: Floats, y: float, rng: Rng, runs: int) -> Floats:
+    """θ from the prior given y = θ·x + z: draws of the prior, drawn again by the density of z."""
+    theta = where.beliefs.prior.sample(rng, where.dimension, 50 * runs)
+    weight = where.beliefs.noise.density(y - theta @ x)
+    return np.asarray(theta[rng.choice(len(theta), runs, p=weight / weight.sum())])
+
+
+def lied(where: World, s: Setting, X: Floats, y: Floats, inverse: Floats, rng: Rng, toward: float) -> Floats:
+    """Reports: as many of the others lie as have costs above τ, those of most weight along the first's x."""
+    w = toward * np.einsum("kij,kj->ki", inverse, X[:, 0])
+    liars, reports = rng.binomial(X.shape[1] - 1, float(s.above_threshold), len(X)), y.copy()
+    for k in np.unique(liars):
+        runs = liars == k
+        reports[runs, 1:] = worst_reports(where, X[runs, 1:], y[runs, 1:], w[runs], int(k))
+    return reports
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A player in many studies: x·θ, what is predicted of her before noise, if all tell the truth too; the noise."""
+
+    r: float
+    truth: Floats
+    honest: Floats
+    p: Floats
+    scale: Floats
+
+    def gaps(self, s: Setting) -> Floats:
+        """p − ‖x‖ψ(u) averaged over the noise; the mean given x and her answer is p̄ − q."""
+        psi, r = curve(s), self.r
+        return np.asarray(r * (psi(self.p / r, self.scale / r) - psi(self.truth / r, self.scale / r)))
+
+    def gap(self, s: Setting) -> tuple[float, float]:
+        """Its mean and standard error. What truthful people err has mean zero, and is taken out by regression."""
+        values, sampling = self.gaps(s), self.honest - self.truth
+        return mean_and_error(values - np.cov(values, sampling)[0, 1] / sampling.var() * sampling)
+
+
+def scored(where: World, s: Setting, x: Floats, theta: Floats, answer: float, rng: Rng) -> Scored:
+    """One run for every θ: the player holds x and this answer, liars push against x·θ."""
+    n, runs = int(s.n), len(theta)
+    X = where.draw(rng, runs * n).reshape(runs, n, where.dimension)
+    X[:, 0] = x
+    y = np.einsum("knd,kd->kn", X, theta) + where.beliefs.noise.sample(rng, runs * n).reshape(runs, n)
+    y[:, 0] = answer
+    inverse, truth = inverses(where, s, X, rng), theta @ x
+    p, scale = left_out(s, X, lied(where, s, X, y, inverse, rng, -float(np.sign(truth.mean()))), inverse)
+    return Scored(float(np.linalg.norm(x)), truth, left_out(s, X, y, inverse)[0], p, scale)

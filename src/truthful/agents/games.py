@@ -27,17 +27,14 @@ from truthful.bounds import Setting, asked_bounds, proved, share_bounds
 from truthful.bounds.asked_bounds import AskedSetting, advantage, gap, level_rows
 from truthful.bounds.share_bounds import ShareSetting, believed_rows, pull
 from truthful.check import Floats
-from truthful.deterrence import stretch
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
 from truthful.geometry import Geometry, effects_of, geometry, measure
-from truthful.guarantees import setting
+from truthful.guarantees import asked_setting, setting, share_setting
 from truthful.moments import GRID, Transform, grid_features, instruments_on_grid, lengths, sums
 from truthful.one_release import Bounded, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
-from truthful.random_halves import Mechanism, noise_along
-from truthful.share_guarantees import asked_setting, share_setting
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 from truthful.study.features import sample_uniform
@@ -116,7 +113,7 @@ class Game(AnyGame):
     `peers` is the estimate that she will be scored against as far as it can be foreseen: its noise.
     """
 
-    mechanism: Mechanism | OneRelease
+    mechanism: OneRelease
     beliefs: Beliefs
     peers: Estimate
     predictor: Predictor
@@ -124,13 +121,11 @@ class Game(AnyGame):
     def own_prediction(self, x: Floats, reports: Floats) -> Floats:
         """q(x, ŷ). Of a true answer it is also p̄, what she expects her peers to predict if they are truthful."""
         r = lengths(x)
-        return self.predictor(r, reports, noise_along(self.peers, x, r))
+        return self.predictor(r, reports, self.peers.noise_along(x, r))
 
     def base(self, x: Floats) -> Floats:
         """What payments start from."""
-        if isinstance(self.mechanism, OneRelease):
-            return self.mechanism.base(lengths(x))
-        return np.full(len(x), self.mechanism.base_payment)
+        return self.mechanism.base(lengths(x))
 
     def score(self, p: Floats, q: Floats) -> Floats:
         """What is added to that, for an own prediction q if she expects her peers' to be p: rules are affine in p."""
@@ -152,11 +147,11 @@ def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game
         beliefs=study.beliefs,
         threshold=float(proved.threshold(promised)),
         gap=float(proved.gap(promised)),
-        liars=float(promised.lying_chance) * plan.answering,
+        liars=float(promised.above_threshold) * plan.answering,
         privacy_cost=study.privacy_cost(mechanism.epsilon),
         peers=peers,
         predictor=predictor,
-        **moved_by(peers.spread, x, getattr(mechanism, "transform", None)),
+        **moved_by(peers.spread, x, mechanism.transform),
     )
 
 
@@ -198,11 +193,9 @@ def foresee_peers(plan: Plan, people: Floats) -> Estimate:
 
     With one release M is n times its mean over these people, and a player is taken to have the mean leverage d/n; where
     M is declared it is known. `noisy-statistics` adds noise shaped by a matrix that is yet to be released: what it is
-    without noise stands for it. Nobody knows her half yet, if there are halves: the other is half of all.
+    without noise stands for it.
     """
     study, mechanism, n, d = plan.study, plan.number_mechanism, plan.answering, plan.study.dimension
-    if not isinstance(mechanism, OneRelease):
-        return foresee_half(plan, mechanism)
     scale = mechanism.scale(study.beliefs)
     if mechanism.estimator == "known-design":
         return Estimate(np.zeros(d), _inverse(np.asarray(mechanism.design)), scale / (n - 1))
@@ -214,23 +207,6 @@ def foreseen_spread(mechanism: SumRelease, people: Floats) -> Floats:
     kx = grid_features(people)
     z = instruments(kx, mechanism.transform, mechanism.norm)
     return _inverse(z.T @ (kx / GRID) / len(kx))
-
-
-def foresee_half(plan: Plan, mechanism: Mechanism) -> Estimate:
-    """An estimate by half of the players.
-
-    For the matrix of `noisy-statistics` E[x xᵀ] stands or, where that is unknown, one for features that are equally
-    spread in all directions.
-    """
-    study, d = plan.study, plan.study.dimension
-    estimator = mechanism.half_estimator(study.beliefs)
-    Sigma = study.second_moments
-    if mechanism.peers == "ridge-free" or Sigma is None:
-        spread = np.eye(d) * stretch(study, mechanism.peers)
-    else:
-        spread = _inverse(Sigma)
-    scale = estimator.noise_scale(max(1, plan.players // 2), mechanism.epsilon_peer)
-    return Estimate(np.zeros(d), spread, scale)
 
 
 def _inverse(matrix: Floats) -> Floats:

@@ -21,7 +21,6 @@ from truthful.beliefs.laws import Curve
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.moments import lengths
-from truthful.random_halves import noise_along
 
 
 class Agent(ABC):
@@ -191,7 +190,7 @@ class BestResponder(Agent):
         if self.peers is None:
             return game.own_prediction(players.x, players.y)
         r = lengths(players.x)
-        return game.beliefs.prediction(r, players.y, self.peers, noise_along(game.peers, players.x, r))
+        return game.beliefs.prediction(r, players.y, self.peers, game.peers.noise_along(players.x, r))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What `proved` rests on, for each estimator: the gaps of truthful players, and the errors of estimates.
 
 A gap is the largest distance between a truthful player's own prediction and the expected prediction of her peers.
-Among the peers each lies with probability at most α. Clipped predictions are compared with the clipped curve ψ, whose
+Clipped predictions are compared with the clipped curve ψ, whose
 noise is the privacy noise alone. The sampling error ε₀ of the peers, which ψ leaves out, has mean zero given θ. So with
 0 ≤ ψ' ≤ S and |ψ''| ≤ K, by the slopes of ψ(u + ε₀) − Sε₀/2 and by Taylor's formula,
 
@@ -11,13 +11,13 @@ noise is the privacy noise alone. The sampling error ε₀ of the peers, which �
 f being the density of the noise e. Noise that protects people also smooths: the second is often far smaller. With a
 clip level c, predictions are kept in ±c‖x‖: c then stands for R here, and no two are further apart than 2c.
 
-Leave-one-out, a player's own report is taken out of what is released of everybody: what is left is Σ_{j≠i} x_j y_j and
-the noise of the release, of which her report is independent. So the n−1 others are her peers, at the whole ε. Liars
-among them have costs above τ, each with the chance p = 1 − F(τ) at most, whatever θ is (Setting.lying_chance): as a gap
-is an average, of everybody E|A| ≤ κ = np count, and not the αn that are exceeded with probability β.
+A player's own report is taken out of what is released of everybody: what is left is Σ_{j≠i} x_j y_j and the noise of
+the release, of which her report is independent. So the m = n−1 others are her peers, at the whole ε. Liars among them
+have costs above τ, each with the chance p = 1 − F(τ) at most, whatever θ is (Setting.above_threshold): as a gap is an
+average, of everybody E|A| ≤ κ = np count, and not the αn that are exceeded with probability β.
 
-Where q depends on what is drawn later (the size of a half, a released matrix), a root mean square counts instead of a
-mean: a lie that moves q by Δ changes a payment by b(−Δ² + 2Δg), with both Δ and g in the mean square.
+Where q depends on what is drawn later (a released matrix), a root mean square counts instead of a mean: a lie that
+moves q by Δ changes a payment by b(−Δ² + 2Δg), with both Δ and g in the mean square.
 """
 
 from __future__ import annotations
@@ -27,36 +27,24 @@ import math
 import numpy as np
 
 from truthful.bounds.setting import (
-    FLOOR_POWER,
-    HALF_MISS,
-    Numbers,
     Setting,
     expected_pull,
-    fewest_peers,
     gram_floor,
     gram_scale,
-    least_half,
-    most_half,
-    most_peers,
-    peer_scale,
-    public_scale,
+    noise_scale,
     pull,
 )
 from truthful.bounds.spectrum import (
     drop_quantile,
-    excess_chance,
     least_spectrum,
     mean_square_along,
     operator_quantile,
-    shortfall_chance,
 )
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.shrinkage import RELATIVE_ERROR
 from truthful.geometry import Geometry, peak
 from truthful.noise import L2Laplace
 
-_TOLERANCES: Floats = np.arange(1, 33) / 33
 _CHANCES: Floats = np.logspace(-1, -15, 15)
 
 
@@ -66,82 +54,40 @@ def known_design_gap(s: Setting) -> Floats:
     Its sampling error has a variance of at most (R²+σ²)·xᵀΣ⁻¹x/m, and its noise the scale s‖Σ⁻¹x‖ ≥ s·xᵀΣ⁻¹x: their
     ratio, which counts in the second order, is at most (R²+σ²)/(ms) in every direction.
 
-    Leave-one-out, θ̂ without i is Σ⁻¹(Σ_{j≠i} x_j y_j + K)/m with m = n−1. Given θ the others are independent draws of
-    the design, so its mean is θ but for lies. These add up to E Σ_{j∈A}|xᵀΣ⁻¹x_j|·2Y/m, where each j is in A with the
-    chance p at most, on an event of her own record and cost: at most 2Y·expected_pull(p), also if they agree on what
-    to say. Σ, n and ε are public, so q depends on nothing that is drawn: a mean counts, not a root mean square.
+    θ̂ without i is Σ⁻¹(Σ_{j≠i} x_j y_j + K)/m. Given θ the others are independent draws of the design, so its mean is θ
+    but for lies. These add up to E Σ_{j∈A}|xᵀΣ⁻¹x_j|·2Y/m, where each j is in A with the chance p at most, on an event
+    of her own record and cost: at most 2Y·expected_pull(p), also if they agree on what to say. Σ, n and ε are public,
+    so q depends on nothing that is drawn: a mean counts, not a root mean square. No prediction is further than 2c from
+    another.
     """
     model = s.model
-    lies = 2 * model.response_bound * expected_pull(model, s.lying_chance)
+    lies = 2 * model.response_bound * expected_pull(model, s.above_threshold)
     if not s.clipped:
         return lies
-    m, scale, square = fewest_peers(s), peer_scale(s, most_peers(s)), model.radius**2 + model.noise_variance
+    m, square = np.asarray(s.n, dtype=np.float64) - 1, model.radius**2 + model.noise_variance
+    scale = noise_scale(s, m)
     variance = min(model.direction_variance, square * model.leverage) / m
     ratio = min(model.direction_variance * model.greatest_eigenvalue, square) / (m * scale)
-    return _smooth(s, lies, variance, ratio, scale / model.greatest_eigenvalue)
-
-
-def ridge_gap(s: Setting) -> Floats:
-    """The free ridge scored against its own shrunk curve, for features uniform on the ball; A = (γI + XᵀX)⁻¹.
-
-    Lies δ by k of the m peers move it by ‖AXᵀδ‖ ≤ 2Y·min(k/(γ+λ_min), √(k/(γ+λ_min)), √(k/4γ)), and E[k] ≤ αm: so by
-    2Y·min(κ, √κ), κ = α/(γ/m + (1−ξ)λ_min(Σ)), on the spectrum event, by Y√(m/γ) off it, and by Y√(αm/γ) in any case,
-    m being at most the largest half. The factor of the curve is known up to RELATIVE_ERROR.
-    """
-    model, gamma = s.model, np.asarray(s.half_gamma, dtype=np.float64)
-    Y, n = model.response_bound, np.asarray(s.n, dtype=np.float64)
-    if not model.ball:
-        return np.full(np.broadcast_shapes(n.shape, gamma.shape), np.inf)
-    most, xi = most_half(n), _leading(_TOLERANCES, n, s.alpha, gamma)
-    off = shortfall_chance(model, least_half(n), xi)
-    kappa = s.alpha / (gamma / most + (1 - xi) * model.least_eigenvalue)
-    on_event = 2 * Y * np.minimum(kappa, np.sqrt(kappa))
-    always = Y * np.sqrt(s.alpha * n / gamma)
-    lies = np.minimum((on_event + off * Y * np.sqrt(most / gamma)).min(axis=0), always)
-    lies = lies + RELATIVE_ERROR * model.radius
-    if s.clipped:
-        variance, scale = _ridge_variance(s, gamma), peer_scale(s, least_half(n))
-        return _smooth(s, lies, variance, variance / scale, scale)
-    return _allow_lopsided(s, lies, always + RELATIVE_ERROR * model.radius)
-
-
-def _ridge_variance(s: Setting, gamma: Floats) -> Floats:
-    """Var(x·θ̂) of a half's free ridge along a unit vector: of −γx·Aθ and of x·AXᵀz, the best over the tolerance ξ.
-
-    Where (1−ξ)μ ≤ XᵀX ≤ (1+ξ)μ, γA lies within ±γξμ/(D₋D₊) of a multiple of I, D± = γ + (1±ξ)μ, and the second is at
-    most σ²/D₋. Off that event they are at most R² and σ²/4γ.
-    """
-    model = s.model
-    R, sigma2, m = model.radius, model.noise_variance, least_half(s.n)
-    mu, xi = m * model.least_eigenvalue, _leading(_TOLERANCES, s.n, s.alpha, gamma)
-    low, high = gamma + (1 - xi) * mu, gamma + (1 + xi) * mu
-    shape = gamma * xi * most_half(s.n) * model.least_eigenvalue / (low * high)
-    off = np.minimum(1.0, shortfall_chance(model, m, xi) + excess_chance(model, m, xi))
-    bounds = (R * shape) ** 2 + sigma2 / low + off * (R**2 + sigma2 / (4 * gamma))
-    return np.asarray(bounds.min(axis=0))
+    slope = (
+        2 * L2Laplace(model.dimension, 1.0).marginal_cdf(s.reach / (scale / model.greatest_eigenvalue)) - 1
+    )
+    gap = slope * lies + np.minimum(slope * np.sqrt(variance), peak(model.dimension) * ratio) / 2
+    return np.where(np.isfinite(gap), np.minimum(gap, 2 * s.reach), np.inf)
 
 
 def noisy_statistics_gap(s: Setting) -> Floats:
-    """For θ̂ = Ĝ⁻¹(Xᵀy/m + v) with Ĝ = G + N, G = XᵀX/m: the best over the probability of the bad event.
+    """For p = xᵀ(nĜ − xxᵀ)⁻¹(nẑ − xy), Ĝ the published matrix with its floor ℓ; best over the chance of a bad event.
 
-    ν is a quantile of ‖N‖, the bad event is ‖N‖ > ν or a failing spectrum; off it G ≥ λ = (1−ξ)λ_min(Σ), the floor ℓ
-    changes nothing, because λ − ν ≥ ℓ, and k lies move θ̂ by 2Y·min(k/m, √(λk/m))/(λ−ν), as Ĝ⁻¹GĜ⁻¹ ≤ λ/(λ−ν)².
-
-    Unclipped, Ĝ⁻¹G − I = −G⁻¹N + (G⁻¹N)² − (G⁻¹N)³ + G⁻¹NĜ⁻¹NG⁻¹NG⁻¹N, and N and −N have one law: along x it moves θ
-    by at most R·E‖Nθ'‖²/λ²·(1 + t²/(1−t)), t = ν/λ, θ' a unit vector. On the bad event by at most R + Y/ℓ.
-    Clipped, its whole effect x·Ĝ⁻¹Nθ = x·G⁻¹Nθ − x·G⁻¹NĜ⁻¹Nθ counts as the sampling error x·Ĝ⁻¹Xᵀz/m does; between two
-    unit vectors N has a mean square of at most 2/(d+1)·E‖Nθ'‖². And 2c on the bad event.
-    The scale of N and the floor fall as 1/m: what is taken at the least half holds at every other, the floor as ℓm/n.
-
-    Leave-one-out, p = xᵀ(nĜ − xxᵀ)⁻¹(nẑ − xy), Ĝ the published matrix with its floor ℓ, m = n−1. Let G =
-    Σ_{j≠i} x_j x_jᵀ/m and N be the noise of the released Σ x xᵀ, over m. Where the floor is not in force
-    nĜ − xxᵀ = m(G + N), so that p = x·(G+N)⁻¹(Gθ + Xᵀz/m + lies + v): the halves' estimate, of all others and without a
-    floor. It is not in force off the bad event, where G ≥ λ and ‖N‖ ≤ ν: the released matrix is (m(G + N) + xxᵀ)/n,
-    and m(λ−ν)/n ≥ ℓ. The bad event is one of the others' features and of N. In any case nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
+    Let G = Σ_{j≠i} x_j x_jᵀ/m and N be the noise of the released Σ x xᵀ, over m. Where the floor is not in force
+    nĜ − xxᵀ = m(G + N), so that p = x·(G+N)⁻¹(Gθ + Xᵀz/m + lies + v). ν is a quantile of ‖N‖, and the bad event, one of
+    the others' features and of N, is ‖N‖ > ν or a failing spectrum. Off it G ≥ λ = (1−ξ)λ_min(Σ), the floor is not in
+    force, as the released matrix is (m(G + N) + xxᵀ)/n and m(λ−ν)/n ≥ ℓ, and k lies move p by
+    2Y·min(k/m, √(λk/m))/(λ−ν), as (G+N)⁻¹G(G+N)⁻¹ ≤ λ/(λ−ν)². In any case nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
 
     Unclipped, q = E[x·θ | x, y] depends on nothing that is drawn, and a mean counts. v and z have mean 0 given X, N and
-    θ, and N is independent of X and of θ: lies and second order as above. On the bad event p is, on average over v, at
-    most ‖(nĜ − xxᵀ)⁻¹‖·mY ≤ mY/(nℓ−1), and x·θ at most R.
+    θ, and N is independent of X and of θ. (G+N)⁻¹G − I = −G⁻¹N + (G⁻¹N)² − (G⁻¹N)³ + G⁻¹N(G+N)⁻¹NG⁻¹NG⁻¹N, and N and
+    −N have one law: along x it moves θ by at most R·E‖Nθ'‖²/λ²·(1 + t²/(1−t)), t = ν/λ, θ' a unit vector. On the bad
+    event p is, on average over v, at most ‖(nĜ − xxᵀ)⁻¹‖·mY ≤ mY/(nℓ−1), and x·θ at most R.
 
     Clipped, q = ‖x‖·E[ψ(u) | x, y] at the noise scale s‖(nĜ − xxᵀ)⁻¹x‖ depends on Ĝ, and so the root mean square of
     E[p | Ĝ] − q counts. Given X, N and θ, the mean of p over v is ‖x‖ψ(u + w/‖x‖), w = ε₀ − B + lies, at this very
@@ -151,93 +97,33 @@ def noisy_statistics_gap(s: Setting) -> Floats:
 
         ‖x‖·|E[ψ(u + (ε₀ − B)/‖x‖) | X, N, θ] − ψ(u)| ≤ min(½√(V + B²) + ½|B|, |B| + ½f₁(0)·V/t),
 
-    t = s‖(G+N)⁻¹x‖ being the scale, s that of v, so that V/t ≤ σ²‖G(G+N)⁻¹‖/(ms) ≤ σ²λ/((λ−ν)ms). √E[B²] is at most
+    t = s‖(G+N)⁻¹x‖ being the scale, s that of v, so that V/t ≤ σ²‖G(G+N)⁻¹‖/(ms) ≤ σ²λ/((λ−ν)ms). Between two unit
+    vectors N has a mean square of at most 2/(d+1)·E‖Nθ'‖², so that √E[B²] is at most
     R·√E‖Nθ'‖²/λ·(√(2/(d+1)) + ν/(λ−ν)). And 2c on the bad event, as it is at most in any.
     """
-    model, n, p = s.model, np.asarray(s.n, dtype=np.float64), np.asarray(s.lying_chance)
-    d, R, Y, m = model.dimension, model.radius, model.response_bound, fewest_peers(s)
-    beta = _leading(_CHANCES, n, p, s.epsilon, s.public_share, s.gram_share, s.reach)
-    scale = gram_scale(s, m, s.epsilon_peer)
+    model, n, p = s.model, np.asarray(s.n, dtype=np.float64), np.asarray(s.above_threshold)
+    d, R, Y, m = model.dimension, model.radius, model.response_bound, n - 1
+    shape = np.broadcast_shapes(n.shape, p.shape, *map(np.shape, (s.epsilon, s.gram_share, s.reach)))
+    beta = _CHANCES.reshape(-1, *(1,) * len(shape))
+    scale, floor = gram_scale(s, m), gram_floor(s)
     least = least_spectrum(model, m, beta) / m
     margin = least - scale * operator_quantile(d, beta)
-    statistics = scale**2 * mean_square_along(d)
+    statistics, bad = scale**2 * mean_square_along(d), 2 * beta
     with np.errstate(divide="ignore", invalid="ignore"):
-        if s.leave_one_out:
-            floor, bad = gram_floor(s), 2 * beta
-            valid, largest = margin * m / n >= floor, m * Y / (n * floor - 1)
-        else:
-            floor, bad = scale * d**FLOOR_POWER, 2 * beta + HALF_MISS
-            valid, largest = margin >= floor, Y * s.n / (floor * m)
         if not s.clipped:
             t = 1 - margin / least
             second_order = R * statistics / least**2 * (1 + t**2 / (1 - t))
             lies = 2 * Y * np.minimum(p, np.sqrt(p * least)) / margin
-            bounds = lies + second_order + bad * (R + largest)
+            bounds = lies + second_order + bad * (R + m * Y / (n * floor - 1))
         else:
-            lies = (
-                2 * Y * np.sqrt(np.minimum(p**2 + p / m, p * least)) / margin
-            )  # p² + p/m: the mean square of k/m
+            # p² + p/m: the mean square of k/m
+            lies = 2 * Y * np.sqrt(np.minimum(p**2 + p / m, p * least)) / margin
             along = R * np.sqrt(statistics) / least * (math.sqrt(2 / (d + 1)) + (least - margin) / margin)
             variance, furthest = model.noise_variance * least / m / margin**2, 2 * np.asarray(s.reach)
-            if s.leave_one_out:
-                ratio = model.noise_variance * least / margin / (m * peer_scale(s, m))
-                second = along + _peak(d) * ratio / 2
-                sampling = np.minimum((np.sqrt(variance + along**2) + along) / 2, second)
-                bounds = np.minimum(lies + np.sqrt(sampling**2 + bad * furthest**2), furthest)
-            else:
-                bounds = lies + np.sqrt(variance + along**2 + bad * furthest**2)
-    return np.asarray(np.where(valid, bounds, np.inf).min(axis=0))
-
-
-def _smooth(s: Setting, lies: Numbers, variance: Numbers, ratio: Numbers, scale: Numbers) -> Floats:
-    """The gap of clipped predictions: lies, and the sampling error by the better of its two orders.
-
-    ratio is the most that a variance is of the scale of the noise in the same direction, and scale the least that that
-    scale can be. No prediction is further than 2c from another.
-    """
-    c, d = s.reach, s.model.dimension
-    slope = 2 * L2Laplace(d, 1.0).marginal_cdf(c / np.asarray(scale)) - 1
-    sampling = np.minimum(slope * np.sqrt(variance), _peak(d) * ratio) / 2
-    return _allow_lopsided(s, slope * lies + sampling, 2 * c)
-
-
-def _allow_lopsided(s: Setting, gap: Numbers, otherwise: Numbers) -> Floats:
-    """The root mean square of a gap that is `otherwise` for a half below `least_half` or above `most_half`.
-
-    Leave-one-out there are no halves; `otherwise` is never exceeded, and of use where the gap is bounded at all.
-    """
-    if s.leave_one_out:
-        return np.where(np.isfinite(gap), np.minimum(gap, otherwise), np.inf)
-    return np.sqrt(np.square(gap) + 2 * HALF_MISS * np.square(otherwise))
-
-
-def _peak(d: int) -> float:
-    """The density at 0 of one coordinate of the L2-Laplace law at scale 1: Γ(d/2)/(2√π·Γ((d+1)/2))."""
-    return math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / (2 * math.sqrt(math.pi))
-
-
-def _leading(values: Floats, *numbers: Numbers) -> Floats:
-    """Values along a new first axis, to be minimised over, before the shape of the setting."""
-    shape = np.broadcast_shapes(*(np.shape(number) for number in numbers))
-    return values.reshape(-1, *(1,) * len(shape))
-
-
-def ridge_unmatched_gap(s: Setting) -> Floats:
-    """The paper's own: the free ridge, which shrinks the truth by γκ_m, scored against q all the same. For comparison.
-
-    With A = γ + μ, μ = m/(d+2), and E = XᵀX − μI, E tr E = 0 and exactly γκ_m = γ/A·(1 + E tr[E²(γI + XᵀX)⁻¹]/(dA)).
-    So γκ_m ≤ γ/A·(1 + vm/(AD)), D = γ + (1−ξ)μ and v = E tr E²/(dm) = 1/(d+4) − 1/(d+2)², and (m/A)² more where the
-    spectrum fails. It falls with m. Clipping is not the paper's: then nothing is promised.
-    """
-    lies, gamma, d = ridge_gap(s.at(payments="expected")), np.asarray(s.half_gamma), s.model.dimension
-    if s.clipped or not s.model.ball:
-        return np.full(np.shape(lies), np.inf)
-    m, xi = least_half(s.n), _leading(_TOLERANCES, s.n, s.alpha, gamma)
-    mu, off = m / (d + 2), shortfall_chance(s.model, m, xi)
-    A, D = gamma + mu, gamma + (1 - xi) * mu
-    v = 1 / (d + 4) - 1 / (d + 2) ** 2
-    shrunk = (gamma / A * (1 + v * m / (A * D)) + off * (m / A) ** 2).min(axis=0)
-    return np.asarray(lies + s.model.radius * np.minimum(1.0, shrunk + HALF_MISS))
+            second = along + peak(d) * model.noise_variance * least / margin / (m * noise_scale(s, m)) / 2
+            sampling = np.minimum((np.sqrt(variance + along**2) + along) / 2, second)
+            bounds = np.minimum(lies + np.sqrt(sampling**2 + bad * furthest**2), furthest)
+    return np.asarray(np.where(margin * m / n >= floor, bounds, np.inf).min(axis=0))
 
 
 # Accuracy: E‖θ̂−θ‖² when at most a share α lies, whatever the liars know and agree on, and on the events named
@@ -247,7 +133,7 @@ def known_design_error(s: Setting) -> Floats:
     """(L̄ + √(V/n))² + E‖Σ⁻¹v‖², with L̄ = 2Yα·sup‖Σ⁻¹x‖, V the sampling variance, E‖Σ⁻¹v‖² = (d+1)s²‖Σ⁻¹‖²_F."""
     model = s.model
     lies = 2 * model.response_bound * pull(model, s.alpha)
-    noise = (model.dimension + 1) * public_scale(s) ** 2 * model.inverse_square
+    noise = (model.dimension + 1) * noise_scale(s, s.n) ** 2 * model.inverse_square
     return np.asarray((lies + np.sqrt(model.sampling_variance / np.asarray(s.n))) ** 2 + noise)
 
 
@@ -267,7 +153,7 @@ def ridge_error(s: Setting) -> Floats:
     error = (lies + np.sqrt((s.gamma * R / D) ** 2 + sampling)) ** 2
     if s.estimator == "ridge-ball":
         error = np.minimum(error, (2 * R) ** 2)
-    return np.asarray(error + d * (d + 1) * public_scale(s) ** 2)
+    return np.asarray(error + d * (d + 1) * noise_scale(s, s.n) ** 2)
 
 
 def noisy_statistics_error(s: Setting) -> Floats:
@@ -279,13 +165,13 @@ def noisy_statistics_error(s: Setting) -> Floats:
     is at most √β of its root mean square.
     """
     model, d, n = s.model, s.model.dimension, np.asarray(s.n, dtype=np.float64)
-    scale, margin = gram_scale(s, n, s.epsilon_public), least_released(s)
+    scale, margin = gram_scale(s, n), least_released(s)
     lies, statistics = (
         2 * model.response_bound * s.alpha,
         model.radius * scale * math.sqrt(mean_square_along(d)),
     )
     sampling = np.sqrt(model.noise_variance * d * least_spectrum(model, n, s.beta)) / n
-    noise = d * (d + 1) * public_scale(s) ** 2
+    noise = d * (d + 1) * noise_scale(s, s.n) ** 2
     total = (lies + sampling) ** 2 + statistics**2 + 2 * np.sqrt(s.beta) * lies * statistics + noise
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(margin >= gram_floor(s), total / margin**2, np.inf))
@@ -294,7 +180,7 @@ def noisy_statistics_error(s: Setting) -> Floats:
 def least_released(s: Setting) -> Floats:
     """λ − ν: the released XᵀX/n of `noisy-statistics` has no smaller eigenvalue, except with probability 2β."""
     n = np.asarray(s.n, dtype=np.float64)
-    drop = gram_scale(s, n, s.epsilon_public) * drop_quantile(s.model.dimension, s.beta)
+    drop = gram_scale(s, n) * drop_quantile(s.model.dimension, s.beta)
     return np.asarray(least_spectrum(s.model, n, s.beta) / n - drop)
 
 
@@ -318,7 +204,7 @@ def prediction_error(s: Setting) -> Floats:
     if s.estimator != "known-design":
         return np.asarray(bound)
     lies = 2 * model.response_bound * s.alpha * math.sqrt(model.leverage)
-    noise = (model.dimension + 1) * public_scale(s) ** 2 * model.inverse_trace
+    noise = (model.dimension + 1) * noise_scale(s, s.n) ** 2 * model.inverse_trace
     return np.minimum(bound, (lies + np.sqrt(model.prediction_variance / np.asarray(s.n))) ** 2 + noise)
 
 
@@ -389,9 +275,7 @@ def _sum_scale(s: Setting) -> Floats:
 
 GAPS = {
     "known-design": known_design_gap,
-    "ridge-free": ridge_gap,
     "noisy-statistics": noisy_statistics_gap,
-    "ridge-unmatched": ridge_unmatched_gap,
     "instruments": instruments_gap,
 }
 ERRORS = {

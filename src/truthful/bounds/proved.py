@@ -23,16 +23,8 @@ from truthful.bounds.estimator_bounds import (
     prediction_error,
     scaled_geometry,
 )
-from truthful.bounds.setting import (
-    Model,
-    Numbers,
-    Setting,
-    least_half,
-    most_half,
-    peer_scale,
-    public_scale,
-    pull,
-)
+from truthful.bounds.setting import Model, Numbers, Setting, pull
+from truthful.bounds.setting import noise_scale as noise_scale_of
 from truthful.bounds.setting import sensitivity as sensitivity_of
 from truthful.bounds.spectrum import greatest_spectrum, least_spectrum, shortfall_chance
 from truthful.check import Floats
@@ -57,7 +49,6 @@ __all__ = [
     "noise_moments",
     "noise_scale",
     "participation",
-    "payable",
     "prediction_error",
     "privacy",
     "ridge_bias",
@@ -79,8 +70,8 @@ def sensitivity(s: Setting) -> Floats:
 
 
 def noise_scale(s: Setting) -> Floats:
-    """The scale of its noise, sensitivity/ε_public (and for `noisy-statistics` its share of that ε)."""
-    return public_scale(s)
+    """The scale of its noise, sensitivity/ε (and for `noisy-statistics` its share of ε)."""
+    return noise_scale_of(s, s.n)
 
 
 def noise_moments(d: int, scale: Numbers) -> tuple[Numbers, Numbers]:
@@ -89,11 +80,8 @@ def noise_moments(d: int, scale: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def privacy(s: Setting) -> Numbers:
-    """ε_public + ε_peer, the total joint level: the halves are disjoint, so they spend ε_peer once.
-
-    Leave-one-out: ε, as all payments are functions of one release and of each player's own record.
-    """
-    return s.epsilon if s.leave_one_out else s.epsilon_public + s.epsilon_peer
+    """ε, the joint level: all payments are functions of one release and of each player's own record."""
+    return s.epsilon
 
 
 # Features and liars
@@ -137,11 +125,13 @@ def gap(s: Setting) -> Floats:
 
     g as declared beliefs have it, and Γ more if hers may be others.
     """
-    if s.peer_estimator not in GAPS:
+    if s.estimator not in GAPS:
         raise InputError(
-            f"No gap is known for the peer estimator {s.peer_estimator!r}; choose {', '.join(GAPS)}."
+            f"Nobody can be left out of the estimator {s.estimator!r}; choose {', '.join(GAPS)}."
         )
-    return np.asarray(GAPS[s.peer_estimator](s) + s.belief_gap)
+    if not np.all(np.asarray(s.n) >= 2):
+        raise InputError(f"n is {np.min(s.n)}; who is scored against all others needs one at least.")
+    return np.asarray(GAPS[s.estimator](s) + s.belief_gap)
 
 
 def truthfulness(s: Setting) -> Floats:
@@ -165,16 +155,6 @@ def participation(s: Setting) -> Floats:
     return _times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4) + _saving(s)
 
 
-def payable(s: Setting) -> Floats:
-    """The least a with which no payment is negative, p being clipped: 3bc², and bc more for `brier`.
-
-    Leave-one-out: none, since the base payment max(a, b·loss(c‖x‖)) covers what a player of this length can lose.
-    """
-    if s.leave_one_out:
-        return np.zeros(np.broadcast_shapes(np.shape(s.b), np.shape(s.reach)))
-    return np.asarray(s.b * s.loss)
-
-
 def joining_threshold(s: Setting) -> Floats:
     """The largest cost for which taking part pays in expectation, at the base payment a: inverts `participation`."""
     left = s.a - s.rounding - _times(s.b, gap(s) ** 2 + RULES[s.rule].linear / 4)
@@ -188,24 +168,22 @@ def budget(s: Setting) -> Floats:
 
     A truthful player's is E[2pq − q²] ≤ E[q²] + 2g·E|q|, and E[q²] ≤ Q = E[(θ·x)²] under the prior: q is a conditional
     mean of ψ, and |ψ(u)| ≤ |u|. Those who lie may be those of whom little is predicted, so that truthful ones keep all
-    of Q. A liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and c² if p is clipped. The term −p of
-    `brier` has mean zero under a prior symmetric about its centre, up to the gap. A ridge that is not matched pays less
-    than a matched one: p̄ is shrunk, q is not.
+    of Q. A liar who knows her own record scores at most p̄², |p̄| ≤ R + g, and c² if p is clipped; liars count with
+    their chance. The term −p of `brier` has mean zero under a prior symmetric about its centre, up to the gap.
 
-    Leave-one-out, liars count with their chance, and base payments as `_base` says. Clipped, |q| ≤ c‖x‖ bounds Q too,
-    and no score is above p² ≤ c²‖x‖² (and c‖x‖ more for `brier`), whoever tells what.
+    Base payments count as `_base` says. Clipped, |q| ≤ c‖x‖ bounds Q too, and no score is above p² ≤ c²‖x‖² (and c‖x‖
+    more for `brier`), whoever tells what.
     """
     if s.estimator == "instruments":
         return _instruments_budget(s)
-    peers = "ridge-free" if s.peer_estimator == "ridge-unmatched" else s.peer_estimator
-    g, norm, linear = GAPS[peers](s), s.model.mean_square_norm, RULES[s.rule].linear
+    g, norm, linear = GAPS[s.estimator](s), s.model.mean_square_norm, RULES[s.rule].linear
     reach = s.reach if s.clipped else s.model.radius + g
     Q, most = np.asarray(s.model.mean_square), np.asarray(np.inf)
-    if s.clipped and s.leave_one_out:
+    if s.clipped:
         Q = np.minimum(Q, np.square(reach) * norm)
         most = np.asarray(linear * reach * math.sqrt(norm) + np.square(reach) * norm)
     with np.errstate(invalid="ignore"):
-        score = Q + 2 * g * np.sqrt(Q) + linear * g + s.lying_chance * (linear * reach + np.square(reach))
+        score = Q + 2 * g * np.sqrt(Q) + linear * g + s.above_threshold * (linear * reach + np.square(reach))
     score = np.minimum(np.nan_to_num(score, nan=np.inf, posinf=np.inf), most)
     return np.minimum(s.n * (_base(s, norm) + _times(s.b, score)), budget_cap(s))
 
@@ -213,22 +191,15 @@ def budget(s: Setting) -> Floats:
 def likely_budget(s: Setting) -> Floats:
     """A total that is exceeded with probability at most β, on top of more than αn liars, whatever these know.
 
-    A score is at most p² (and |p| more for `brier`). Σp² = Σ_j θ̂ᵀX_jᵀX_jθ̂ over the halves j, θ̂ being the other
-    half's: at most Σ_j λ_max(X_jᵀX_j)·max‖θ̂‖². The bound of λ_max is concave in the size of a half, so n/2 is worst.
-    Never-negative: also |p| ≤ c‖x‖, and Hoeffding's inequality bounds Σ‖x‖²; the less counts.
-
-    Leave-one-out, with probability β/2 for Σ‖x‖², on which base payments depend too, and β/6 for each event of
+    A score is at most p² (and |p| more for `brier`). Never-negative: also |p| ≤ c‖x‖, and Hoeffding's inequality bounds
+    Σ‖x‖²; the less counts. With probability β/2 for Σ‖x‖², on which base payments depend too, and β/6 for each event of
     `_left_out`. For `instruments` nothing but the cap is stated.
     """
     model, n, linear = s.model, np.asarray(s.n, dtype=np.float64), RULES[s.rule].linear
-    beta = np.asarray(s.beta)
     if s.estimator == "instruments":
         return np.full(np.broadcast_shapes(n.shape, np.shape(s.a), np.shape(s.b)), np.inf)
-    if s.leave_one_out:
-        beta = beta / 2
-        squares = _left_out(s, beta / 3)
-    else:
-        squares = 2 * greatest_spectrum(model, n / 2, s.beta / 8) * _largest_half(s, s.beta / 8) ** 2
+    beta = np.asarray(s.beta) / 2
+    squares = _left_out(s, beta / 3)
     norms = np.minimum(n * model.mean_square_norm + np.sqrt(n * np.log(1 / beta) / 2), n)
     if s.clipped:
         squares = np.minimum(squares, np.square(s.reach) * norms)
@@ -237,9 +208,9 @@ def likely_budget(s: Setting) -> Floats:
 
 
 def budget_cap(s: Setting) -> Floats:
-    """n·(a + b·gain(c)): no draw and no report can cost more when payments are never negative; else there is no cap.
+    """No draw and no report can cost more when payments are never negative; else there is no cap.
 
-    Leave-one-out: n·(max(a, b·loss(c)) + b·gain(c)), as ‖x‖ ≤ 1 and base and gain grow with ‖x‖. `instruments`:
+    n·(max(a, b·loss(c)) + b·gain(c)), as ‖x‖ ≤ 1 and base and gain grow with ‖x‖. `instruments`:
     Σ (max(a, b·loss(c r)) + b·gain(c r)) over all who may have to be paid.
     """
     n = np.asarray(s.n, dtype=np.float64)
@@ -286,11 +257,10 @@ def schedule(
     delta: float,
     tail: float,
     k: float,
-    estimator: str = "known-design",
 ) -> Setting:
     """The corollary's parameters, with a base payment that is enough and b = n^(−1−k), 0 < k < ½−δ.
 
-    ε = 2n^(−1+δ) in all, α = n^(−δ), β = n^(−p/2+δ(1+p)), γ = n^(1−δ/2). The paper's b = n^(−3/2) falls faster than
+    ε = 2n^(−1+δ) in all, α = n^(−δ), β = n^(−p/2+δ(1+p)). The paper's b = n^(−3/2) falls faster than
     what privacy is worth to people, so that no lie is deterred; with this one D → 0 and the budget is O(n^(−k)).
     """
     n = np.asarray(n, dtype=np.float64)
@@ -308,9 +278,6 @@ def schedule(
         alpha=n**-delta,
         beta=n ** (-tail / 2 + delta * (1 + tail)),
         b=n ** (-1 - k),
-        gamma=n ** (1 - delta / 2),
-        estimator=estimator,
-        peer_estimator="ridge-free" if estimator == "ridge-ball" else estimator,
         payments="expected",
     )
     return s.at(a=participation(s))
@@ -382,7 +349,7 @@ def _base(s: Setting, mean_square_norm: Numbers) -> Floats:
     The mean of l/L is that of (linear·c‖x‖ + 3c²‖x‖²)/loss(c), and the mean of ‖x‖ at most the root of that of ‖x‖².
     """
     a = np.asarray(s.a, dtype=np.float64)
-    if not (s.leave_one_out and s.clipped):
+    if not s.clipped:
         return a
     linear, c = RULES[s.rule].linear, s.reach
     share = (linear * np.sqrt(mean_square_norm) + 3 * c * mean_square_norm) / (linear + 3 * c)
@@ -405,31 +372,11 @@ def _left_out(s: Setting, beta: Numbers) -> Floats:
         model.radius
         + 2 * model.response_bound * pull(model, s.alpha)
         + np.sqrt(model.sampling_variance / n / beta)
-        + public_scale(s) * special.gammainccinv(model.dimension, beta) / model.least_eigenvalue
+        + noise_scale(s) * special.gammainccinv(model.dimension, beta) / model.least_eigenvalue
     )
     along = np.sqrt(greatest_spectrum(model, n, beta)) * theta
     own = model.leverage * model.response_bound / np.sqrt(n)
     return np.asarray(np.square(n / (n - 1) * (along + own)))
-
-
-def _largest_half(s: Setting, beta: Numbers) -> Floats:
-    """A bound on ‖θ̂‖ of both halves that fails with probability at most 6β: for each, spectrum, sampling and noise.
-
-    R, what all αn liars move if they are in one half, the sampling error by Chebyshev's inequality, and the noise by
-    the quantile of its Gamma law. A ridge shrinks, so its bias adds nothing. Nothing is known so of `noisy-statistics`.
-    """
-    model, m, liars = s.model, least_half(s.n), s.alpha * np.asarray(s.n)
-    if s.peer_estimator == "noisy-statistics" or not model.least_eigenvalue > 0:
-        return np.full(np.shape(m), np.inf)
-    if s.peer_estimator.startswith("ridge"):
-        D = s.half_gamma + least_spectrum(model, m, beta)
-        lies, variance, stretch = liars / D, model.noise_variance * model.dimension / D, 1.0
-    else:
-        lies, variance = pull(model, liars / m), model.sampling_variance / m
-        stretch = 1 / model.least_eigenvalue
-    scale = np.maximum(peer_scale(s, m), peer_scale(s, most_half(s.n)))
-    noise = stretch * scale * special.gammainccinv(model.dimension, beta)
-    return np.asarray(model.radius + 2 * model.response_bound * lies + np.sqrt(variance / beta) + noise)
 
 
 def _times(b: Numbers, value: Numbers) -> Floats:

@@ -1,8 +1,8 @@
 """What a bound depends on: the model of the data, and one setting of the mechanism. Public numbers only.
 
 `published` and `proved` have one function for each result, with the same names and the same argument: a Setting. What
-follows from one at once is here too: how many peers a player has, how far the liars among them pull, and the scales of
-the privacy noise, which are those of `truthful.estimators` without the lattice, which widens them by less than 1e-9.
+follows from one at once is here too: how far liars pull, and the scales of the privacy noise, which are those of
+`truthful.estimators` without the lattice, which widens them by less than 1e-9.
 
 Liars choose their reports, never their features. Who lies is decided by privacy costs, which may depend on a player's
 own features and answer; a player believes of each of the others that she lies with probability at most α, independently
@@ -28,14 +28,6 @@ from truthful.scoring import RULES
 if TYPE_CHECKING:
     from truthful.geometry import Geometry
 
-#: Whom a player is scored against: one of two random halves, or everybody else, by one release at the whole ε.
-PEERS = ("halves", "leave-one-out")
-#: Estimates from which a player's own record can be taken out again by those who know it.
-LEFT_OUT = ("instruments", "known-design", "noisy-statistics")
-
-#: The chance that a random half is smaller than `least_half` says, and that it is larger than `most_half` says.
-HALF_MISS = 1e-12
-_DEVIATION = math.log(1 / HALF_MISS) / 2
 #: Of XᵀX in Frobenius norm, and the default floor of its eigenvalues in units of s_N·d^1.5.
 GRAM = math.sqrt(2)
 FLOOR_POWER = 1.5
@@ -122,16 +114,14 @@ def unit_ball(
 class Setting:
     """A model, and the mechanism's numbers. Any number but xi may be an array; arrays broadcast.
 
-    epsilon is the total joint privacy level: the paper's ε is half of it. alpha is the share of players who may
-    misreport, beta the probability that an event a bound needs fails. gamma is the ridge penalty of the public
-    estimate, peer_gamma (by default the same) that of the halves. Payments are rounded down by less than
-    `rounding`, in currency. xi is the paper's spectral tolerance ξ, which `proved` mostly chooses itself.
-
-    peers is one of PEERS. With "leave-one-out" there is one estimate, of everybody, at the whole ε: peer_estimator is
-    then estimator, public_share and the penalties mean nothing, and base payments go by length, max(a, b·loss(c‖x‖)).
-    clip is c, at most R and by default R: never-negative payments keep predictions in ±c‖x‖. geometry is that of a
-    roster, for the estimator "instruments" alone. belief_gap is Γ: how far what a player expects may be from her own
-    prediction because she believes otherwise than declared.
+    There is one estimate, of everybody, at the whole ε, and each player is scored against it with her own record taken
+    out. epsilon is the total joint privacy level: the paper, which has two estimates, calls half of it ε. alpha is the
+    share of players who may misreport, beta the probability that an event a bound needs fails. gamma is the penalty of
+    a ridge, such as all of the paper's estimates are, and xi its spectral tolerance ξ, which `proved` mostly chooses
+    itself. Payments are rounded down by less than `rounding`, in currency; never-negative base payments go by length,
+    max(a, b·loss(c‖x‖)). clip is c, at most R and by default R: never-negative payments keep predictions in ±c‖x‖.
+    geometry is that of a roster, for the estimator "instruments" alone. belief_gap is Γ: how far what a player expects
+    may be from her own prediction because she believes otherwise than declared.
     """
 
     model: Model
@@ -143,17 +133,13 @@ class Setting:
     a: Numbers = 0.0
     b: Numbers = 0.0
     gamma: Numbers = math.nan
-    peer_gamma: Numbers | None = None
-    public_share: Numbers = 0.5
     gram_share: Numbers = 0.5
     estimator: str = "known-design"
-    peer_estimator: str = "known-design"
     rule: str = "quadratic"
     payments: str = "never-negative"
     privacy: str = "quadratic"
     rounding: float = 0.0
     xi: float = 0.5
-    peers: str = "halves"
     clip: Numbers | None = None
     geometry: Geometry | None = None
     belief_gap: Numbers = 0.0
@@ -166,26 +152,10 @@ class Setting:
         if not np.all((np.asarray(self.beta) > 0) & (np.asarray(self.beta) < 1)):
             raise InputError(f"beta is {self.beta!r}; a probability must lie between 0 and 1.")
         check.share("xi", self.xi)
-        self._require_peers()
         c, R = np.asarray(self.reach), self.model.radius
         if not np.all((c > 0) & (c <= R)):
             bad = c[~((c > 0) & (c <= R))].flat[0]
             raise InputError(f"clip is {bad}; it must be above 0 and at most the radius {R:g}.")
-
-    def _require_peers(self) -> None:
-        if self.peers not in PEERS:
-            raise InputError(f"peers is {self.peers!r}; choose {' or '.join(PEERS)}.")
-        if not self.leave_one_out:
-            if self.estimator == "instruments":
-                raise InputError("Estimator 'instruments' has no halves; choose peers 'leave-one-out'.")
-            return
-        if self.estimator not in LEFT_OUT:
-            raise InputError(
-                f"Nobody can be left out of the estimator {self.estimator!r}; choose {', '.join(LEFT_OUT)}."
-            )
-        if not np.all(np.asarray(self.n) >= 2):
-            raise InputError(f"n is {np.min(self.n)}; who is scored against all others needs one at least.")
-        object.__setattr__(self, "peer_estimator", self.estimator)
 
     def at(self, **changes: Any) -> Setting:
         """The same setting with some numbers changed."""
@@ -211,41 +181,15 @@ class Setting:
         """The rule's gain(c), the most that a score can add."""
         return RULES[self.rule].linear * self.reach + self.reach**2
 
-    @property
-    def leave_one_out(self) -> bool:
-        """Whether everybody is scored against everybody else, by one release."""
-        return self.peers == "leave-one-out"
-
-    @property
-    def epsilon_public(self) -> Numbers:
-        """What the published estimate spends of ε: all of it, if no other is made."""
-        return self.epsilon if self.leave_one_out else self.epsilon * self.public_share
-
-    @property
-    def epsilon_peer(self) -> Numbers:
-        """What each half's estimate spends of ε; without halves the published estimate is also that of the peers."""
-        return self.epsilon if self.leave_one_out else self.epsilon - self.epsilon_public
-
     @cached_property
     def above_threshold(self) -> Floats:
-        """The chance 1 − F(τ) of a cost above the threshold: the largest p ≤ α with P[Binomial(n, p) ≤ αn] ≥ 1 − β."""
+        """The chance 1 − F(τ) of a cost above the threshold: the largest p ≤ α with P[Binomial(n, p) ≤ αn] ≥ 1 − β.
+
+        Only those lie who have such a cost, whatever θ is: of n on average κ = n(1 − F(τ)) at most.
+        """
         return np.asarray(
             np.minimum(miss_probability(n=self.n, alpha=self.alpha, beta=self.beta), self.alpha)
         )
-
-    @property
-    def lying_chance(self) -> Numbers:
-        """κ/n, a bound on the chance that one of a player's peers lies, as far as she can know.
-
-        Who lies has a cost above τ, and so has each player with a chance of at most 1 − F(τ), whatever θ is: of all
-        of them E|A| ≤ κ = n(1 − F(τ)) lie on average. The halves count the paper's α ≥ 1 − F(τ).
-        """
-        return self.above_threshold if self.leave_one_out else self.alpha
-
-    @property
-    def half_gamma(self) -> Numbers:
-        """The ridge penalty of the halves."""
-        return self.gamma if self.peer_gamma is None else self.peer_gamma
 
     @property
     def privacy_cost(self) -> Numbers:
@@ -254,33 +198,7 @@ class Setting:
         return cost
 
 
-# Peers, and the liars among them
-
-
-def least_half(n: Numbers) -> Floats:
-    """The fewest players a player is scored against: of the n−1 others each is in the other half with chance ½.
-
-    Fewer with probability below HALF_MISS, by Hoeffding's inequality; never none, since nothing is settled with an
-    empty half.
-    """
-    others = np.asarray(n, dtype=np.float64) - 1
-    return np.maximum(1.0, np.ceil(others / 2 - np.sqrt(others * _DEVIATION)))
-
-
-def most_half(n: Numbers) -> Floats:
-    """The most players a player is scored against; more with probability below HALF_MISS."""
-    others = np.asarray(n, dtype=np.float64) - 1
-    return np.maximum(1.0, np.minimum(others, np.floor(others / 2 + np.sqrt(others * _DEVIATION))))
-
-
-def fewest_peers(s: Setting) -> Floats:
-    """The fewest players that a player is scored against: all others, or those of the least half."""
-    return np.asarray(s.n, dtype=np.float64) - 1 if s.leave_one_out else least_half(s.n)
-
-
-def most_peers(s: Setting) -> Floats:
-    """The most players that a player is scored against: all others, or those of the largest half."""
-    return np.asarray(s.n, dtype=np.float64) - 1 if s.leave_one_out else most_half(s.n)
+# Liars
 
 
 def expected_pull(model: Model, alpha: Numbers) -> Floats:
@@ -326,32 +244,21 @@ def sensitivity(estimator: str, model: Model, count: Numbers, gamma: Numbers) ->
     return np.minimum(C / gamma, 2 * radius)
 
 
-def public_scale(s: Setting) -> Floats:
-    """The noise scale of the published estimate's released vector."""
-    spent = _coefficients_share(s, s.estimator) * s.epsilon_public
-    return np.asarray(sensitivity(s.estimator, s.model, s.n, s.gamma) / spent)
+def noise_scale(s: Setting, count: Numbers) -> Floats:
+    """The noise scale of the vector that estimates the coefficients, as a mean over so many players."""
+    spent = s.epsilon * (1 - s.gram_share if s.estimator == "noisy-statistics" else 1.0)
+    return np.asarray(sensitivity(s.estimator, s.model, count, s.gamma) / spent)
 
 
-def peer_scale(s: Setting, count: Numbers) -> Floats:
-    """The noise scale in the vector that peers are estimated from, a mean over so many of them."""
-    spent = _coefficients_share(s, s.peer_estimator) * s.epsilon_peer
-    return np.asarray(sensitivity(s.peer_estimator, s.model, count, s.half_gamma) / spent)
-
-
-def gram_scale(s: Setting, count: Numbers, epsilon: Numbers) -> Floats:
-    """s_N, the scale of the noise in XᵀX/count, of an estimate that spends epsilon."""
-    return np.asarray(GRAM / (np.asarray(count) * epsilon * s.gram_share))
+def gram_scale(s: Setting, count: Numbers) -> Floats:
+    """s_N, the scale of the noise in XᵀX/count."""
+    return np.asarray(GRAM / (np.asarray(count) * s.epsilon * s.gram_share))
 
 
 def gram_floor(s: Setting) -> Floats:
-    """ℓ, below which no eigenvalue of the published XᵀX/n is left: s_N·d^1.5, and 2/n if one may be left out.
+    """ℓ, below which no eigenvalue of the published XᵀX/n is left: s_N·d^1.5, and 2/n.
 
     With nĜ ≥ nℓ ≥ 2 a player's leverage is h = xᵀ(nĜ)⁻¹x ≤ ‖x‖²/(nℓ) ≤ ½, and nĜ − xxᵀ ≥ nℓ − 1 ≥ 1.
     """
-    floor = np.asarray(gram_scale(s, s.n, s.epsilon_public) * s.model.dimension**FLOOR_POWER)
-    return np.maximum(floor, LEAST_PEOPLE / np.asarray(s.n)) if s.leave_one_out else floor
-
-
-def _coefficients_share(s: Setting, estimator: str) -> Numbers:
-    """The share of an estimate's ε that its coefficients get."""
-    return 1 - s.gram_share if estimator == "noisy-statistics" else 1.0
+    least = gram_scale(s, s.n) * s.model.dimension**FLOOR_POWER
+    return np.asarray(np.maximum(least, LEAST_PEOPLE / np.asarray(s.n)))

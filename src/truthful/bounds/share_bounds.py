@@ -281,8 +281,6 @@ def accuracy_setting(s: RosterSetting) -> Setting:
         alpha=s.alpha[:, None],
         beta=s.beta,
         estimator="instruments",
-        peer_estimator="instruments",
-        peers="leave-one-out",
         geometry=s.geometry,
         privacy=s.privacy,
     )

@@ -51,12 +51,6 @@ def shortfall_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
     return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (xi + special.xlogy(kept, kept)))))
 
 
-def excess_chance(model: Model, count: Numbers, xi: Numbers) -> Floats:
-    """P(λ_max(XᵀX) ≥ (1+ξ)·count·λ_max(Σ)) is at most this."""
-    mu, grown = np.asarray(count) * model.greatest_eigenvalue, 1 + np.asarray(xi)
-    return np.asarray(np.minimum(1.0, model.dimension * np.exp(-mu * (special.xlogy(grown, grown) - xi))))
-
-
 def least_spectrum(model: Model, count: Numbers, beta: Numbers) -> Floats:
     """A lower bound of λ_min(XᵀX) that fails with probability at most β; 0 if there is none.
 

@@ -36,7 +36,7 @@ from truthful.estimators.sensitivity import (
     sqrt_above,
 )
 from truthful.estimators.sensitivity import Query as Query
-from truthful.moments import PRODUCT, Moments, PythonIntegers, response_limit
+from truthful.moments import PRODUCT, Moments, PythonIntegers, along, response_limit
 
 LATTICE = 2**40  # the sensitivity of a released minimiser spans about this many lattice steps
 
@@ -64,6 +64,20 @@ class Estimate:
         """The least and the largest factor by which `spread` changes a length."""
         factors = np.linalg.svd(self.spread, compute_uv=False)
         return float(factors[-1]), float(factors[0])
+
+    @property
+    def noise_range(self) -> tuple[float, float]:
+        """The least and largest that `noise_along` can be, over all directions."""
+        least, most = self.stretch
+        return self.scale * least, self.scale * most
+
+    def noise_along(self, x: Floats, r: Floats) -> Floats:
+        """The scale of the noise along each x of length r: s·‖xᵀA‖/‖x‖, where the noise in θ̂ is A v."""
+        least, most = self.noise_range
+        if least == most:
+            return np.full(len(r), most)
+        stretched = np.sqrt(sum((along(x, column) ** 2 for column in self.spread.T), np.zeros(len(x))))
+        return np.clip(self.scale * stretched / np.where(r > 0, r, 1.0), least, most)
 
 
 class Estimator(Protocol):

@@ -33,7 +33,7 @@ from truthful.people import invent
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
 from truthful.simulation.population import PopulationRole, assign_roles, read_agents
-from truthful.simulation.predictors import predictors
+from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
@@ -164,7 +164,7 @@ def _reports(
     study, count = plan.study, len(rows)
     x = study.normalise({f.name: [row[f.name] for row in rows] for f in study.features}, count)
     people = Players(x, study.normalise_response(true, x), study.costs.sample(rng, count))
-    rules = game(plan, predictors(plan, count)(max(1, plan.players // 2)))
+    rules = game(plan, predictor_of(plan, count))
     said = np.full(count, np.nan)
     for role in roles:
         said[role.players] = role.agent.reports(people[role.players], rules, rng)

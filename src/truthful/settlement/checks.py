@@ -20,13 +20,12 @@ from truthful.check import Floats
 from truthful.errors import Refused, Setting, WorseThanPromised
 from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
-from truthful.guarantees import Guarantees
+from truthful.guarantees import Guarantees, payable_to_all
 from truthful.intake.intake import LevelCounts
 from truthful.moments import GRID, PRODUCT, Sums, instruments_on_grid
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
-from truthful.share_guarantees import payable_to_all
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 

@@ -2,8 +2,8 @@
 
 What she can expect of truthful peers, p̄(x, y) = E[p | x, y], is found by drawing them; nothing in that knows of q or ψ.
 θ is drawn from the prior and counts as much as it makes her answer likely, g(y − θ·x). Her peers are drawn: truthful
-people (X, z) with instruments Z, all other players or a half of them, and the privacy noise v of the mechanism's own
-estimator. Every estimate is linear in its answers y = Xθ + z, so that one draw of people serves many θ:
+people (X, z) with instruments Z, all other players, and the privacy noise v of the mechanism's own estimator. Every
+estimate is linear in its answers y = Xθ + z, so that one draw of people serves many θ:
 
     θ̂ = A(ZᵀXθ + Zᵀz) + S v,   p = x·θ̂, clipped where the mechanism clips.
 
@@ -23,11 +23,10 @@ from truthful.check import Floats
 from truthful.deterrence import typical
 from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import Truthfulness
-from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, lengths, moments, sums
+from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, lengths, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism
 from truthful.regression import fast_answer
 from truthful.simulation.measurements import UNKNOWN, Measurement
 from truthful.simulation.population import Features
@@ -85,18 +84,15 @@ def draw_crowds(plan: Plan, features: Features, rng: np.random.Generator) -> tup
     mechanism, beliefs, n = plan.number_mechanism, plan.study.beliefs, plan.answering
     ours, papers = [], []
     for _ in range(CROWDS):
-        x = features(rng, n - 1 if isinstance(mechanism, OneRelease) else max(1, n // 2))
+        x = features(rng, n - 1)
         kx, z = grid_features(x), beliefs.noise.sample(rng, len(x))
         theta = beliefs.prior.sample(rng, beliefs.dimension, DRAWS)
         ky = grid_responses(z, beliefs.response_bound)
-        ours.append(
-            _without_one(mechanism, beliefs, kx, ky, theta, rng)
-            if isinstance(mechanism, OneRelease)
-            else _half(mechanism, beliefs, kx, ky, theta, rng)
-        )
+        ours.append(_without_one(mechanism, beliefs, kx, ky, theta, rng))
         half = slice(0, max(1, n // 2))
         gram, cross = x[half].T @ x[half], x[half].T @ z[half]
-        papers.append(Crowd(gram, cross, ridge(gram, n**PAPERS_PENALTY), theta, np.zeros_like(theta)))
+        ridge = np.linalg.inv(n**PAPERS_PENALTY * np.eye(len(gram)) + gram)
+        papers.append(Crowd(gram, cross, ridge, theta, np.zeros_like(theta)))
     return ours, papers
 
 
@@ -111,48 +107,21 @@ def _without_one(
     return Crowd(_normalise(added.matrix), _normalise(added.vector), A, theta, v @ A.T)
 
 
-def _half(
-    mechanism: Mechanism, beliefs: Beliefs, kx: Floats, ky: Floats, theta: Floats, rng: np.random.Generator
-) -> Crowd:
-    """The other half. For a ridge A is (γI + XᵀX)⁻¹; others add the noise to Xᵀy/m, so that it goes the same way."""
-    estimator, half, epsilon = mechanism.half_estimator(beliefs), moments(kx, ky), mechanism.epsilon_peer
-    answer = fast_answer(rng)
-    answers = [answer(query, epsilon * query.share) for query in estimator.queries(half)]
-    estimate = estimator.estimate(answers, half.count, epsilon)
-    v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
-    ridged = mechanism.peers == "ridge-free"
-    A = ridge(half.gram_float, mechanism.peer_gamma) if ridged else estimate.spread / half.count
-    return Crowd(half.gram_float, half.cross_float, A, theta, v @ estimate.spread.T)
-
-
-def ridge(gram: Floats, gamma: float) -> Floats:
-    """(γI + XᵀX)⁻¹."""
-    return np.asarray(np.linalg.inv(gamma * np.eye(len(gram)) + gram))
-
-
 def _normalise(integers: PythonIntegers) -> Floats:
     return (integers / PRODUCT).astype(np.float64)
 
 
 def expect(
-    beliefs: Beliefs, crowds: list[Crowd], x: Floats, y: Floats, reach: float | None = None
+    beliefs: Beliefs, crowds: list[Crowd], x: Floats, y: Floats, reach: float = np.inf
 ) -> ExpectedPayment:
     """What players with these features and answers can expect of these crowds, whose predictions reach ±reach·‖x‖."""
-    limit = np.inf if reach is None else reach * lengths(x)
+    limit = np.inf if np.isinf(reach) else reach * lengths(x)
     sums, counts = np.empty((2, len(crowds), len(x)))
     for k, crowd in enumerate(crowds):
         p, u = np.clip(crowd.estimates @ x.T, -limit, limit), crowd.theta @ x.T
         likely, turned = beliefs.noise.density(y - u), beliefs.noise.density(y + u)
         sums[k], counts[k] = ((likely - turned) * p).sum(axis=0), (likely + turned).sum(axis=0)
     return ExpectedPayment(sums, counts)
-
-
-def reach(plan: Plan) -> float | None:
-    """How far predictions of a person with ‖x‖ = 1 reach; None if they are not clipped."""
-    mechanism = plan.number_mechanism
-    if mechanism.payments == "expected":
-        return None
-    return mechanism.clip if isinstance(mechanism, OneRelease) else plan.study.beliefs.radius
 
 
 @dataclass(frozen=True)
@@ -187,7 +156,7 @@ def best_responses(
         _best(
             plan,
             lambda reports: game.own_prediction(x, reports),
-            expect(beliefs, ours, x, y, reach(plan)),
+            expect(beliefs, ours, x, y, plan.number_mechanism.reach),
             y,
         ),
         _best(

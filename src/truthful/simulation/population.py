@@ -143,14 +143,12 @@ def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
             return lambda rng, n: rows[rng.integers(len(rows), size=n)], Brought(len(rows), hashed)
         everybody = plan.answering == len(rows)
         return partial(_choose_invited, rows), Brought(len(rows), hashed, everybody)
-    if not study.features:
-        return lambda rng, n: study.normalise({}, n), Brought()
-    if study.design.kind not in ("uniform", "unit-ball"):
+    if study.features and study.design.kind not in ("uniform", "unit-ball"):
         raise InputError(
             f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
             "be simulated. Bring people's features with --features FILE, or in Python with simulate(…, features=X)."
         )
-    return lambda rng, n: _draw_features(study, rng, n), Brought()
+    return partial(draw_features, study), Brought()
 
 
 def _is_roster(plan: Plan, rows: Floats) -> bool:
@@ -166,7 +164,7 @@ def _choose_invited(rows: Floats, rng: np.random.Generator, n: int) -> Floats:
     return rows if n == len(rows) else rows[rng.choice(len(rows), size=n, replace=n > len(rows))]
 
 
-def _draw_features(study: Study, rng: np.random.Generator, n: int) -> Floats:
+def draw_features(study: Study, rng: np.random.Generator, n: int) -> Floats:
     """study.normalise(study.sample_features(rng, n)), without the raw columns in between: they take longer than x."""
     encoding, d = study.declared.encoding, study.dimension
     x = np.empty((d, n))

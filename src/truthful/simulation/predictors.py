@@ -2,36 +2,32 @@
 
 q = ‖x‖·E[ψ(u) | x, y] depends on r = ‖x‖, on y and, if ψ is clipped, on the scale of the peers' noise along x. Where it
 is asked for millions of times it is interpolated, to 1e-5 R: payments of simulated people need no more, and a table as
-exact as a settlement's takes far longer to build. Scored against halves, q depends on the size m of the other half
-too: through the scale, and for `ridge-free` through its shrinkage 1 − γκ_m. Whatever has no table (a scale far from
-what was foreseen, a clipped ridge) is answered by direct quadrature: slower, and exact.
+exact as a settlement's takes far longer to build. Whatever has no table (a scale far from what was foreseen) is
+answered by direct quadrature: slower, and exact.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numba
 import numpy as np
 
 from truthful.agents.games import foresee_peers, foreseen_people
-from truthful.beliefs import IDENTITY, Beliefs, Predictor, posterior
-from truthful.beliefs.laws import Curve, Shrunk, chebyshev_nodes, monomials
+from truthful.beliefs import Beliefs, Predictor, posterior
+from truthful.beliefs.laws import Curve, chebyshev_nodes, monomials
 from truthful.beliefs.table import prediction_table
 from truthful.check import Floats
 from truthful.moments import lengths
-from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import noise_along, noise_range, peer_curve
 
 #: So many own predictions are sooner computed one by one than a table is built.
 FEW = 40_000
-#: How far beyond the noise that is foreseen tables reach: for other people and halves of other sizes, for released
-#: matrices. A table spans a factor of WIDEST at most: what is below is answered directly.
+#: How far beyond the noise that is foreseen tables reach: for other people, for released matrices. A table spans a
+#: factor of WIDEST at most: what is below is answered directly.
 REACH, WIDE_REACH, WIDEST = (0.8, 1.6), (0.5, 4.0), 50.0
 
 # Points of a table: lengths, and answers in each part of their range (at first, and at most). Scales at which ψ is
@@ -42,54 +38,30 @@ TOLERANCE, TRIED = 1e-5, 500
 # Panels of each posterior, nodes on each, and posteriors at a time.
 PANELS, NODES, CHUNK = 6, 32, 1024
 
-#: The predictor of players who are scored against so many: with one release it is the same for all numbers.
-Predictors = Callable[[int], Predictor]
 
-
-def predictors(plan: Plan, count: int, people: Floats | None = None) -> Predictors:
+def predictor_of(plan: Plan, count: int, people: Floats | None = None) -> Predictor:
     """The own predictions of a plan's players: by table if `count` of them are worth one, else by direct quadrature.
 
     People are those who take part, or like them.
     """
     mechanism, beliefs = plan.number_mechanism, plan.study.beliefs
-    x = foreseen_people(plan) if people is None else people
-    scales = _scales(plan, x)
-    if isinstance(mechanism, OneRelease):
-        own = _own(beliefs, mechanism.curve(beliefs), scales, count)
-        return lambda m: own
-
-    def against(m: int) -> Predictor:
-        curve = peer_curve(mechanism, beliefs, m)
-        if isinstance(curve, Shrunk):
-            return partial(_shrunk, curve.factor, _own(beliefs, IDENTITY, (0.0, 0.0), count))
-        return _own(beliefs, curve, scales, 0 if mechanism.peers == "ridge-free" else count)
-
-    return lru_cache(256)(against)
+    curve: Any = mechanism.curve(beliefs)
+    if count <= FEW:
+        return _direct(beliefs, curve)
+    return own_predictor(beliefs, curve, *_scales(plan, foreseen_people(plan) if people is None else people))
 
 
 def _scales(plan: Plan, people: Floats) -> tuple[float, float]:
     """The least and the largest scale of peers' noise that is foreseen, over these people or over all directions."""
-    peers, halves = foresee_peers(plan, people), not isinstance(plan.number_mechanism, OneRelease)
-    low, high = noise_range(peers)
-    if not halves:
-        r = lengths(people)
-        along = noise_along(peers, people, r)[r > 0]
-        low, high = (float(along.min()), float(along.max())) if len(along) else (low, high)
-    wide = "noisy-statistics" in (plan.number_mechanism.estimator, plan.number_mechanism.peers)
-    below, above = WIDE_REACH if wide else REACH
+    peers, r = foresee_peers(plan, people), lengths(people)
+    along = peers.noise_along(people, r)[r > 0]
+    low, high = (float(along.min()), float(along.max())) if len(along) else peers.noise_range
+    below, above = WIDE_REACH if plan.number_mechanism.estimator == "noisy-statistics" else REACH
     return max(below * low, above * high / WIDEST), above * high
-
-
-def _own(beliefs: Beliefs, curve: Any, scales: tuple[float, float], count: int) -> Predictor:
-    return _direct(beliefs, curve) if count <= FEW else own_predictor(beliefs, curve, *scales)
 
 
 def _direct(beliefs: Beliefs, curve: Curve) -> Predictor:
     return lambda r, y, scale: beliefs.prediction(r, y, curve, scale)
-
-
-def _shrunk(factor: float, own: Predictor, r: Floats, y: Floats, scale: Floats) -> Floats:
-    return np.asarray(factor * own(r, y, scale))
 
 
 @lru_cache(maxsize=32)

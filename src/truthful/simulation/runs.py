@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from truthful import random_halves
 from truthful.agents import AskedGame, Game, Players, ShareGame
 from truthful.agents.games import SumGame, share_promise, sum_geometry
 from truthful.asked_release import SERUM, AskedPaymaster, level_of
@@ -33,21 +32,18 @@ from truthful.moments import (
     along,
     grid_features,
     grid_responses,
-    group_moments,
     instruments_on_grid,
     sums,
 )
 from truthful.noise import L2Laplace
-from truthful.one_release import LeaveOneOut, OneRelease, payable, peer_predictions, require_invertible
+from truthful.one_release import LeaveOneOut, payable, peer_predictions, require_invertible
 from truthful.people import answers, draw_answers, draw_centre, draw_level, draw_shares
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism, private_estimates
 from truthful.regression import fast_answer
 from truthful.release.coefficients import everybody_row, released_coefficients, released_shares
 from truthful.release.release import Coefficient
 from truthful.share_release import SharePaymaster
 from truthful.simulation.population import Features, PopulationRole, Sampler
-from truthful.simulation.predictors import Predictors
 from truthful.study.credibility import REACH, expected_shares
 
 Indices = npt.NDArray[np.int64]
@@ -353,7 +349,6 @@ class NumberContext(Context):
     """What studies of numbers share."""
 
     game: Game
-    predictors: Predictors
     noise: Sampler
     typical_answer: float
     """√E[y²]."""
@@ -399,24 +394,16 @@ class NumberContext(Context):
         return np.concatenate(told)[None]
 
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledNumbers:
-        kx, ky = grid_features(x), grid_responses(told[0], self.plan.study.beliefs.response_bound)
-        mechanism = self.plan.number_mechanism
-        if isinstance(mechanism, OneRelease):
-            return self._settle_once(mechanism, kx, ky, rng)
-        return self._settle_halves(mechanism, kx, ky, rng)
-
-    def _settle_once(
-        self, mechanism: OneRelease, kx: Floats, ky: Floats, rng: np.random.Generator
-    ) -> SettledNumbers:
         """One noisy vector, and everybody else as peers."""
+        mechanism, predictor = self.plan.number_mechanism, self.game.predictor
+        kx, ky = grid_features(x), grid_responses(told[0], self.plan.study.beliefs.response_bound)
         require_enough(kx)
-        beliefs, (n, d) = self.plan.study.beliefs, kx.shape
+        beliefs, d = self.plan.study.beliefs, kx.shape[1]
         added = sums(kx, ky, mechanism.transform)
         if mechanism.estimator == "instruments":
             require_invertible(added.matrix)
         estimate = mechanism.release(added, beliefs, fast_answer(rng))
         exact = estimate.inverse @ (added.vector / PRODUCT).astype(np.float64)
-        predictor = self.predictors(n)
         r, y, h, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
         q = predictor(r, y, noise)
 
@@ -437,39 +424,6 @@ class NumberContext(Context):
             q=q,
             own=lambda who, reports: predictor(r[who], reports, noise[who]),
             expected=expected,
-        )
-
-    def _settle_halves(
-        self, mechanism: Mechanism, kx: Floats, ky: Floats, rng: np.random.Generator
-    ) -> SettledNumbers:
-        """Algorithm 2: three private estimates, and the other half as peers."""
-        beliefs, n = self.plan.study.beliefs, len(kx)
-        groups = rng.integers(0, 2, size=n, dtype=np.uint8)
-        halves = group_moments(kx, ky, groups)
-        sizes = halves[0].count, halves[1].count
-        if min(sizes) == 0:
-            raise Refused(
-                f"A simulated study has halves of {sizes[0]} and {sizes[1]} players; both need at least one. Plan for "
-                "more players, or let fewer of them opt out."
-            )
-        estimates = private_estimates(halves, mechanism, beliefs, fast_answer(rng))
-        against = self.predictors(sizes[1]), self.predictors(sizes[0])
-        master = random_halves.HalvesPaymaster(mechanism, beliefs, estimates, against)
-        r, p, noise = master.peer_predictions(kx, groups)
-        q = master.own_predictions(r, ky / GRID, noise, groups)
-        public, everybody = mechanism.public_estimator(beliefs), halves[0] + halves[1]
-        values = [query.value for query in public.queries(everybody)]
-        exact = public.estimate(values, n, mechanism.epsilon_public)
-        variance = L2Laplace(beliefs.dimension, exact.scale).marginal_variance * np.sum(exact.spread**2)
-        return SettledNumbers(
-            theta=estimates.public.theta,
-            p=p,
-            paid=random_halves.payable(mechanism, beliefs, p, q),
-            exact=exact.theta,
-            noise_error=float(variance) if exact.gram_scale is None else math.nan,
-            q=q,
-            own=lambda who, reports: master.own_predictions(r[who], reports, noise[who], groups[who]),
-            expected=lambda who: p[who],
         )
 
     def liars(self, reports: Floats, truth: Floats) -> Indices:
@@ -500,7 +454,7 @@ class NumberContext(Context):
         """For plans that protect answers."""
         plan, kx = self.plan, grid_features(x)
         mechanism = plan.number_mechanism
-        known = measure(kx, instruments_on_grid(kx, getattr(mechanism, "transform", None)))
+        known = measure(kx, instruments_on_grid(kx, mechanism.transform))
         s = setting(plan.study, mechanism, len(x), plan.absent_share, plan.failure_probability, known)
         return Bounds(
             gap=float(proved.gap(s)),

@@ -2,8 +2,9 @@
 
 `rates` shows how error, lies and cost fall as a study grows, under the paper's schedule of parameters and under ours.
 The corollary lets privacy, payments and penalty change with n. Both schedules are run with people of the paper's
-strategy σ_τ, who lie as far as they can if their privacy cost is above τ. The paper's ridge is given the noise that
-protects, which its own does not (E3). Its b = n^(−3/2) deters no lie: in the end D grows with n (E22).
+strategy σ_τ, who lie as far as they can if their privacy cost is above τ: the paper's by its Algorithm 2, ours by one
+release. The paper's ridge is given the noise that protects, which its own does not (E3). Its b = n^(−3/2) deters no
+lie: in the end D grows with n (E22).
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
 from truthful.guarantees import Guarantees, model
+from truthful.noise import L2Laplace
+from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.random_halves import Mechanism
+from truthful.regression import private_regression
 from truthful.simulation.best_responses import BestResponse, best_responses
 from truthful.simulation.measurements import (
     UNKNOWN,
@@ -39,6 +43,7 @@ from truthful.simulation.measurements import (
     ShareObserved,
     average_guarantees,
     best_share_lie,
+    column,
     mean,
     measure,
     measure_earnings,
@@ -50,10 +55,11 @@ from truthful.simulation.population import (
     Features,
     PopulationRole,
     assign_roles,
+    draw_features,
     features_of,
     sampler,
 )
-from truthful.simulation.predictors import predictors
+from truthful.simulation.predictors import predictor_of
 from truthful.simulation.runs import AskedContext, Context, NumberContext, Run, ShareContext, run_study
 from truthful.study import Study
 from truthful.version import __version__
@@ -211,7 +217,7 @@ def simulate(
     }
     if isinstance(context, NumberContext):
         # Lies of no size are told from the truth by own predictions that are exact.
-        exact = replace(context.game, predictor=predictors(plan, 0, people)(max(1, plan.players // 2)))
+        exact = replace(context.game, predictor=predictor_of(plan, 0, people))
         ours, papers = best_responses(plan, exact, draw, np.random.default_rng(seed))
         return Simulation(**known, best_response=ours, papers_best_response=papers)
     known |= dict.fromkeys(
@@ -247,14 +253,13 @@ def set_up_numbers(
     if people is None:
         people = features(np.random.default_rng(0), plan.answering)
     # Each player's is computed when she is paid, besides those that she asks for.
-    own = predictors(plan, runs * sum(role.count * (1 + role.agent.looks) for role in roles), people)
+    own = predictor_of(plan, runs * sum(role.count * (1 + role.agent.looks) for role in roles), people)
     return NumberContext(
         plan=plan,
         roles=roles,
         features=features,
         cost_threshold=float(proved.joining_threshold(promise(plan, people))),
-        game=game(plan, own(max(1, plan.players // 2)), people),
-        predictors=own,
+        game=game(plan, own, people),
         noise=sampler(plan.study.beliefs.noise),
         typical_answer=math.sqrt(model(plan.study).mean_square + plan.study.beliefs.noise_variance),
     )
@@ -342,58 +347,85 @@ def rates(
     # D is made of g, which falls as α, and of √(τh(ε)/b).
     holds = Exponents(-2 * delta, max(-delta, (delta / tail - 1 + 2 * delta + k) / 2), -k)
     return (
-        RateCurve("published", *_fit(_points(study, theirs, published, runs, seed)), stated),
-        RateCurve("proved", *_fit(_points(study, ours, proved, runs, seed)), holds),
+        RateCurve("published", *_fit(_points(study, theirs, published, _run_papers, runs, seed)), stated),
+        RateCurve("proved", *_fit(_points(study, ours, proved, _run_ours, runs, seed)), holds),
     )
 
 
-def _points(study: Study, s: Setting, bounds: Any, runs: int, seed: int) -> tuple[Point, ...]:
-    lies, errors, bills = (
-        np.broadcast_to(bound(s), np.shape(s.n)).tolist()
-        for bound in (bounds.lie_size, bounds.accuracy, bounds.budget)
-    )
-    weights = np.asarray(s.b).tolist()
-    seen = [simulate(plan, {"cost-threshold": 1.0}, runs=runs, seed=seed) for plan in _plans(study, s)]
-    return tuple(
-        Point(
-            players=int(n),
-            error=mean(np.array([run.mean_squared_error for run in one.studies])),
-            error_bound=error,
-            lie=lie,
-            budget=one.observed.budget.total.times(b),
-            budget_bound=bill,
+def _points(
+    study: Study,
+    s: Setting,
+    bounds: Any,
+    run: Callable[[Study, Setting, int, int], tuple[Floats, Floats]],
+    runs: int,
+    seed: int,
+) -> tuple[Point, ...]:
+    """The point at each n of a schedule."""
+    names = ("n", "epsilon", "alpha", "beta", "a", "b", "gamma")
+    rows = zip(*(np.broadcast_to(getattr(s, name), np.shape(s.n)).tolist() for name in names), strict=True)
+    points = []
+    for row in rows:
+        at = s.at(**dict(zip(names, row, strict=True)))
+        # In units of b: real payments of these sizes would be rounded to nothing.
+        errors, bills = run(study, at.at(a=at.a / at.b, b=1.0), runs, seed)
+        points.append(
+            Point(
+                players=int(at.n),
+                error=mean(errors),
+                error_bound=float(bounds.accuracy(at)),
+                lie=float(bounds.lie_size(at)),
+                budget=mean(bills).times(float(at.b)),
+                budget_bound=float(bounds.budget(at)),
+            )
         )
-        for n, one, error, lie, bill, b in zip(
-            np.asarray(s.n).tolist(), seen, errors, lies, bills, weights, strict=True
-        )
-    )
+    return tuple(points)
 
 
-def _plans(study: Study, s: Setting) -> list[Plan]:
-    """The plan at each n of a schedule, in units of b: real payments of these sizes would be rounded to nothing."""
-    numbers = ("n", "epsilon", "alpha", "beta", "a", "b", "gamma")
-    rows = zip(*(np.broadcast_to(getattr(s, name), np.shape(s.n)).tolist() for name in numbers), strict=True)
-    return [
-        Plan(
-            study,
-            int(n),
-            Mechanism(
-                epsilon=epsilon,
-                base_payment=a / b,
-                score_weight=1.0,
-                estimator=s.estimator,
-                peer_estimator=s.peer_estimator,
-                public_share=float(s.public_share),
-                regularization=gamma,
-                rule=s.rule,
-                payments=s.payments,
-                design=study.second_moments,
-            ),
-            absent_share=alpha,
-            failure_probability=beta,
-        )
-        for n, epsilon, alpha, beta, a, b, gamma in rows
-    ]
+def _run_ours(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats, Floats]:
+    """Squared errors and bills of as many studies with one release."""
+    mechanism = OneRelease(
+        epsilon=float(s.epsilon),
+        estimator=s.estimator,
+        design=study.second_moments,
+        base_payment=float(s.a),
+        score_weight=float(s.b),
+        clip=study.beliefs.radius,
+        rule=s.rule,
+        payments=s.payments,
+    )
+    plan = Plan(study, int(s.n), mechanism, absent_share=float(s.alpha), failure_probability=float(s.beta))
+    seen = simulate(plan, {"cost-threshold": 1.0}, runs=runs, seed=seed).studies
+    return column(seen, "mean_squared_error"), column(seen, "total")
+
+
+def _run_papers(study: Study, s: Setting, runs: int, seed: int) -> tuple[Floats, Floats]:
+    """The same of the paper's Algorithm 2, with random halves and ridges."""
+    mechanism = Mechanism(
+        epsilon=float(s.epsilon),
+        base_payment=float(s.a),
+        score_weight=float(s.b),
+        estimator="ridge-free",
+        public_share=0.5,
+        regularization=float(s.gamma),
+        rule=s.rule,
+        payments=s.payments,
+    )
+    beliefs, n, d = study.beliefs, int(s.n), study.dimension
+    noise = sampler(beliefs.noise)
+    threshold = float(proved.threshold(s))
+
+    def one(place: int, rng: np.random.Generator) -> tuple[float, float]:
+        theta, x = beliefs.prior.sample(rng, d, 1)[0], draw_features(study, rng, n)
+        y = x @ theta + noise(rng, n)
+        lie = -beliefs.response_bound * np.sign(y)
+        told = np.where(study.costs.sample(rng, n) <= threshold, y, lie)
+        found = private_regression(x, told, beliefs, mechanism, rng=rng)
+        off = np.linalg.solve(mechanism.gamma * np.eye(d) + x.T @ x, x.T @ told) - theta
+        drawn = L2Laplace(d, found.estimates.public.scale).mean_square_norm
+        return float(off @ off) + drawn, float(found.payments.sum())
+
+    errors, bills = np.array(list(in_order(one, n, runs, seed))).T
+    return errors, bills
 
 
 def _fit(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], Exponents]:
