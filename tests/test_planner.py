@@ -12,24 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 from support.oracles_planner import People as Spread
-from support.oracles_planner import median_slope, typical_slope
+from support.oracles_planner import typical_slope
 from support.plans import ball, bought, people_of, solved
 from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, people, saved_study
 from support.surveys import survey
 
 from truthful.bounds import Setting, proved
-from truthful.comparison import beside_published, published_penalty, steeper
+from truthful.comparison import beside_published, published_penalty
 from truthful.deterrence import Deterrence, representative
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, geometry
 from truthful.guarantees import model, setting
-from truthful.one_release import OneRelease
 from truthful.plan import LARGEST_PAYMENT, Plan, design
 from truthful.planner import Infeasible, worth
-from truthful.planner.goals import LEAST_SLOPE, Goals
-from truthful.planner.number_planning import NumberSolution, solve_all_pairs
+from truthful.planner.goals import Goals
+from truthful.planner.number_planning import NumberSolution, solve_all
 from truthful.planner.panel import Panel
-from truthful.planner.terms import MOST_PAID, MOST_PUBLIC, LeaveOneOutTerms
+from truthful.planner.terms import LEAST_SLOPE, MOST_PAID
 from truthful.settlement import settle
 from truthful.study import Study
 
@@ -50,7 +49,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     (BALL, {"players": 20_000, "accuracy": 0.1, "epsilon": 0.05}),
     (BALL, {"budget": 5000, "accuracy": 0.1, "epsilon": 0.1}),
     (BALL, {"players": 20_000, "budget": 5000, "accuracy": 0.1, "epsilon": 0.05}),
-    (DESIGN, {"players": 20_000, "budget": 5000, "least_slope": 0.4}),
+    (DESIGN, {"players": 20_000, "budget": 5000}),
     (DESIGN, {"players": 20_000, "accuracy": 20.0, "payments": "expected", "rule": "brier"}),
     (DESIGN, {"budget": 5000, "accuracy": 9.0, "accuracy_of": "predictions"}),
     (DESIGN, {"players": 3000, "budget": 2000, "failure_probability": 0.05}),
@@ -76,18 +75,6 @@ SURVEYS: list[tuple[int, int, dict[str, Any]]] = [
     (2000, 5, {"budget": 4000, "players": 1500, "lie": 0.2}),
     (500, 3, {"budget": 1000, "payments": "expected"}),
 ]
-HALVES: list[tuple[str, dict[str, Any]]] = [
-    (BALL, {"players": 20_000, "budget": 5000}),
-    (BALL, {"budget": 5000, "epsilon": 0.1}),
-    (BALL, {"players": 20_000, "budget": 5000, "accuracy": 0.1, "epsilon": 0.05}),
-    (BALL, {"players": 20_000, "budget": 5000, "estimator": "ridge-free", "peer_estimator": "ridge-free"}),
-    (BALL, {"players": 20_000, "budget": 5000, "estimator": "ridge-ball", "payments": "expected"}),
-    (BALL, {"players": 20_000, "budget": 5000, "estimator": "noisy-statistics", "payments": "expected"}),
-    (DESIGN, {"players": 20_000, "budget": 5000, "least_slope": 0.4}),
-    (OBSERVED, {"players": 400_000, "budget": 100_000}),
-]
-
-
 def title(part: object) -> str:
     """What a case is called: by its study's name and what it protects, and by its goals."""
     if not isinstance(part, str):
@@ -99,12 +86,11 @@ def title(part: object) -> str:
 def shape(plan: Plan) -> Geometry | None:
     """The geometry of the people a plan is made for, where answers are protected."""
     mechanism = plan.number_mechanism
-    if not isinstance(mechanism, OneRelease) or mechanism.transform is None:
+    if mechanism.transform is None:
         return None
     assert isinstance(plan.solution, NumberSolution)
     panel, terms = plan.solution.goals.panel, plan.solution.terms
     assert panel is not None
-    assert isinstance(terms, LeaveOneOutTerms)
     if panel.roster is not None and plan.answering == len(panel.roster):
         return geometry(panel.roster, mechanism.transform)
     return panel.geometry(plan.players, terms.shortening)
@@ -142,7 +128,6 @@ def error(plan: Plan, of: str = "coefficients") -> float:
 def undeterred(plan: Plan, lie: float, clip: float | None) -> float:
     """The share of answers that nothing deters, at the plan's noise."""
     study, mechanism, found = plan.study, plan.number_mechanism, shape(plan)
-    assert isinstance(mechanism, OneRelease)
     spread = Spread(study, plan.answering, found).spread
     return Deterrence(study.beliefs, *representative(*spread)).undeterred(
         lie, clip, mechanism.scale(study.beliefs)
@@ -159,13 +144,11 @@ def keeps_what_was_asked(plan: Plan, asked: dict[str, Any]) -> None:
     assert error(plan, asked.get("accuracy_of", "coefficients")) <= asked.get("accuracy", math.inf)
     assert plan.players == asked.get("players", plan.players)
     assert plan.number_mechanism.epsilon == asked.get("epsilon", plan.number_mechanism.epsilon)
-    for name in ("estimator", "peer_estimator", "rule", "payments"):
+    for name in ("estimator", "rule", "payments"):
         assert plan.parameters().get(name) == asked.get(name, plan.parameters().get(name))
     promised = plan.guarantees
     assert promised.truthfulness.lie == pytest.approx(float(proved.lie_size(s)), rel=1e-9)
     assert promised.accuracy.mean_squared_error == pytest.approx(float(proved.accuracy(s)), rel=1e-9)
-    if not isinstance(plan.number_mechanism, OneRelease):
-        return
     assert promised.truthfulness.undeterred == pytest.approx(
         undeterred(plan, promised.truthfulness.lie or 0.0, plan.number_mechanism.clip if s.clipped else None),
         abs=1e-9,
@@ -174,7 +157,7 @@ def keeps_what_was_asked(plan: Plan, asked: dict[str, Any]) -> None:
         assert 0.2 * study.beliefs.radius <= plan.number_mechanism.clip <= study.beliefs.radius
         spread = Spread(study, plan.answering, shape(plan))
         # Those who are drawn have a little more noise than all of whom they are drawn.
-        assert typical_slope(spread, s) >= asked.get("least_slope", LEAST_SLOPE) * (1 - 1e-6)
+        assert typical_slope(spread, s) >= LEAST_SLOPE * (1 - 1e-6)
         # No plan is better because more lies go free.
         free = undeterred(plan, lie, study.beliefs.radius)
         assert promised.truthfulness.undeterred is not None
@@ -199,20 +182,9 @@ def test_a_plan_from_a_roster_keeps_all_that_was_asked(players: int, d: int, ask
     assert plan.answering == round(asked.get("response_share", 1.0) * plan.players)
 
 
-@pytest.mark.parametrize(("text", "asked"), HALVES, ids=title)
-def test_a_plan_with_halves_keeps_all_that_was_asked(text: str, asked: dict[str, Any]) -> None:
-    plan = solved(text, peers="halves", **asked)
-    s = as_planned(plan)
-    keeps_what_was_asked(plan, asked)
-    assert s.public_share <= MOST_PUBLIC[s.payments] + 1e-12
-    if s.clipped:
-        assert proved.payable(s) <= s.a
-        assert median_slope(plan.study, s) >= asked.get("least_slope", LEAST_SLOPE) * (1 - 1e-9)
-
-
 @pytest.mark.parametrize(
     ("text", "asked"),
-    [CASES[0], CASES[1], CASES[2], CASES[18], CASES[22], (BALL, {**HALVES[0][1], "peers": "halves"})],
+    [CASES[0], CASES[1], CASES[2], CASES[18], CASES[22]],
     ids=title,
 )
 def test_design_spends_exactly_the_budget_its_bound_promises(text: str, asked: dict[str, Any]) -> None:
@@ -221,18 +193,17 @@ def test_design_spends_exactly_the_budget_its_bound_promises(text: str, asked: d
 
 @pytest.mark.parametrize(
     ("text", "asked"),
-    [CASES[0], CASES[1], CASES[4], CASES[14], CASES[18], (BALL, {**HALVES[0][1], "peers": "halves"})],
+    [CASES[0], CASES[1], CASES[4], CASES[14], CASES[18]],
     ids=title,
 )
 def test_payments_are_the_least_that_will_do(text: str, asked: dict[str, Any]) -> None:
-    """A thousandth less weight lets larger lies pay; a thousandth less base keeps people away or is not payable."""
+    """A thousandth less weight lets larger lies pay; a thousandth less base keeps people away."""
     plan = solved(text, **asked)
     s = as_planned(plan)
     lie = float(proved.lie_size(s))
     assert proved.lie_size(s.at(b=s.b * 0.999)) > lie
     less = s.at(a=s.a * 0.999 - 1e-6)
-    unpayable = s.clipped and proved.payable(less) > less.a
-    assert unpayable or proved.participation(less) > less.a
+    assert proved.participation(less) > less.a
     if not s.clipped:
         assert lie == pytest.approx(asked.get("lie", plan.study.beliefs.radius / 2), rel=1e-6)
 
@@ -354,28 +325,6 @@ def test_records_of_observed_features_are_at_least_as_accurate_as_the_reference(
     assert (plan.guarantees.accuracy.mean_squared_error or math.inf) <= most
 
 
-@pytest.mark.parametrize(
-    ("payments", "dimension", "most"),
-    [
-        ("expected", 2, 7.5e-4),
-        ("expected", 5, 6.1e-3),
-        ("expected", 10, 5.0e-2),
-        ("never-negative", 2, 1.5e-3),
-        ("never-negative", 5, 1.45e-2),
-        ("never-negative", 10, 1.45e-1),
-    ],
-)
-def test_random_halves_reach_what_was_required_of_them(payments: str, dimension: int, most: float) -> None:
-    asked = {"players": 20_000, "budget": 5000, "lie": 0.5, "peers": "halves"}
-    plan = solved(ball(dimension), payments=payments, **asked)
-    promised = plan.guarantees.accuracy.mean_squared_error
-    assert promised is not None
-    assert promised <= most
-    assert plan.study.beliefs.noise_variance == pytest.approx(
-        0.193, abs=0.002
-    )  # standard deviation 0.5, cut at 1
-
-
 # Deterrence is not what pays for accuracy
 
 
@@ -398,13 +347,13 @@ def test_clipping_closer_is_cheaper_and_the_best_level_is_chosen() -> None:
 
 
 def test_noise_that_drowns_what_deters_is_refused_where_epsilon_is_given() -> None:
-    """At an ε of which the slope is not what is asked for nothing is planned, whatever payments could deter."""
-    asked: dict[str, Any] = {"players": 20_000, "budget": 5000, "epsilon": 0.02}
-    plan = solved(DESIGN, **asked)
+    """At an ε at which predictions hardly follow answers nothing is planned, whatever payments could deter."""
+    asked: dict[str, Any] = {"players": 20_000, "budget": 5000}
+    plan = solved(DESIGN, epsilon=0.02, **asked)
     slope = float(typical_slope(Spread(plan.study, plan.answering, shape(plan)), as_planned(plan)))
     assert LEAST_SLOPE < slope < 1
-    steeper_goals = Goals(panel=Panel(plan.study), least_slope=(1 + slope) / 2, **asked)
-    assert math.isinf(solve_all_pairs(plan.study, steeper_goals, 20_000)[0].cost)
+    drowned = Goals(panel=Panel(plan.study), epsilon=0.002, **asked)
+    assert math.isinf(solve_all(plan.study, drowned, 20_000)[0].cost)
 
 
 # More never hurts
@@ -468,7 +417,7 @@ def test_players_solved_from_a_budget_and_an_accuracy_are_the_fewest(
     plan = solved(text, **asked)
     fewer = int(plan.players * 0.97)
     goals = Goals(players=fewer, panel=panel_of(plan.study), **asked)
-    assert all(math.isinf(found.cost) for found in solve_all_pairs(plan.study, goals, fewer))
+    assert all(math.isinf(found.cost) for found in solve_all(plan.study, goals, fewer))
     again = solved(text, players=plan.players, **asked)
     assert again.guarantees == plan.guarantees
 
@@ -535,30 +484,6 @@ def test_the_share_of_the_matrix_that_is_given_is_kept() -> None:
     assert error(solved(SEEN, players=400_000, budget=100_000)) <= error(plan)
 
 
-@pytest.mark.parametrize(
-    "pins",
-    [
-        {"absent_share": 0.001},
-        {"public_share": 0.7},
-        {"estimator": "ridge-ball", "regularization": 700.0},
-        {
-            "estimator": "ridge-free",
-            "peer_estimator": "ridge-free",
-            "regularization": 9e3,
-            "peer_regularization": 5e3,
-        },
-        {"estimator": "noisy-statistics", "gram_share": 0.3, "payments": "expected"},
-        {"epsilon": 0.05, "absent_share": 0.001, "public_share": 0.7},
-    ],
-    ids=str,
-)
-def test_parameters_of_halves_that_are_given_are_kept(pins: dict[str, Any]) -> None:
-    asked: dict[str, Any] = {"players": 20_000, "budget": 8000, "lie": 0.8, "peers": "halves"}
-    plan = solved(BALL, **asked, **pins)
-    assert {name: plan.parameters()[name] for name in pins} == pins
-    assert error(solved(BALL, **asked, payments=plan.number_mechanism.payments)) <= error(plan)
-
-
 @pytest.mark.parametrize("text", [BALL, BALL + RECORDS], ids=title)
 def test_no_plan_is_made_for_payments_that_a_plan_refuses(text: str) -> None:
     assert MOST_PAID == LARGEST_PAYMENT
@@ -573,7 +498,6 @@ def test_a_study_without_features_is_planned_and_settled() -> None:
     """One coefficient, the mean: σ²/n and noise are all that stands in its way, and 1/n is everybody's influence."""
     plan = solved(WITHOUT_FEATURES, players=2000, budget=500)
     mechanism, s = plan.number_mechanism, as_planned(plan)
-    assert isinstance(mechanism, OneRelease)
     assert mechanism.transform == ((1024,),)
     n, k, Y = 2000, round(plan.absent_share * 2000), plan.study.beliefs.response_bound
     sampling = math.sqrt(plan.study.beliefs.noise_variance / n)
@@ -643,18 +567,6 @@ def test_proved_stands_beside_published_for_one_release() -> None:
     assert float(told["error of coefficients"].published) > float(told["error of coefficients"].proved)
     assert told["share who gain by joining"].proved.endswith("%")
     assert published_penalty(plan) > 0
-    # A steeper slope is a matter of halves, whose noise is chosen.
-    assert steeper(plan) is None
-
-
-def test_a_steeper_plan_of_halves_has_a_smaller_lie_in_answers() -> None:
-    plan = solved(BALL, players=20_000, budget=5000, peers="halves")
-    other = steeper(plan)
-    assert other is not None
-    assert (other.guarantees.truthfulness.lie_in_answer or 0) < (
-        plan.guarantees.truthfulness.lie_in_answer or 0
-    )
-    assert published_penalty(solved(BALL, **{**HALVES[3][1], "peers": "halves"})) > 0
 
 
 # Records
@@ -769,7 +681,6 @@ def test_too_few_goals_say_what_to_add(asked: dict[str, Any], have: str) -> None
         ({"epsilon": 1e-9}, "epsilon is 1e-09; it must lie between"),
         ({"epsilon": 1000}, "epsilon is 1000; it must lie between"),
         ({"accuracy_of": "luck"}, "accuracy_of is 'luck'; choose one of coefficients, predictions"),
-        ({"least_slope": 1.0}, "least_slope is 1.0; it must lie strictly between 0 and 1"),
         ({"failure_probability": 0.0}, "failure_probability is 0.0"),
         ({"rule": "flat"}, "rule is 'flat'; choose one of"),
         ({"payments": "some"}, "payments is 'some'; choose one of"),
@@ -779,8 +690,7 @@ def test_too_few_goals_say_what_to_add(asked: dict[str, Any], have: str) -> None
         ({"absent_share": math.nan}, "absent_share is nan"),
         ({"clip": 0.0}, "clip is 0.0; it must be above 0"),
         ({"clip": 1.5}, "clip is 1.5; .* radius 1"),
-        ({"public_share": 0.5}, "public_share is 0.5, but it is one of random halves"),
-        ({"peer_estimator": "known-design"}, "peer_estimator is .* random halves"),
+        ({"public_share": 0.5}, "Unknown parameter 'public_share'"),
         ({"gram_share": 0}, "gram_share is 0"),
         ({"gram_share": 0.5}, "No estimator fits.* answers are protected.* gram_share fixed"),
         ({"response_share": 0}, "response_share is 0; it must be above 0"),
@@ -795,40 +705,10 @@ def test_a_bad_goal_is_named_shown_and_put_right(asked: dict[str, Any], message:
         design(Study.parse(BALL), **{"players": 20_000, "budget": 5000.0, **asked})
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"estimator": "magic"}, "estimator is 'magic'; choose one of"),
-        ({"peer_estimator": "ridge-ball"}, "peer_estimator is 'ridge-ball'; choose one of"),
-        ({"public_share": 1.5}, "public_share is 1.5"),
-        ({"clip": 0.5}, "clip is 0.5, but random halves have none"),
-        ({"regularization": -3.0, "estimator": "ridge-ball"}, "regularization is -3.0; it must be above 0"),
-        ({"regularization": "x", "estimator": "ridge-ball"}, "regularization is 'x'; it must be a number"),
-    ],
-    ids=str,
-)
-def test_a_bad_goal_of_halves_is_named_shown_and_put_right(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        design(Study.parse(BALL), peers="halves", **{"players": 20_000, "budget": 5000.0, **asked})
-
-
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        (SEEN, {"estimator": "known-design"}),
-        (OBSERVED, {"estimator": "known-design", "peers": "halves"}),
-        (OBSERVED, {"peer_estimator": "known-design", "peers": "halves"}),
-        (OBSERVED, {"peer_estimator": "ridge-free", "peers": "halves"}),
-        (DESIGN, {"peer_estimator": "ridge-free", "peers": "halves"}),
-    ],
-    ids=["records", "observed", "observed peers", "ridge peers of observed", "ridge peers of levels"],
-)
-def test_estimators_that_do_not_fit_the_design_are_refused_by_name(text: str, asked: dict[str, Any]) -> None:
-    study = Study.parse(text)
-    with pytest.raises(
-        InputError, match=f"{next(iter(asked.values()))!r}.*design of kind {study.design.kind!r}"
-    ):
-        design(study, players=20_000, budget=5000, **asked)
+def test_estimators_that_do_not_fit_the_design_are_refused_by_name() -> None:
+    study = Study.parse(SEEN)
+    with pytest.raises(InputError, match="'known-design'.*design of kind 'observed'"):
+        design(study, players=20_000, budget=5000, estimator="known-design")
 
 
 def test_goals_and_a_score_weight_are_not_both_given() -> None:

@@ -16,12 +16,12 @@ from truthful.errors import InputError, Refused
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.goals import MOST_PLAYERS
-from truthful.planner.number_planning import solve_all_pairs
+from truthful.planner.number_planning import solve_all
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.study import Study
 
 DESIGN, BALL, SEEN = (Study.parse(text) for text in (DESIGNED, UNIT_BALL, OBSERVED + RECORDS))
-BALL_RECORDS, OBSERVED_HALVES = Study.parse(UNIT_BALL + RECORDS), Study.parse(OBSERVED)
+BALL_RECORDS = Study.parse(UNIT_BALL + RECORDS)
 
 Case = tuple[Study, dict[str, Any], set[str]]
 CASES: list[Case] = [
@@ -42,8 +42,6 @@ SLOW_CASES: list[Case] = [
     (DESIGN, {"players": 2000, "budget": 100.0, "rule": "brier", "accuracy": 5.0}, {"budget", "players"}),
     (BALL_RECORDS, {"players": 500, "budget": 60.0}, {"budget", "players", "lie"}),
     (SEEN, {"players": 20_000, "budget": 5000.0}, {"budget", "players", "lie"}),
-    (BALL, {"players": 2000, "budget": 100.0, "peers": "halves"}, {"budget", "players", "lie"}),
-    (OBSERVED_HALVES, {"players": 20_000, "budget": 5000.0, "peers": "halves"}, {"budget", "players"}),
 ]
 #: (people, coefficients, what is asked, what would help)
 SURVEYS: list[tuple[int, int, dict[str, Any], set[str]]] = [
@@ -78,10 +76,10 @@ def feasible(study: Study, asked: dict[str, Any], people: Floats | None = None) 
     """Whether there is a plan, without asking what else would help."""
     given, panel = dict(asked), None
     share, of = given.pop("response_share", 1.0), given.get("accuracy_of", "coefficients")
-    if given.get("peers") != "halves" and study.protects == "answers":
+    if study.protects == "answers":
         panel = panel_of_design(study, share, of) if people is None else Panel(study, people, share, of)
     goals = Goals(panel=panel, **given)
-    best = solve_all_pairs(study, goals, asked["players"])[0]
+    best = solve_all(study, goals, asked["players"])[0]
     return math.isfinite(best.cost) and best.error < goals.prior_error(study)
 
 
@@ -181,10 +179,9 @@ def test_the_prior_mean_of_a_roster_predicts_its_own_people() -> None:
     assert (plan.guarantees.accuracy.prediction_rmse or math.inf) <= known * 0.9
 
 
-@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
-def test_observed_records_without_a_least_eigenvalue_say_what_to_declare(peers: str) -> None:
+def test_observed_records_without_a_least_eigenvalue_say_what_to_declare() -> None:
     silent = Study.parse(OBSERVED.replace("least_eigenvalue = 0.08", "") + RECORDS)
-    answer = refusal(silent, {"players": 100_000, "budget": 50_000.0, "peers": peers})
+    answer = refusal(silent, {"players": 100_000, "budget": 50_000.0})
     assert "Declare design.least_eigenvalue" in str(answer)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.oracles_planner import People, Question, Release, search, search_release
+from support.oracles_planner import People, Release, search_release
 from support.plans import ball, people_of
 from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL
 from support.surveys import survey
@@ -15,10 +15,9 @@ from truthful.check import Floats
 from truthful.geometry import geometry
 from truthful.plan import Plan, design
 from truthful.planner.goals import Goals
-from truthful.planner.number_planning import NumberSolution, minimised, objective_value, solve_pair
+from truthful.planner.number_planning import NumberSolution, minimised, objective_value, solve_with
 from truthful.planner.panel import SHORTENINGS
 from truthful.planner.search import Axis, crossing, last_below, lowest, minimise
-from truthful.planner.terms import LeaveOneOutTerms
 from truthful.study import Study
 
 # One release: liars, ε and clip level
@@ -120,7 +119,6 @@ def test_the_share_of_people_who_are_shortened_is_the_best_of_all_that_are_tried
     found = {share: twin(plan, share)[0] for share in SHORTENINGS}
     assert value(plan) <= min(found.values()) * 1.01
     assert isinstance(plan.solution, NumberSolution)
-    assert isinstance(plan.solution.terms, LeaveOneOutTerms)
     chosen = plan.solution.terms.shortening
     assert found[chosen] <= min(found.values()) * 1.01
     assert (chosen < 1) == (each > 100)
@@ -144,82 +142,6 @@ def test_what_is_minimised_follows_from_what_is_asked() -> None:
     assert minimised(Goals(players=10, accuracy=1.0)) == "cost"
     assert minimised(Goals(players=10, budget=1.0, accuracy=1.0)) == "cost"
     assert minimised(Goals(players=10, epsilon=1.0)) == "cost × squared error"
-
-
-# Random halves: two estimators, their penalties and the shares of ε
-
-KNOWN, NOISY = ("known-design", "known-design"), ("noisy-statistics", "noisy-statistics")
-BALL, MIXED = ("ridge-ball", "known-design"), ("noisy-statistics", "known-design")
-FREE, RIDGES, OBSERVED_BALL = (
-    ("ridge-free", "ridge-free"),
-    ("ridge-ball", "ridge-free"),
-    ("ridge-ball", "noisy-statistics"),
-)
-
-STUDIES = {
-    "line": Study.parse(ball(1)),
-    "disc": Study.parse(ball(2)),
-    "ball": Study.parse(ball(5)),
-    "levels": Study.parse(DESIGNED),
-    "observed": Study.parse(OBSERVED),
-}
-
-# (study, players, estimators, payments, rule, dollars a player, lie as a part of R)
-BUDGETS = [
-    ("line", 20_000, NOISY, "expected", "brier", 0.25, 0.5),
-    ("disc", 300, KNOWN, "expected", "quadratic", 2.0, 0.5),
-    ("disc", 20_000, KNOWN, "never-negative", "brier", 0.25, 0.2),
-    ("disc", 20_000, FREE, "never-negative", "quadratic", 0.25, 0.5),
-    ("ball", 20_000, RIDGES, "expected", "quadratic", 0.25, 0.5),
-    ("levels", 20_000, BALL, "expected", "quadratic", 0.25, 1.5),
-    ("levels", 20_000, NOISY, "expected", "quadratic", 0.25, 0.5),
-    ("observed", 2_000_000, OBSERVED_BALL, "never-negative", "quadratic", 0.25, 0.5),
-]
-
-# (study, players, estimators, payments, rule, mean squared error, lie as a part of R)
-ERRORS = [
-    ("disc", 20_000, KNOWN, "never-negative", "quadratic", 0.01, 0.5),
-    ("ball", 20_000, BALL, "never-negative", "brier", 0.2, 0.5),
-    ("levels", 20_000, MIXED, "never-negative", "quadratic", 0.05, 0.3),
-    ("observed", 100_000, NOISY, "expected", "quadratic", 0.02, 0.5),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "n", "pair", "payments", "rule", "head", "lie"), BUDGETS, ids=str)
-def test_no_random_search_is_more_accurate_for_the_money_with_halves(
-    name: str, n: int, pair: tuple[str, str], payments: str, rule: str, head: float, lie: float
-) -> None:
-    study = STUDIES[name]
-    size = lie * study.beliefs.radius
-    goals = Goals(players=n, budget=head * n, lie=size, rule=rule, payments=payments, peers="halves")
-    error = solve_pair(study, goals, n, pair).error
-    found, where = search(Question(study, n, pair, size, budget=head * n, payments=payments, rule=rule))
-    assert error <= found * 1.003, where
-    assert error >= found * 0.97
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "n", "pair", "payments", "rule", "most", "lie"), ERRORS, ids=str)
-def test_no_random_search_is_cheaper_for_the_accuracy_with_halves(
-    name: str, n: int, pair: tuple[str, str], payments: str, rule: str, most: float, lie: float
-) -> None:
-    study = STUDIES[name]
-    size, accuracy = lie * study.beliefs.radius, study.response_unit * math.sqrt(most)
-    goals = Goals(players=n, accuracy=accuracy, lie=size, rule=rule, payments=payments, peers="halves")
-    cost = solve_pair(study, goals, n, pair).cost
-    found, where = search(Question(study, n, pair, size, error=most, payments=payments, rule=rule))
-    assert cost <= found * 1.003, where
-    assert cost >= found * 0.95
-
-
-@pytest.mark.slow
-def test_predictions_on_average_are_planned_for_as_well_as_coefficients_with_halves() -> None:
-    study, n = STUDIES["levels"], 20_000
-    size = study.beliefs.radius / 2
-    goals = Goals(players=n, budget=5000, lie=size, accuracy_of="predictions", peers="halves")
-    found, where = search(Question(study, n, MIXED, size, budget=5000, accuracy_of="predictions"))
-    assert solve_pair(study, goals, n, MIXED).error <= found * 1.003, where
 
 
 # Minima
@@ -261,12 +183,11 @@ def test_numbers_that_are_not_to_be_chosen_stay_as_they_are() -> None:
     assert best["x"] == pytest.approx(0.3, abs=1e-3)
 
 
-@pytest.mark.slow
 def test_a_search_near_a_known_point_ends_where_one_of_the_whole_space_does() -> None:
-    study, n = STUDIES["observed"], 2_000_000
-    goals = Goals(players=n, budget=500_000.0, peers="halves")
-    before = solve_pair(study, Goals(players=n, budget=450_000.0, peers="halves"), n, NOISY)
-    near, alone = solve_pair(study, goals, n, NOISY, near=before.point), solve_pair(study, goals, n, NOISY)
+    study, n, name = Study.parse(OBSERVED + RECORDS), 2_000_000, "noisy-statistics"
+    goals = Goals(players=n, budget=500_000.0)
+    before = solve_with(study, Goals(players=n, budget=450_000.0), n, name)
+    near, alone = solve_with(study, goals, n, name, near=before.point), solve_with(study, goals, n, name)
     assert near.error == pytest.approx(alone.error, rel=2e-3)
 
 

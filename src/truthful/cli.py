@@ -38,7 +38,7 @@ app = typer.Typer(
 )
 
 #: What `truthful plan` says of plans for numbers if it is not told otherwise; other plans know nothing of it.
-OF_NUMBERS = (("rule", "quadratic"), ("payments", "never-negative"), ("least_slope", 0.8))
+OF_NUMBERS = (("rule", "quadratic"), ("payments", "never-negative"))
 
 
 def main() -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from truthful.bounds import Setting, published
 from truthful.formatting import money, number, percent
 from truthful.guarantees import setting
-from truthful.plan import Plan, solve_plan
-from truthful.planner import Infeasible
-from truthful.random_halves import Mechanism
-
-STEEPER = 0.9
+from truthful.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,8 +26,7 @@ class Beside:
 
 def beside_published(plan: Plan) -> tuple[Beside, ...]:
     """The numbers of the five guarantees, in their order, proved and as the paper's formulas give them."""
-    mechanism = paper_mechanism(plan)
-    theirs = replace(_setting(plan, mechanism), gamma=published_penalty(plan))
+    theirs = _papers_setting(plan).at(gamma=published_penalty(plan))
     found = plan.guarantees
     ours = {
         "privacy": found.privacy.epsilon,
@@ -67,57 +62,22 @@ def beside_published(plan: Plan) -> tuple[Beside, ...]:
 
 
 def published_penalty(plan: Plan) -> float:
-    """The paper's γ: the plan's own, or the one at which the paper's bound on the error is least."""
-    mechanism = paper_mechanism(plan)
-    if mechanism.regularization is not None:
-        return mechanism.regularization
-    s = _setting(plan, mechanism)
+    """The paper's γ: the one at which the paper's bound on the error is least."""
+    s = _papers_setting(plan)
     tried = np.geomspace(1e-2, 1e3 * plan.players, 2000)
     return float(tried[np.argmin(published.accuracy(s.at(gamma=tried)))])
 
 
-def paper_mechanism(plan: Plan) -> Mechanism:
-    """Random halves with the plan's numbers: what the paper's formulas are evaluated for.
+def _papers_setting(plan: Plan) -> Setting:
+    """The plan's numbers, at which the paper's formulas for random halves are evaluated.
 
     The paper pays everybody the same base: that of a typical person, where ours follows the length of features.
     """
     mechanism = plan.number_mechanism
-    if isinstance(mechanism, Mechanism):
-        return mechanism
+    s = setting(plan.study, mechanism, plan.answering, plan.absent_share, plan.failure_probability)
     length = plan.guarantees.truthfulness.typical_length or 1.0
-    return Mechanism(
-        epsilon=mechanism.epsilon,
-        base_payment=float(mechanism.base(np.array(length))),
-        score_weight=mechanism.score_weight,
-        estimator="noisy-statistics",
-        rule=mechanism.rule,
-        payments="expected",
-    )
-
-
-def _setting(plan: Plan, mechanism: Mechanism) -> Setting:
-    return setting(plan.study, mechanism, plan.answering, plan.absent_share, plan.failure_probability)
+    return s.at(a=float(mechanism.base(np.array(length))))
 
 
 def _share(plan: Plan, threshold: float) -> str:
     return percent(float(plan.study.costs.cdf(threshold)))
-
-
-def steeper(plan: Plan) -> Plan | None:
-    """The same goals with peer predictions that follow the truth more steeply; None where that is not to be had.
-
-    Less noise for the halves makes predictions follow answers, so that a lie of a given size in predictions is a
-    smaller one in answers. The published estimate pays for it with a little accuracy.
-    """
-    found = plan.solution
-    if (
-        found is None
-        or not isinstance(plan.mechanism, Mechanism)
-        or plan.mechanism.payments != "never-negative"
-        or found.goals.least_slope >= STEEPER
-    ):
-        return None
-    try:
-        return solve_plan(plan.study, replace(found.goals, least_slope=STEEPER))
-    except Infeasible:
-        return None

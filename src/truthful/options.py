@@ -44,22 +44,12 @@ GOALS: dict[str | None, dict[str, str]] = {
         "all get half the bonus; only with --bonus. Default: what chance hardly ever exceeds.",
         "rule": "quadratic, or brier (the paper's).",
         "payments": "never-negative, or expected (research and rehearsals only).",
-        "least_slope": "Halves: how steeply their clipped predictions must follow the truth for a typical person, "
-        "between 0 and 1.",
         "clip": "c: how far from the centre what others predict of somebody counts, at most R. Default: solved for; "
         "with --score-weight, R.",
     },
     ESTIMATING: {
-        "peers": "Whom people are scored against: leave-one-out (everybody else), or halves (the paper's mechanism, "
-        "for comparison).",
-        "estimator": "instruments (where answers are protected), known-design or noisy-statistics (records); with "
-        "--peers halves also ridge-ball and ridge-free. Default: the best that the study allows.",
-        "peer_estimator": "Halves: their estimator. Default: the best; with --score-weight, the same (ridge-free "
-        "for ridge-ball).",
-        "regularization": "Halves: γ, the ridge penalty; the ridges need one.",
-        "peer_regularization": "Halves: their own γ. Default: the same.",
-        "public_share": "Halves: share of ε spent on the published estimate. Default: solved for; with "
-        "--score-weight, 0.9.",
+        "estimator": "instruments (where answers are protected), known-design or noisy-statistics (records). Default: "
+        "the best that the study allows.",
         "gram_share": "noisy-statistics: share of ε spent on the features' second moments. Default: solved for; "
         "with --score-weight, 0.5.",
     },
@@ -76,10 +66,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "accuracy_of": (str, "coefficients"),
     "rule": (str, "quadratic"),
     "payments": (str, "never-negative"),
-    "least_slope": (float, 0.8),
-    "peers": (str, "leave-one-out"),
     "estimator": (str | None, None),
-    "peer_estimator": (str | None, None),
     "failure_probability": (float, 0.01),
 }
 
@@ -118,8 +105,7 @@ Save = Annotated[Path | None, typer.Option(help="Write the plan here; `truthful 
 Chart = Annotated[
     Path | None,
     typer.Option(
-        help="Draw what other budgets would buy, ours and the paper's mechanism, to this .svg or .png; for yes and no, "
-        "and ratings, what answers pay."
+        help="Draw what other budgets would buy to this .svg or .png; for yes and no, and ratings, what answers pay."
     ),
 ]
 ServiceDirectory = Annotated[

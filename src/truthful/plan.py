@@ -19,14 +19,12 @@ from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.moments import TRANSFORM_UNIT
 from truthful.noise import NORMS
-from truthful.one_release import OneRelease, SumRelease
+from truthful.one_release import OneRelease
 from truthful.planner.asked_planning import rule_of, solve_asked
 from truthful.planner.goals import (
     ASKED_PARAMETERS,
-    LEAST_SLOPE,
     PARAMETERS,
     PARAMETERS_OF,
-    PEERS,
     PINS,
     SHARE_PARAMETERS,
     Goals,
@@ -39,14 +37,12 @@ from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
 from truthful.planner.planning import Solution
 from truthful.planner.share_planning import solve_shares, usual_norm, usual_tolerance
-from truthful.planner.terms import LeaveOneOutTerms
-from truthful.random_halves import Mechanism
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
 
-#: Of plans that score against random halves, as the paper does, and of plans with one release.
-HALVES_FORMAT, FORMAT = "truthful/plan/1", "truthful/plan/2"
+#: Of plans of this version, and of version 0.1, which scored people against random halves.
+FORMAT, HALVES_FORMAT = "truthful/plan/2", "truthful/plan/1"
 PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
 LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
@@ -64,7 +60,7 @@ class Plan:
 
     study: Study
     players: int
-    mechanism: OneRelease | ShareRelease | AskedRelease | Mechanism
+    mechanism: OneRelease | ShareRelease | AskedRelease
     absent_share: float = ABSENT_SHARE
     failure_probability: float = FAILURE_PROBABILITY
     response_share: float = 1.0
@@ -95,17 +91,9 @@ class Plan:
                 f"clip is {mechanism.clip:g}; no prediction is further than the radius {R:g} from the centre. Give "
                 f"{R:g} or less."
             )
-        if isinstance(mechanism, Mechanism):
-            mechanism.require_payable(self.study.beliefs.radius)
-            if mechanism.peers == "ridge-free" and self.study.declared.design.kind != "unit-ball":
-                raise Refused(
-                    "Peer estimator 'ridge-free' shrinks by a known factor only for features uniform on the unit "
-                    f"ball; this study's design is {self.study.declared.design.kind!r}. Choose peer_estimator "
-                    "'known-design' or 'noisy-statistics'."
-                )
 
     @property
-    def number_mechanism(self) -> OneRelease | Mechanism:
+    def number_mechanism(self) -> OneRelease:
         """The mechanism of a study whose answers are numbers; an error for yes and no, and for ratings."""
         if isinstance(self.mechanism, ShareRelease):
             raise InputError(
@@ -151,14 +139,12 @@ class Plan:
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
         mechanism = self.mechanism
-        chosen: dict[str, Any] = {} if isinstance(mechanism, Mechanism) else {"protects": mechanism.protects}
+        chosen: dict[str, Any] = {"protects": mechanism.protects}
         chosen |= {name: getattr(mechanism, name) for name in PARAMETERS_OF[type(mechanism)]}
         if isinstance(mechanism, AskedRelease):
             chosen["plausible_low"], chosen["plausible_high"] = mechanism.plausible
         elif isinstance(mechanism, OneRelease) and mechanism.estimator != "noisy-statistics":
             chosen["gram_share"] = None
-        elif isinstance(mechanism, Mechanism):
-            chosen["peer_estimator"] = mechanism.peers
         chosen["absent_share"] = self.absent_share
         chosen["failure_probability"] = self.failure_probability
         return {
@@ -169,7 +155,7 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan as it is written. It holds the whole declaration, so that it stands alone."""
         return {
-            "format": self.format,
+            "format": FORMAT,
             "version": __version__,
             "sha256": self.sha256,
             **self._promise(),
@@ -178,22 +164,12 @@ class Plan:
             "declaration": self.study.declaration(),
         }
 
-    @property
-    def format(self) -> str:
-        """The format of the plan's file."""
-        return FORMAT if isinstance(self.mechanism, SumRelease) else HALVES_FORMAT
-
     def _promise(self) -> dict[str, Any]:
-        promise = {
+        transform = self.mechanism.transform
+        return {
             "study": {"name": self.study.name, "sha256": self.study.sha256},
             "players": self.players,
             "parameters": self.parameters(),
-        }
-        if not isinstance(self.mechanism, SumRelease):
-            return promise
-        transform = self.mechanism.transform
-        return {
-            **promise,
             "response_share": float(self.response_share),
             "roster": None if self.roster is None else asdict(self.roster),
             "instruments": None
@@ -203,13 +179,11 @@ class Plan:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash a release names its plan by: of the study, the players and the parameters.
+        """The hash a release names its plan by: of the study, the players, the parameters and what is promised.
 
-        What follows from those, or has no part in them (this program's version), is left out. Guarantees are in it
-        where they follow from a roster, which the plan does not hold.
+        This program's version has no part in it.
         """
-        stated = {"guarantees": self.guarantees.record()} if isinstance(self.mechanism, SumRelease) else {}
-        return sha256({"format": self.format, **self._promise(), **stated})
+        return sha256({"format": FORMAT, **self._promise(), "guarantees": self.guarantees.record()})
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, with the way from there to the study file, beside which the ledger is kept."""
@@ -252,8 +226,6 @@ def design(
     roster: Any = None,
     response_share: float = 1.0,
     accuracy_of: str = "coefficients",
-    least_slope: float = LEAST_SLOPE,
-    peers: str = "leave-one-out",
     score_weight: float | None = None,
     failure_probability: float = FAILURE_PROBABILITY,
     **parameters: Any,
@@ -265,7 +237,6 @@ def design(
 
     roster: the features of everybody who is invited, in a file or a table as of reports; other columns are ignored.
     Then all bounds are computed from it, and players are those on it. response_share of them are expected to answer.
-    peers: everybody else, or "halves" for the paper's mechanism.
 
     With a score_weight nothing is solved for: players, epsilon and the parameters are the plan, and the base payment is
     by default the least with which joining pays.
@@ -292,63 +263,41 @@ def design(
         )
     numbers = study.levels is None and study.shares is None
     if numbers:
-        require_fitting(study, check.choice("peers", peers, PEERS), given)
+        require_fitting(study, given)
     of = "coefficients" if accuracy_of == "centre" else accuracy_of
-    panel = panel_for(study, peers if numbers else "leave-one-out", roster, response_share, of)
+    panel = panel_for(study, roster, response_share, of)
     if panel is not None:
         asked["players"] = panel.invite(players)
     if numbers:
-        return _design_numbers(study, panel, asked, given, peers, least_slope)
-    if panel is None or peers == "halves":
+        return _design_numbers(study, panel, asked, given)
+    if panel is None:
         who = (
             "Predictions are compared with everybody else's answers."
             if study.levels is not None
             else f"Answers of kind {study.kind!r} are paid against everybody else's, and protected as answers."
         )
-        raise InputError(f"{who} Leave peers = 'halves' out, and declare protects = 'answers'.")
+        raise InputError(f"{who} Declare protects = 'answers'.")
     if study.levels is not None:
         return _design_asked(study, panel, asked, given)
     return _design_shares(study, panel, asked, given)
 
 
-def _design_numbers(
-    study: Study,
-    panel: Panel | None,
-    asked: dict[str, Any],
-    given: dict[str, Any],
-    peers: str,
-    least_slope: float,
-) -> Plan:
+def _design_numbers(study: Study, panel: Panel | None, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
     """A plan for answers that are numbers: solved for, or with the score_weight that is given."""
     if "score_weight" in given:
         require_only("score_weight", asked)
-        players, beta, chosen = (
-            asked["players"],
-            asked["failure_probability"],
-            {**given, "epsilon": asked["epsilon"]},
-        )
-        if peers == "halves":
-            return _halves(study, players, beta, chosen)
-        return _one_release(study, players, beta, chosen, panel)
+        chosen = {**given, "epsilon": asked["epsilon"]}
+        return _one_release(study, asked["players"], asked["failure_probability"], chosen, panel)
     if "base_payment" in given:
         raise InputError(
             f"base_payment is {given['base_payment']!r}, without a score_weight. Give both, with players and epsilon, "
             "or leave both to be solved for."
         )
     pins = {name: given.pop(name) for name in PINS if name in given}
-    return solve_plan(
-        study, Goals(**asked, least_slope=least_slope, pins=pins, peers=peers, panel=panel, **given)
-    )
-
-
-def solve_plan(study: Study, goals: Goals) -> Plan:
-    """The best plan for these goals, where answers are numbers; Infeasible if there is none."""
+    goals = Goals(**asked, pins=pins, panel=panel, **given)
     found = solve_numbers(study, goals)
-    chosen, beta, terms = found.parameters(), goals.failure_probability, found.terms
-    if isinstance(terms, LeaveOneOutTerms):
-        plan = _one_release(study, found.players, beta, chosen, goals.panel, terms.shortening)
-    else:
-        plan = _halves(study, found.players, beta, chosen)
+    beta, shortening = goals.failure_probability, found.terms.shortening
+    plan = _one_release(study, found.players, beta, found.parameters(), panel, shortening)
     return replace(plan, solution=found)
 
 
@@ -385,18 +334,6 @@ def _one_release(
         enough = joining if math.isfinite(joining) else b * mechanism.scoring.loss(mechanism.clip)
         plan = replace(plan, mechanism=mechanism.with_payments(enough, b))
     return _promise(plan, shortening)
-
-
-def _halves(study: Study, players: int, beta: float, parameters: dict[str, Any]) -> Plan:
-    """A plan with these parameters and random halves; by default no payment is just not negative."""
-    chosen, Sigma = dict(parameters), study.second_moments
-    alpha, a = chosen.pop("absent_share", ABSENT_SHARE), chosen.pop("base_payment", None)
-    estimator = chosen.pop("estimator", None) or ("noisy-statistics" if Sigma is None else "known-design")
-    mechanism = Mechanism(base_payment=0.0 if a is None else a, estimator=estimator, design=Sigma, **chosen)
-    if a is None:
-        least = mechanism.score_weight * mechanism.scoring.loss(study.beliefs.radius)
-        mechanism = mechanism.with_base_payment(least)
-    return Plan(study, check.integer("players", players, least=2), mechanism, alpha, beta)
 
 
 def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
@@ -502,7 +439,12 @@ def _parse(text: str, source: str) -> dict[str, Any]:
     except ValueError:
         raise InputError(f"{source} is not a plan, not even JSON. {PLAN_AGAIN}") from None
     found = record.get("format") if isinstance(record, dict) else None
-    if found not in (FORMAT, HALVES_FORMAT):
+    if found == HALVES_FORMAT:
+        raise InputError(
+            f"{source} is a plan of version 0.1, which scored people against random halves, as the paper does. "
+            "Plan the study again: `truthful plan STUDY --save plan.json`."
+        )
+    if found != FORMAT:
         raise InputError(
             f"{source} has format {found!r}; a plan of this version has {FORMAT!r}. {PLAN_AGAIN}"
         )
@@ -510,23 +452,21 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _checked_plan(record: dict[str, Any], source: str) -> Plan:
-    """The plan of a record, which must be just what its hash says; of halves also what its parameters promise."""
+    """The plan of a record, which must be just what its hash says."""
     try:
         study = Study.from_declaration(record["declaration"])
         plan = _rebuild(study, record)
         whole = study.sha256 == record["study"]["sha256"] and plan.sha256 == record["sha256"]
-        # Closed forms of the parameters, which the hash of halves does not cover; other versions may promise otherwise.
-        computed = plan.stated is None and record["version"] == __version__
-        promised = not computed or _close(record["guarantees"], plan.guarantees.record())
     except (AttributeError, KeyError, TypeError) as problem:
         raise InputError(
             f"{source} is not a whole plan ({problem} is wrong or missing). {PLAN_AGAIN}"
         ) from None
     except TruthfulError as problem:
         raise InputError(f"{source} is not a plan that can be carried out: {problem} {PLAN_AGAIN}") from None
-    if not whole or not promised:
-        what = "its guarantees are not those" if whole else "its hash is not that"
-        raise InputError(f"{source} was changed by hand: {what} of its parameters. {PLAN_AGAIN}")
+    if not whole:
+        raise InputError(
+            f"{source} was changed by hand: its hash is not that of its parameters. {PLAN_AGAIN}"
+        )
     return plan
 
 
@@ -534,9 +474,6 @@ def _rebuild(study: Study, record: dict[str, Any]) -> Plan:
     """What a record says, as it says it: nothing is planned again."""
     chosen = {name: value for name, value in record["parameters"].items() if value is not None}
     alpha, beta = chosen.pop("absent_share"), chosen.pop("failure_probability")
-    if record["format"] == HALVES_FORMAT:
-        halves = Mechanism(**chosen, design=study.second_moments)
-        return Plan(study, record["players"], halves, alpha, beta)
     protects, instruments, roster = chosen.pop("protects"), record["instruments"], record["roster"]
     transform = None if instruments is None else tuple(map(tuple, instruments["transform"]))
     mechanism: OneRelease | ShareRelease | AskedRelease
@@ -584,12 +521,3 @@ def _relative(file: Path, directory: Path) -> str:
 def _finite(value: float) -> float | None:
     """A number as it is written: none where there is no bound."""
     return float(value) if math.isfinite(value) else None
-
-
-def _close(one: Any, other: Any) -> bool:
-    """Whether two records say the same, numbers up to what another machine may compute differently."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
-    return bool(one == other)

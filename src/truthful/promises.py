@@ -17,7 +17,6 @@ from truthful.guarantees import (
 )
 from truthful.plan import Plan
 from truthful.planner.asked_planning import SMALL_SLOPE
-from truthful.random_halves import Mechanism
 from truthful.release import Release
 from truthful.study import Study
 
@@ -42,11 +41,9 @@ class Promise:
     given: str = "{}"
 
 
-def promises(plan: Plan, players: int | None = None) -> tuple[Promise, ...]:
-    """What a plan promises, with random halves also to fewer players."""
-    if players is None or plan.stated is not None:
-        return _promises(plan.guarantees, plan, plan.players)
-    return _promises(plan.guarantees_for(players), plan, players)
+def promises(plan: Plan) -> tuple[Promise, ...]:
+    """What a plan promises."""
+    return _promises(plan.guarantees, plan, plan.players)
 
 
 def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
@@ -465,11 +462,9 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
         if not parts:
             return _nothing("budget")
         return _promise("budget", promised, "; ".join(parts[::-1]))
-    # With one release it is more for people with longer features: so much on average, and not for each.
-    head = "each" if isinstance(plan.mechanism, Mechanism) else "per person"
-    certain = (
-        f"at most {money(cap, currency)} ({money(cap / players, currency)} {head}), whatever anybody does"
-    )
+    # It is more for people with longer features: so much on average, and not for each.
+    head = money(cap / players, currency)
+    certain = f"at most {money(cap, currency)} ({head} per person), whatever anybody does"
     if not parts:
         return Promise("budget", certain, "certain", ())
     both = _promise("budget", promised, f"{certain}; {', '.join(parts)}, given the assumptions")

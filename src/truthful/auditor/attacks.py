@@ -33,7 +33,7 @@ from truthful.auditor.settlements import (
     restart_finding,
     settled_findings,
 )
-from truthful.errors import Refused, TruthfulError
+from truthful.errors import TruthfulError
 from truthful.lattice import SeededBits
 from truthful.plan import Plan
 
@@ -53,10 +53,6 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     check.integer("seed", seed, least=0)
     attacked = Product() if product is None else product
     mechanism = plan.mechanism
-    if not isinstance(mechanism, Attacked):
-        raise Refused(
-            "A plan with random halves is for comparison: nothing is released by it that could be attacked."
-        )
     findings = _findings(attacked, plan, mechanism, seed, samples)
     return Audit(plan.sha256, mechanism.protects, mechanism.epsilon, samples, seed, findings)
 

@@ -1,9 +1,8 @@
-"""The frontier of a plan as a chart: the guaranteed error at each budget, ours and the paper's, and the plan itself."""
+"""The frontier of a plan as a chart: the guaranteed error at each budget, and the plan itself."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truthful.charts import drawing
-from truthful.charts.drawing import AROUND, BLUE, GREY, INK, ORANGE, Labels, draw_chart
+from truthful.charts.drawing import AROUND, BLUE, GREY, INK, Labels, draw_chart
 from truthful.charts.payment_charts import chart_answers, chart_surprises
 from truthful.deterrence import Deterrence
 from truthful.formatting import money, number
@@ -22,7 +21,6 @@ from truthful.planner import Goals
 from truthful.planner.budget_frontier import FrontierPoint, Purchase, budgets_around, frontier, rivals
 from truthful.planner.number_planning import NumberSolution
 from truthful.planner.panel import panel_of_design
-from truthful.random_halves import Mechanism
 from truthful.study import Study
 
 if TYPE_CHECKING:
@@ -30,11 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-OURS, PAPER, PRIOR = (
-    "truthful, at its best",
-    "the paper's mechanism, at its best",
-    "answering with the prior mean, asking nobody",
-)
+BEST, PRIOR = "the best plan", "answering with the prior mean, asking nobody"
 LONGEST_TITLE = 84
 
 Curve = list[tuple[float, Purchase]]
@@ -68,18 +62,15 @@ def chart_frontier(plan: Plan) -> Frontier:
     study, promised, mechanism, solved = plan.study, plan.guarantees, plan.number_mechanism, plan.solution
     cost = promised.budget.cap or promised.budget.expected or 1.0
     if isinstance(solved, NumberSolution):
-        goals = solved.goals
-        pairs = rivals((solved, *solved.others))
+        goals, estimators = solved.goals, rivals((solved, *solved.others))
     else:
-        goals = _goals(plan, mechanism, cost)
-        peers = mechanism.peers if isinstance(mechanism, Mechanism) else mechanism.estimator
-        pairs = [(mechanism.estimator, peers)]
+        goals, estimators = _goals(plan, mechanism, cost), [mechanism.estimator]
     accuracy = promised.accuracy
     return Frontier(
         study=study,
         players=plan.players,
         accuracy_of=goals.accuracy_of,
-        points=frontier(study, goals, plan.players, budgets_around(cost), pairs),
+        points=frontier(study, goals, plan.players, budgets_around(cost), estimators),
         prior=study.response_unit * math.sqrt(goals.prior_error(study)),
         budget=cost,
         error=accuracy.rmse if goals.accuracy_of == "coefficients" else accuracy.prediction_rmse,
@@ -89,7 +80,7 @@ def chart_frontier(plan: Plan) -> Frontier:
     )
 
 
-def _goals(plan: Plan, mechanism: OneRelease | Mechanism, cost: float) -> Goals:
+def _goals(plan: Plan, mechanism: OneRelease, cost: float) -> Goals:
     """What would be asked for, where a plan's numbers were given: as much deterred, at the same cost."""
     panel = plan.panel
     if panel is None and mechanism.estimator == "instruments":
@@ -102,17 +93,16 @@ def _goals(plan: Plan, mechanism: OneRelease | Mechanism, cost: float) -> Goals:
         rule=mechanism.rule,
         payments=mechanism.payments,
         failure_probability=plan.failure_probability,
-        peers="halves" if isinstance(mechanism, Mechanism) else mechanism.peers,
         panel=panel,
     )
 
 
-def _lie_without_clip(plan: Plan, mechanism: OneRelease | Mechanism) -> float | None:
+def _lie_without_clip(plan: Plan, mechanism: OneRelease) -> float | None:
     """The lie that at c = R leaves as much undeterred of a typical person as the plan's does at its clip level."""
     promised, beliefs = plan.guarantees.truthfulness, plan.study.beliefs
     lie, length, noise = promised.lie, promised.typical_length, promised.typical_noise
     R = beliefs.radius
-    if isinstance(mechanism, Mechanism) or lie is None or length is None or noise is None:
+    if lie is None or length is None or noise is None:
         return lie
     if not mechanism.clipped or not mechanism.clip < R:
         return lie
@@ -130,7 +120,7 @@ class Frontier:
     """What the chart shows, errors in raw response units: budget, error and epsilon are the plan's own.
 
     error: None where none is guaranteed. prior: the error of the prior mean. lie: the largest that may pay.
-    capped: whether our budgets are never exceeded; else they hold on average.
+    capped: whether budgets are never exceeded; else they hold on average.
     """
 
     study: Study
@@ -147,14 +137,9 @@ class Frontier:
     height = drawing.HEIGHT
 
     @property
-    def ours(self) -> Curve:
-        """Our best plans: budgets, and what each buys."""
-        return [(point.budget, point.ours) for point in self.points if point.ours is not None]
-
-    @property
-    def paper(self) -> Curve:
-        """The paper's mechanism."""
-        return [(point.budget, point.paper) for point in self.points if point.paper is not None]
+    def curve(self) -> Curve:
+        """The best plans: budgets, and what each buys."""
+        return [(point.budget, point.best) for point in self.points if point.best is not None]
 
     @property
     def title(self) -> str:
@@ -168,13 +153,12 @@ class Frontier:
             said.append(
                 f"This plan guarantees {self._describe_purchase(self.budget, self.error, self.epsilon)}."
             )
-        for name, curve in ((OURS, self.ours), (PAPER, self.paper)):
-            if curve:
-                first, last = (
-                    self._describe_purchase(budget, offer.error, offer.epsilon)
-                    for budget, offer in (curve[0], curve[-1])
-                )
-                said.append(f"{name[0].upper()}{name[1:]}: from {first} to {last}.")
+        if self.curve:
+            first, last = (
+                self._describe_purchase(budget, offer.error, offer.epsilon)
+                for budget, offer in (self.curve[0], self.curve[-1])
+            )
+            said.append(f"{BEST[0].upper()}{BEST[1:]}: from {first} to {last}.")
         return " ".join([*said, f"{PRIOR[0].upper()}{PRIOR[1:]}: {number(self.prior)}."])
 
     def _describe_purchase(self, budget: float, error: float, epsilon: float) -> str:
@@ -188,15 +172,12 @@ class Frontier:
         labels = Labels(axes)
         axes.axhline(self.prior, color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
         labels.avoid(axes.get_xlim(), (self.prior, self.prior))
-        _draw_curve(axes, labels, self.ours, BLUE, "-")
-        _draw_curve(axes, labels, self.paper, ORANGE, drawing.DASHED)
+        _draw_curve(axes, labels, self.curve)
         self._mark_plan(axes, labels)
         self._name_prior(axes, labels)
         self._shade_too_little(axes, labels)
-        _name_curve(labels, self.ours, OURS, BLUE, BELOW)
-        _name_curve(labels, self.paper, PAPER, ORANGE, ABOVE)
-        _write_epsilons(axes, labels, self.ours, BLUE)
-        _write_epsilons(axes, labels, self.paper, ORANGE)
+        _name_curve(labels, self.curve)
+        _write_epsilons(axes, labels, self.curve)
 
     def _write_head(self, figure: Figure, axes: Axes) -> None:
         figure.text(0.02, 0.955, self.title, fontsize=drawing.TITLE, fontweight="bold", va="center")
@@ -205,14 +186,12 @@ class Frontier:
         figure.text(0.02, 0.907, lies + privacy, color=GREY, va="center")
         error = f"Guaranteed error of {self.accuracy_of}, in units of “{self.study.response.name}”"
         figure.text(0.02, 0.86, error, va="center")
-        # The paper's payments can be negative, and their total has no bound.
-        papers = " (the paper's mechanism: on average)" if self.paper and self.capped else ""
         held = "never exceeded" if self.capped else "on average"
-        axes.set_xlabel(f"Budget, {self.study.currency}: {held}{papers}", labelpad=8)
+        axes.set_xlabel(f"Budget, {self.study.currency}: {held}", labelpad=8)
 
     def _scale(self, axes: Axes) -> None:
         """Both logarithmic, with room around all that is shown."""
-        errors = [self.prior, *(offer.error for _, offer in self.ours + self.paper)]
+        errors = [self.prior, *(offer.error for _, offer in self.curve)]
         if self.error is not None:
             errors.append(self.error)
         axes.set_xscale("log")
@@ -224,11 +203,11 @@ class Frontier:
 
     def _shade_too_little(self, axes: Axes, labels: Labels) -> None:
         """A shade over the budgets with which nothing deters lies."""
-        without = [point.budget for point in self.points if point.ours is None]
+        without = [point.budget for point in self.points if point.best is None]
         if not without:
             return
         left, right = axes.get_xlim()
-        end = math.sqrt(without[-1] * self.ours[0][0]) if self.ours else right
+        end = math.sqrt(without[-1] * self.curve[0][0]) if self.curve else right
         axes.axvspan(left, end, **drawing.SHADE)
         low, high = axes.get_ylim()
         middle = math.sqrt(left * end)
@@ -267,29 +246,27 @@ def _widen(values: list[float], room: float) -> tuple[float, float]:
     return low / factor, high * factor
 
 
-def _draw_curve(axes: Axes, labels: Labels, curve: Curve, colour: str, dashes: Any) -> None:
+def _draw_curve(axes: Axes, labels: Labels, curve: Curve) -> None:
     budgets, errors = [budget for budget, _ in curve], [offer.error for _, offer in curve]
     # One point alone has no line to show it.
     marker = "o" if len(curve) == 1 else ""
-    axes.plot(budgets, errors, color=colour, linewidth=2.4, linestyle=dashes, marker=marker, markersize=4.5)
+    axes.plot(budgets, errors, color=BLUE, linewidth=2.4, marker=marker, markersize=4.5)
     labels.avoid(budgets, errors)
 
 
-def _name_curve(
-    labels: Labels, curve: Curve, name: str, colour: str, around: Sequence[tuple[int, int]]
-) -> None:
+def _name_curve(labels: Labels, curve: Curve) -> None:
     """The name of a curve beside it, near its middle if there is room."""
     middle = (len(curve) - 1) / 2
     order = sorted(range(len(curve)), key=lambda at: abs(at - middle))
     places = [(curve[at][0], curve[at][1].error) for at in order]
-    for side in (around, AROUND):
-        if labels.put(name, places, around=side, color=colour, fontweight="bold"):
+    for side in (BELOW, AROUND):
+        if labels.put(BEST, places, around=side, color=BLUE, fontweight="bold"):
             return
 
 
-def _write_epsilons(axes: Axes, labels: Labels, curve: Curve, colour: str) -> None:
+def _write_epsilons(axes: Axes, labels: Labels, curve: Curve) -> None:
     """ε at a few points of a curve, where there is room."""
     for budget, offer in curve[::EVERY]:
         place = (budget, offer.error)
-        if labels.put(f"ε {offer.epsilon:.2g}", [place], color=colour, fontsize=drawing.SMALL):
-            axes.plot(*place, "o", color=colour, markersize=4.5)
+        if labels.put(f"ε {offer.epsilon:.2g}", [place], color=BLUE, fontsize=drawing.SMALL):
+            axes.plot(*place, "o", color=BLUE, markersize=4.5)

@@ -7,36 +7,20 @@ from typing import Any
 
 from truthful import check
 from truthful.asked_release import AskedRelease
-from truthful.errors import InputError, Setting
+from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.noise import NORMS
 from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease
 from truthful.planner.panel import Panel
-from truthful.random_halves import EPSILON_RANGE, PAYMENTS, PEER_ESTIMATORS, PUBLIC_ESTIMATORS, Mechanism
+from truthful.random_halves import EPSILON_RANGE, PAYMENTS
 from truthful.scoring import RULES
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 
-HALVES = Setting("peers", "halves")
 ACCURACIES = ("coefficients", "predictions", "centre")
 #: Parameters that an analyst may fix beforehand; the search then leaves them alone.
-PINS = ("absent_share", "clip", "public_share", "gram_share", "regularization", "peer_regularization")
-#: Whom a player is scored against: everybody else, or the other of two random halves, as in the paper.
-PEERS = ("leave-one-out", "halves")
-#: Parameters of a plan by the names people use: of the paper's mechanism, of one release, of shares, of predictions.
-MECHANISM_PARAMETERS = (
-    "epsilon",
-    "public_share",
-    "estimator",
-    "peer_estimator",
-    "regularization",
-    "peer_regularization",
-    "gram_share",
-    "rule",
-    "payments",
-    "base_payment",
-    "score_weight",
-)
+PINS = ("absent_share", "clip", "gram_share")
+#: Parameters of a plan by the names people use: of numbers, of shares, of predictions.
 RELEASE_PARAMETERS = (
     "estimator",
     "epsilon",
@@ -59,7 +43,7 @@ ASKED_PARAMETERS = (
     "prediction_weight",
 )
 PARAMETERS = (
-    *dict.fromkeys((*RELEASE_PARAMETERS, *MECHANISM_PARAMETERS, *SHARE_PARAMETERS, *ASKED_PARAMETERS)),
+    *dict.fromkeys((*RELEASE_PARAMETERS, *SHARE_PARAMETERS, *ASKED_PARAMETERS)),
     "absent_share",
     "failure_probability",
 )
@@ -70,10 +54,8 @@ PARAMETERS_OF: dict[type, tuple[str, ...]] = {
     OneRelease: RELEASE_PARAMETERS,
     ShareRelease: SHARE_PARAMETERS,
     AskedRelease: ASKED_PARAMETERS,
-    Mechanism: MECHANISM_PARAMETERS,
 }
 
-LEAST_SLOPE = 0.8
 MOST_PLAYERS = 1_000_000_000
 #: No error is larger, in normalised units.
 LOOSEST = 1e100
@@ -95,30 +77,13 @@ def require_absent_share(share: float) -> None:
         raise InputError(f"absent_share is {share!r}; it must be 0 or above, and below 1.")
 
 
-def require_fitting(study: Study, peers: str, given: dict[str, Any]) -> None:
+def require_fitting(study: Study, given: dict[str, Any]) -> None:
     """Refuse parameters of another mechanism, and an estimator that protects something else."""
     estimator = given.get("estimator")
     if of_shares := [name for name in SHARE_PARAMETERS[2:] if name in given]:
         raise InputError(
             f"{of_shares[0]} is {given[of_shares[0]]!r}; it goes with answers of kind 'yes-no' or 'rating', and these "
             "are numbers. Give a score_weight, or leave both out."
-        )
-    if peers == "halves":
-        if "clip" in given:
-            raise InputError(f"clip is {given['clip']!r}, but random halves have none. Leave it out.")
-        return
-    for name in ("public_share", "peer_estimator", "regularization", "peer_regularization"):
-        if name in given:
-            raise InputError(
-                f"{name} is {given[name]!r}, but it is one of random halves. Say ",
-                HALVES,
-                ", or leave it out.",
-            )
-    if estimator in set(PUBLIC_ESTIMATORS) - set(ESTIMATORS):
-        raise InputError(
-            f"Estimator {estimator!r} scores people against random halves. Say ",
-            HALVES,
-            f" to have it, or choose {', '.join(ESTIMATORS)}.",
         )
     if estimator is not None and PROTECTS[check.choice("estimator", estimator, ESTIMATORS)] != study.protects:
         raise InputError(
@@ -147,9 +112,8 @@ class Goals:
     budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
     largest error allowed, in raw response units, of coefficients, of predictions, or of the centre of people's beliefs,
     where a pilot asks for it (`accuracy_of`). lie: the
-    largest lie that may pay, in units of the own prediction; R/2 if not given. least_slope: how steeply a clipped
-    peer prediction must follow the truth for a typical person, so that noise does not drown the incentive. norm: that
-    of the noise, where answers are shares. panel: who is expected to answer, where answers are protected.
+    largest lie that may pay, in units of the own prediction; R/2 if not given. norm: that of the noise, where answers
+    are shares. panel: who is expected to answer, where answers are protected.
     """
 
     players: int | None = None
@@ -159,18 +123,14 @@ class Goals:
     lie: float | None = None
     accuracy_of: str = "coefficients"
     estimator: str | None = None
-    peer_estimator: str | None = None
     rule: str = "quadratic"
     payments: str = "never-negative"
     failure_probability: float = 0.01
-    least_slope: float = LEAST_SLOPE
     pins: dict[str, float] = field(default_factory=dict)
-    peers: str = "leave-one-out"
     norm: str | None = None
     panel: Panel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check.choice("peers", self.peers, PEERS)
         if self.players is not None and check.integer("players", self.players, least=2) > MOST_PLAYERS:
             raise InputError(f"players is {self.players}; plans are made for up to {MOST_PLAYERS:,}.")
         for name in ("budget", "accuracy", "epsilon", "lie"):
@@ -184,18 +144,14 @@ class Goals:
         check.choice("rule", self.rule, tuple(RULES))
         check.choice("payments", self.payments, PAYMENTS)
         require_failure_probability(self.failure_probability)
-        check.share("least_slope", self.least_slope)
         if self.estimator is not None:
-            known = PUBLIC_ESTIMATORS if self.peers == "halves" else ESTIMATORS
-            check.choice("estimator", self.estimator, known)
-        if self.peer_estimator is not None:
-            check.choice("peer_estimator", self.peer_estimator, PEER_ESTIMATORS)
+            check.choice("estimator", self.estimator, ESTIMATORS)
         self._check_pins()
         self._require_enough()
 
     def _check_pins(self) -> None:
         for name, value in self.pins.items():
-            if name.endswith("regularization") or name == "clip":
+            if name == "clip":
                 check.positive(name, value)
             elif name == "absent_share":
                 require_absent_share(value)

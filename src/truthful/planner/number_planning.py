@@ -35,12 +35,9 @@ from truthful.planner.planning import (
     with_accuracy,
 )
 from truthful.planner.search import Axis, Point, crossing, last_below, lowest, minimise
-from truthful.planner.terms import MOST_PUBLIC, Choice, LeaveOneOutTerms, Terms
+from truthful.planner.terms import Choice, Terms
 from truthful.random_halves import EPSILON_RANGE
 from truthful.study import Study
-
-#: A public and a peer estimator.
-Pair = tuple[str, str]
 
 MOST_LIARS = 0.3
 #: Values of ε that are tried at each point before the root is closed in on.
@@ -65,9 +62,9 @@ LIE_CLOSE = 5e-3
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberSolution(Solution):
-    """The numbers of a plan for two estimators, and the solutions for others that it was chosen from, the best first.
+    """The numbers of a plan for one estimator, and the solutions for others that it was chosen from, the best first.
 
-    Infinite error or cost: nothing is feasible with these estimators.
+    Infinite error or cost: nothing is feasible with this estimator.
     """
 
     terms: Terms
@@ -96,41 +93,32 @@ class NumberSolution(Solution):
         return math.isfinite(self.cost) and self.error < self.goals.prior_error(self.study)
 
     def solve_again(self, goals: Goals, players: int) -> NumberSolution:
-        """With the same estimators, near these numbers."""
-        return solve_pair(self.study, replace(goals, players=players), players, self.terms.pair, self.point)
+        """With the same estimator, near these numbers."""
+        goals = replace(goals, players=players)
+        return solve_with(self.study, goals, players, self.terms.estimator, self.point)
 
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters, by the names people use."""
-        s, terms = self.setting, self.terms
-        chosen: dict[str, Any] = {
+        s = self.setting
+        chosen = {
             "gram_share": s.gram_share,
+            "clip": s.reach,
             "base_payment": s.a,
             "score_weight": s.b,
             "absent_share": s.alpha,
         }
-        if isinstance(terms, LeaveOneOutTerms):
-            chosen["clip"] = s.reach
-        else:
-            chosen["public_share"] = s.public_share
-            if terms.estimator.startswith("ridge"):
-                chosen["regularization"] = s.gamma
-            if terms.peer_estimator == "ridge-free":
-                own = "regularization" in chosen
-                chosen["peer_regularization" if own else "regularization"] = s.half_gamma
         numbers = {name: float(np.asarray(value)) for name, value in chosen.items()}
-        peers = {} if isinstance(terms, LeaveOneOutTerms) else {"peer_estimator": terms.peer_estimator}
-        named = {"estimator": terms.estimator, **peers, "rule": s.rule, "payments": s.payments}
+        named = {"estimator": s.estimator, "rule": s.rule, "payments": s.payments}
         return {"epsilon": self.epsilon, **numbers, **named}
 
     def record(self) -> dict[str, Any]:
-        """What was asked, and what each pair of estimators would have given."""
+        """What was asked, and what each estimator would have given."""
         return {**super().record(), "compared": [one._summary() for one in (self, *self.others)]}
 
     def _summary(self) -> dict[str, Any]:
         finite = math.isfinite(self.cost)
         return {
             "estimator": self.terms.estimator,
-            "peer_estimator": self.terms.peer_estimator,
             "epsilon": self.epsilon if finite else None,
             "cost": self.cost if finite else None,
             "error": self.study.response_unit * math.sqrt(self.error) if finite else None,
@@ -151,7 +139,7 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
     players = choose_players(study, goals)
     if players is None:
         raise Infeasible(TOO_MUCH)
-    best, *others = solve_all_pairs(study, goals, players)
+    best, *others = solve_all(study, goals, players)
     if not best.feasible:
         raise _infeasible(study, goals, players, best.error)
     return replace(best, others=tuple(others))
@@ -160,14 +148,10 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
 def _require_estimators(study: Study, goals: Goals) -> None:
     if candidates(study, goals):
         return
-    asked = (
-        f"estimator {goals.estimator!r} and peer_estimator {goals.peer_estimator!r}"
-        if goals.peers == "halves"
-        else f"{goals.estimator or 'none'!r}, where {study.protects} are protected,"
-    )
     raise InputError(
-        f"No estimator fits: {asked} for a design of kind {study.design.kind!r}, with "
-        f"{', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to have them chosen."
+        f"No estimator fits: {goals.estimator or 'none'!r}, where {study.protects} are protected, for a design of "
+        f"kind {study.design.kind!r}, with {', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to "
+        "have them chosen."
     )
 
 
@@ -184,87 +168,49 @@ def _require_worth_asking(study: Study, goals: Goals) -> None:
 # Estimators
 
 
-def candidates(study: Study, goals: Goals) -> tuple[Pair, ...]:
-    """(public, peer) estimators, the likeliest first: those asked for, or else those that can be best.
+def candidates(study: Study, goals: Goals) -> tuple[str, ...]:
+    """Estimators that fit, the likeliest to be best first.
 
-    Where the design is known, peers are best estimated by it: their predictions are then unbiased, with the least
-    noise. Observed features leave noisy statistics to the peers, and statistics or a ridge to be published. A ridge
-    without a ball never beats one with it.
+    Answers alone: instruments. Whole records: the declared second moments, or blurred ones of those who answered, which
+    from some number of people on leave less to the chance of who was asked.
     """
-    known = study.second_moments is not None
-    if goals.peers == "leave-one-out":
-        return _leaving_one_out(study, goals)
-    publics = (
-        ("known-design", "noisy-statistics", "ridge-ball") if known else ("noisy-statistics", "ridge-ball")
-    )
-    peer = goals.peer_estimator or ("known-design" if known else "noisy-statistics")
-    if (not known and "known-design" in (peer, goals.estimator)) or (
-        peer == "ridge-free" and study.design.kind != "unit-ball"
-    ):
-        return ()
-    pairs = ((public, peer) for public in ([goals.estimator] if goals.estimator else publics))
-    return tuple(pair for pair in pairs if all(_uses(pair, name) for name in goals.pins))
-
-
-def _leaving_one_out(study: Study, goals: Goals) -> tuple[Pair, ...]:
-    """One estimate serves all. Answers alone: instruments. Whole records: the declared second moments, or blurred ones
-    of those who answered, which from some number of people on leave less to the chance of who was asked.
-    """
-    known = study.second_moments is not None
-    fitting = ("known-design", "noisy-statistics") if known else ("noisy-statistics",)
     if study.protects == "answers":
-        fitting = ("instruments",)
+        fitting: tuple[str, ...] = ("instruments",)
+    elif study.second_moments is not None:
+        fitting = ("known-design", "noisy-statistics")
+    else:
+        fitting = ("noisy-statistics",)
+    blurred_only = "gram_share" in goals.pins
     return tuple(
-        (name, name)
+        name
         for name in fitting
-        if goals.estimator in (None, name)
-        and goals.peer_estimator in (None, name)
-        and all(_uses((name, name), pin) for pin in goals.pins)
-        and "public_share" not in goals.pins
+        if goals.estimator in (None, name) and (name == "noisy-statistics" or not blurred_only)
     )
-
-
-def _uses(pair: Pair, parameter: str) -> bool:
-    """Whether a parameter that the analyst has fixed means anything to two estimators."""
-    if parameter == "gram_share":
-        return "noisy-statistics" in pair
-    if parameter == "peer_regularization":
-        return pair[1] == "ridge-free"
-    return parameter != "regularization" or any(name.startswith("ridge") for name in pair)
 
 
 def axes(terms: Terms) -> dict[str, Axis]:
-    """What is to be chosen for two estimators. What the analyst has fixed is an axis of one point.
+    """What is to be chosen for an estimator. What the analyst has fixed is an axis of one point.
 
-    A share of liars below half a player is none, which a bounded law of costs allows. More of ε for the published
-    estimate is always better where the halves' noise enters no bound: then its share is at its upper end, from which
-    `Terms.public_share` takes what a useful slope needs.
+    A share of liars below half a player is none, which a bounded law of costs allows.
     """
-    goals, n, pair = terms.goals, terms.answering, terms.pair
+    goals = terms.goals
     bounded = math.isfinite(terms.study.costs.upper_quantile(0.0))
-    fewest = (0.4 if bounded else 1.0) / n
+    fewest = (0.4 if bounded else 1.0) / terms.answering
     found = {"absent_share": Axis(min(fewest, MOST_LIARS), MOST_LIARS, 9)}
-    halves, noisy = goals.peers == "halves", "noisy-statistics"
-    if not halves and goals.payments == "never-negative":
+    if goals.payments == "never-negative":
         R = terms.study.beliefs.radius
         found["clip"] = Axis(LEAST_CLIP * R, R, 5, log=False)
-    if halves and pair[0].startswith("ridge"):
-        found["regularization"] = Axis(1e-2, 30.0 * n, 7)
-    if halves and pair[1] == "ridge-free":
-        found["peer_regularization"] = Axis(1e-2, 10.0 * n, 7)
-    if noisy in pair:
+    if terms.estimator == "noisy-statistics":
         found["gram_share"] = Axis(0.01, 0.99, 6, log=False)
-    if halves and pair[1] == noisy:
-        found["public_share"] = Axis(0.01, MOST_PUBLIC[goals.payments], 6, log=False)
     return found | {name: Axis(value, value, 1, log=False) for name, value in goals.pins.items()}
 
 
 # The best numbers
 
 
-def solve_all_pairs(study: Study, goals: Goals, players: int) -> tuple[NumberSolution, ...]:
-    """One solution for each pair of estimators, the best first; all infeasible if none can do it."""
-    found = [solve_pair(study, goals, players, pair) for pair in candidates(study, goals)]
+def solve_all(study: Study, goals: Goals, players: int) -> tuple[NumberSolution, ...]:
+    """One solution for each estimator, the best first; all infeasible if none can do it."""
+    found = [solve_with(study, goals, players, name) for name in candidates(study, goals)]
     return tuple(sorted(found, key=lambda solution: objective_value(goals, solution)))
 
 
@@ -284,15 +230,13 @@ def _objective(goals: Goals, cost: Floats, error: Floats) -> Floats:
     return {"error": error, "cost": cost, "cost × squared error": cost * error}[minimised(goals)]
 
 
-def solve_pair(
-    study: Study, goals: Goals, players: int, pair: Pair, near: Point | None = None
+def solve_with(
+    study: Study, goals: Goals, players: int, estimator: str, near: Point | None = None
 ) -> NumberSolution:
-    """The best numbers for two estimators; near those for almost the same goals, if they are known, which is faster."""
-    if goals.peers == "halves":
-        return _solve_terms(Terms(study, goals, players, *pair), near)
-    terms = LeaveOneOutTerms(study, goals, players, *pair)
+    """The best numbers for an estimator; near those for almost the same goals, if they are known, which is faster."""
+    terms = Terms(study, goals, players, estimator)
     found = _solve_terms(terms, near)
-    if pair[0] != "instruments":
+    if estimator != "instruments":
         return found
     better = _better_shortening(found) if math.isfinite(found.error) else _more_accurate(terms)
     if better is None:
@@ -301,15 +245,13 @@ def solve_pair(
     return min(found, other, key=lambda solution: objective_value(goals, solution))
 
 
-def _better_shortening(found: NumberSolution) -> LeaveOneOutTerms | None:
+def _better_shortening(found: NumberSolution) -> Terms | None:
     """Other instruments with which the same numbers leave a smaller error: fewer people shortened, if ε is large."""
-    if not isinstance(found.terms, LeaveOneOutTerms):
-        return None
     choice = _choice(found.terms, {k: np.array([v]) for k, v in found.point.items()})
     return _least_error(found.terms, choice, found.epsilon)
 
 
-def _more_accurate(terms: LeaveOneOutTerms) -> LeaveOneOutTerms | None:
+def _more_accurate(terms: Terms) -> Terms | None:
     """Other instruments, where an accuracy is asked for that not even the largest ε has with these, and has with them.
 
     There the chance of who is asked is all that is left of the error, and shortening adds to it.
@@ -324,7 +266,7 @@ def _more_accurate(terms: LeaveOneOutTerms) -> LeaveOneOutTerms | None:
     return other
 
 
-def _least_error(terms: LeaveOneOutTerms, choice: Choice, epsilon: float) -> LeaveOneOutTerms | None:
+def _least_error(terms: Terms, choice: Choice, epsilon: float) -> Terms | None:
     """The instruments of the least error with these numbers, unless these are as good."""
     others = [replace(terms, shortening=share) for share in SHORTENINGS]
     errors = [float(term.rough_error(choice, epsilon).item()) for term in others]
@@ -416,11 +358,8 @@ def _choice(terms: Terms, mesh: dict[str, Floats]) -> Choice:
         alpha = np.round(alpha * terms.answering) / terms.answering
     return Choice(
         alpha=alpha,
-        public_share=mesh.get("public_share", MOST_PUBLIC[terms.goals.payments]),
         gram_share=mesh.get("gram_share", 0.5),
-        gamma=(gamma := mesh.get("regularization", math.nan)),
-        peer_gamma=mesh.get("peer_regularization", gamma),
-        clip=mesh.get("clip", math.nan),
+        clip=mesh.get("clip", terms.study.beliefs.radius),
     )
 
 
@@ -449,12 +388,12 @@ def nearest_players(study: Study, goals: Goals, players: int) -> int | None:
     enough = choose_players(study, replace(goals, players=None))
     if enough is None or (goals.epsilon is None and enough > players):
         return enough
-    value, pair = min((_value(study, goals, enough, pair), pair) for pair in candidates(study, goals))
+    value, estimator = min((_value(study, goals, enough, name), name) for name in candidates(study, goals))
     if math.isinf(value):
         return None
     while abs(enough - players) > max(1, CLOSE * players):
         middle = _between(players, enough)
-        if math.isfinite(_value(study, goals, middle, pair)):
+        if math.isfinite(_value(study, goals, middle, estimator)):
             enough = middle
         else:
             players = middle
@@ -462,23 +401,23 @@ def nearest_players(study: Study, goals: Goals, players: int) -> int | None:
 
 
 def _fewest(study: Study, goals: Goals) -> int | None:
-    """With each pair of estimators in turn, as far as it does with fewer than those before."""
+    """With each estimator in turn, as far as it does with fewer than those before."""
     found: int | None = None
-    for pair in candidates(study, goals):
+    for estimator in candidates(study, goals):
         most = MOST_PLAYERS if found is None else int(found * (1 - CLOSE))
-        if found is None or excess(study, goals, most, pair)[0] <= 0:
-            found = _fewest_with(study, goals, pair, most) or found
+        if found is None or excess(study, goals, most, estimator)[0] <= 0:
+            found = _fewest_with(study, goals, estimator, most) or found
     return found
 
 
-def _fewest_with(study: Study, goals: Goals, pair: Pair, most: int) -> int | None:
+def _fewest_with(study: Study, goals: Goals, estimator: str, most: int) -> int | None:
     """The least n at which an accuracy costs no more than the budget, to four digits, rounded up.
 
     Cost falls with n until the least payments there are, times n, are what counts.
     """
 
     def dear(n: float, near: Point | None = None) -> tuple[float, Point | None]:
-        return excess(study, goals, round(n), pair, near)
+        return excess(study, goals, round(n), estimator, near)
 
     tried = [LEAST_PLAYERS]
     found = [dear(LEAST_PLAYERS)]
@@ -516,11 +455,11 @@ def _rising(values: list[float]) -> bool:
 
 
 def excess(
-    study: Study, goals: Goals, players: int, pair: Pair, near: Point | None = None
+    study: Study, goals: Goals, players: int, estimator: str, near: Point | None = None
 ) -> tuple[float, Point | None]:
     """ln(cost/budget) of meeting the accuracy, above 0 if it is too dear, infinite if it cannot be met; and where."""
     asked = replace(goals, budget=None, players=players)
-    solution = solve_pair(study, asked, players, pair, near)
+    solution = solve_with(study, asked, players, estimator, near)
     budget = math.inf if goals.budget is None else math.log(goals.budget)
     return math.log(solution.cost) - budget, solution.point or None
 
@@ -529,14 +468,14 @@ def _best(study: Study, goals: Goals) -> int | None:
     """The best n at a given ε, by closing in on the best of a few: a budget is not kept to where cost is minimised."""
     free = goals if goals.accuracy is None else replace(goals, budget=None)
     tried = np.geomspace(LEAST_PLAYERS, MOST_PLAYERS, 12)
-    pairs, best = candidates(study, goals), None
+    estimators, best = candidates(study, goals), None
     for _ in range(ZOOMS):
         numbers = sorted({round(n) for n in tried})
-        value, n, pair = min((_value(study, free, n, pair), n, pair) for n in numbers for pair in pairs)
+        value, n, estimator = min((_value(study, free, n, e), n, e) for n in numbers for e in estimators)
         if math.isinf(value):
             return None
-        # From now on with the estimators that did best.
-        pairs, best, at = (pair,), n, numbers.index(n)
+        # From now on with the estimator that did best.
+        estimators, best, at = (estimator,), n, numbers.index(n)
         # Wider than to its neighbours: liars are whole players, which makes the best of each n a jagged line.
         around = numbers[max(at - 2, 0)], numbers[min(at + 2, len(numbers) - 1)]
         tried = np.geomspace(*around, ZOOM_STEPS)
@@ -548,8 +487,8 @@ def _between(one: int, other: int) -> int:
     return middle if min(one, other) < middle < max(one, other) else (one + other) // 2
 
 
-def _value(study: Study, goals: Goals, players: int, pair: Pair) -> float:
-    return objective_value(goals, solve_pair(study, replace(goals, players=players), players, pair))
+def _value(study: Study, goals: Goals, players: int, estimator: str) -> float:
+    return objective_value(goals, solve_with(study, replace(goals, players=players), players, estimator))
 
 
 # Where there is none
@@ -560,7 +499,7 @@ def _infeasible(study: Study, goals: Goals, players: int, error: float) -> Infea
     reason = f"{wanted(study, goals, players)} {_reason(study, goals, error)}."
 
     def solve_other(study: Study, goals: Goals, players: int) -> NumberSolution | None:
-        best = solve_all_pairs(study, goals, players)[0]
+        best = solve_all(study, goals, players)[0]
         return best if best.feasible else None
 
     aim = with_accuracy(study, goals)
@@ -601,15 +540,15 @@ def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
     if not high > asked:
         return None
 
-    def dear(lie: float, near: Point | None, pair: Pair) -> tuple[float, Point | None]:
-        return excess(study, replace(goals, lie=lie), players, pair, near)
+    def dear(lie: float, near: Point | None, estimator: str) -> tuple[float, Point | None]:
+        return excess(study, replace(goals, lie=lie), players, estimator, near)
 
     found = None
-    for pair in candidates(study, goals):
-        at_most = dear(high * (1 - LIE_CLOSE), None, pair)
+    for estimator in candidates(study, goals):
+        at_most = dear(high * (1 - LIE_CLOSE), None, estimator)
         if at_most[0] <= 0:
             high *= 1 - LIE_CLOSE
-            found = high = crossing(partial(dear, pair=pair), asked, high, LIE_CLOSE, at_most)
+            found = high = crossing(partial(dear, estimator=estimator), asked, high, LIE_CLOSE, at_most)
     if found is None:
         return None
     lie = rounded_up(found)

@@ -367,9 +367,9 @@ def panel_of_design(study: Study, response_share: float = 1.0, accuracy_of: str 
     return Panel(study, None, response_share, accuracy_of)
 
 
-def panel_for(study: Study, peers: str, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
+def panel_for(study: Study, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
     """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
-    if peers == "leave-one-out" and study.protects == "answers":
+    if study.protects == "answers":
         if roster is None:
             return panel_of_design(study, response_share, accuracy_of)
         features = (
@@ -382,8 +382,6 @@ def panel_for(study: Study, peers: str, roster: Any, response_share: float, accu
         raise InputError(
             "A roster is given, but the study protects records, and numbers of a plan that come from people's features "
             "would give these away. Leave the roster out, or declare protects = 'answers'."
-            if peers == "leave-one-out"
-            else "A roster is given, but random halves are planned from the declared design alone. Leave it out."
         )
     if response_share != 1.0:
         raise InputError(

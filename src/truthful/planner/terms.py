@@ -3,7 +3,7 @@
 Of these, epsilon is the last to be chosen: what a study costs rises with it and its error falls, so that a budget or
 an accuracy decides it.
 
-With one release, scored leaving one out, two things make the same deterrence cheaper: peer predictions are clipped at
+Two things make the same deterrence cheaper: peer predictions are clipped at
 c ≤ R, so that payments range less, and the base payment follows the length of a person's features. At another clip
 level other lies go free. So the size D of lies that may pay shrinks with c, to where the share of answers that nothing
 deters is what it is at c = R: no plan is better because more lies go free.
@@ -14,14 +14,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from truthful.bounds import Setting, proved
 from truthful.bounds.setting import Numbers
-from truthful.bounds.setting import sensitivity as sensitivity_of
 from truthful.check import Floats
 from truthful.deterrence import least_noise, noise_proportion, stretch
 from truthful.geometry import Geometry
@@ -34,9 +31,8 @@ from truthful.random_halves import EPSILON_RANGE
 from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
 
-#: At most this share of ε is spent on the published estimate, and at least the rest on the halves. Unclipped payments
-#: are as noisy as the halves' estimates, and so is their total: less would make a bill that nobody can plan with.
-MOST_PUBLIC = {"never-negative": 0.99, "expected": 0.9}
+#: How steeply clipped peer predictions must follow the truth for a typical person, lest noise drown the incentive.
+LEAST_SLOPE = 0.8
 #: No plan has a larger base payment or score weight.
 MOST_PAID = 1e9
 #: Where no accuracy is asked for, an error must be below that of the prior mean by this part of it.
@@ -45,14 +41,11 @@ WORTH_ASKING = 1e-3
 
 @dataclass(frozen=True)
 class Choice:
-    """Numbers to be chosen, one array element for each point of a search; penalties and shares where they matter."""
+    """Numbers to be chosen, one array element for each point of a search; those that matter for an estimator."""
 
     alpha: Floats
-    public_share: Numbers = 0.5
-    gram_share: Numbers = 0.5
-    gamma: Numbers = math.nan
-    peer_gamma: Numbers = math.nan
-    clip: Numbers = math.nan
+    gram_share: Numbers
+    clip: Numbers
 
     def column(self) -> Choice:
         """The same points as a column, to be tried at a row of values of ε each."""
@@ -61,151 +54,12 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """A study run with one public and one peer estimator for so many players, scored against random halves."""
+    """A study run with one estimator, for so many players of whom a share may answer."""
 
     study: Study
     goals: Goals
     players: int
     estimator: str
-    peer_estimator: str
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The public and the peer estimator."""
-        return self.estimator, self.peer_estimator
-
-    @property
-    def answering(self) -> int:
-        """Those whom the guarantees are about."""
-        return self.players
-
-    def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
-        """The setting at this ε: with the least payments that deter lies and make joining pay.
-
-        b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs (it would compute
-        the gap again), and `payable` if halves are clipped.
-        """
-        s = self._unpaid(choice, epsilon)
-        D = self.lie(s) * (1 - MARGIN)
-        g = proved.gap(s)
-        room = D**2 - 2 * D * g
-        saved = proved.threshold(s) * s.privacy_cost + s.rounding
-        with np.errstate(divide="ignore", invalid="ignore"):
-            b = np.where((room > 0) & self._follows(choice, epsilon), saved / room, np.inf)
-            paid = s.at(b=b)
-            a = b * (g**2 + RULES[s.rule].linear / 4) + saved
-            if s.clipped and s.peers == "halves":
-                a = np.maximum(a, proved.payable(paid))
-        return paid.at(a=np.where(np.isfinite(b), a, np.inf) * (1 + MARGIN))
-
-    def _unpaid(self, choice: Choice, epsilon: Numbers) -> Setting:
-        return Setting(
-            **self._given,
-            n=self.players,
-            epsilon=epsilon,
-            alpha=choice.alpha,
-            gamma=choice.gamma,
-            peer_gamma=choice.peer_gamma,
-            public_share=self.public_share(choice, epsilon),
-            gram_share=choice.gram_share,
-            belief_gap=self.study.tolerance,
-        )
-
-    @cached_property
-    def _given(self) -> dict[str, Any]:
-        """What no search chooses."""
-        return {
-            "model": model(self.study),
-            "costs": self.study.costs,
-            "beta": self.goals.failure_probability,
-            "estimator": self.estimator,
-            "peer_estimator": self.peer_estimator,
-            "rule": self.goals.rule,
-            "payments": self.goals.payments,
-            "privacy": self.study.declared.costs.privacy,
-            "rounding": 1 / PAYMENT_STEPS,
-        }
-
-    def lie(self, s: Setting) -> Floats:
-        """D, the size of lies that may pay: as asked for, measured before a ridge shrinks own predictions."""
-        asked = np.asarray(self.goals.lie_size(self.study))
-        if self.peer_estimator != "ridge-free":
-            return asked
-        mu = np.asarray(s.n) / 2 * s.model.least_eigenvalue
-        return np.asarray(asked * np.asarray(mu / (s.half_gamma + mu)))
-
-    def _follows(self, choice: Choice, epsilon: Numbers) -> npt.NDArray[np.bool_]:
-        """Whether peer predictions follow the truth, so that noise does not drown what deters."""
-        return np.asarray(True)
-
-    def least_epsilon(self, choice: Choice) -> Floats:
-        """Below this ε nothing would be left for the published estimate."""
-        if "public_share" in self.goals.pins or self.goals.payments == "expected":
-            return np.asarray(EPSILON_RANGE[0])
-        return np.maximum(EPSILON_RANGE[0], self.least_peer_epsilon(choice) * (1 + 1e-3))
-
-    def public_share(self, choice: Choice, epsilon: Numbers) -> Numbers:
-        """The share asked for, or less where the halves need more for a useful slope."""
-        if "public_share" in self.goals.pins or self.goals.payments == "expected":
-            return choice.public_share
-        with np.errstate(divide="ignore"):
-            most = 1 - self.least_peer_epsilon(choice) / np.asarray(epsilon)
-        return np.asarray(np.clip(np.minimum(choice.public_share, most), 1e-9, None))
-
-    def least_peer_epsilon(self, choice: Choice) -> Floats:
-        """The ε of a half at which its noise along a typical x is as large as the slope allows."""
-        half = max(1, self.players // 2)
-        sensitivity = sensitivity_of(self.peer_estimator, model(self.study), half, choice.peer_gamma)
-        kept = 1 - choice.gram_share if self.peer_estimator == "noisy-statistics" else 1.0
-        along = sensitivity * self._stretch / kept
-        return np.asarray(along / self._largest_scale)
-
-    @cached_property
-    def _stretch(self) -> float:
-        return stretch(self.study, self.peer_estimator)
-
-    @cached_property
-    def _largest_scale(self) -> float:
-        """The noise scale with P(|u + e| ≤ R) = least_slope, u a median deviation of the truth along x."""
-        beliefs, d = self.study.beliefs, self.study.dimension
-        R, u = beliefs.radius, 0.6745 * math.sqrt(beliefs.prior.variance(d))
-        law = L2Laplace(d, 1.0)
-
-        # Near slope 1 the scale tends to 0, near slope 0 to infinity.
-        low, high = math.log(R) - 40, math.log(R) + 40
-        while high - low > 1e-12:
-            middle = (low + high) / 2
-            outside, inside = law.marginal_cdf((np.array([-R, R]) - u) / math.exp(middle)).tolist()
-            low, high = (middle, high) if inside - outside > self.goals.least_slope else (low, middle)
-        return math.exp(low)
-
-    @cached_property
-    def largest_error(self) -> float:
-        """The mean squared error allowed: as asked, or a little less than that of answering with the prior mean."""
-        asked = self.goals.error(self.study)
-        return self.goals.prior_error(self.study) * (1 - WORTH_ASKING) if asked is None else asked
-
-    def cost(self, choice: Choice, epsilon: Numbers) -> Floats:
-        """What a budget must cover: the cap if payments are never negative, else the expected total."""
-        s = self.setting(choice, epsilon)
-        total = proved.budget_cap(s) if s.clipped else proved.budget(s)
-        usable = (np.asarray(s.public_share) > 1e-6) & (np.maximum(s.a, s.b) <= MOST_PAID)
-        return np.where(usable & ~np.isnan(total), total, np.inf)
-
-    def error(self, choice: Choice, epsilon: Numbers) -> Floats:
-        """The mean squared error that is guaranteed: of coefficients, or of predictions."""
-        s = self._unpaid(choice, epsilon)
-        return np.where(np.asarray(s.public_share) > 1e-6, self._error(s), np.inf)
-
-    def _error(self, s: Setting) -> Floats:
-        of_predictions = self.goals.accuracy_of == "predictions"
-        return proved.prediction_error(s) if of_predictions else proved.accuracy(s)
-
-
-@dataclass(frozen=True, eq=False)
-class LeaveOneOutTerms(Terms):
-    """A study run with one release, for so many players of whom a share may answer."""
-
     shortening: float = 1.0
 
     @cached_property
@@ -221,32 +75,96 @@ class LeaveOneOutTerms(Terms):
             return None
         return self.goals.panel.geometry(self.players, self.shortening)
 
-    def _follows(self, choice: Choice, epsilon: Numbers) -> npt.NDArray[np.bool_]:
-        # Where ε is given it may be one at which noise drowns what deters.
-        return np.asarray(np.asarray(epsilon) >= self.least_epsilon(choice) * (1 - MARGIN))
+    def cost(self, choice: Choice, epsilon: Numbers) -> Floats:
+        """What a budget must cover: the cap if payments are never negative, else the expected total."""
+        s = self.setting(choice, epsilon)
+        total = proved.budget_cap(s) if s.clipped else proved.budget(s)
+        usable = (np.maximum(s.a, s.b) <= MOST_PAID) & ~np.isnan(total)
+        return np.where(usable, total, np.inf)
 
-    def lie(self, s: Setting) -> Floats:
+    def error(self, choice: Choice, epsilon: Numbers) -> Floats:
+        """The mean squared error that is guaranteed: of coefficients, or of predictions."""
+        return self._error(self._unpaid(choice, epsilon))
+
+    def rough_error(self, choice: Choice, epsilon: Numbers) -> Floats:
+        """As `error`, if those who answer were spread just as all are of whom they are drawn: quicker to know."""
+        panel = self.goals.panel
+        everybody = None if panel is None else panel.everybody(self.shortening)
+        return self._error(self._setting(choice, epsilon, everybody))
+
+    def _error(self, s: Setting) -> Floats:
+        of_predictions = self.goals.accuracy_of == "predictions"
+        return proved.prediction_error(s) if of_predictions else proved.accuracy(s)
+
+    @cached_property
+    def largest_error(self) -> float:
+        """The mean squared error allowed: as asked, or a little less than that of answering with the prior mean."""
+        asked = self.goals.error(self.study)
+        return self.goals.prior_error(self.study) * (1 - WORTH_ASKING) if asked is None else asked
+
+    def setting(self, choice: Choice, epsilon: Numbers) -> Setting:
+        """The setting at this ε: with the least payments that deter lies and make joining pay.
+
+        b ≥ (τ·h(ε) + rounding)/(D² − 2Dg), so that no lie beyond D pays; a as `participation` needs, which would
+        compute the gap again. Nothing deters where noise drowns it: below the least ε, if a smaller one is given.
+        """
+        s = self._unpaid(choice, epsilon)
+        D = self._lie(s) * (1 - MARGIN)
+        g = proved.gap(s)
+        room = D**2 - 2 * D * g
+        saved = proved.threshold(s) * s.privacy_cost + s.rounding
+        followed = np.asarray(epsilon) >= self.least_epsilon(choice) * (1 - MARGIN)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            b = np.where((room > 0) & followed, saved / room, np.inf)
+            a = b * (g**2 + RULES[s.rule].linear / 4) + saved
+        return s.at(b=b, a=np.where(np.isfinite(b), a, np.inf) * (1 + MARGIN))
+
+    def _unpaid(self, choice: Choice, epsilon: Numbers) -> Setting:
+        s = self._setting(choice, epsilon, self.geometry)
+        return s.at(belief_gap=self._belief_gap(s)) if self.study.tolerance else s
+
+    def _setting(self, choice: Choice, epsilon: Numbers, geometry: Geometry | None) -> Setting:
+        return Setting(
+            model=model(self.study),
+            costs=self.study.costs,
+            beta=self.goals.failure_probability,
+            estimator=self.estimator,
+            rule=self.goals.rule,
+            payments=self.goals.payments,
+            privacy=self.study.declared.costs.privacy,
+            rounding=1 / PAYMENT_STEPS,
+            peers="leave-one-out",
+            n=self.answering,
+            epsilon=epsilon,
+            alpha=choice.alpha,
+            gram_share=choice.gram_share,
+            clip=choice.clip,
+            geometry=geometry,
+        )
+
+    def _lie(self, s: Setting) -> Floats:
         """D, the size of lies that may pay at this clip level and noise: as asked for at c = R."""
         if not s.clipped:
             shape = np.broadcast_shapes(np.shape(s.epsilon), np.shape(s.alpha))
             return np.full(shape, self.goals.lie_size(self.study))
         return self._matched(s.reach, self._noise(s))
 
-    def belief_gap(self, s: Setting) -> Numbers:
+    def _belief_gap(self, s: Setting) -> Numbers:
         """Γ, what the declared tolerance of people's centre does to what they expect, at this clip level and noise."""
-        if self.study.tolerance == 0 or not s.clipped:
+        if not s.clipped:
             return self.study.tolerance
         return self._belief_gaps(s.reach, self._noise(s))
 
     def _noise(self, s: Setting) -> Floats:
         """The scale of the noise in the released sum, for each of those who are left."""
-        kept = 1 - np.asarray(s.gram_share) if self.estimator == "noisy-statistics" else 1.0
-        return np.asarray(2 * s.model.response_bound / (np.asarray(s.epsilon) * kept) / self._peers)
+        peers = self.answering if self.geometry is not None else max(1, self.answering - 1)
+        return np.asarray(
+            2 * s.model.response_bound / (np.asarray(s.epsilon) * self._kept(s.gram_share)) / peers
+        )
 
-    @property
-    def _peers(self) -> int:
-        """By how many the noise that a player of `_matched` has is divided."""
-        return self.answering if self.geometry is not None else max(1, self.answering - 1)
+    def _kept(self, gram_share: Numbers) -> Numbers:
+        """The share of ε that the coefficients get."""
+        return 1 - np.asarray(gram_share) if self.estimator == "noisy-statistics" else 1.0
 
     @cached_property
     def _matched(self) -> MatchedLies:
@@ -262,28 +180,6 @@ class LeaveOneOutTerms(Terms):
             return _belief_gaps_of_design(self.study, pinned)
         return panel.belief_gaps(self.shortening, self.study.tolerance, pinned)
 
-    def rough_error(self, choice: Choice, epsilon: Numbers) -> Floats:
-        """As `error`, if those who answer were spread just as all are of whom they are drawn: quicker to know."""
-        panel = self.goals.panel
-        everybody = None if panel is None else panel.everybody(self.shortening)
-        return self._error(self._setting(choice, epsilon, everybody))
-
-    def _unpaid(self, choice: Choice, epsilon: Numbers) -> Setting:
-        s = self._setting(choice, epsilon, self.geometry)
-        return s.at(belief_gap=self.belief_gap(s)) if self.study.tolerance else s
-
-    def _setting(self, choice: Choice, epsilon: Numbers, geometry: Geometry | None) -> Setting:
-        return Setting(
-            **self._given,
-            n=self.answering,
-            epsilon=epsilon,
-            alpha=choice.alpha,
-            gram_share=choice.gram_share,
-            peers="leave-one-out",
-            clip=np.where(np.isnan(choice.clip), self.study.beliefs.radius, choice.clip),
-            geometry=geometry,
-        )
-
     def least_epsilon(self, choice: Choice) -> Floats:
         """Below this ε the noise along a typical x is larger than a useful slope allows."""
         if self.goals.payments == "expected":
@@ -293,9 +189,28 @@ class LeaveOneOutTerms(Terms):
             if self.geometry is None
             else self.geometry.typical_noise * self.geometry.players / self.answering
         )
-        kept = 1 - np.asarray(choice.gram_share) if self.estimator == "noisy-statistics" else 1.0
-        least = 2 * self.study.beliefs.response_bound * proportion / kept / self._largest_scale
+        noise = 2 * self.study.beliefs.response_bound * proportion / self._kept(choice.gram_share)
+        least = noise / _largest_scale(self.study)
         return np.asarray(np.maximum(EPSILON_RANGE[0], least))
+
+
+@lru_cache(maxsize=32)
+def _largest_scale(study: Study) -> float:
+    """The noise scale with P(|u + e| ≤ R) = LEAST_SLOPE, u a median deviation of the truth along x."""
+    beliefs, d = study.beliefs, study.dimension
+    R, u = beliefs.radius, 0.6745 * math.sqrt(beliefs.prior.variance(d))
+    law = L2Laplace(d, 1.0)
+
+    def slope(log_scale: float) -> float:
+        outside, inside = law.marginal_cdf((np.array([-R, R]) - u) / math.exp(log_scale)).tolist()
+        return float(inside - outside)
+
+    # Near slope 1 the scale tends to 0, near slope 0 to infinity.
+    low, high = math.log(R) - 40, math.log(R) + 40
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) > LEAST_SLOPE else (low, middle)
+    return math.exp(low)
 
 
 @lru_cache(maxsize=32)

@@ -335,9 +335,9 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
 
 
 def _typical(plan: Plan, players: int, promised: Truthfulness) -> Typical:
-    """Someone of typical features: as the guarantees have it, or with halves as the design has it."""
+    """Someone of typical features: as the guarantees have it, or else as the design has it."""
     mechanism, length, noise = plan.number_mechanism, promised.typical_length, promised.typical_noise
-    if isinstance(mechanism, OneRelease) and length is not None and noise is not None:
+    if length is not None and noise is not None:
         return Typical(length, noise, mechanism.curve(plan.study.beliefs))
     return typical(plan.study, mechanism, players)
 

@@ -47,7 +47,7 @@ def simulation_report(simulation: Simulation) -> str:
         "simulation.html",
         study,
         plan.answering,
-        all_assumptions(promises(plan, plan.players)),
+        all_assumptions(promises(plan)),
         kind="simulation",
         notices=[INVENTED],
         answer="",

@@ -18,14 +18,13 @@ from typing import Any
 from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease, Level, level_of
 from truthful.check import Floats
-from truthful.errors import InputError, Refused, Setting
+from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
 from truthful.intake import report_columns
 from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, paymaster
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism
 from truthful.release import publish
 from truthful.settlement import checks
 from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary, stage
@@ -110,13 +109,6 @@ def _require_possible(
 ) -> OneRelease | ShareRelease | AskedRelease:
     """Refuse, before anything is opened, what no reports could change."""
     mechanism = plan.mechanism
-    if isinstance(mechanism, Mechanism):
-        raise Refused(
-            "The plan scores people against random halves, as the paper does. That is for comparison: simulate it. To "
-            "settle a study, plan it with ",
-            Setting("peers", "leave-one-out"),
-            ", which promises more for the same money.",
-        )
     check.choice("books", books, KEPT)
     if seed is None and mechanism.payments == "expected":
         raise Refused(

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.comparison import STEEPER, beside_published, published_penalty, steeper
+from truthful.comparison import beside_published, published_penalty
 from truthful.formatting import money, number, points
 from truthful.plan import Plan
 from truthful.planner import Worth, worth
@@ -69,8 +69,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
         views += [compared_table(found), Text(reason(found))]
     views.append(parameters_table(plan))
     if found is not None:
-        told = (worth_line(worth(found), plan), steeper_line(plan))
-        views += [Text(line) for line in told if line]
+        views += [Text(line) for line in [worth_line(worth(found), plan)] if line]
     return views
 
 
@@ -155,31 +154,28 @@ def beside_table(plan: Plan) -> Table:
 
 def _note(plan: Plan) -> Text:
     gamma = number(published_penalty(plan))
-    own = getattr(plan.mechanism, "regularization", None) is not None
-    penalty = (
-        f"this plan's ridge penalty, {gamma}" if own else f"the ridge penalty that suits it best, {gamma}"
-    )
     return Text(
-        f"Published: as printed, mistakes included (truthful errata), for features on the unit ball, at {penalty}.\n",
+        "Published: as printed, mistakes included (truthful errata), for features on the unit ball, at the ridge "
+        f"penalty that suits it best, {gamma}.\n",
         "dim",
     )
 
 
 def compared_table(found: NumberSolution) -> Table:
-    """What each estimator, or with random halves each pair of them, would give."""
-    study, halves = found.study, found.goals.peers == "halves"
+    """What each estimator would give."""
+    study = found.study
     prior = found.goals.prior_error(study)
     rows: list[tuple[RenderableType, ...]] = []
     for solution in (found, *found.others):
-        names = (solution.terms.estimator, solution.terms.peer_estimator)[: 1 + halves]
+        name = solution.terms.estimator
         if not math.isfinite(solution.cost):
-            rows.append((*names, "–", "–", "–", "cannot meet the goals"))
+            rows.append((name, "–", "–", "–", "cannot meet the goals"))
             continue
         error = number(study.response_unit * math.sqrt(solution.error))
         beaten = "" if solution.error < prior else "worse than the prior mean"
         remark = Text("chosen" if solution is found else beaten, "green")
-        rows.append((*names, error, money(solution.cost, study.currency), f"{solution.epsilon:.3g}", remark))
-    columns = (*(("published", "peers") if halves else ("estimator",)), "error", "cost", "ε", "")
+        rows.append((name, error, money(solution.cost, study.currency), f"{solution.epsilon:.3g}", remark))
+    columns = ("estimator", "error", "cost", "ε", "")
     return table("Estimators compared", columns, rows, right=("error", "cost", "ε"))
 
 
@@ -192,31 +188,19 @@ def reason(found: NumberSolution) -> str:
     lie = found.goals.lie_size(study)
     by_default = ", half the largest prediction" if found.goals.lie is None else ""
     moved = f"{number(lie * study.response_unit)} ({lie:g} in normalised units{by_default}; --lie changes it)"
-    chosen = f"Chosen: {_name(found)}, for {what}, when no lie may pay that moves a prediction"
-    clipped = found.goals.peers == "leave-one-out" and found.goals.payments == "never-negative"
+    chosen = f"Chosen: {found.terms.estimator}, for {what}, when no lie may pay that moves a prediction"
     matched = (
         ".\nPredictions are clipped at c and the size of lies is matched, so that no more of all answers go undeterred"
-        if clipped
+        if found.goals.payments == "never-negative"
         else ""
     )
     return f"{chosen} by more than {moved}{matched}.\n"
 
 
-def _name(solution: NumberSolution) -> str:
-    terms = solution.terms
-    same = terms.estimator == terms.peer_estimator
-    return terms.estimator if same else f"{terms.estimator} with {terms.peer_estimator} peers"
-
-
 def parameters_table(plan: Plan) -> Table:
     """The parameters, by the names of files and options."""
     parameters = plan.parameters()
-    noisy = "noisy-statistics" in (parameters["estimator"], parameters.get("peer_estimator"))
-    rows = [
-        (name, _write(value))
-        for name, value in parameters.items()
-        if value is not None and (noisy or name != "gram_share")
-    ]
+    rows = [(name, _write(value)) for name, value in parameters.items() if value is not None]
     return table("How", ("parameter", "value"), [*_counts(plan), *rows], right=("value",))
 
 
@@ -248,25 +232,3 @@ def worth_line(margins: Worth, plan: Plan) -> str:
         if change is not None
     ]
     return f"{' and '.join(parts)}.\n" if parts else ""
-
-
-def steeper_line(plan: Plan) -> str:
-    """What a steeper slope would do to lies, measured in answers, and at what price."""
-    other = steeper(plan)
-    if other is None:
-        return ""
-    here, there = plan.guarantees, other.guarantees
-    lies = (here.truthfulness.lie_in_answer, there.truthfulness.lie_in_answer)
-    width = plan.study.response.high - plan.study.response.low
-    if lies[0] is None or lies[1] is None or not lies[1] < min(width, 0.95 * lies[0]):
-        return ""
-    costs_more = other.solution is not None and not other.solution.goals.minimises_error
-    price = (
-        f"a cost of {money(there.budget.cap or math.inf, plan.study.currency)}"
-        if costs_more
-        else f"an error of {number(there.accuracy.rmse or math.inf)}"
-    )
-    return (
-        f"--least-slope {STEEPER:g} would bring the lie in answers down from about {number(lies[0])} to "
-        f"{number(lies[1])}, at {price}.\n"
-    )

@@ -47,7 +47,7 @@ router = APIRouter()
 WISHES, ENOUGH = ("budget", "players", "accuracy", "epsilon"), 2
 USUAL = (1e-9, 1e15)
 #: Folded away: numbers, and words of which the first is the default.
-NUMBERS = ("lie", "least_slope", "absent_share", "failure_probability")
+NUMBERS = ("lie", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
 #: Typed in percent: how many of those invited will answer.
 SHARE = "response_share"
