@@ -200,7 +200,7 @@ def test_no_others_push_the_estimate_further_than_the_worst(name: str) -> None:
     played = game(plan, predictor_of(plan, 0), x)
     z = x
     if name == "instruments":
-        T = np.array(plan.mechanism.transform) / 1024  # type: ignore[union-attr]
+        T = np.array(plan.mechanism.transform) / 1024
         z = x @ T.T / np.maximum(1.0, np.linalg.norm(x @ T.T, axis=1))[:, None]
     B = z @ played.peers.spread.T
     np.testing.assert_allclose(played.influence(x), B, atol=1e-4)

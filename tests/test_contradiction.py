@@ -32,7 +32,7 @@ def estimate_of(plan: Plan, theta: np.ndarray, players: int = 2000) -> LeaveOneO
     return LeaveOneOut(
         theta=theta,
         inverse=np.eye(d) * d / players,
-        scale=mechanism.scale(plan.study.beliefs),  # type: ignore[union-attr]
+        scale=mechanism.scale(plan.study.beliefs),
         transform=None,
         kept=None,
         matrix=None,

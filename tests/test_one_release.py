@@ -158,7 +158,7 @@ def test_fewer_than_promised_are_refused_and_nothing_is_lost_unless_less_is_acce
     release = settle(plan, half, out=tmp_path / "settled", accept_less=True).release
     assert isinstance(release, Release)
     assert release.promised == plan.guarantees.record()
-    found = geometry(features(PLAYERS, 3)[: PLAYERS // 2], plan.mechanism.transform)  # type: ignore[union-attr]
+    found = geometry(features(PLAYERS, 3)[: PLAYERS // 2], plan.mechanism.transform)
     held = plan.guarantees_for(PLAYERS // 2, found)
     assert release.guarantees["accuracy"]["rmse"] == pytest.approx(held.accuracy.rmse, rel=1e-9)
     assert release.guarantees["accuracy"]["rmse"] > release.promised["accuracy"]["rmse"]

@@ -75,6 +75,8 @@ SURVEYS: list[tuple[int, int, dict[str, Any]]] = [
     (2000, 5, {"budget": 4000, "players": 1500, "lie": 0.2}),
     (500, 3, {"budget": 1000, "payments": "expected"}),
 ]
+
+
 def title(part: object) -> str:
     """What a case is called: by its study's name and what it protects, and by its goals."""
     if not isinstance(part, str):
@@ -707,7 +709,7 @@ def test_a_bad_goal_is_named_shown_and_put_right(asked: dict[str, Any], message:
 
 def test_estimators_that_do_not_fit_the_design_are_refused_by_name() -> None:
     study = Study.parse(SEEN)
-    with pytest.raises(InputError, match="'known-design'.*design of kind 'observed'"):
+    with pytest.raises(InputError, match=r"'known-design'.*design of kind 'observed'"):
         design(study, players=20_000, budget=5000, estimator="known-design")
 
 

@@ -255,6 +255,7 @@ def guarantees(
         asked = asked_setting(study, mechanism, players, alpha, beta, geometry)
         found = _of_predictions(study, mechanism, asked, payable or players)
     unit, assumed = study.response_unit, found.truth.assumptions
+    expected, cap, likely = map(_finite, found.bill)
     return Guarantees(
         privacy(study, mechanism),
         found.truth,
@@ -267,7 +268,7 @@ def guarantees(
             effect_rmse=None if found.effect_error is None else unit * math.sqrt(found.effect_error),
         ),
         Participation(float(study.costs.cdf(found.joining)), _finite(found.joining), assumptions=assumed),
-        Budget(*map(_finite, found.bill), assumptions=assumed),
+        Budget(expected, cap, likely, assumptions=assumed),
     )
 
 

@@ -1,5 +1,4 @@
-"""A slow twin of the planner: random points over every parameter, closing in on the best ones. No planner code.
-"""
+"""A slow twin of the planner: random points over every parameter, closing in on the best ones. No planner code."""
 
 import math
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from truthful.study import Study
 
 DRAWS, KEPT, ROUNDS, SHRINK = 3_000, 6, 14, 0.6
 
+
 @dataclass(frozen=True, eq=False)
 class People:
     """Who answers, as one release sees them: where answers are protected the geometry of their features."""
@@ -34,7 +34,7 @@ class People:
         """(r, noise along x in units of that in the sum) of everybody; of a declared design, of a typical person."""
         if self.geometry is None:
             r = math.sqrt(self.study.mean_square_norm)
-            return np.array([r]), np.array([r * stretch(self.study, "known-design") / (self.players - 1)])
+            return np.array([r]), np.array([r * stretch(self.study) / (self.players - 1)])
         lengths, tau = self.geometry.people
         return lengths, tau * self.geometry.players / self.players
 
@@ -115,7 +115,6 @@ def release_at(q: Release, places: Floats) -> Setting:
         payments=q.payments,
         privacy=people.study.declared.costs.privacy,
         rounding=1 / PAYMENT_STEPS,
-        peers="leave-one-out",
         geometry=people.geometry,
     )
     D, g = q.lies(s), _gap(s)

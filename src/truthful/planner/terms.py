@@ -133,7 +133,6 @@ class Terms:
             payments=self.goals.payments,
             privacy=self.study.declared.costs.privacy,
             rounding=1 / PAYMENT_STEPS,
-            peers="leave-one-out",
             n=self.answering,
             epsilon=epsilon,
             alpha=choice.alpha,
@@ -185,7 +184,7 @@ class Terms:
         if self.goals.payments == "expected":
             return np.asarray(EPSILON_RANGE[0])
         proportion = (
-            noise_proportion(self.study, self.estimator, self.answering)
+            noise_proportion(self.study, self.answering)
             if self.geometry is None
             else self.geometry.typical_noise * self.geometry.players / self.answering
         )
@@ -217,7 +216,7 @@ def _largest_scale(study: Study) -> float:
 def _matched_of_design(study: Study, estimator: str, lie: float, pinned: float | None) -> MatchedLies:
     """Of one person, whose features are typical of the design."""
     r = np.array([math.sqrt(study.mean_square_norm)])
-    noise = r * stretch(study, estimator)
+    noise = r * stretch(study)
     return MatchedLies(beliefs=study.beliefs, lengths=r, proportions=noise, pinned=pinned, lie=lie)
 
 

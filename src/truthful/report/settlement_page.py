@@ -35,7 +35,6 @@ from truthful.promises import (
     released_promises,
     slope_words,
 )
-from truthful.random_halves import payment_range
 from truthful.release import Release
 from truthful.release.release import Predictions
 from truthful.report import findings
@@ -276,10 +275,7 @@ def _paid_for_numbers(release: Release, plan: Plan, kept: Truthfulness) -> dict[
     """What lies would have earned a typical person, and how payments spread, both predicted."""
     mechanism, currency = plan.number_mechanism, plan.study.currency
     shown, predicted = lies(plan, release.players, kept), predicted_payments(release, plan)
-    if isinstance(mechanism, OneRelease):
-        ends = one_release.payment_range(mechanism)
-    else:
-        ends = payment_range(mechanism, plan.study.beliefs)
+    ends = one_release.payment_range(mechanism)
     never_negative = mechanism.payments == "never-negative"
     return {
         "kind": "numbers",
