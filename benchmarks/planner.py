@@ -1,4 +1,4 @@
-"""What a budget buys: the planner's guarantees next to the paper's mechanism, and the errors that simulation finds.
+"""What a budget buys: the planner's guarantees, and the errors that simulation finds.
 
     python benchmarks/planner.py [--write] [TABLE...]
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,16 @@ import numpy as np
 import rosters
 
 from truthful.check import Floats
-from truthful.estimators.private import Estimator
 from truthful.geometry import geometry
 from truthful.guarantees import model
 from truthful.instruments import best_transform, shorten
-from truthful.moments import GRID, grid_features, grid_responses, group_moments, instruments_on_grid
+from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
-from truthful.planner.budget_frontier import paper_solution
-from truthful.planner.number_planning import NumberSolution, solve_all_pairs
+from truthful.planner.number_planning import solve_all
 from truthful.planner.panel import Panel
-from truthful.random_halves import Mechanism
-from truthful.regression import fast_answer
 from truthful.study import Study
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -90,63 +85,13 @@ def surveyed(players: int, d: int, each: float) -> Plan | None:
     """The best plan for people of a survey roster, at so much each; None if it is no better than the prior mean."""
     study, X = rosters.survey(d), rosters.features(players, d)
     goals = Goals(players=players, budget=each * players, panel=Panel(study, X))
-    if not solve_all_pairs(study, goals, players)[0].error < goals.prior_error(study):
+    if not solve_all(study, goals, players)[0].error < goals.prior_error(study):
         return None
     return design(study, roster=X, budget=each * players)
 
 
-def surveyed_with_halves(players: int, d: int, each: float) -> Plan | None:
-    """As version 0.1: random halves, records protected, the roster's own least eigenvalue vouched for."""
-    X = rosters.features(players, d)
-    least = float(np.linalg.eigvalsh(X.T @ X / players)[0])
-    study = rosters.survey(d, "records", f'kind = "observed"\nleast_eigenvalue = {least:.6f}')
-    goals = Goals(players=players, budget=each * players, peers="halves")
-    if not solve_all_pairs(study, goals, players)[0].error < goals.prior_error(study):
-        return None
-    return design(study, players=players, budget=each * players, peers="halves")
-
-
-def paper(study: Study, players: int, budget: float) -> NumberSolution:
-    """The paper's mechanism at its best parameters."""
-    found = paper_solution(study, Goals(players=players, budget=budget, lie=LIE, peers="halves"), players)
-    assert found is not None
-    return found
-
-
-def paper_estimator(solution: NumberSolution) -> tuple[Estimator, float]:
-    """Its public estimate, and the ε that it spends."""
-    s, study = solution.setting, solution.terms.study
-    gamma, epsilon = float(np.asarray(s.gamma)), float(np.asarray(s.epsilon_public))
-    mechanism = Mechanism(
-        epsilon=2 * epsilon,
-        base_payment=0.0,
-        score_weight=0.0,
-        estimator="ridge-free",
-        regularization=gamma,
-    )
-    return mechanism.public_estimator(study.beliefs), epsilon
-
-
-def of_papers(study: Study, estimator: Estimator, epsilon: float, players: int) -> str:
-    """The mean of ‖θ̂ − θ‖² of the paper's estimate, ± its standard error, with θ at the edge and truthful people."""
-    rng, beliefs = np.random.default_rng(0), study.beliefs
-    theta = _edge(study)
-
-    def error() -> float:
-        X = study.normalise(study.sample_features(rng, players))
-        y = X @ theta + beliefs.noise.sample(rng, players)
-        kx, ky = grid_features(X), grid_responses(y, beliefs.response_bound)
-        everybody, _ = group_moments(kx, ky, np.zeros(players, dtype=np.uint8))
-        answers = [
-            fast_answer(rng)(query, query.share * Fraction(epsilon)) for query in estimator.queries(everybody)
-        ]
-        return float(np.sum((estimator.estimate(answers, players, epsilon).theta - theta) ** 2))
-
-    return _mean([error() for _ in range(RUNS)])
-
-
 def of_plan(plan: Plan, liars: int, X: Floats) -> str:
-    """The same for one release of people with these features; liars do most damage along θ."""
+    """The mean of ‖θ̂ − θ‖², ± its standard error, of people with these features; liars do most damage along θ."""
     study, mechanism, players = plan.study, plan.mechanism, plan.players
     assert isinstance(mechanism, OneRelease)
     rng, beliefs, theta = np.random.default_rng(0), study.beliefs, _edge(study)
@@ -183,13 +128,12 @@ def _mean(errors: list[float]) -> str:
 
 def surveys() -> Iterator[str]:
     """People's own features, answers protected."""
-    yield "| players | d | 0.25 USD each | 1 USD each | 5 USD each | with halves, records protected, at 1 USD |"
-    yield "|---|---|---|---|---|---|"
+    yield "| players | d | 0.25 USD each | 1 USD each | 5 USD each |"
+    yield "|---|---|---|---|---|"
     for players in (500, 2_000, 6_000, 20_000, 200_000):
         for d in rosters.SETS:
             cells = (_errors(surveyed(players, d, each)) for each in (0.25, 1.0, 5.0))
-            before = _errors(surveyed_with_halves(players, d, 1.0))
-            yield f"| {players:,} | {d} | {' | '.join(cells)} | {before} |"
+            yield f"| {players:,} | {d} | {' | '.join(cells)} |"
 
 
 def _errors(plan: Plan | None) -> str:
@@ -222,33 +166,23 @@ def checked() -> Iterator[str]:
 
 def asked() -> Iterator[str]:
     """20,000 players and 5,000 USD, assigned features."""
-    yield (
-        "| payments | d | guaranteed MSE | with halves | simulated, truthful | simulated, worst liars | "
-        "the paper's mechanism | simulated, truthful | ratio |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "| payments | d | guaranteed MSE | simulated, truthful | simulated, worst liars |"
+    yield "|---|---|---|---|---|"
     for payments in ("expected", "never-negative"):
         for d in (2, 5, 10):
             study = ball(d)
             plan = planned(study, PLAYERS, BUDGET, payments, roster=(X := drawn(study, PLAYERS)))
-            theirs = paper(study, PLAYERS, BUDGET)
-            halves = planned(study, PLAYERS, BUDGET, payments, peers="halves")
             assert isinstance(plan, Plan)
-            assert isinstance(halves, Plan)
             error = plan.guarantees.accuracy.mean_squared_error or math.inf
             liars = round(plan.absent_share * PLAYERS)
             ours = [of_plan(plan, k, X) for k in (0, liars)]
-            other = of_papers(study, *paper_estimator(theirs), PLAYERS)
-            yield (
-                f"| `{payments}` | {d} | {error:.3g} | {halves.guarantees.accuracy.mean_squared_error:.3g} | "
-                f"{ours[0]} | {ours[1]} | {theirs.error:.3g} | {other} | {theirs.error / error:,.0f} |"
-            )
+            yield f"| `{payments}` | {d} | {error:.3g} | {ours[0]} | {ours[1]} |"
 
 
 def panels() -> Iterator[str]:
     """25 cents a head, for panels of four sizes, assigned features."""
-    yield "| players | d | `expected`: MSE | ε | `never-negative`: MSE | ε | the paper's mechanism: MSE | prior mean |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| players | d | `expected`: MSE | ε | `never-negative`: MSE | ε | prior mean |"
+    yield "|---|---|---|---|---|---|---|"
     for players in (2_000, 20_000, 200_000, 2_000_000):
         for d in (2, 5, 10, 20):
             study = ball(d)
@@ -258,9 +192,7 @@ def panels() -> Iterator[str]:
                 for kind in ("expected", "never-negative")
             )
             cells = " | ".join(_cells(plan) for plan in plans)
-            theirs = paper(study, players, EACH * players).error
-            shown = f"{theirs:.3g}" if math.isfinite(theirs) else "–"
-            yield f"| {players:,} | {d} | {cells} | {shown} | {model(study).prior_square:.3g} |"
+            yield f"| {players:,} | {d} | {cells} | {model(study).prior_square:.3g} |"
 
 
 def records() -> Iterator[str]:

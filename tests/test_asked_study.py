@@ -190,8 +190,6 @@ def test_what_is_infeasible_says_what_would_help() -> None:
 def test_parameters_are_solved_for() -> None:
     with pytest.raises(InputError, match="score_weight is solved for where people are asked for predictions"):
         design(study(), players=2000, epsilon=0.1, score_weight=1.0)
-    with pytest.raises(InputError, match="Leave peers = 'halves' out"):
-        design(study(), players=2000, budget=100, peers="halves")
 
 
 def test_a_release_says_what_people_expected() -> None:

@@ -473,9 +473,3 @@ def test_the_attack_measures_on_draws_it_has_not_chosen_the_event_on() -> None:
     bound = attack(one, other)
     assert bound.draws == 2_000
     assert bound.epsilon < 0.1
-
-
-def test_what_is_never_released_is_not_audited() -> None:
-    plan = design(Study.parse(DESIGNED), players=500, epsilon=2.0, score_weight=0.5, peers="halves")
-    with pytest.raises(Refused, match="nothing is released by it"):
-        audit(plan, seed=1)

@@ -14,7 +14,7 @@ import pytest
 from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned
 
 from truthful.charts.drawing import WIDTH, Labels, canvas, draw_chart, plain_number, round_ticks
-from truthful.charts.frontier_chart import OURS, PAPER, PRIOR, Frontier, chart_frontier, draw_frontier
+from truthful.charts.frontier_chart import BEST, PRIOR, Frontier, chart_frontier, draw_frontier
 from truthful.errors import InputError
 from truthful.plan import Plan, design
 from truthful.planner.budget_frontier import FrontierPoint, Purchase
@@ -37,7 +37,6 @@ def shown() -> Frontier:
         FrontierPoint(
             budget,
             Purchase(5 * budget**-0.4, 0.003 * budget**0.5, True),
-            Purchase(60 * budget**-0.5, 0.005 * budget**0.5, budget > 1e4),
         )
         for budget in budgets
     ]
@@ -73,10 +72,10 @@ def test_the_chart_of_a_plan_says_what_it_shows(tmp_path: Path) -> None:
     assert rmse is not None
     for said in ("What money buys: Ball, 5,000 players", "Guaranteed error of coefficients", "Budget, EUR"):
         assert said in texts
-    for said in (OURS, PAPER, PRIOR, "this plan: 1,500 EUR", f"ε {plan.mechanism.epsilon:.2g}"):
+    for said in (BEST, PRIOR, "this plan: 1,500 EUR", f"ε {plan.mechanism.epsilon:.2g}"):
         assert said in texts
-    # ε along both curves, besides the plan's own and the one that the subtitle explains.
-    assert len(re.findall(r"^ε [0-9.]+$", texts, re.MULTILINE)) >= 8
+    # ε along the curve, besides the plan's own and the one that the subtitle explains.
+    assert len(re.findall(r"^ε [0-9.]+$", texts, re.MULTILINE)) >= 4
 
 
 def test_those_who_cannot_see_it_are_told_what_it_shows(tmp_path: Path) -> None:
@@ -91,15 +90,15 @@ def test_those_who_cannot_see_it_are_told_what_it_shows(tmp_path: Path) -> None:
     assert title.text == "What money buys: Ball, 5,000 players"
     assert description.text == shown().describe()
     assert "This plan guarantees" in shown().describe()
-    assert "The paper's mechanism, at its best: from" in shown().describe()
+    assert "The best plan: from" in shown().describe()
 
 
 def test_the_curve_goes_through_the_plan() -> None:
     found = chart_frontier(ball_plan())
     middle = found.points[len(found.points) // 2]
-    assert middle.ours is not None
+    assert middle.best is not None
     assert middle.budget == pytest.approx(found.budget)
-    assert middle.ours.error == pytest.approx(found.error, rel=5e-3)
+    assert middle.best.error == pytest.approx(found.error, rel=5e-3)
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
@@ -138,42 +137,32 @@ def test_names_with_signs_of_formulas_and_markup_stay_words(tmp_path: Path) -> N
 # What there may be to show
 
 
-def only(points: tuple[FrontierPoint, ...], ours: int, paper: int) -> tuple[FrontierPoint, ...]:
-    """The frontier with so many points of each curve left, those of the largest budgets."""
-    n = len(points)
+def only(points: tuple[FrontierPoint, ...], left: int) -> tuple[FrontierPoint, ...]:
+    """The frontier with so many points of its curve left, those of the largest budgets."""
     return tuple(
-        FrontierPoint(p.budget, p.ours if n - at <= ours else None, p.paper if n - at <= paper else None)
-        for at, p in enumerate(points)
+        FrontierPoint(p.budget, p.best if len(points) - at <= left else None) for at, p in enumerate(points)
     )
 
 
-@pytest.mark.parametrize(("ours", "paper"), [(0, 0), (1, 0), (3, 1), (21, 0), (0, 21)])
-def test_curves_with_few_points_or_none_are_drawn(tmp_path: Path, ours: int, paper: int) -> None:
-    texts = drawn(replace(shown(), points=only(shown().points, ours, paper), error=None), tmp_path)
-    assert (OURS in texts) == (ours > 0)
-    assert (PAPER in texts) == (paper > 0)
+@pytest.mark.parametrize("left", [0, 1, 3, 21])
+def test_curves_with_few_points_or_none_are_drawn(tmp_path: Path, left: int) -> None:
+    texts = drawn(replace(shown(), points=only(shown().points, left), error=None), tmp_path)
+    assert (BEST in texts) == (left > 0)
     assert any(text.startswith(PRIOR) for text in texts)
-    assert (TOO_LITTLE in texts) == (ours < 21)
+    assert (TOO_LITTLE in texts) == (left < 21)
 
 
 def test_errors_over_many_powers_of_ten_are_drawn(tmp_path: Path) -> None:
-    points = tuple(
-        FrontierPoint(
-            10.0**at, Purchase(10.0 ** (-at / 2), 1.0, True), Purchase(10.0 ** (9 - at), 2.0, False)
-        )
-        for at in range(21)
-    )
+    points = tuple(FrontierPoint(10.0**at, Purchase(10.0 ** (-at / 2), 1.0, True)) for at in range(21))
     texts = drawn(replace(shown(), points=points), tmp_path)
-    assert OURS in texts
-    assert PAPER in texts
+    assert BEST in texts
 
 
-def test_a_study_beyond_the_unit_ball_has_no_curve_of_the_paper(tmp_path: Path) -> None:
+def test_the_chart_of_a_plan_with_given_numbers_names_its_cost(tmp_path: Path) -> None:
     plan = planned(Study.parse(DESIGNED), 5000, epsilon=0.3)
     draw_frontier(plan, tmp_path / "chart.svg")
     texts = words(tmp_path / "chart.svg")
-    assert OURS in texts
-    assert PAPER not in texts
+    assert BEST in texts
     cap = plan.guarantees.budget.cap
     assert f"this plan: {cap:,.0f} USD" in texts
 
@@ -184,7 +173,7 @@ def test_an_explicit_plan_is_shown_among_those_of_its_own_lie_size() -> None:
     lie = plan.guarantees.truthfulness.lie
     assert lie is not None
     assert found.lie == pytest.approx(plan.study.response_unit * lie)
-    middle = found.points[len(found.points) // 2].ours
+    middle = found.points[len(found.points) // 2].best
     assert middle is not None
     assert found.error is not None
     assert middle.error <= found.error

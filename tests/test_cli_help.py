@@ -15,7 +15,6 @@ from support.shown_asked import NUMBER, reports, study_of
 from truthful import cli
 from truthful.one_release import OneRelease
 from truthful.plan import ABSENT_SHARE, design
-from truthful.random_halves import Mechanism
 from truthful.version import __version__
 
 
@@ -83,12 +82,10 @@ def test_the_defaults_of_the_command_are_those_of_the_library() -> None:
     assert [
         name for name, option in shown.items() if name in library and option.default != library[name].default
     ] == []
-    for mechanism in (OneRelease, Mechanism):
-        fields = mechanism.__dataclass_fields__
-        for name in ("rule", "payments"):
-            assert shown[name].default == fields[name].default
-        for name in {"public_share", "gram_share"} & set(fields):
-            assert f"with --score-weight, {fields[name].default}." in option_help(name)
+    fields = OneRelease.__dataclass_fields__
+    for name in ("rule", "payments"):
+        assert shown[name].default == fields[name].default
+    assert f"with --score-weight, {fields['gram_share'].default}." in option_help("gram_share")
     assert f"with --score-weight, {ABSENT_SHARE}." in option_help("absent_share")
 
 

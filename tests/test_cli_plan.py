@@ -34,20 +34,6 @@ def test_a_budget_and_a_roster_are_enough_for_a_plan_that_settles(here: Path, ru
     assert run("settle", "solved.json", "reports.csv", "--out", "solved").code == 0
 
 
-def test_random_halves_tell_what_a_steeper_slope_would_do(here: Path, run: Run) -> None:
-    told = run(*BIG, "--budget", "5000", "--peers", "halves")
-    assert told.code == 0
-    found = places(
-        told,
-        "5,000.00 USD (0.250 USD each)",
-        "published",
-        "Chosen: known-design",
-        "1 USD more lowers the error by",
-        "--least-slope 0.9 would bring",
-    )
-    assert found == sorted(found)
-
-
 def test_the_json_of_a_solved_plan_says_what_was_asked_and_compared(here: Path, run: Run) -> None:
     record = json.loads(run(*SOLVED, "--json").out)
     assert record["answer"]["asked"] == {"players": 500, "budget": 1500.0}

@@ -8,8 +8,6 @@ from pathlib import Path
 import pages
 import pytest
 
-from truthful.plan import design
-from truthful.planner import Infeasible
 from truthful.study import Study
 
 AFFAIRS = pages.ROOT / "examples" / "affairs"
@@ -46,18 +44,6 @@ def test_a_switch_of_the_answer_is_deterred_at_a_dollar_each() -> None:
     assert len(found) == 2
     for lie, least in found:
         assert float(lie) < float(least)
-
-
-@pytest.mark.slow
-def test_with_halves_the_truth_could_not_be_bought_from_as_many_at_ten_dollars_each() -> None:
-    """As in version 0.1, which protects records, with the least eigenvalue of these data."""
-    declared = Study.load(AFFAIRS / "study.toml").declaration()
-    study = Study.from_declaration(
-        declared
-        | {"privacy": {"protects": "records"}, "design": {"kind": "observed", "least_eigenvalue": 0.055}}
-    )
-    with pytest.raises(Infeasible):
-        design(study, players=6_366, budget=63_660, peers="halves")
 
 
 def test_there_are_examples_of_every_kind_of_features() -> None:

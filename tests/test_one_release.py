@@ -333,8 +333,6 @@ def test_a_roster_is_refused_where_it_would_leak_or_serve_nothing(tmp_path: Path
     records = survey(2, protects="records", design='kind = "observed"\nleast_eigenvalue = 0.1')
     with pytest.raises(InputError, match="would give these away"):
         design(records, roster=roster(100, 2), budget=100)
-    with pytest.raises(InputError, match="random halves"):
-        design(survey(2), roster=roster(100, 2), budget=100, peers="halves")
     with pytest.raises(InputError, match="on the roster"):
         design(survey(2), roster=roster(100, 2), players=101, budget=100)
 

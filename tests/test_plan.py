@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.plans import ALL, arguments, case, people_of
-from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, planned, saved_study
+from support.plans import case, people_of
+from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, UNIT_BALL, saved_study
 from support.surveys import survey
 
 from truthful.bounds import proved
@@ -21,7 +21,6 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner.goals import (
     ASKED_PARAMETERS,
-    MECHANISM_PARAMETERS,
     PARAMETERS,
     RELEASE_PARAMETERS,
     SHARE_PARAMETERS,
@@ -46,32 +45,18 @@ def rewritten(path: Path, **changes: Any) -> Path:
 
 def carried_out(directory: Path, name: str, players: int = 500) -> Plan:
     """The plan of a name, of a study in a file."""
-    study = saved_study(directory, arguments(name)[0])
+    study = saved_study(directory, RELEASES[name])
     return replace(case(name, players), study=study)
 
 
-@pytest.fixture(params=["instruments", "halves, known-design"])
-def saved(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The file of a plan with one release, and of one with random halves."""
-    carried_out(tmp_path, request.param).save(tmp_path / "plan.json")
-    return tmp_path / "plan.json"
-
-
 @pytest.fixture
-def release(tmp_path: Path) -> Path:
-    """The file of a plan with one release."""
+def saved(tmp_path: Path) -> Path:
+    """The file of a plan."""
     carried_out(tmp_path, "instruments").save(tmp_path / "plan.json")
     return tmp_path / "plan.json"
 
 
-@pytest.fixture
-def halves(tmp_path: Path) -> Path:
-    """The file of a plan with random halves."""
-    carried_out(tmp_path, "halves, known-design").save(tmp_path / "plan.json")
-    return tmp_path / "plan.json"
-
-
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", RELEASES)
 def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path, name: str) -> None:
     plan = carried_out(tmp_path, name, 700)
     plan.save(tmp_path / "plan.json")
@@ -81,9 +66,7 @@ def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path, name: str) -> Non
     assert loaded.guarantees == plan.guarantees
     assert loaded.study.path == (tmp_path / "study.toml").resolve()
     assert loaded.parameters() == plan.parameters()
-    if isinstance(plan.mechanism, OneRelease):
-        assert isinstance(loaded.mechanism, OneRelease)
-        assert loaded.mechanism.transform == plan.mechanism.transform
+    assert loaded.mechanism.transform == plan.mechanism.transform
 
 
 def test_a_plan_of_a_study_without_a_file_stands_alone(tmp_path: Path) -> None:
@@ -94,7 +77,7 @@ def test_a_plan_of_a_study_without_a_file_stands_alone(tmp_path: Path) -> None:
     assert loaded.study.path is None
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", RELEASES)
 def test_the_plan_file_records_its_guarantees_its_study_and_its_own_hash(tmp_path: Path, name: str) -> None:
     plan = carried_out(tmp_path, name)
     plan.save(tmp_path / "plan.json")
@@ -103,11 +86,6 @@ def test_the_plan_file_records_its_guarantees_its_study_and_its_own_hash(tmp_pat
     assert record["study"] == {"name": plan.study.name, "sha256": plan.study.sha256, "file": "study.toml"}
     assert record["guarantees"] == plan.guarantees.record()
     assert Study.from_declaration(record["declaration"]) == plan.study
-    if not isinstance(plan.mechanism, OneRelease):
-        assert record["format"] == "truthful/plan/1"
-        assert set(record["parameters"]) == {*MECHANISM_PARAMETERS, *BOTH}
-        assert not {"instruments", "roster", "response_share"} & set(record)
-        return
     assert record["format"] == "truthful/plan/2"
     assert set(record["parameters"]) == {"protects", *RELEASE_PARAMETERS, *BOTH}
     assert record["parameters"]["protects"] == ("answers" if name == "instruments" else "records")
@@ -200,18 +178,10 @@ def test_a_plan_that_was_edited_by_hand_is_refused(saved: Path, changes: dict[st
     ids=str,
 )
 def test_what_one_release_adds_to_a_plan_cannot_be_edited_either(
-    release: Path, changes: dict[str, Any]
+    saved: Path, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(InputError, match="changed by hand"):
-        Plan.load(rewritten(release, **changes))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"parameters__estimator": "noisy-statistics"}, {"guarantees": {}}], ids=str
-)
-def test_what_random_halves_promise_cannot_be_edited_either(halves: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="changed by hand"):
-        Plan.load(rewritten(halves, **changes))
+        Plan.load(rewritten(saved, **changes))
 
 
 @pytest.mark.parametrize(
@@ -260,23 +230,18 @@ def test_a_plan_that_is_no_plan_is_an_input_error_that_says_what_to_do(
     ],
     ids=str,
 )
-def test_a_plan_with_one_release_that_is_none_says_what_to_do(release: Path, changes: dict[str, Any]) -> None:
+def test_a_plan_with_one_release_that_is_none_says_what_to_do(saved: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"(?s)plan\.json .*`truthful plan STUDY --save plan\.json`"):
-        Plan.load(rewritten(release, **changes))
-
-
-def test_a_plan_with_random_halves_that_could_not_be_paid_is_refused(halves: Path) -> None:
-    with pytest.raises(InputError, match=r"(?s)can fall to.*`truthful plan STUDY --save plan\.json`"):
-        Plan.load(rewritten(halves, parameters__base_payment=0.0))
+        Plan.load(rewritten(saved, **changes))
 
 
 @pytest.mark.parametrize("missing", ["instruments", "roster", "response_share"])
-def test_a_plan_with_one_release_that_lacks_a_part_names_it(release: Path, missing: str) -> None:
-    record = json.loads(release.read_text())
+def test_a_plan_with_one_release_that_lacks_a_part_names_it(saved: Path, missing: str) -> None:
+    record = json.loads(saved.read_text())
     del record[missing]
-    release.write_text(json.dumps(record))
+    saved.write_text(json.dumps(record))
     with pytest.raises(InputError, match=missing):
-        Plan.load(release)
+        Plan.load(saved)
 
 
 @pytest.mark.parametrize("missing", ["sha256", "players", "parameters", "study", "guarantees", "declaration"])
@@ -314,18 +279,13 @@ def test_a_plan_cannot_be_saved_where_there_is_no_directory(tmp_path: Path) -> N
         case("instruments").save(tmp_path)
 
 
-def test_guarantees_of_halves_of_another_version_are_computed_again(halves: Path) -> None:
-    rewritten(halves, version="0.0.0", guarantees={"old": "words"})
-    assert Plan.load(halves).guarantees.privacy.epsilon == 2.0
-
-
-def test_a_plan_with_one_release_promises_what_it_says_whatever_version_wrote_it(release: Path) -> None:
+def test_a_plan_with_one_release_promises_what_it_says_whatever_version_wrote_it(saved: Path) -> None:
     """Its guarantees follow from people's features, which it does not hold: they are covered by its hash."""
-    before = Plan.load(release).guarantees
-    assert Plan.load(rewritten(release, version="0.0.0")).guarantees == before
-    rewritten(release, version="0.0.0", guarantees__accuracy={**before.record()["accuracy"], "rmse": 0.1})
+    before = Plan.load(saved).guarantees
+    assert Plan.load(rewritten(saved, version="0.0.0")).guarantees == before
+    rewritten(saved, version="0.0.0", guarantees__accuracy={**before.record()["accuracy"], "rmse": 0.1})
     with pytest.raises(InputError, match="changed by hand"):
-        Plan.load(release)
+        Plan.load(saved)
 
 
 # Defaults
@@ -348,16 +308,6 @@ def test_the_estimator_follows_from_what_is_protected_and_the_design(text: str, 
     assert plan.mechanism.estimator == estimator
     assert plan.mechanism.clip == plan.study.beliefs.radius
     assert plan.guarantees.privacy.protects == plan.study.protects
-
-
-@pytest.mark.parametrize(
-    ("text", "estimator"),
-    [(DESIGNED, "known-design"), (UNIT_BALL, "known-design"), (OBSERVED, "noisy-statistics")],
-    ids=["uniform", "ball", "observed"],
-)
-def test_the_estimator_of_random_halves_follows_from_the_design(text: str, estimator: str) -> None:
-    plan = design(Study.parse(text), players=100, epsilon=1.0, score_weight=0.1, peers="halves")
-    assert (plan.mechanism.estimator, plan.mechanism.peers) == (estimator, estimator)
 
 
 @pytest.mark.parametrize("rule", ["quadratic", "brier"])
@@ -388,26 +338,11 @@ def test_the_base_payment_is_the_least_with_which_joining_pays(rule: str, paymen
     assert float(none.mechanism.base(np.array([1.0]))[0]) == pytest.approx(0.5 * loss)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("rule", "least"), [("quadratic", 3 * 0.36), ("brier", 0.6 + 3 * 0.36)])
-def test_the_base_payment_of_halves_is_the_least_with_which_no_payment_is_negative(
-    rule: str, least: float
-) -> None:
-    asked: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.5, "peers": "halves"}
-    plan = design(Study.parse(DESIGNED), rule=rule, **asked)
-    assert plan.number_mechanism.base_payment == pytest.approx(0.5 * least)
-    with pytest.raises(InputError, match="can fall to"):
-        design(Study.parse(DESIGNED), rule=rule, base_payment=0.4999 * least, **asked)
-
-
-def test_ridge_peers_need_features_on_the_ball() -> None:
-    study, ridge = (
-        Study.parse(DESIGNED),
-        {"estimator": "ridge-ball", "regularization": 3.0, "peers": "halves"},
-    )
-    with pytest.raises(Refused, match=r"'ridge-free' shrinks by a known factor only for .* 'uniform'"):
-        planned(study, **ridge)  # type: ignore[arg-type]
-    plan = planned(study, peer_estimator="known-design", **ridge)  # type: ignore[arg-type]
-    assert plan.mechanism.peers == "known-design"
+def test_a_plan_of_version_0_1_is_refused_and_says_what_to_do(saved: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"version 0\.1, which scored .* random halves.*Plan the study again: `truthful"
+    ):
+        Plan.load(rewritten(saved, format="truthful/plan/1"))
 
 
 # Refusals
@@ -427,7 +362,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"failure_probability": 0.0}, "failure_probability is 0.0"),
     ({"rule": "flat"}, "rule is 'flat'; choose one of quadratic, brier"),
     ({"payments": "some"}, "payments is 'some'; choose one of"),
-    ({"peers": "friends"}, "peers is 'friends'; choose one of leave-one-out, halves"),
+    ({"peers": "halves"}, "Unknown parameter 'peers'"),
     ({"colour": "red"}, "Unknown parameter 'colour'; the parameters are estimator, .*absent_share"),
 ]
 
@@ -444,13 +379,10 @@ def refused(text: str, parameters: dict[str, Any], message: str) -> None:
         *BAD,
         ({"clip": 0.0}, "clip is 0.0; it must be above 0"),
         ({"clip": 0.61}, "clip is 0.61; no prediction is further than the radius 0.6 from the centre"),
-        ({"public_share": 0.5}, "public_share is 0.5, but it is one of random halves"),
-        ({"regularization": 3.0}, "regularization is 3.0, but it is one of random halves"),
         (
             {"estimator": "magic"},
             "estimator is 'magic'; choose one of instruments, known-design, noisy-statistics",
         ),
-        ({"estimator": "ridge-ball"}, "Estimator 'ridge-ball' scores .* Say peers='halves' to have it"),
         ({"response_share": 0.0}, "response_share is 0.0; it must be above 0, and at most 1"),
         ({"response_share": 1.5}, "response_share is 1.5"),
         ({"estimator": "known-design"}, "'known-design' protects records, and the study .* protects answers"),
@@ -459,24 +391,6 @@ def refused(text: str, parameters: dict[str, Any], message: str) -> None:
 )
 def test_a_bad_parameter_is_named_shown_and_put_right(parameters: dict[str, Any], message: str) -> None:
     refused(DESIGNED, parameters, message)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        *(pair for pair in BAD if "peers" not in pair[0]),
-        ({"public_share": 1.0}, "public_share is 1.0"),
-        ({"estimator": "magic"}, "estimator is 'magic'; choose one of"),
-        ({"estimator": "ridge-ball"}, "needs a regularization"),
-        ({"clip": 0.3}, "clip is 0.3, but random halves have none"),
-        ({"response_share": 0.5}, "response_share is 0.5, which only plans that protect answers know"),
-    ],
-    ids=str,
-)
-def test_a_bad_parameter_of_halves_is_named_shown_and_put_right(
-    parameters: dict[str, Any], message: str
-) -> None:
-    refused(DESIGNED, {"peers": "halves", **parameters}, message)
 
 
 @pytest.mark.parametrize(
@@ -503,11 +417,6 @@ def test_what_records_do_not_have_is_refused_by_name(
     refused(text, parameters, message)
 
 
-def test_observed_features_have_no_known_design_for_halves() -> None:
-    with pytest.raises(InputError, match="'known-design' needs the features' second moments"):
-        planned(Study.parse(OBSERVED), estimator="known-design", peers="halves")
-
-
 # The hash
 
 
@@ -519,15 +428,9 @@ def test_the_hash_is_the_same_for_the_same_plan_however_its_numbers_are_written(
     json.dumps(other.record())
 
 
-def test_the_hash_of_a_plan_with_random_halves_is_that_of_version_0_1() -> None:
-    """A release names its plan by it for ever."""
-    plan = design(Study.parse(DESIGNED), players=100, epsilon=2.0, score_weight=1.0, peers="halves")
-    assert plan.sha256 == "dccf474d4cbfeef374beb8692096f738aceff8e3e0cc90c9085b24f2381d3525"
-
-
-def test_the_hash_of_a_recorded_plan_is_known(release: Path) -> None:
+def test_the_hash_of_a_recorded_plan_is_known(saved: Path) -> None:
     """Of format, study, players, parameters, roster, instruments and guarantees, as they are written."""
-    record = json.loads(release.read_text())
+    record = json.loads(saved.read_text())
     covered = ("format", "players", "parameters", "response_share", "roster", "instruments", "guarantees")
     study = {name: record["study"][name] for name in ("name", "sha256")}
     assert record["sha256"] == sha256({"study": study, **{name: record[name] for name in covered}})
@@ -543,15 +446,6 @@ RELEASED: list[dict[str, Any]] = [
     {"payments": "expected"},
     {"absent_share": 0.01},
     {"failure_probability": 0.02},
-]
-HALVED: list[dict[str, Any]] = [
-    *(change for change in RELEASED if "clip" not in change),
-    {"estimator": "noisy-statistics"},
-    {"peer_estimator": "noisy-statistics"},
-    {"regularization": 3.0},
-    {"peer_regularization": 3.0},
-    {"public_share": 0.5},
-    {"gram_share": 0.4},
 ]
 
 
@@ -573,10 +467,12 @@ def test_every_parameter_changes_the_hash() -> None:
         hashes(DESIGNED, RELEASED + answers),
         hashes(DESIGNED + RECORDS, RELEASED + records),
         hashes(OBSERVED + RECORDS, noisy),
-        hashes(DESIGNED, HALVED, peers="halves"),
     ]
     every = [one for hashed in found for one in hashed]
     assert len(set(every)) == len(every)
     assert named(RELEASED, records, noisy) == {*RELEASE_PARAMETERS, *BOTH, "players"}
     # Those of shares: tests/test_planner_shares.py; with predictions: tests/test_asked_study.py.
-    assert named(RELEASED, HALVED) | {*SHARE_PARAMETERS, *ASKED_PARAMETERS} == {*PARAMETERS, "players"}
+    assert named(RELEASED, records, noisy) | {*SHARE_PARAMETERS, *ASKED_PARAMETERS} == {
+        *PARAMETERS,
+        "players",
+    }

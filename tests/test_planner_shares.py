@@ -222,7 +222,6 @@ def test_with_a_bonus_nothing_is_solved_for() -> None:
     ("given", "message"),
     [
         ({"score_weight": 0.1}, "score_weight goes with answers that are numbers"),
-        ({"peers": "halves"}, "paid against everybody else's"),
         ({"clip": 0.3}, "clip is 0.3. It goes with answers that are numbers"),
         ({"flat": 0.3}, "flat is 0.3. Give a bonus too"),
         ({"norm": "l1"}, "norm is 'l1'"),

@@ -234,7 +234,7 @@ def test_lies_are_said_not_to_pay_only_where_that_is_promised(
 ) -> None:
     """At an ε that large the only lies that surely cost are larger than any lie."""
     plan, release = rehearsed(players=5000, **parameters)
-    assert promises(plan, 5000)[1].words.startswith("nothing is promised") != promised
+    assert promises(plan)[1].words.startswith("nothing is promised") != promised
     text = Page(report(release, plan)).one("body").text
     assert ("Nobody of those to whom truthfulness is promised" in text) == promised
     assert ("no promise" in text) != promised

@@ -18,7 +18,7 @@ from truthful.charts.estimate_charts import Effect, Forest, Share
 from truthful.charts.frontier_chart import chart_frontier, draw_plan
 from truthful.charts.payment_charts import Answers, chart_answers
 from truthful.check import Floats
-from truthful.comparison import beside_published, steeper
+from truthful.comparison import beside_published
 from truthful.errors import InputError
 from truthful.plan import Plan, design
 from truthful.promises import released_promises as holding
@@ -327,7 +327,6 @@ def test_what_is_published_of_numbers_is_not_compared_with_shares() -> None:
     for ask in (beside_published, chart_frontier):
         with pytest.raises(InputError, match="possible for answers that are numbers"):
             ask(plan)
-    assert steeper(plan_of("yes-no", budget=500.0)) is None
 
 
 @pytest.mark.parametrize(("chart", "told"), [(SHARE, "21.0%"), (MEAN, "2.80")])

@@ -102,7 +102,7 @@ def test_people_earnings_answers_and_assumptions_are_all_told() -> None:
         assert "".join([agent, *numbers]) in rows
     for sentence in best_reports(seen):
         assert sentence in said
-    for promise in promises(seen.plan, seen.plan.players):
+    for promise in promises(seen.plan):
         for words in promise.assumptions:
             assert words[1:] in said
     assert "How much do you spend?" in said

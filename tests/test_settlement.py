@@ -468,12 +468,3 @@ def test_people_who_are_all_alike_are_refused_by_their_features(
             settle(plan, other, seed=1, accept_less=True)
         told.append(str(refused.value))
     assert told[0] == told[1]  # whatever anybody said
-
-
-def test_a_plan_with_random_halves_is_not_settled_and_nothing_is_written(tmp_path: Path) -> None:
-    study = saved_study(tmp_path)
-    plan = planned(study, 500, peers="halves")
-    with pytest.raises(Refused, match="for comparison: simulate it"):
-        settle(plan, people(study).reports, out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    assert not (tmp_path / "ledger.json").exists()

@@ -63,11 +63,6 @@ def solved() -> Plan:
     return design(Study.parse(DESIGNED), players=20_000, budget=5_000)
 
 
-@pytest.fixture(scope="module")
-def solved_halves() -> Plan:
-    return design(Study.parse(DESIGNED), players=20_000, budget=5_000, peers="halves")
-
-
 # Numbers
 
 
@@ -137,7 +132,7 @@ def test_a_plan_shows_the_five_guarantees_in_their_order() -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(
-    width: int, settled: tuple[Plan, Settlement], solved: Plan, solved_halves: Plan, tmp_path: Path
+    width: int, settled: tuple[Plan, Settlement], solved: Plan, tmp_path: Path
 ) -> None:
     plan, settlement = settled
     assert settlement.directory is not None
@@ -147,7 +142,6 @@ def test_no_line_is_wider_than_the_terminal(
     views = [
         *plan_view(planned(Study.parse(RELEASES["noisy-statistics"]))),
         *plan_view(solved),
-        *plan_view(solved_halves),
         *settlement_view(settlement, plan),
         *settlement_view(less, plan),
         *demo_view(demo),
@@ -159,10 +153,8 @@ def test_no_line_is_wider_than_the_terminal(
     assert [line for line in lines if len(line) > width and not any(path in line for path in paths)] == []
 
 
-@pytest.mark.parametrize("peers", ["leave-one-out", "halves"])
-def test_an_empty_promise_says_so_and_has_no_probability(peers: str) -> None:
-    unpaid: dict[str, Any] = {"base_payment": 0.0} if peers == "leave-one-out" else {}
-    vacuous = promises(planned(Study.parse(DESIGNED), peers=peers, absent_share=0.3, **unpaid), 500)
+def test_an_empty_promise_says_so_and_has_no_probability() -> None:
+    vacuous = promises(planned(Study.parse(DESIGNED), absent_share=0.3, base_payment=0.0))
     told = {promise.name: promise for promise in vacuous}
     for name in ("truthfulness", "accuracy", "participation"):
         assert told[name].words.startswith("nothing is promised")
@@ -183,22 +175,19 @@ def test_what_is_protected_and_what_is_not_is_told() -> None:
     assert told.endswith("; your features are not protected: sums over everybody's are published as they are")
     assert privacy_of(OBSERVED + RECORDS).endswith(", nor your features from any others")
     assert privacy_of(DESIGNED).endswith("(ε = 2)")
-    assert privacy_of(OBSERVED, peers="halves").endswith("(ε = 2)")
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_cap_assumes_nothing_and_the_average_does(width: int) -> None:
     plan = planned(Study.parse(DESIGNED), 20_000, epsilon=0.1)
-    lines = [
-        line.rstrip() for line in printed(guarantees_table(promises(plan, 20_000)), width=width).splitlines()
-    ]
+    lines = [line.rstrip() for line in printed(guarantees_table(promises(plan)), width=width).splitlines()]
     (first,) = [i for i, line in enumerate(lines) if line.startswith(" budget")]
     assert lines[first].endswith("cap: nothing")
     assert lines[first + 1].endswith("others: 1 2 3 4")
 
 
 def test_where_the_average_is_no_less_than_the_cap_nothing_is_assumed() -> None:
-    told = promises(planned(Study.parse(DESIGNED), score_weight=0.0), 500)[-1]
+    told = promises(planned(Study.parse(DESIGNED), score_weight=0.0))[-1]
     assert (told.name, told.probability, told.assumptions) == ("budget", "certain", ())
 
 
@@ -223,17 +212,12 @@ def test_parameters_that_play_no_part_are_not_shown() -> None:
     designed, noisy = (planned(Study.parse(RELEASES[name])) for name in ("known-design", "noisy-statistics"))
     assert "gram_share" not in printed(*plan_view(designed))
     assert "gram_share" in printed(*plan_view(noisy))
-    halves = planned(Study.parse(OBSERVED), peers="halves")
-    assert "regularization" not in printed(*plan_view(halves))
 
 
-def test_estimators_are_compared_by_one_name_and_those_of_halves_by_two(
-    solved: Plan, solved_halves: Plan
-) -> None:
-    for plan, columns in ((solved, "estimator error"), (solved_halves, "published peers error")):
-        assert isinstance(plan.solution, NumberSolution)
-        head = printed(compared_table(plan.solution)).splitlines()[2]
-        assert re.sub(r"\s+", " ", head).strip() == f"{columns} cost ε"
+def test_estimators_are_compared_by_name(solved: Plan) -> None:
+    assert isinstance(solved.solution, NumberSolution)
+    head = printed(compared_table(solved.solution)).splitlines()[2]
+    assert re.sub(r"\s+", " ", head).strip() == "estimator error cost ε"
 
 
 # Settlements

@@ -388,7 +388,6 @@ def test_with_a_bonus_nothing_is_solved_for(study_file: Path, run: Run) -> None:
             ["--players", "2000", "--budget", "500", "--clip", "1"],
             "clip is 1.0. It goes with answers that are numbers.",
         ),
-        (["--players", "2000", "--budget", "500", "--peers", "halves"], "are paid against everybody else's"),
         (
             ["--players", "2000", "--budget", "500", "--lie", "2"],
             "lie is 2; of 2 answers a lie is from 1 to 1 steps",

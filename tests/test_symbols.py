@@ -31,7 +31,7 @@ PLACES: dict[str, set[str]] = {
     "noise_bound": set(DeclaredBeliefs.model_fields),
     "noise_variance": set(dir(Beliefs)),
     "response_bound": set(dir(Beliefs)),
-    "regularization": set(PARAMETERS) & set(inspect.signature(Mechanism).parameters),
+    "regularization": set(inspect.signature(Mechanism).parameters),
     "epsilon": set(PARAMETERS) & set(Release.model_fields),
     "base_payment": set(PARAMETERS),
     "score_weight": set(PARAMETERS),

@@ -1,35 +1,21 @@
-"""Plans that tests share: with one release of each kind, and with random halves."""
+"""Plans that tests share."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from support.studies import CASES, RECORDS, RELEASES, UNIT_BALL, planned
+from support.studies import RECORDS, RELEASES, UNIT_BALL, planned
 from support.surveys import features, survey
 from truthful.check import Floats
 from truthful.plan import Plan, design
 from truthful.study import Study
 
-#: The name of a case with random halves is that of its estimator after this.
-HALVES = "halves, "
-ALL = (*RELEASES, *(HALVES + name for name in CASES))
-
 
 @cache
-def case(name: str, players: int = 500, **parameters: Any) -> Plan:
-    """The plan of a name in ALL: an estimator of one release, or one of random halves."""
-    text, known = arguments(name)
-    return planned(Study.parse(text), players, **{**known, **parameters})
-
-
-def arguments(name: str) -> tuple[str, dict[str, Any]]:
-    """The study's text and the parameters of a name in ALL."""
-    if name in RELEASES:
-        return RELEASES[name], {"estimator": name}
-    estimator = name.removeprefix(HALVES)
-    text, parameters = CASES[estimator]
-    return text, {"estimator": estimator, "peers": "halves", **parameters}
+def case(estimator: str, players: int = 500, **parameters: Any) -> Plan:
+    """A plan with this estimator and everyday parameters."""
+    return planned(Study.parse(RELEASES[estimator]), players, **{"estimator": estimator, **parameters})
 
 
 @cache

@@ -106,7 +106,7 @@ def served(directory: Path, database: str | None = None, **settings: Any) -> Ite
 @cache
 def planned(study: Study, players: int = PLAYERS, **parameters: Any) -> Plan:
     """A plan with everyday parameters; from a roster where it must be."""
-    if needs_roster(study) and parameters.get("peers") != "halves":
+    if needs_roster(study):
         parameters["roster"] = _reports(study, players)
     if study.levels is not None:
         return design(study, players=players, **{"epsilon": 2.0, "absent_share": 0.002, **parameters})

@@ -69,7 +69,7 @@ RELEASES = {
     "known-design": DESIGNED + RECORDS,
     "noisy-statistics": OBSERVED + RECORDS,
 }
-#: Random halves with each of theirs: study text and parameters.
+#: Algorithm 2 with each of its estimators: study text and parameters.
 CASES = {
     "known-design": (DESIGNED, {}),
     "noisy-statistics": (OBSERVED, {}),
@@ -85,22 +85,15 @@ def saved_study(directory: Path, text: str = DESIGNED) -> Study:
     return Study.load(path)
 
 
-def planned(
-    study: Study,
-    players: int = 500,
-    estimator: str | None = None,
-    peers: str = "leave-one-out",
-    **parameters: Any,
-) -> Plan:
-    """A plan with everyday parameters, made once; with halves, estimators are those of CASES."""
-    return replace(_planned(study, players, estimator, peers, **parameters), study=study)
+def planned(study: Study, players: int = 500, estimator: str | None = None, **parameters: Any) -> Plan:
+    """A plan with everyday parameters, made once."""
+    return replace(_planned(study, players, estimator, **parameters), study=study)
 
 
 @cache
-def _planned(study: Study, players: int, estimator: str | None, peers: str, **parameters: Any) -> Plan:
-    halves = {"public_share": 0.6} if peers == "halves" else {}
-    chosen = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, **halves, **parameters}
-    return design(study, players=players, estimator=estimator, peers=peers, **chosen)
+def _planned(study: Study, players: int, estimator: str | None, **parameters: Any) -> Plan:
+    chosen = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, **parameters}
+    return design(study, players=players, estimator=estimator, **chosen)
 
 
 def people(study: Study, players: int = 500, seed: int = 7) -> People:
