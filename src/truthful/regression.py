@@ -6,7 +6,6 @@ generator. A release that people rely on is made by `truthful.settle`.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,26 +21,17 @@ from scipy.linalg import cholesky, qr, solve_triangular
 from truthful import check
 from truthful.beliefs import IDENTITY, Beliefs, Predictor
 from truthful.check import Floats
-from truthful.compiled import compiled
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import AddNoise, Query
-from truthful.moments import grid_features, grid_responses, group_moments
+from truthful.moments import along, grid_features, grid_responses, group_moments, lengths
 from truthful.noise import laplace
 from truthful.random_halves import Estimates, Mechanism, payable, predictions, private_estimates
 from truthful.scoring import RULES
 
 ALONE = 1e-10  # 1 − leverage below this is rounding: without the player the fit does not exist
 
-# Rows are taken so many at a time and turned into columns: loops over players then use the processor's vectors.
-_PANEL = 128
-_FOUR = 4
 # Of XᵀX with columns scaled to length 1: about six of sixteen digits are lost.
 _WORST_CONDITION = 1e5
-
-# Sums over players may be reordered. Numbers of one player may be fused, because panels are always full: whoever she
-# stands beside, her numbers are computed by the same instructions.
-_sums = compiled(few=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-_fused = compiled(few=False, error_model="numpy", fastmath={"contract"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +80,25 @@ def require_company(leverages: Floats, first: int = 0) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """θ̂, and the triangle L⁻¹ that turns features into leverages, with columns of zeros to make fours."""
+    """θ̂, and the triangle L⁻¹ that turns features into leverages."""
 
     theta: Floats
     triangle: Floats
 
     def without_each(self, X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-        """For every player of these rows x·θ̂ without her, her leverage and ‖x‖."""
-        p, h, r = np.empty((3, len(y)))
-        _without_each(X, y, self.theta, self.triangle, p, h, r)
-        return p, h, r
+        """For every player of these rows x·θ̂ without her, her leverage ‖L⁻¹x‖² and ‖x‖, whoever she stands beside."""
+        x, h = np.asfortranarray(X), np.zeros(len(y))
+        for a, row in enumerate(self.triangle):
+            h += along(x[:, : a + 1], row[: a + 1]) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (along(x, self.theta) - h * y) / (1 - h), h, lengths(x)
 
 
 def products(X: Floats, y: Floats) -> Floats:
-    """The upper triangle of ZᵀZ, Z being X with y as one more column and zeros after it if their number is odd."""
-    sums = np.zeros((X.shape[1] // 2 * 2 + 2,) * 2)
-    _add_products(X, y, sums)
-    return sums
+    """ZᵀZ, Z being X with y as one more column."""
+    Z = np.column_stack([X, y])
+    with np.errstate(all="ignore"):
+        return Z.T @ Z
 
 
 def solve_sums(sums: Floats, d: int) -> Fit | None:
@@ -115,93 +107,12 @@ def solve_sums(sums: Floats, d: int) -> Fit | None:
         return None
     # Scaling changes neither the fit nor the leverages, and features need not be of one size.
     scale = 1 / np.sqrt(np.diag(sums)[:d])
-    unit = scale[:, None] * (np.triu(sums[:d, :d]) + np.triu(sums[:d, :d], 1).T) * scale
+    unit = scale[:, None] * sums[:d, :d] * scale
     values = np.linalg.eigvalsh(unit)
     if not values[0] * _WORST_CONDITION > values[-1]:
         return None
-    inverse = solve_triangular(cholesky(unit, lower=True), np.eye(d), lower=True)
-    triangle = np.pad(inverse * scale, ((0, 0), (0, -d % _FOUR)))
-    return Fit(triangle[:, :d].T @ (triangle[:, :d] @ sums[:d, d]), triangle)
-
-
-@_fused
-def _take(X: Floats, start: int, panel: Floats) -> int:
-    """As many rows of X as there are, but no more than the panel has columns, as its columns."""
-    rows = min(panel.shape[1], len(X) - start)
-    for i in range(rows):
-        for a in range(X.shape[1]):
-            panel[a, i] = X[start + i, a]
-    return int(rows)
-
-
-@_fused
-def _add_products(X: Floats, y: Floats, sums: Floats) -> None:
-    d, panel = X.shape[1], np.zeros((len(sums), _PANEL))
-    for start in range(0, len(X), _PANEL):
-        rows = _take(X, start, panel)
-        panel[d, :rows] = y[start : start + rows]
-        panel[:, rows:] = 0.0
-        _add_panel(panel, sums)
-
-
-@_sums
-def _add_panel(panel: Floats, sums: Floats) -> None:
-    """Two columns by two at a time, so that each number is read half as often."""
-    for a in range(0, len(panel), 2):
-        for b in range(a, len(panel), 2):
-            s00 = s01 = s10 = s11 = 0.0
-            for i in range(panel.shape[1]):
-                s00 += panel[a, i] * panel[b, i]
-                s01 += panel[a, i] * panel[b + 1, i]
-                s10 += panel[a + 1, i] * panel[b, i]
-                s11 += panel[a + 1, i] * panel[b + 1, i]
-            sums[a, b] += s00
-            sums[a, b + 1] += s01
-            sums[a + 1, b] += s10
-            sums[a + 1, b + 1] += s11
-
-
-@_fused
-def _without_each(
-    X: Floats, y: Floats, theta: Floats, triangle: Floats, p: Floats, h: Floats, r: Floats
-) -> None:
-    panel = np.zeros((triangle.shape[1], _PANEL))
-    fitted, squares, leverage = np.empty(_PANEL), np.empty(_PANEL), np.empty(_PANEL)
-    for start in range(0, len(X), _PANEL):
-        rows = _take(X, start, panel)
-        _fit_panel(panel, theta, fitted, squares)
-        _leverages(panel, triangle, leverage)
-        for i in range(rows):
-            h[start + i] = leverage[i]
-            r[start + i] = math.sqrt(squares[i])
-            p[start + i] = (fitted[i] - leverage[i] * y[start + i]) / (1 - leverage[i])
-
-
-@_fused
-def _fit_panel(panel: Floats, theta: Floats, fitted: Floats, squares: Floats) -> None:
-    """x·θ̂ and ‖x‖² of every column."""
-    fitted[:] = squares[:] = 0.0
-    for a in range(len(theta)):
-        x, t = panel[a], theta[a]
-        for i in range(_PANEL):
-            fitted[i] += x[i] * t
-            squares[i] += x[i] * x[i]
-
-
-@_fused
-def _leverages(panel: Floats, triangle: Floats, leverage: Floats) -> None:
-    """‖L⁻¹x‖² of every column, four terms of a sum at a time: both arrays have zeros to make four."""
-    u = np.empty(_PANEL)
-    leverage[:] = 0.0
-    for a in range(len(triangle)):
-        u[:] = 0.0
-        for b in range(0, a + 1, _FOUR):
-            x0, x1, x2, x3 = panel[b], panel[b + 1], panel[b + 2], panel[b + 3]
-            t0, t1, t2, t3 = triangle[a, b], triangle[a, b + 1], triangle[a, b + 2], triangle[a, b + 3]
-            for i in range(_PANEL):
-                u[i] = t0 * x0[i] + (t1 * x1[i] + (t2 * x2[i] + (t3 * x3[i] + u[i])))
-        for i in range(_PANEL):
-            leverage[i] += u[i] * u[i]
+    triangle = solve_triangular(cholesky(unit, lower=True), np.eye(d), lower=True) * scale
+    return Fit(triangle.T @ (triangle @ sums[:d, d]), triangle)
 
 
 #: Players a thread takes at a time. Sums are added part by part: another size would round them differently.
