@@ -250,12 +250,10 @@ def complaints(fields: Fields, step: str) -> list[str]:
     try:
         parse(document(whole))
     except InvalidStudy as invalid:
-        steps = [
-            _STEP_OF.get(str(next(iter(problem.location), "")), "people") for problem in invalid.problems
-        ]
-        return [problem.sentence for problem, of in zip(invalid.problems, steps, strict=True) if of == step]
+        of = {problem: str((*problem.location, "")[0]) for problem in invalid.problems}
+        return [problem.sentence for problem in of if _STEP_OF.get(of[problem], "people") == step]
     except InputError:
-        return []
+        pass
     return []
 
 
