@@ -34,9 +34,9 @@ from truthful.beliefs import IDENTITY, Beliefs, Clipped, Curve, Shrunk, Truncate
 from truthful.check import Floats
 from truthful.errata import find
 from truthful.errors import InputError
-from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.moments import GRID, grid_features
 from truthful.plan import Plan
+from truthful.random_halves import shrinkage_factor
 from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
 

@@ -113,15 +113,6 @@ def near_the_worst(name: str, d: int, copies: int, gamma: float = 3.0) -> Floats
     return rows
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-@every_estimator
-def test_a_directed_search_never_exceeds_the_sensitivity(name: str, d: int) -> None:
-    for copies in (20, 5000):
-        start = near_the_worst(name, d, copies)
-        found = climb(ESTIMATORS[name](d, 1.0), start, copies, 1.0, steps=100, seed=d)
-        assert 0.45 < found <= 1
-
-
 def mirror_images(n: int, gamma: float, R: float, Y: float, a: float) -> tuple[Moments, Record, Record]:
     """The worst case of the proof: all others at a·e₁ with y = Y, and a swap of mirror images in e₁ with y = −Y."""
     t = (-Y + sqrt(Y**2 + 8 * R**2)) / (4 * R)
@@ -365,14 +356,13 @@ def test_impossible_estimators_are_refused_from_public_numbers(
         build()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3])
 @every_estimator
-def test_a_long_directed_search_never_exceeds_the_sensitivity(name: str, d: int) -> None:
+def test_a_directed_search_never_exceeds_the_sensitivity(name: str, d: int) -> None:
     """From where the proof says to start; and from anywhere, if few others hold the estimate in its place."""
     rng, estimator = np.random.default_rng(100 + d), ESTIMATORS[name](d, 1.0)
-    for copies in (1, 50, 3000, 10**6):
+    for copies in (1, 50, 10**6):
         start = near_the_worst(name, d, copies)
-        assert 0.4 < climb(estimator, start, copies, 1.0, steps=150, seed=copies) <= 1
-    for copies in (1, 50):
-        assert climb(estimator, rng.normal(size=(3, d + 1)), copies, 1.0, steps=150, seed=copies) <= 1
+        assert 0.4 < climb(estimator, start, copies, 1.0, steps=100, seed=copies) <= 1
+    for copies in (1, 50) if d == 2 else ():
+        assert climb(estimator, rng.normal(size=(3, d + 1)), copies, 1.0, steps=100, seed=copies) <= 1

@@ -96,7 +96,7 @@ def test_errors_of_what_is_expected_are_the_real_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RELEASES)
-@pytest.mark.parametrize("factor", [1.0, 0.7, 0.3, -1.0])
+@pytest.mark.parametrize("factor", [1.0, 0.7, -1.0])
 def test_the_search_finds_a_lie_that_pays_exactly_where_own_predictions_are_wrong(
     name: str, factor: float
 ) -> None:

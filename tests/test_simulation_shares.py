@@ -97,8 +97,10 @@ def test_the_exact_advantage_without_features(players: int, epsilon: float, yes:
 
 
 @pytest.mark.parametrize("share", [(0.05, 0.40), (0.10, 0.90), (0.0, 0.05), (0.0, 1.0), (0.4, 0.6)])
-@pytest.mark.parametrize(("players", "epsilon"), [(200, 0.5), (500, 0.13), (2_000, 0.1), (20_000, 0.05)])
-@pytest.mark.parametrize("margin", [0.0, 0.02])
+@pytest.mark.parametrize(
+    ("players", "epsilon", "margin"),
+    [(200, 0.5, 0.0), (500, 0.13, 0.02), (2_000, 0.1, 0.0), (20_000, 0.05, 0.02)],
+)
 def test_the_guarantee_is_below_it_and_it_is_below_what_is_believed(
     players: int, epsilon: float, share: tuple[float, float], margin: float
 ) -> None:
@@ -166,8 +168,10 @@ def advantages(plan: Plan, deniers: int = 0, draws: int = 20_000) -> tuple[Float
     return (ideal + total / weight).T, (np.sqrt(squares) / weight).T
 
 
-@pytest.mark.parametrize(("columns", "margin", "norm"), [(2, 0.04, "sup"), (4, 0.04, "sup"), (4, 0.07, "l2")])
-@pytest.mark.parametrize("liars", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "margin", "norm", "liars"),
+    [(2, 0.04, "sup", True), (4, 0.04, "sup", False), (4, 0.07, "l2", True)],
+)
 def test_in_every_cell_the_truth_earns_what_is_guaranteed(
     columns: int, margin: float, norm: str, liars: bool
 ) -> None:
@@ -278,9 +282,7 @@ def test_ratings_of_two_levels_are_yes_and_no() -> None:
 # Accuracy and intervals
 
 
-@pytest.mark.parametrize(
-    ("players", "epsilon", "runs"), [(200, 0.5, 400), (2_000, 0.12, 400), (20_000, 0.07, 200)]
-)
+@pytest.mark.parametrize(("players", "epsilon", "runs"), [(200, 0.5, 400), (20_000, 0.07, 200)])
 def test_the_share_of_yes_is_as_far_off_as_it_must_be_and_intervals_cover_it(
     players: int, epsilon: float, runs: int
 ) -> None:

@@ -22,9 +22,9 @@ from truthful.bounds import proved, published
 from truthful.bounds.setting import Model, Setting, expected_pull, unit_ball
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
-from truthful.estimators.shrinkage import mean_inverse, shrinkage_factor
 from truthful.formatting import signed_number
 from truthful.noise import L2Laplace
+from truthful.random_halves import mean_inverse, shrinkage_factor
 from truthful.scoring import RULES, binary_score, brier
 
 MOST_DIGITS = 8

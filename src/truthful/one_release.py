@@ -49,6 +49,8 @@ from truthful.scoring import RULES, Rule, pay, round_down
 
 ESTIMATORS = ("instruments", "known-design", "noisy-statistics")
 PAYMENTS = ("never-negative", "expected")
+#: Below, noise drowns everything; above, nobody is protected.
+EPSILON_RANGE = (1e-6, 100.0)
 #: What each protects.
 PROTECTS = {"instruments": "answers", "known-design": "records", "noisy-statistics": "records"}
 #: One unit of the released sums.

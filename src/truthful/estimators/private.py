@@ -60,16 +60,10 @@ class Estimate:
     gram_lattice: float | None = None
 
     @cached_property
-    def stretch(self) -> tuple[float, float]:
-        """The least and the largest factor by which `spread` changes a length."""
-        factors = np.linalg.svd(self.spread, compute_uv=False)
-        return float(factors[-1]), float(factors[0])
-
-    @property
     def noise_range(self) -> tuple[float, float]:
         """The least and largest that `noise_along` can be, over all directions."""
-        least, most = self.stretch
-        return self.scale * least, self.scale * most
+        factors = np.linalg.svd(self.spread, compute_uv=False)
+        return self.scale * float(factors[-1]), self.scale * float(factors[0])
 
     def noise_along(self, x: Floats, r: Floats) -> Floats:
         """The scale of the noise along each x of length r: s·‖xᵀA‖/‖x‖, where the noise in θ̂ is A v."""

@@ -10,9 +10,8 @@ from truthful.asked_release import AskedRelease
 from truthful.errors import InputError
 from truthful.guarantees import model, require_failure_probability
 from truthful.noise import NORMS
-from truthful.one_release import ESTIMATORS, PROTECTS, OneRelease
+from truthful.one_release import EPSILON_RANGE, ESTIMATORS, PAYMENTS, PROTECTS, OneRelease
 from truthful.planner.panel import Panel
-from truthful.random_halves import EPSILON_RANGE, PAYMENTS
 from truthful.scoring import RULES
 from truthful.share_release import ShareRelease
 from truthful.study import Study

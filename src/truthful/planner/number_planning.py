@@ -19,6 +19,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.formatting import number
 from truthful.guarantees import model
+from truthful.one_release import EPSILON_RANGE
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import LEAST_CLIP, SHORTENINGS
 from truthful.planner.planning import (
@@ -36,7 +37,6 @@ from truthful.planner.planning import (
 )
 from truthful.planner.search import Axis, Point, crossing, last_below, lowest, minimise
 from truthful.planner.terms import Choice, Terms
-from truthful.random_halves import EPSILON_RANGE
 from truthful.study import Study
 
 MOST_LIARS = 0.3

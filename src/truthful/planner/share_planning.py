@@ -17,6 +17,7 @@ from truthful.bounds.share_bounds import ShareSetting, error, gain
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.noise import NORMS
+from truthful.one_release import EPSILON_RANGE
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.planner.planning import (
@@ -28,7 +29,6 @@ from truthful.planner.planning import (
     panel_infeasible,
     solve_fewest,
 )
-from truthful.random_halves import EPSILON_RANGE
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
 

@@ -24,10 +24,10 @@ from truthful.deterrence import least_noise, noise_proportion, stretch
 from truthful.geometry import Geometry
 from truthful.guarantees import model
 from truthful.noise import L2Laplace
+from truthful.one_release import EPSILON_RANGE
 from truthful.planner.goals import Goals
 from truthful.planner.panel import BeliefGaps, MatchedLies
 from truthful.planner.planning import MARGIN
-from truthful.random_halves import EPSILON_RANGE
 from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
 

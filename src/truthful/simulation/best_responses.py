@@ -20,13 +20,12 @@ import numpy as np
 from truthful.agents import Game, best_reports
 from truthful.beliefs import IDENTITY, Beliefs
 from truthful.check import Floats
-from truthful.deterrence import typical
-from truthful.estimators.shrinkage import shrinkage_factor
 from truthful.guarantees import Truthfulness
 from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, lengths, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
+from truthful.random_halves import shrinkage_factor
 from truthful.regression import fast_answer
 from truthful.simulation.measurements import UNKNOWN, Measurement
 from truthful.simulation.population import Features
@@ -215,10 +214,7 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
     """
     study, mechanism, beliefs = plan.study, plan.number_mechanism, plan.study.beliefs
     told = plan.guarantees.truthfulness if promised is None else promised
-    r, scale, curve = typical(study, mechanism, plan.answering)
-    if told.typical_length is not None and told.typical_noise is not None:
-        # Of people whose features the plan was made for.
-        r, scale = told.typical_length, told.typical_noise
+    r, scale, curve = told.typical_length or 1.0, told.typical_noise or 0.0, mechanism.curve(beliefs)
     edge = beliefs.radius * r + beliefs.noise_bound
     y = np.linspace(-edge, edge, STEPS)
 
