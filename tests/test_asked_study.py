@@ -193,16 +193,17 @@ def test_parameters_are_solved_for() -> None:
 
 
 def test_a_release_says_what_people_expected() -> None:
-    """Of 40 studies 95 % intervals hold the average prediction in 31 or more: they miss more with probability 6e-5."""
-    predicted, held = float(np.mean(reports().column("prediction").to_numpy())), 0
-    for seed in range(40):
-        release = settle(plan(), reports(), seed=seed).release
+    """Of 20 studies 95 % intervals hold the average prediction in 14 or more: they miss more with probability 4e-5."""
+    table, held = reports(), 0
+    predicted = float(np.mean(table.column("prediction").to_numpy()))
+    for seed in range(20):
+        release = settle(plan(), table, seed=seed).release
         assert isinstance(release, Release)
         found = release.predictions
         assert found is not None
         assert found.centre is not None
         held += found.prediction.low < predicted < found.prediction.high
-    assert held >= 31
+    assert held >= 14
     again = read_release(json.dumps(release.record()).encode())
     assert again == release
 

@@ -58,23 +58,30 @@ def test_the_payment_shown_is_verified(shown: Demonstration) -> None:
     assert shown.verdict.rehearsal
 
 
-def test_a_seed_repeats_it_to_the_byte(shown: Demonstration, tmp_path: Path) -> None:
-    demonstrate(tmp_path / "again", seed=7, tell=lambda message: None)
+def small(directory: Path, seed: int | None, told: list[str] | None = None) -> Demonstration:
+    return demonstrate(directory, players=100, seed=seed, tell=(told if told is not None else []).append)
+
+
+def test_a_seed_repeats_it_to_the_byte_and_another_draws_other_people(tmp_path: Path) -> None:
+    told: list[str] = []
+    one = small(tmp_path / "one", 1, told)
+    assert [message.split()[0].rstrip(":") for message in told] == [
+        "Declared",
+        "Invented",
+        "Planned",
+        "Collected",
+        "Settled",
+    ]
+    small(tmp_path / "again", 1)
     for name in ("plan.json", "receipt.json", "settlement/release.json", "settlement/payments.csv"):
-        assert (tmp_path / "again" / name).read_bytes() == (shown.directory / name).read_bytes()
-
-
-def test_another_seed_is_another_draw_of_other_people(tmp_path: Path) -> None:
-    one, other = (
-        demonstrate(tmp_path / str(seed), players=200, seed=seed, tell=lambda message: None)
-        for seed in (1, 2)
-    )
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+    other = small(tmp_path / "other", 2)
     assert one.truth != other.truth
     assert one.settlement.release.theta != other.settlement.release.theta
 
 
 def test_without_a_seed_it_is_a_real_release_entered_in_the_ledger(tmp_path: Path) -> None:
-    real = demonstrate(tmp_path / "real", players=200, tell=lambda message: None)
+    real = small(tmp_path / "real", None)
     assert not real.settlement.release.rehearsal
     assert not read_ledger(tmp_path / "real" / "ledger.json").entries[0].rehearsal
 
@@ -106,18 +113,6 @@ def test_the_bill_and_the_error_are_what_was_promised(shown: Demonstration) -> N
     assert 0 < shown.settlement.summary["total_paid"] <= promised.budget.cap
     assert shown.settlement.summary["least_payment"] >= 0
     assert set(shown.truth) == {row.name for row in release.coefficients}
-
-
-def test_it_says_what_it_does_as_it_goes(tmp_path: Path) -> None:
-    told: list[str] = []
-    demonstrate(tmp_path / "told", players=100, seed=1, tell=told.append)
-    assert [message.split()[0].rstrip(":") for message in told] == [
-        "Declared",
-        "Invented",
-        "Planned",
-        "Collected",
-        "Settled",
-    ]
 
 
 def test_nothing_is_written_over_and_nothing_left_where_it_cannot_begin(tmp_path: Path) -> None:

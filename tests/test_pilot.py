@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ ALONE = RATING.replace('[[features]]\nname = "age"\nlow = 18\nhigh = 80\n', "").
 PILOT = {"players": 400, "budget": 8_000.0, "accuracy_of": "centre"}
 
 
+@cache
 def pilot_plan(text: str = NUMBER) -> Plan:
     return design(Study.parse(text), **PILOT)  # type: ignore[arg-type]
 
@@ -50,10 +52,15 @@ def released(plan: Plan, reports: pa.Table, seed: int) -> Release:
     return release
 
 
+@cache
+def pilot_release() -> Release:
+    return released(pilot_plan(), people(400, 1), 1)
+
+
 def test_a_pilot_finds_the_centre_from_what_was_released_alone() -> None:
     """(m̄ − kp)/(1 − k) of the published averages, whatever people expected."""
     plan = pilot_plan()
-    release = released(plan, people(400, 1), 1)
+    release = pilot_release()
     assert release.predictions is not None
     p, m = release.predictions.answer.value, release.predictions.prediction.value
     found = calibrate(plan, release)
@@ -115,7 +122,7 @@ def main_of(found: Calibration) -> Study:
 
 def test_the_main_wave_asks_one_question_and_declares_what_the_pilot_found() -> None:
     plan = pilot_plan()
-    release = released(plan, people(400, 1), 1)
+    release = pilot_release()
     found = calibrate(plan, release)
     study = main_of(found)
     assert study.levels is None
@@ -170,18 +177,18 @@ def test_of_shares_a_pilot_sets_what_is_thought_possible(text: str, column: str)
 
 def test_studies_that_cannot_be_pilots_are_refused() -> None:
     with pytest.raises(InputError, match="cannot be a pilot"):
-        calibrate(asked_plan_of("features"), released(pilot_plan(), people(400, 1), 1))
+        calibrate(asked_plan_of("features"), pilot_release())
     for text in (WITH_FEATURES, DESIGNED):
         with pytest.raises(InputError, match="accuracy_of is 'centre'"):
             design(Study.parse(text), players=400, budget=8_000.0, accuracy_of="centre")
     plan, other = pilot_plan(), design(Study.parse(NUMBER), players=400, budget=9_000.0)
     with pytest.raises(InputError, match="The release was made with plan"):
-        calibrate(other, released(plan, people(400, 1), 1))
+        calibrate(other, pilot_release())
 
 
 def test_a_pilot_of_noise_alone_is_refused() -> None:
     plan = pilot_plan()
-    release = released(plan, people(400, 1), 1)
+    release = pilot_release()
     assert release.predictions is not None
     beyond = release.predictions.prediction.model_copy(update={"value": -40.0})
     broken = release.model_copy(

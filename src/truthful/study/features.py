@@ -272,31 +272,64 @@ def _rows(columns: Mapping[str, Any], rows: int | None) -> int:
 RawColumns = dict[str, np.ndarray[Any, Any]]
 
 
-@dataclass(frozen=True)
-class ObservedDesign:
-    """Features as they come. Nothing is known of their law but, if declared, λ_min(E[x xᵀ])."""
+class Design:
+    """The law of x: its second moments Σ = E[x xᵀ], λ_min(Σ), and how far Σ⁻¹ takes features, as much as is known."""
 
-    least_eigenvalue: float | None
+    kind: str
 
-    kind = "observed"
-    second_moments = None
-    reach = math.inf
-    leverage = math.inf
+    @cached_property
+    def second_moments(self) -> Floats | None:
+        """Σ, or None if features are observed."""
+        return None
+
+    @cached_property
+    def least_eigenvalue(self) -> float | None:
+        """λ_min(Σ), or None if it is not known."""
+        moments = self.second_moments
+        return None if moments is None else float(np.linalg.eigvalsh(moments)[0])
+
+    @cached_property
+    def reach(self) -> float:
+        """sup ‖Σ⁻¹x‖ over ‖x‖ ≤ 1: 1/λ_min(Σ)."""
+        return math.inf if self.second_moments is None else 1 / (self.least_eigenvalue or 0.0)
+
+    @cached_property
+    def leverage(self) -> float:
+        """sup xᵀΣ⁻¹x over ‖x‖ ≤ 1: 1/λ_min(Σ)."""
+        return self.reach
 
     def weighted_moments(self, w: Floats) -> Floats:
-        raise InputError(
-            "The features are observed: their moments are not known. Check second_moments first."
-        )
+        """E[(w·x)² x xᵀ] ≤ (wᵀΣw)·I, as ‖x‖ ≤ 1. An upper bound in the order of positive matrices."""
+        Sigma = self.second_moments
+        if Sigma is None:
+            raise InputError(
+                "The features are observed: their moments are not known. Check second_moments first."
+            )
+        return float(w @ Sigma @ w) * np.eye(len(Sigma))
 
     def sample(self, rng: np.random.Generator, n: int) -> RawColumns:
+        """Raw columns of n invented people."""
         raise InputError(
-            "design.kind is 'observed': the study does not say how features are distributed. To draw some, "
+            f"design.kind is {self.kind!r}: the study does not say how features are distributed. To draw some, "
             "declare design.kind = 'uniform', or bring a file of features."
         )
 
 
 @dataclass(frozen=True)
-class CovarianceDesign:
+class ObservedDesign(Design):
+    """Features as they come. Nothing is known of their law but, if declared, λ_min(E[x xᵀ])."""
+
+    declared: float | None
+
+    kind = "observed"
+
+    @cached_property
+    def least_eigenvalue(self) -> float | None:
+        return self.declared
+
+
+@dataclass(frozen=True)
+class CovarianceDesign(Design):
     """Features with a given E[x xᵀ], otherwise unknown."""
 
     matrix: tuple[tuple[float, ...], ...]
@@ -307,57 +340,25 @@ class CovarianceDesign:
     def second_moments(self) -> Floats:
         return np.array(self.matrix)
 
-    @cached_property
-    def least_eigenvalue(self) -> float:
-        return float(np.linalg.eigvalsh(self.second_moments)[0])
-
-    @property
-    def reach(self) -> float:
-        """sup ‖Σ⁻¹x‖ over ‖x‖ ≤ 1: 1/λ_min(Σ)."""
-        return 1 / self.least_eigenvalue
-
-    @property
-    def leverage(self) -> float:
-        """sup xᵀΣ⁻¹x over ‖x‖ ≤ 1: 1/λ_min(Σ)."""
-        return 1 / self.least_eigenvalue
-
-    def weighted_moments(self, w: Floats) -> Floats:
-        """E[(w·x)² x xᵀ] ≤ (wᵀΣw)·I, as ‖x‖ ≤ 1. An upper bound in the order of positive matrices."""
-        Sigma = self.second_moments
-        return float(w @ Sigma @ w) * np.eye(len(Sigma))
-
-    def sample(self, rng: np.random.Generator, n: int) -> RawColumns:
-        raise InputError(
-            "design.kind is 'covariance': a matrix does not say how features are distributed. To draw some, "
-            "declare design.kind = 'uniform', or bring a file of features."
-        )
-
 
 @dataclass(frozen=True)
-class UnitBallDesign:
-    """x uniform on the unit ball of R^d: the paper's model."""
+class UnitBallDesign(Design):
+    """x uniform on the unit ball of R^d, the paper's model: Σ = I/(d+2)."""
 
     names: tuple[str, ...]
 
     kind = "unit-ball"
 
-    @property
+    @cached_property
     def second_moments(self) -> Floats:
-        """Σ = I/(d+2)."""
         return np.eye(len(self.names)) * self.least_eigenvalue
 
-    @property
+    @cached_property
     def least_eigenvalue(self) -> float:
         return 1.0 / (len(self.names) + 2)
 
-    @property
+    @cached_property
     def reach(self) -> float:
-        """sup ‖Σ⁻¹x‖ = d+2."""
-        return len(self.names) + 2.0
-
-    @property
-    def leverage(self) -> float:
-        """sup xᵀΣ⁻¹x = d+2."""
         return len(self.names) + 2.0
 
     def weighted_moments(self, w: Floats) -> Floats:
@@ -374,7 +375,7 @@ class UnitBallDesign:
 
 
 @dataclass(frozen=True)
-class UniformDesign:
+class UniformDesign(Design):
     """Independent features: numbers uniform on their declared ranges, levels equally likely."""
 
     encoding: Encoding
@@ -388,10 +389,6 @@ class UniformDesign:
         for points, weights, place in self._blocks:
             Sigma[place, place] = (points.T * weights) @ points
         return Sigma / self.encoding.dimension
-
-    @cached_property
-    def least_eigenvalue(self) -> float:
-        return float(np.linalg.eigvalsh(self.second_moments)[0])
 
     @cached_property
     def reach(self) -> float:
@@ -451,9 +448,6 @@ class UniformDesign:
 
     def sample(self, rng: np.random.Generator, n: int) -> RawColumns:
         return sample_uniform(rng, check.integer("n", n, least=0), self.encoding.features)
-
-
-Design = ObservedDesign | CovarianceDesign | UnitBallDesign | UniformDesign
 
 
 def code_law(feature: Column) -> tuple[Floats, Floats]:

@@ -397,7 +397,7 @@ class Study:
     @property
     def even_eigenvalue(self) -> float:
         """λ_min(Σ) if numbers were spread evenly over their ranges and levels were equally frequent."""
-        return UniformDesign(self.declared.encoding).least_eigenvalue
+        return float(np.linalg.eigvalsh(UniformDesign(self.declared.encoding).second_moments)[0])
 
     @property
     def mean_square_norm(self) -> float:
