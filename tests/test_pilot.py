@@ -181,7 +181,7 @@ def test_studies_that_cannot_be_pilots_are_refused() -> None:
     for text in (WITH_FEATURES, DESIGNED):
         with pytest.raises(InputError, match="accuracy_of is 'centre'"):
             design(Study.parse(text), players=400, budget=8_000.0, accuracy_of="centre")
-    plan, other = pilot_plan(), design(Study.parse(NUMBER), players=400, budget=9_000.0)
+    other = design(Study.parse(NUMBER), players=400, budget=9_000.0)
     with pytest.raises(InputError, match="The release was made with plan"):
         calibrate(other, pilot_release())
 

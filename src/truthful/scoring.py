@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from truthful import check
 from truthful.check import Floats
-from truthful.errors import InputError
 
 # A payment is a whole number of millionths of the currency unit, rounded down: never above its cap.
 PAYMENT_STEPS = 1_000_000
@@ -95,50 +94,3 @@ def pay(
 RULES: Mapping[str, Rule] = MappingProxyType(
     {"quadratic": Rule("quadratic", quadratic, 0.0), "brier": Rule("brier", brier, 1.0)}
 )
-
-
-@dataclass(frozen=True)
-class BitGame:
-    """Peer prediction on bits: n players hold independent bits of a common probability p ~ Beta(ones, zeros).
-
-    Each reports a bit. A player is paid B(p̂, E[p | her reported bit]), where p̂ is the bit of one peer or
-    the mean bit of any set of peers (the paper, appendix "Peer Prediction and the Brier Scoring Rule").
-    """
-
-    ones: float
-    zeros: float
-
-    def __post_init__(self) -> None:
-        check.positive("ones", self.ones)
-        check.positive("zeros", self.zeros)
-
-    def belief(self, bit: int) -> float:
-        """E[p | own bit] = (ones + bit)/(ones + zeros + 1): also what she expects of any peer's bit."""
-        return (self.ones + _bit(bit)) / (self.ones + self.zeros + 1)
-
-    def payment(self, report: int, peers: npt.ArrayLike) -> float:
-        """B(mean of the peers' reported bits, E[p | report])."""
-        bits = check.vector("peers", peers)
-        if not len(bits):
-            raise InputError("peers is empty; a player is paid against at least one peer.")
-        return float(binary_score(bits.mean(), self.belief(report)))
-
-    def expected_payment(self, report: int, bit: int) -> float:
-        """What a player who holds `bit` expects from `report` when her peers are truthful.
-
-        B is affine in its first argument, so this is B(E[p | bit], E[p | report]) for every set of peers.
-        """
-        return float(binary_score(self.belief(bit), self.belief(report)))
-
-    def truth_margin(self, bit: int) -> float:
-        """What truth earns over the lie, 2(E[p|1] − E[p|0])² = 2/(ones + zeros + 1)²: never zero.
-
-        So truthful reporting is a strict Bayes-Nash equilibrium for every prior.
-        """
-        return self.expected_payment(bit, bit) - self.expected_payment(1 - bit, bit)
-
-
-def _bit(value: int) -> int:
-    if value not in (0, 1):
-        raise InputError(f"The bit is {value!r}; it must be 0 or 1.")
-    return int(value)
