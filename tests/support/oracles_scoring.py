@@ -9,7 +9,6 @@ from itertools import product
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from truthful.check import Floats
 from truthful.scoring import binary_score
@@ -65,7 +64,7 @@ class BitGame:
         """E[p | own bit] = (ones + bit)/(ones + zeros + 1): also what she expects of any peer's bit."""
         return (self.ones + bit) / (self.ones + self.zeros + 1)
 
-    def payment(self, report: int, peers: npt.ArrayLike) -> float:
+    def payment(self, report: int, peers: list[int]) -> float:
         """B(mean of the peers' reported bits, E[p | report])."""
         return float(binary_score(np.mean(peers), self.belief(report)))
 
