@@ -53,7 +53,8 @@ PLANS = {
 }
 
 
-@pytest.fixture(params=PLANS)
+#: Faults are tried in both norms, on yes or no and on ratings.
+@pytest.fixture(params=("features, L2", "ratings"))
 def plan(request: pytest.FixtureRequest) -> Plan:
     return PLANS[request.param]
 
