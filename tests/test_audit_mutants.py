@@ -25,7 +25,6 @@ from truthful.auditor.joint_privacy import (
 )
 from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_tests import black_box_finding, draw_noise, independence_finding, law_finding
-from truthful.auditor.trial_settlements import one_release
 from truthful.check import Floats
 from truthful.estimators.sensitivity import AddNoise, Query
 from truthful.lattice import Bits, SeededBits
@@ -44,7 +43,7 @@ def plan(request: pytest.FixtureRequest) -> Plan:
 
 def findings(product: Product, plan: Plan) -> tuple[Finding, ...]:
     """What is found without settlements and without the black box, which take longer."""
-    mechanism, beliefs, bits = one_release(plan), plan.study.believed, SeededBits(1)
+    mechanism, beliefs, bits = plan.mechanism, plan.study.believed, SeededBits(1)
     worst = worst_neighbours(product, mechanism, beliefs, 200, seed=1)
     sums = Product().statistics(*crowd(beliefs, 1), mechanism, beliefs)
     noises = draw_noise(product, overhear(product, sums, mechanism, beliefs), bits, SAMPLES)

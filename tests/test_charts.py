@@ -30,6 +30,18 @@ def ball_plan() -> Plan:
 
 
 @cache
+def ball_chart() -> Frontier:
+    return chart_frontier(ball_plan())
+
+
+@cache
+def explicit() -> tuple[Plan, Frontier]:
+    """A plan whose numbers were given, and its chart."""
+    plan = planned(Study.parse(DESIGNED), 5000, epsilon=0.3)
+    return plan, chart_frontier(plan)
+
+
+@cache
 def shown() -> Frontier:
     """A picture as of a plan, made by hand."""
     budgets = np.geomspace(50, 45_000, 21).tolist()
@@ -65,9 +77,8 @@ def drawn(picture: Frontier, directory: Path) -> list[str]:
 
 
 def test_the_chart_of_a_plan_says_what_it_shows(tmp_path: Path) -> None:
-    plan, path = ball_plan(), tmp_path / "frontier.svg"
-    draw_frontier(plan, path)
-    texts = "\n".join(words(path))
+    plan = ball_plan()
+    texts = "\n".join(drawn(ball_chart(), tmp_path))
     rmse = plan.guarantees.accuracy.rmse
     assert rmse is not None
     for said in ("What money buys: Ball, 5,000 players", "Guaranteed error of coefficients", "Budget, EUR"):
@@ -94,7 +105,7 @@ def test_those_who_cannot_see_it_are_told_what_it_shows(tmp_path: Path) -> None:
 
 
 def test_the_curve_goes_through_the_plan() -> None:
-    found = chart_frontier(ball_plan())
+    found = ball_chart()
     middle = found.points[len(found.points) // 2]
     assert middle.best is not None
     assert middle.budget == pytest.approx(found.budget)
@@ -159,17 +170,15 @@ def test_errors_over_many_powers_of_ten_are_drawn(tmp_path: Path) -> None:
 
 
 def test_the_chart_of_a_plan_with_given_numbers_names_its_cost(tmp_path: Path) -> None:
-    plan = planned(Study.parse(DESIGNED), 5000, epsilon=0.3)
-    draw_frontier(plan, tmp_path / "chart.svg")
-    texts = words(tmp_path / "chart.svg")
+    plan, found = explicit()
+    texts = drawn(found, tmp_path)
     assert BEST in texts
     cap = plan.guarantees.budget.cap
     assert f"this plan: {cap:,.0f} USD" in texts
 
 
 def test_an_explicit_plan_is_shown_among_those_of_its_own_lie_size() -> None:
-    plan = planned(Study.parse(DESIGNED), 5000, epsilon=0.3)
-    found = chart_frontier(plan)
+    plan, found = explicit()
     lie = plan.guarantees.truthfulness.lie
     assert lie is not None
     assert found.lie == pytest.approx(plan.study.response_unit * lie)

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from truthful import check
-from truthful.auditor.attack_surface import (
-    Attacked,
-    Audit,
-    Finding,
-    Product,
-    overhear,
-)
+from truthful.auditor.attack_surface import Audit, Finding, Product, overhear
 from truthful.auditor.joint_privacy import (
     estimate_finding,
     joint_finding,
     leave_one_out_finding,
     range_findings,
 )
-from truthful.auditor.neighbours import (
-    release_findings,
-    worst_neighbours,
-)
+from truthful.auditor.neighbours import release_findings, worst_neighbours
 from truthful.auditor.noise_tests import (
     black_box_finding,
     draw_noise,
@@ -51,20 +42,12 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     """
     check.integer("samples", samples, least=FEWEST_SAMPLES)
     check.integer("seed", seed, least=0)
-    attacked = Product() if product is None else product
-    mechanism = plan.mechanism
-    findings = _findings(attacked, plan, mechanism, seed, samples)
-    return Audit(plan.sha256, mechanism.protects, mechanism.epsilon, samples, seed, findings)
-
-
-def _findings(
-    product: Product, plan: Plan, mechanism: Attacked, seed: int, samples: int
-) -> tuple[Finding, ...]:
-    beliefs, bits = plan.study.believed, SeededBits(seed)
+    product = Product() if product is None else product
+    mechanism, beliefs, bits = plan.mechanism, plan.study.believed, SeededBits(seed)
     worst = worst_neighbours(product, mechanism, beliefs, plan.players, seed)
     whole = worst.neighbours[0]
     noises = draw_noise(product, overhear(product, whole, mechanism, beliefs), bits, samples)
-    return (
+    findings = (
         *release_findings(product, mechanism, beliefs, worst),
         law_finding(noises),
         independence_finding(noises),
@@ -77,6 +60,7 @@ def _findings(
         checks_finding(product, plan, seed),
         *_settlement_findings(product, plan, seed, samples),
     )
+    return Audit(plan.sha256, mechanism.protects, mechanism.epsilon, samples, seed, findings)
 
 
 def _settlement_findings(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, ...]:

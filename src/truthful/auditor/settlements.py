@@ -40,7 +40,6 @@ from truthful.auditor.trial_settlements import (
     invented_reports,
     normalise_reports,
     on_bad_for,
-    one_release,
     outcome,
     place,
     plant_answers,
@@ -84,13 +83,13 @@ def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[
     with place(plan) as (there, out):
         draw = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
         sums = exact_sums(product, there, reports)
-        asked = promised_queries(sums, one_release(there), there.study.believed)
+        asked = promised_queries(sums, there.mechanism, there.study.believed)
     return draw, asked, draw.statistics == sums.digest()
 
 
 def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool]) -> Finding:
     # Nobody may be left out for what she answered where everybody's features are published.
-    refusing = ("error", "drop") if one_release(plan).protects == "answers" else ("error",)
+    refusing = ("error", "drop") if plan.mechanism.protects == "answers" else ("error",)
     moved = on_bad_for(plan.study) == "clip"
     if not moved:
         refusing = (*refusing, "clip")
@@ -142,7 +141,7 @@ def _release_finding(
     product: Product, plan: Plan, reports: Any, several: tuple[TrialSettlement, ...]
 ) -> Finding:
     """Everything that a release holds of its data is recomputed from its draw, and from the sums of features."""
-    mechanism, sums = one_release(plan), exact_sums(product, plan, reports)
+    mechanism, sums = plan.mechanism, exact_sums(product, plan, reports)
     passed = True
     for each in several:
         estimate = mechanism.estimate(each.draw.answers, sums.count, plan.study.believed, sums.matrix)
@@ -186,7 +185,7 @@ def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Findi
 
 def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
     """Whether a player's own report moves what is predicted of her: settled twice, the noise being the same."""
-    mechanism, beliefs, study = one_release(plan), plan.study.believed, plan.study
+    mechanism, beliefs, study = plan.mechanism, plan.study.believed, plan.study
     sums, faults, watched = exact_sums(product, plan, reports), set(), range(2, 2 + WATCHED)
     for player in watched:
         name, told, vectors = reports["player"][player].as_py(), [], []
@@ -239,7 +238,7 @@ def _others_finding(product: Product, plan: Plan, reports: Any, found: TrialSett
             faults.add("what is published changes")
         if {**after.receipts, player: None} != {**found.receipts, player: None}:
             faults.add("others' payments change")
-    what = replaced_part(one_release(plan))
+    what = replaced_part(plan.mechanism)
     several = f"{what}s".replace("answer and", "answers and")
     return Finding(
         name="settlements: others",
@@ -255,7 +254,7 @@ def _with_another(plan: Plan, reports: Any, place_of: int) -> Any:
     """The far end of the response's range and, where records are protected, the first player's features."""
     response, values = plan.study.response, in_range(plan.study, reports)
     answers = values[response.name]
-    if one_release(plan).protects == "records":
+    if plan.mechanism.protects == "records":
         for name, column in values.items():
             column[place_of] = column[0]
             at = reports.column_names.index(name)
@@ -280,7 +279,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
         "few": [(reports.slice(0, 3), True)],
         "alike": [(alike, True)],
     }
-    if one_release(plan).protects == "records":  # then features may not decide anything either
+    if plan.mechanism.protects == "records":  # then features may not decide anything either
         groups["good"] += groups.pop("alike")
     faults, outcomes = [], 0
     for name, several in groups.items():
@@ -307,7 +306,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 def _features_findings(plan: Plan, reports: Any, found: TrialSettlement) -> tuple[Finding, ...]:
     """Who knows the features of all but one works hers out from the published matrix: not protected, and shown."""
-    mechanism, study = one_release(plan), plan.study
+    mechanism, study = plan.mechanism, plan.study
     known = study.shares is not None or study.levels is not None
     if mechanism.transform is None or (known and not study.features):
         return ()
@@ -358,7 +357,7 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
             (entry.draw, entry.epsilon, entry.protects)
             for entry in read_ledger(out.with_name(LEDGER)).entries
         ]
-    if spent != [(drawn[0].name, plan.mechanism.epsilon, one_release(plan).protects)]:
+    if spent != [(drawn[0].name, plan.mechanism.epsilon, plan.mechanism.protects)]:
         faults.append("a ledger that does not count this release, once")
     return Finding(
         name="restart",

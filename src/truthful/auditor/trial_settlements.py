@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from truthful.asked_release import AskedRelease
-from truthful.auditor.attack_surface import Attacked, Product
+from truthful.auditor.attack_surface import Product
 from truthful.check import Floats
 from truthful.errors import TruthfulError
 from truthful.geometry import Geometry
@@ -148,13 +148,7 @@ def normalise_reports(study: Study, reports: Any) -> tuple[Floats, Floats]:
 
 def exact_sums(product: Product, plan: Plan, reports: Any) -> Sums:
     """The exact statistics of the reports as they are to be used."""
-    return product.statistics(*normalise_reports(plan.study, reports), one_release(plan), plan.study.believed)
-
-
-def one_release(plan: Plan) -> Attacked:
-    """The mechanism of a plan without halves."""
-    assert isinstance(plan.mechanism, Attacked)
-    return plan.mechanism
+    return product.statistics(*normalise_reports(plan.study, reports), plan.mechanism, plan.study.believed)
 
 
 def plant_answers(product: Product, plan: Plan, reports: Any, player: int | None = None) -> Answers:
@@ -163,7 +157,7 @@ def plant_answers(product: Product, plan: Plan, reports: Any, player: int | None
     So what others predict of anybody is not clipped. Of shares, as if everybody's were the one in the middle. With a
     player: the noise is such that the *others* say so, whatever she reports; only her own report is added to it.
     """
-    mechanism, beliefs, d = one_release(plan), plan.study.believed, plan.study.dimension
+    mechanism, beliefs, d = plan.mechanism, plan.study.believed, plan.study.dimension
     sums = exact_sums(product, plan, reports)
     if isinstance(mechanism, OneRelease):
         theta = np.full(d, mechanism.clip / 2 / np.sqrt(d))
@@ -302,7 +296,7 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
     with TemporaryDirectory() as directory:
         study = plan.study.at(Path(directory) / "study.toml")
         # A real settlement does not accept payments that may be negative; its noise is the same.
-        mechanism = one_release(plan)
+        mechanism = plan.mechanism
         if isinstance(mechanism, OneRelease):
             mechanism = replace(mechanism, payments="never-negative")
         promised = plan.guarantees

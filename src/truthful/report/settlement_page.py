@@ -317,8 +317,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     r, along, curve = _typical(plan, players, promised)
     y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, POINTS)
     q = beliefs.prediction(r, y, curve, along)
-    base = float(mechanism.base(np.array(r))) if isinstance(mechanism, OneRelease) else mechanism.base_payment
-    paid = mechanism.scoring(q[0], q, a=base, b=mechanism.score_weight)
+    paid = mechanism.scoring(q[0], q, a=float(mechanism.base(np.array(r))), b=mechanism.score_weight)
     sizes, moved = unit * y, unit * np.abs(q - q[0])
     D, threshold = promised.lie, promised.lie_in_answer
     # Predictions differ by 2R at most: a larger D promises nothing.
