@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from support.asked_studies import TEXT, mechanism_of, planned
+from support.asked import TEXT, mechanism_of, planned
 from support.oracles_asked import Asked, payments
 
 from truthful.agents import Influential, Misbeliever, Players, asked_game

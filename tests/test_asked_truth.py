@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from support.asked_studies import mechanism_of, planned
+from support.asked import mechanism_of, planned
 
 from truthful.agents import Agent, AskedGame, Colluder, Misbeliever, asked_game
 from truthful.check import Floats

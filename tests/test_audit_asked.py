@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.asked_studies import planned
+from support.asked import planned
 from support.shown_asked import plan_of
 from test_audit import CHECKS
 from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, SeesHer, failed, findings

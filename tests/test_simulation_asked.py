@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.asked_studies import mechanism_of, planned
+from support.asked import mechanism_of, planned
 from support.commands import Run
 from support.html_page import section
 from support.studies import UNIT_BALL

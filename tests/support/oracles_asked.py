@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from support.asked_studies import mechanism_of
+from support.asked import mechanism_of
 from truthful.check import Floats
 from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.noise import L2Laplace
