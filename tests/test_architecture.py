@@ -33,7 +33,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("planner",),
     ("plan",),
     # publish, and the laboratory
-    ("release", "comparison", "agents"),
+    ("release", "agents"),
     ("promises", "simulation", "pilot"),
     ("charts",),
     ("report",),

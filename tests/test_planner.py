@@ -18,7 +18,6 @@ from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, people, save
 from support.surveys import survey
 
 from truthful.bounds import Setting, proved
-from truthful.comparison import beside_published, published_penalty
 from truthful.deterrence import Deterrence, representative
 from truthful.errors import InputError, Refused
 from truthful.geometry import Geometry, geometry
@@ -29,6 +28,7 @@ from truthful.planner.goals import Goals
 from truthful.planner.number_planning import NumberSolution, solve_all
 from truthful.planner.panel import Panel
 from truthful.planner.terms import LEAST_SLOPE, MOST_PAID
+from truthful.promises import beside_published, published_penalty
 from truthful.settlement import settle
 from truthful.study import Study
 

@@ -129,7 +129,7 @@ def assert_the_words_hold_every_number(answer: Infeasible, currency: str, people
         "accuracy": "an error of {:g} allowed",
         "players": "{:,.0f} players" if people is None else "{:,.0f} people like those on the roster",
         "budget": f"a budget of {{:,.2f}} {currency}",
-        "lie": "lies of up to {:g} let pass",
+        "lie": "a lie size of {:g} (--lie)",
     }
     for remedy in answer.remedies:
         assert words[remedy.goal].format(remedy.value) in str(answer)

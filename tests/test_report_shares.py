@@ -18,9 +18,9 @@ from truthful.charts.estimate_charts import Effect, Forest, Share
 from truthful.charts.frontier_chart import chart_frontier, draw_plan
 from truthful.charts.payment_charts import Answers, chart_answers
 from truthful.check import Floats
-from truthful.comparison import beside_published
 from truthful.errors import InputError
 from truthful.plan import Plan, design
+from truthful.promises import beside_published
 from truthful.promises import released_promises as holding
 from truthful.release import Release, read_release
 from truthful.report import report

@@ -138,8 +138,8 @@ def test_nothing_is_promised_of_the_truth_where_there_is_no_bonus() -> None:
 def test_with_a_budget_alone_all_of_it_is_the_bonus_and_the_advice_says_what_would_be_wiser() -> None:
     plan = plan_of("yes-no", budget=500.0)
     text = printed(*plan_view(plan))
-    assert "All of the money is the bonus" in text
-    assert "With --accuracy the bonus is the least" in text
+    assert "All of the money goes into the bonus" in text
+    assert "With --accuracy the bonus is as small as honesty" in text
     assert re.search(
         r"1 USD more lowers the error by 0\.000\d+ percentage points and one more player lowers", text
     )
@@ -148,13 +148,11 @@ def test_with_a_budget_alone_all_of_it_is_the_bonus_and_the_advice_says_what_wou
 def test_with_an_accuracy_the_bonus_is_the_least_and_the_rest_a_flat_fee() -> None:
     both, cheapest = (plan_of("yes-no", accuracy=0.02, **more) for more in ({"budget": 500.0}, {}))
     text = printed(*plan_view(both))
-    assert (
-        "The bonus is the least with which the truth pays at this accuracy, and the rest of the budget is a"
-        in text
-    )
+    smallest = "The bonus is the smallest that makes honesty pay at this accuracy"
+    assert f"{smallest}, and the rest of the budget is a flat fee. People" in re.sub(r"\s+", " ", text)
     assert "more lowers the error" not in text
     text = printed(*plan_view(cheapest))
-    assert "The bonus is the least with which the truth pays at this accuracy. So" in text
+    assert f"{smallest}. People" in re.sub(r"\s+", " ", text)
     assert "One more player saves" in text
 
 

@@ -1,4 +1,4 @@
-"""The five guarantees in words: always these, in this order; and what must be said of a rehearsal."""
+"""The five guarantees in words: always these, in this order; and beside the paper's, at the same parameters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from truthful.bounds import Setting, published
 from truthful.formatting import REHEARSAL as REHEARSAL
 from truthful.formatting import money, number, odds, percent, points
 from truthful.guarantees import (
@@ -13,6 +16,7 @@ from truthful.guarantees import (
     Truthfulness,
     inaccurate_because,
     model,
+    setting,
     untruthful_because,
 )
 from truthful.plan import Plan
@@ -58,7 +62,7 @@ def released_promises(release: Release, plan: Plan) -> tuple[Promise, ...]:
 
 
 def otherwise(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
-    """What is said for people who believe otherwise than declared: how wrong they may be, and what that does."""
+    """What is said for people whose beliefs differ from the declared ones: how far they may, and what that does."""
     truth, study = (found or plan.guarantees).truthfulness, plan.study
     if truth.centre_tolerance is None:
         return ()
@@ -114,11 +118,11 @@ def _otherwise_of_shares(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
     )
     if not yes_no or truth.expects_yes is None or truth.expects_no is None:
         return (words,)
-    typical = " of average features" if study.features else ""
+    typical = " with average features" if study.features else ""
     return (
         words,
-        f"Declared is that those{typical} who would say yes expect {100 * truth.expects_yes:.1f}%, and those who would "
-        f"say no {100 * truth.expects_no:.1f}%.",
+        f"The study declares that people{typical} expect a share of {100 * truth.expects_yes:.1f}% if they would say "
+        f"yes themselves, and {100 * truth.expects_no:.1f}% if they would say no.",
     )
 
 
@@ -474,3 +478,74 @@ def _budget(promised: Guarantees, plan: Plan, players: int) -> Promise:
 def _width(plan: Plan) -> str:
     """The width of the response's range, beside which an error or a lie is large or small."""
     return f"{plan.study.response.high - plan.study.response.low:,g}"
+
+
+# Proved, beside the paper's published formulas
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One number of a guarantee in words, as proved and as published."""
+
+    guarantee: str
+    number: str
+    proved: str
+    published: str
+
+
+def beside_published(plan: Plan) -> tuple[Beside, ...]:
+    """The numbers of the five guarantees, in their order, proved and as the paper's formulas give them."""
+    theirs = _papers_setting(plan).at(gamma=published_penalty(plan))
+    found = plan.guarantees
+    ours = {
+        "privacy": found.privacy.epsilon,
+        "lie_size": found.truthfulness.lie,
+        "truthfulness": found.truthfulness.slack,
+        "accuracy": found.accuracy.mean_squared_error,
+        "joining_threshold": found.participation.cost_threshold,
+        "budget": found.budget.expected,
+        "budget_cap": found.budget.cap,
+    }
+    study = plan.study
+    unit, currency = study.response_unit, study.currency
+
+    def join(threshold: float) -> str:
+        return percent(float(study.costs.cdf(threshold)))
+
+    def both(guarantee: str, what: str, function: str, show: Callable[[float], str]) -> Beside:
+        own = ours[function]
+        values = (math.inf if own is None else own, float(getattr(published, function)(theirs)))
+        return Beside(guarantee, what, *(show(v) if math.isfinite(v) else "no bound" for v in values))
+
+    return (
+        both("privacy", "total ε", "privacy", lambda v: f"{v:.4g}"),
+        both(
+            "truthfulness",
+            "a lie pays up to a change in prediction of",
+            "lie_size",
+            lambda v: number(unit * v),
+        ),
+        both("truthfulness", "and gains at most", "truthfulness", lambda v: money(v, currency)),
+        both("accuracy", "error of coefficients", "accuracy", lambda v: number(unit * math.sqrt(v))),
+        both("participation", "share who gain by joining", "joining_threshold", join),
+        both("budget", "on average at most", "budget", lambda v: money(v, currency)),
+        both("budget", "for certain at most", "budget_cap", lambda v: money(v, currency)),
+    )
+
+
+def published_penalty(plan: Plan) -> float:
+    """The paper's γ: the one at which the paper's bound on the error is least."""
+    s = _papers_setting(plan)
+    tried = np.geomspace(1e-2, 1e3 * plan.players, 2000)
+    return float(tried[np.argmin(published.accuracy(s.at(gamma=tried)))])
+
+
+def _papers_setting(plan: Plan) -> Setting:
+    """The plan's numbers, at which the paper's formulas for random halves are evaluated.
+
+    The paper pays everybody the same base: that of a typical person, where ours follows the length of features.
+    """
+    mechanism = plan.number_mechanism
+    s = setting(plan.study, mechanism, plan.answering, plan.absent_share, plan.failure_probability)
+    length = plan.guarantees.truthfulness.typical_length or 1.0
+    return s.at(a=float(mechanism.base(np.array(length))))

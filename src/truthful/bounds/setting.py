@@ -121,7 +121,7 @@ class Setting:
     itself. Payments are rounded down by less than `rounding`, in currency; never-negative base payments go by length,
     max(a, b·loss(c‖x‖)). clip is c, at most R and by default R: never-negative payments keep predictions in ±c‖x‖.
     geometry is that of a roster, for the estimator "instruments" alone. belief_gap is Γ: how far what a player expects
-    may be from her own prediction because she believes otherwise than declared.
+    may be from her own prediction because her beliefs differ from the declared ones.
     """
 
     model: Model

@@ -552,4 +552,4 @@ def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
     if found is None:
         return None
     lie = rounded_up(found)
-    return Remedy("lie", lie, f"lies of up to {lie:g} let pass", asked)
+    return Remedy("lie", lie, f"a lie size of {lie:g} (--lie)", asked)

@@ -8,14 +8,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.comparison import beside_published, published_penalty
 from truthful.formatting import money, number, points
 from truthful.plan import Plan
 from truthful.planner import Worth, worth
 from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
 from truthful.planner.number_planning import NumberSolution
 from truthful.planner.share_planning import ShareSolution
-from truthful.promises import caveats, otherwise, promises, slope_words
+from truthful.promises import beside_published, caveats, otherwise, promises, published_penalty, slope_words
 from truthful.share_release import ShareRelease
 from truthful.show.terminal import guarantees_table, name_groups, table
 
@@ -42,13 +41,13 @@ KNOWN_LESS = (
 )
 BOUND = "Declare beliefs.plausible, the averages that can be: beyond them all answers then pay alike."
 ALL_BONUS = (
-    "All of the money is the bonus, for the least error. With --accuracy the bonus is the least that the truth needs, "
-    "and the rest of the budget a flat fee: then somebody who believes otherwise than declared has little to gain by a "
-    "lie."
+    "All of the money goes into the bonus, for the smallest error. With --accuracy the bonus is as small as honesty "
+    "allows, and the rest of the budget is a flat fee: people whose beliefs differ from the declared ones then have "
+    "little to gain by lying."
 )
 LEAST_BONUS = (
-    "The bonus is the least with which the truth pays at this accuracy{rest}. So somebody who believes otherwise than "
-    "declared has little to gain by a lie."
+    "The bonus is the smallest that makes honesty pay at this accuracy{rest}. People whose beliefs differ from the "
+    "declared ones have little to gain by lying."
 )
 
 
@@ -88,7 +87,7 @@ def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType
 
 
 def _otherwise(plan: Plan) -> list[RenderableType]:
-    """What is said for people who believe otherwise than declared."""
+    """What is said for people whose beliefs differ from the declared ones."""
     told = otherwise(plan)
     return [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")] if told else []
 

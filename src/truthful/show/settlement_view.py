@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 OWN_CENTRE = "own-centre"
 NOT_YET = (
-    "Pay the people of the pilot, and keep all else in {out} to yourself until the main wave has answered. Whoever "
-    "knows the average learns little from her own answer any more, and then the truth can become ten times as dear to "
-    "pay for."
+    "Pay the people of the pilot, and keep everything else in {out} to yourself until the main wave has answered. "
+    "Somebody who knows the average learns little more from her own answer, and honest answers can then cost ten times "
+    "as much."
 )
 #: How a payment came about, by symbols and words.
 Steps = list[tuple[str, str]]
