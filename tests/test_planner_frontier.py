@@ -46,7 +46,7 @@ def points(text: str, players: int, budget: float) -> tuple[FrontierPoint, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "players", "budget"), CASES, ids=IDS)
 def test_each_point_is_the_plan_that_its_budget_alone_would_give(
-    text: str, players: int, budget: float, peers: str
+    text: str, players: int, budget: float
 ) -> None:
     study, goals = goals_of(text, players, budget)
     for point in points(text, players, budget)[::4]:
@@ -106,7 +106,7 @@ def test_a_plan_with_the_numbers_that_were_solved_for_stands_on_the_frontier() -
     numbers = {
         name: value for name, value in best.parameters().items() if value is not None and name != "protects"
     }
-    given = case("instruments", 3000, **{**numbers, "estimator": "instruments"})
+    given = case(numbers.pop("estimator"), 3000, **numbers)
     shown = chart_frontier(given)
     assert shown.lie == pytest.approx(30.0, rel=0.05)
     middle = shown.points[len(shown.points) // 2].best

@@ -31,11 +31,6 @@ CASES: list[Case] = [
 SLOW_CASES: list[Case] = [
     (BALL, {"players": 20_000, "budget": 200.0, "accuracy": 0.04}, {"budget", "players", "accuracy", "lie"}),
     (BALL, {"players": 20_000, "budget": 5000.0, "epsilon": 1.0}, {"budget", "players"}),
-    (
-        BALL,
-        {"players": 20_000, "budget": 300.0, "epsilon": 0.06, "accuracy": 0.06},
-        {"budget", "lie"},
-    ),
     (BALL, {"players": 1000, "accuracy": 1e-4}, {"accuracy", "players"}),
     (BALL, {"players": 1000, "accuracy": 0.05, "epsilon": 0.1}, {"players", "accuracy"}),
     (DESIGN, {"players": 300, "budget": 60.0}, {"budget", "players"}),
@@ -218,9 +213,10 @@ def test_players_are_not_found_where_a_billion_are_too_few() -> None:
 
 
 EXTREMES = [
-    *((players, 1e-6) for players in (2, MOST_PLAYERS)),
-    *((players, 1.0) for players in (3, MOST_PLAYERS)),
-    *((players, 1e15) for players in (2, 100, MOST_PLAYERS)),
+    (2, 1e-6),
+    (MOST_PLAYERS, 1.0),
+    (100, 1e15),
+    (MOST_PLAYERS, 1e15),
 ]
 
 
@@ -277,8 +273,8 @@ BELIEFS = [
 ]
 
 
-#: Each law of costs with two of the beliefs, and each belief with three of the laws.
-BOTH = [(costs, BELIEFS[(at + also) % len(BELIEFS)]) for at, costs in enumerate(COSTS) for also in (0, 1)]
+#: Each law of costs, and each belief with one of them at least.
+BOTH = [(costs, BELIEFS[at % len(BELIEFS)]) for at, costs in enumerate(COSTS)]
 
 
 @pytest.mark.slow
