@@ -576,7 +576,26 @@ class ShareContext(SumContext):
         return np.concatenate(told)[None]
 
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledSums:
-        return settle_shares(self.game, x, told[0], rng)
+        require_enough(x)
+        mechanism, beliefs = self.game.mechanism, self.game.beliefs
+        kx, ky = grid_features(x), grid_responses(told[0], beliefs.response_bound)
+        added = sums(kx, ky, mechanism.transform, mechanism.norm)
+        require_invertible(added.matrix)
+        estimate = mechanism.release(added, beliefs, fast_answer(rng))
+        scored = SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
+
+        def pay(who: Indices, said: Floats) -> Floats:
+            y = grid_responses(said, beliefs.response_bound) / GRID
+            return mechanism.steps(beliefs, kx[who] / GRID, y, scored.peer_prediction[who])[2]
+
+        return SettledSums(
+            theta=estimate.theta,
+            p=scored.peer_prediction,
+            paid=scored.payment,
+            sums=added,
+            estimate=estimate,
+            pay=pay,
+        )
 
     def bounds(self, x: Floats) -> ShareBounds:
         plan, geometry = self.plan, sum_geometry(self.plan, x)
@@ -593,30 +612,6 @@ class ShareContext(SumContext):
         slope = game.mechanism.bonus / 2 / game.beliefs.expects(people.x).width(game.mechanism.margin)
         surplus = outcome.p[who] - game.expected_share(people.x, people.y)
         return surplus, (1 + along(people.x, theta)) / 2 - mean, slope
-
-
-def settle_shares(game: ShareGame, x: Floats, reports: Floats, rng: np.random.Generator) -> SettledSums:
-    """What the code that settles real studies makes of people with these features and answers, with fast noise."""
-    require_enough(x)
-    mechanism, beliefs = game.mechanism, game.beliefs
-    kx, ky = grid_features(x), grid_responses(reports, beliefs.response_bound)
-    added = sums(kx, ky, mechanism.transform, mechanism.norm)
-    require_invertible(added.matrix)
-    estimate = mechanism.release(added, beliefs, fast_answer(rng))
-    scored = SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
-
-    def pay(who: Indices, said: Floats) -> Floats:
-        y = grid_responses(said, beliefs.response_bound) / GRID
-        return mechanism.steps(beliefs, kx[who] / GRID, y, scored.peer_prediction[who])[2]
-
-    return SettledSums(
-        theta=estimate.theta,
-        p=scored.peer_prediction,
-        paid=scored.payment,
-        sums=added,
-        estimate=estimate,
-        pay=pay,
-    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
