@@ -19,13 +19,8 @@ def test_without_sampling_error_the_interval_is_the_noise_marginals_own(dimensio
     assert law.half_width(0.95) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_bias_bound_widens_the_interval_by_itself() -> None:
-    law = ErrorLaw(1.0, (Laplace(3, 0.2),))
-    assert ErrorLaw(1.0, law.noises, 0.7).half_width(0.9) == pytest.approx(law.half_width(0.9) + 0.7)
-
-
-def test_no_error_at_all_gives_the_bias_alone() -> None:
-    assert ErrorLaw(0.0, (), 0.5).half_width(0.95) == 0.5
+def test_no_error_at_all_gives_a_single_point() -> None:
+    assert ErrorLaw(0.0).half_width(0.95) == 0.0
 
 
 def test_the_interval_of_a_sum_covers_as_often_as_it_says() -> None:

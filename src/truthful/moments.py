@@ -104,8 +104,25 @@ def response_limit(response_bound: float) -> int:
     return limit
 
 
+class Exact:
+    """Exact statistics: those of the same content are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def digest(self) -> str:
+        """SHA-256 of the exact content."""
+        return hashlib.sha256(self._content().encode()).hexdigest()
+
+    def _content(self) -> str:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Exact):
     """Exact sufficient statistics of a group of players, in Python integers; products count units of 2⁻⁴⁰.
 
     `gram` is Σ k_x k_xᵀ, `cross` is Σ k_x k_y and `square` is Σ k_y². The moments of two disjoint groups add.
@@ -144,23 +161,13 @@ class Moments:
             self.square + other.square,
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Moments) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
-
-    def digest(self) -> str:
-        """SHA-256 of the exact content."""
-        return hashlib.sha256(self._content().encode()).hexdigest()
-
     def _content(self) -> str:
         numbers = [self.dimension, self.count, *self.gram.ravel(), *self.cross, self.square]
         return "truthful/moments/1 " + " ".join(str(int(number)) for number in numbers)
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Exact):
     """Exact sums over all players of products with their instruments, in Python integers that count units of 2⁻⁴⁰.
 
     `matrix` is Σ k_ζ k_xᵀ and `vector` is Σ k_ζ k_y: what is released. `features` is Σ k_x k_xᵀ and `instruments`
@@ -196,16 +203,6 @@ class Sums:
             if self.predictions is None and other.predictions is None
             else (self.predictions or 0) + (other.predictions or 0),
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sums) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
-
-    def digest(self) -> str:
-        """SHA-256 of the exact content."""
-        return hashlib.sha256(self._content().encode()).hexdigest()
 
     def _content(self) -> str:
         parts = (self.matrix, self.vector, self.features, self.instruments)

@@ -96,7 +96,8 @@ class Duplicates:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = _open_unnamed(self._directory)
+            # One that nobody else can open, and that is gone when it is closed.
+            self._file = tempfile.TemporaryFile(prefix="truthful-", dir=self._directory, buffering=0)  # noqa: SIM115
         for ordered in self._held:
             ordered.tofile(self._file)
         self._held, self._held_count = [], 0
@@ -113,11 +114,6 @@ class Duplicates:
             else:
                 runs.append(self._held[piece - spilled][start - starts[0] : end - starts[0]])
         return np.concatenate(runs)
-
-
-def _open_unnamed(directory: Path | None) -> Any:
-    """A file that nobody else can open, and that is gone when it is closed."""
-    return tempfile.TemporaryFile(prefix="truthful-", dir=directory, buffering=0)
 
 
 def repeated_in(hashes: Hashes) -> Hashes:

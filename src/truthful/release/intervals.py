@@ -2,8 +2,8 @@
 exact interval of a single share; odds ratios. Post-processing all of it, which costs no privacy.
 
 Under truthful reports the error of one coefficient is a sum of independent parts: sampling (normal, by
-the central limit theorem), privacy noise (a marginal of the L2-Laplace law, which is a normal whose variance
-is random) and, for the ridges, a bias of known bound. Conditionally on the random variances the sum is normal, so its
+the central limit theorem) and privacy noise (a marginal of the L2-Laplace law, which is a normal whose variance
+is random). Conditionally on the random variances the sum is normal, so its
 quantiles are a one- or two-dimensional integral, not a simulation. Noise by the sup norm is no such mixture: there they
 follow from the characteristic function.
 """
@@ -39,11 +39,10 @@ class Laplace:
 
 @dataclass(frozen=True)
 class ErrorLaw:
-    """The error of one number: normal with this variance, plus independent privacy noises, plus a bias."""
+    """The error of one number: normal with this variance, plus independent privacy noises."""
 
     variance: float
     noises: tuple[Laplace, ...] = ()
-    bias_bound: float = 0.0
 
     @property
     def noise_variance(self) -> float:
@@ -51,12 +50,12 @@ class ErrorLaw:
         return sum((noise.dimension + 1) * noise.scale**2 for noise in self.noises)
 
     def half_width(self, level: float) -> float:
-        """The h with P(|error| ≤ h) ≥ level; equality when there is no bias."""
+        """The h with P(|error| ≤ h) = level."""
         variances, weights = self._variance_law()
         deviations = np.sqrt(variances)
         largest = float(deviations.max())
         if largest == 0.0:
-            return self.bias_bound
+            return 0.0
 
         # The tail is convex, so that Newton's steps from 0 rise to the root.
         h, step = 0.0, largest
@@ -65,7 +64,7 @@ class ErrorLaw:
             density = weights @ (np.exp(-0.5 * (h / deviations) ** 2) / deviations) / math.sqrt(2 * math.pi)
             step = float(excess / density)
             h += step
-        return h + self.bias_bound
+        return h
 
     def _variance_law(self) -> tuple[Floats, Floats]:
         """The random variance of the sum, as support points and weights."""

@@ -30,6 +30,7 @@ from truthful.release.coefficients import (
     released_shares,
 )
 from truthful.release.release import (
+    DECLARED,
     Epsilon,
     Instruments,
     Named,
@@ -37,12 +38,15 @@ from truthful.release.release import (
     Release,
     ReleasedNoise,
     ReleasedStatistics,
-    declared_parts,
-    guarantees_record,
 )
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
+
+#: What privacy assumes where bad records were left out.
+GOOD_RECORDS = (
+    "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
+)
 
 
 def publish(
@@ -62,6 +66,11 @@ def publish(
     A matrix that is kept back is named by a hash with a secret salt: without it nobody can try out whose features fit.
     """
     study, transform = plan.study, mechanism.transform
+    declared: dict[str, Any] = {name: study.declaration().get(name) for name in DECLARED}
+    guarantees = found.record()
+    if on_bad == "drop":
+        # Who had a bad record may be known: it changes the public count.
+        guarantees["privacy"]["assumptions"] = [GOOD_RECORDS]
     shown = mechanism.protects == "records" or study.publishes_matrix
     if isinstance(mechanism, AskedRelease) and level is not None:
         parts = _parts_of_predictions(study, mechanism, estimate, sums, features, level)
@@ -99,9 +108,9 @@ def publish(
         theta=tuple(estimate.theta.tolist()),
         interval_level=INTERVAL_LEVEL,
         payment=_payment(mechanism, study.currency),
-        guarantees=guarantees_record(found, on_bad),
+        guarantees=guarantees,
         promised=plan.guarantees.record(),
-        **declared_parts(study, Release),
+        **declared,
         **parts,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,9 +19,6 @@ from truthful.files import pretty_json, sha256, write_atomically
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
-
-if TYPE_CHECKING:
-    from truthful.guarantees import Guarantees
 
 #: Parts of a release that are the study's own, as it was declared.
 DECLARED = (
@@ -39,11 +36,6 @@ DECLARED = (
 OF_SHARES = ("shares", "differences", "odds_ratios")
 OF_PREDICTIONS = ("predictions", "payments")
 OF_RULES = ("clip", "margin", "tolerance", "ratio", "prediction", "plausible")
-
-#: What privacy assumes where bad records were left out.
-GOOD_RECORDS = (
-    "that a record is complete and in range is no secret: bad ones were left out, and the count is public"
-)
 
 
 class Record(BaseModel):
@@ -97,35 +89,6 @@ class Named(Record):
 
     name: str
     sha256: str
-
-
-class PublicRecord(Document):
-    """What releases of both formats begin with and can do."""
-
-    noun = "release"
-    version: str
-    rehearsal: bool
-    study: Named
-    plan_sha256: str
-
-    @property
-    def sha256(self) -> str:
-        """The hash that names this release."""
-        return sha256(self.record())
-
-    def declared_study(self) -> Study:
-        """The study as it was declared, rebuilt from the release, and of the same hash."""
-        record = self.record()
-        declared = {name: record[name] for name in DECLARED if record.get(name) is not None}
-        study = Study.from_declaration(
-            {"name": self.study.name, "currency": record["payment"]["currency"], **declared}
-        )
-        if study.sha256 != self.study.sha256:
-            raise InputError(
-                f"The release names study {self.study.sha256[:12]}…, but the declaration in it has hash "
-                f"{study.sha256[:12]}…: it was changed. Get the release again from where it was published."
-            )
-        return study
 
 
 class Epsilon(Record):
@@ -217,10 +180,15 @@ class Predictions(Record):
     centre: float | None
 
 
-class Release(PublicRecord):
+class Release(Document):
     """What everybody may see. Only `statistics` and what follows from it depends on people's answers."""
 
+    noun = "release"
     format: Literal["truthful/release/2"] = "truthful/release/2"
+    version: str
+    rehearsal: bool
+    study: Named
+    plan_sha256: str
     protects: Literal["answers", "records"]
     players: int
     epsilon: Epsilon
@@ -250,6 +218,25 @@ class Release(PublicRecord):
     odds_ratios: tuple[Coefficient, ...] | None = None
     predictions: Predictions | None = None
     payments: dict[str, Any] | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The hash that names this release."""
+        return sha256(self.record())
+
+    def declared_study(self) -> Study:
+        """The study as it was declared, rebuilt from the release, and of the same hash."""
+        record = self.record()
+        declared = {name: record[name] for name in DECLARED if record.get(name) is not None}
+        study = Study.from_declaration(
+            {"name": self.study.name, "currency": record["payment"]["currency"], **declared}
+        )
+        if study.sha256 != self.study.sha256:
+            raise InputError(
+                f"The release names study {self.study.sha256[:12]}…, but the declaration in it has hash "
+                f"{study.sha256[:12]}…: it was changed. Get the release again from where it was published."
+            )
+        return study
 
     @property
     def total_epsilon(self) -> float:
@@ -364,21 +351,6 @@ class Receipt(Document):
     def record(self) -> dict[str, Any]:
         """As it is written."""
         return self.model_dump(mode="json", exclude_none=True)
-
-
-def declared_parts(study: Study, kind: type[PublicRecord]) -> dict[str, Any]:
-    """The parts of such a release that are the study's own."""
-    declared = study.declaration()
-    return {name: declared.get(name) for name in DECLARED if name in kind.model_fields}
-
-
-def guarantees_record(found: Guarantees, on_bad: str) -> dict[str, Any]:
-    """Guarantees as a release has them. Where bad records were to be dropped, privacy assumes that who had one may be
-    known: it changes the public count."""
-    record = found.record()
-    if on_bad == "drop":
-        record["privacy"]["assumptions"] = [GOOD_RECORDS]
-    return record
 
 
 #: The columns after the record itself, which ends with the report.

@@ -123,20 +123,13 @@ class ReleaseDirectory:
                     f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
                 )
             require_new(self.final)
-            self._clear()
+            # Of a killed settlement only the draw counts; its books may have been kept in another way.
+            _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
             try:
                 yield
             finally:
                 if not (self.unfinished / DRAW_FILE).exists():
                     self.discard()
-
-    def tidy(self) -> None:
-        """Remove what is no part of a release: what a killed write left."""
-        _remove(self.unfinished.glob(".*"))
-
-    def _clear(self) -> None:
-        """Of a killed settlement only the draw counts; its books may have been kept in another way."""
-        _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
 
     def publish(self) -> None:
         """Show the finished directory; the draw is of no more use then."""
@@ -254,19 +247,8 @@ def pending_draw(account: LedgerAccount, target: ReleaseDirectory, seed: int | N
     return None
 
 
-def require_same_reports(account: LedgerAccount, draw: Draw, digest: str) -> None:
-    """A draw may be finished only for the reports it was made for: anything else would be a second release."""
-    if draw.statistics != digest:
-        raise Refused(
-            "An unfinished settlement into this directory was made from other reports. Settle those reports to finish "
-            f"it, or name another directory{' and add --spend-again' if account.ledger.holds(draw.name) else ''}."
-        )
-
-
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
-#: Told how many rows are done, and how many there are if known.
-RowsDone = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,11 +270,9 @@ class Settlement:
     @cached_property
     def receipts(self) -> Any:
         """Arrow table of every player's receipt."""
-        return (
-            self.memory.receipts
-            if self.memory is not None
-            else pyarrow.parquet.read_table(self._file(RECEIPTS))
-        )
+        if self.memory is not None:
+            return self.memory.receipts
+        return pyarrow.parquet.read_table(self._file(RECEIPTS))
 
     def receipt(self, player: str | int) -> Receipt:
         """One player's receipt."""
@@ -304,16 +284,6 @@ class Settlement:
         if not (self.directory / name).exists():
             raise InputError(f"This settlement has no {name}: it was told to keep its payments alone.")
         return self.directory / name
-
-
-def stage(progress: Progress | None, name: str) -> RowsDone:
-    """How one stage tells of itself."""
-
-    def rows_done(done: int, rows: int | None) -> None:
-        if progress is not None:
-            progress(name, done, rows)
-
-    return rows_done
 
 
 @dataclass(frozen=True)
@@ -332,8 +302,12 @@ class OpenRelease:
 
     def pending_for(self, digest: str) -> Draw | None:
         """The draw to be finished, if there is one; refused if it was made for other statistics than these."""
-        if self.pending is not None:
-            require_same_reports(self.account, self.pending, digest)
+        if self.pending is not None and self.pending.statistics != digest:
+            again = " and add --spend-again" if self.account.ledger.holds(self.pending.name) else ""
+            raise Refused(
+                "An unfinished settlement into this directory was made from other reports. Settle those reports to "
+                f"finish it, or name another directory{again}."
+            )
         return self.pending
 
     def keep(self, draw: Draw) -> None:
@@ -350,7 +324,7 @@ class OpenRelease:
         release.save(unfinished / "release.json")
         write_atomically(unfinished / "report.html", report_or_notice(release, self.account.plan))
         write_atomically(unfinished / "settlement.json", pretty_json(summary))
-        self.target.tidy()
+        _remove(unfinished.glob(".*"))  # what a killed write left
         self.account.enter(draw, self.target.final.name)
         self.target.publish()
         return Settlement(release, summary, directory=self.target.final)

@@ -246,43 +246,22 @@ def _covers_cap(plan: Plan, found: Guarantees) -> bool:
 
 def _less(plan: Plan, found: Guarantees) -> list[str]:
     """In what the guarantees for those who answered fall short of the promised ones."""
-    promised, unit = plan.guarantees, plan.study.response_unit
-    # Where people are asked for predictions, lies about numbers are told in answers alone.
-    of_answers = plan.study.levels is not None and plan.study.shares is None
-    compared: tuple[tuple[str, float | None, float | None, float, float], ...] = (
-        ("lies pay up to", found.truthfulness.lie, promised.truthfulness.lie, SPARE_LIE, unit),
-        (
-            "lies pay up to",
-            found.truthfulness.lie_in_answer,
-            promised.truthfulness.lie_in_answer if of_answers else None,
-            SPARE_LIE,
-            1.0,
-        ),
-        (
-            "steps from which no lie pays are",
-            found.truthfulness.steps,
-            promised.truthfulness.steps,
-            SPARE,
-            1.0,
-        ),
-        (
-            "the error of effects is up to",
-            found.accuracy.effect_rmse,
-            promised.accuracy.effect_rmse,
-            SPARE,
-            1.0,
-        ),
-        ("the error of coefficients is up to", found.accuracy.rmse, promised.accuracy.rmse, SPARE, 1.0),
-        (
-            "the error of predictions is up to",
-            found.accuracy.prediction_rmse,
-            promised.accuracy.prediction_rmse,
-            SPARE,
-            1.0,
-        ),
-    )
-    return [
-        f"{words} {'any size' if now is None else number(now * factor)} instead of {number(before * factor)}"
-        for words, now, before, spare, factor in compared
-        if before is not None and not (math.inf if now is None else now) <= before * (1 + spare)
+    compared = [("lies pay up to", "truthfulness", "lie")]
+    if plan.study.levels is not None and plan.study.shares is None:
+        # Where people are asked for predictions, lies about numbers are told in answers alone.
+        compared.append(("lies pay up to", "truthfulness", "lie_in_answer"))
+    compared += [
+        ("steps from which no lie pays are", "truthfulness", "steps"),
+        ("the error of effects is up to", "accuracy", "effect_rmse"),
+        ("the error of coefficients is up to", "accuracy", "rmse"),
+        ("the error of predictions is up to", "accuracy", "prediction_rmse"),
     ]
+    less = []
+    for words, part, name in compared:
+        now, before = (getattr(getattr(which, part), name) for which in (found, plan.guarantees))
+        spare = SPARE_LIE if name.startswith("lie") else SPARE
+        factor = plan.study.response_unit if name == "lie" else 1.0
+        if before is not None and not (math.inf if now is None else now) <= before * (1 + spare):
+            shown = "any size" if now is None else number(now * factor)
+            less.append(f"{words} {shown} instead of {number(before * factor)}")
+    return less

@@ -27,7 +27,7 @@ from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease,
 from truthful.plan import Plan
 from truthful.release import publish
 from truthful.settlement import checks
-from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary, stage
+from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary
 from truthful.settlement.books import KEPT
 from truthful.settlement.draw import Draw, Drawing
 from truthful.settlement.engines import open_books, open_engine, require_engine
@@ -61,7 +61,7 @@ def settle(
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
     """
-    started, study = time.perf_counter(), plan.study
+    started, study, tell = time.perf_counter(), plan.study, progress or _tell_nobody
     mechanism = _require_possible(plan, out, on_bad, seed, books, engine, scheduler)
     with open_release(plan, out, seed, spend_again) as opened:
         with (
@@ -69,7 +69,7 @@ def settle(
             open_engine(engine, scheduler, source, opened.unfinished) as workers,
         ):
             transform, norm, key = mechanism.transform, mechanism.norm, secrets.token_bytes(16)
-            rows_done = stage(progress, "statistics")
+            rows_done = partial(tell, "statistics")
             statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done)
             people = partial(measure, source, study, statistics, workers)
             found, warnings, features = _check_people(plan, mechanism, statistics, accept_less, people)
@@ -90,12 +90,16 @@ def settle(
                 rehearsal=seed is not None,
             )
             master = _paymaster(plan, mechanism, estimate, statistics.players, level)
-            rows_done = stage(progress, "payments")
+            rows_done = partial(tell, "payments")
             with open_books(opened.unfinished, books, workers) as written:
                 paid = pay(source, study, statistics, master, written, workers, rows_done)
         seconds = time.perf_counter() - started
         summary = private_summary(draw, statistics.treated, on_bad, paid, seconds, warnings)
         return opened.finish(draw, release, summary, written)
+
+
+def _tell_nobody(stage: str, done: int, rows: int | None) -> None:
+    pass
 
 
 def _require_possible(
