@@ -121,13 +121,6 @@ def readable(where: str, language: str) -> Iterator[None]:
 
 
 def _explain(where: str, language: str, error: str) -> str:
-    ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", error)
-    if ragged:
-        number, expected, got = map(int, ragged.groups())
-        return (
-            f"In {where}, row {number - 1} has {got} fields and the header has {expected}. "
-            "Correct the row; a field that holds a comma must stand in quotes."
-        )
     if "Empty CSV" in error:
         return f"The file {where} is empty. It must have a header and one row for each player."
     if "UTF8" in error or "utf-8" in error:
@@ -433,13 +426,27 @@ class CsvFile:
     def _reader(self, convert: Any) -> Iterator[Any]:
         # One thread: as fast here as two, and only then does Arrow know the number of a ragged row.
         read = pyarrow.csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK)
-        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        with (
-            readable(self.where, "CSV"),
-            pa.input_stream(str(self.path), compression="gzip" if self._zipped else None) as stream,
-            pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
-        ):
-            yield reader
+        ragged: list[Any] = []
+
+        def refuse(row: Any) -> str:
+            ragged.append(row)
+            return "error"
+
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
+        try:
+            with (
+                readable(self.where, "CSV"),
+                pa.input_stream(str(self.path), compression="gzip" if self._zipped else None) as stream,
+                pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
+            ):
+                yield reader
+        except InputError:
+            for row in ragged:
+                raise InputError(
+                    f"In {self.where}, row {row.number - 1} has {row.actual_columns} fields and the header has "
+                    f"{row.expected_columns}. Correct the row; a field that holds a comma must stand in quotes."
+                ) from None
+            raise
 
 
 @dataclass(frozen=True)
