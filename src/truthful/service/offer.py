@@ -20,7 +20,6 @@ from truthful.asked_release import SCALE, AskedRelease, score
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
-from truthful.errors import Refused
 from truthful.formatting import even_odds
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
@@ -43,8 +42,6 @@ WIDTH, HEIGHT, FREE = 320, 160, 8
 APART = (-0.25, 0.0, 0.25)
 #: Beliefs beforehand that are told one by one.
 BEFORE = (0.1, 0.5, 0.9)
-
-NOT_PAID = "A plan with random halves is for comparison: nobody is asked or paid by it."
 
 
 def coin_digits(currency: str) -> int:
@@ -72,9 +69,7 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
         return mechanism.payment_range
     if isinstance(mechanism, AskedRelease) and levels is not None:
         return mechanism.payment_range(levels)
-    if isinstance(mechanism, OneRelease):
-        return one_release.payment_range(mechanism)
-    raise Refused(NOT_PAID)
+    return one_release.payment_range(plan.number_mechanism)
 
 
 def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
@@ -98,10 +93,8 @@ def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
         bases = np.full(len(people), mechanism.flat + mechanism.bonus / 2)
     elif isinstance(mechanism, AskedRelease):
         bases = np.full(len(people), mechanism.base_payment + mechanism.prediction_payment / 2)
-    elif isinstance(mechanism, OneRelease):
-        bases = mechanism.base(lengths(_normalise(plan.study, people)))
     else:
-        raise Refused(NOT_PAID)
+        bases = mechanism.base(lengths(_normalise(plan.study, people)))
     return [float(base) for base in round_down(bases)]
 
 
