@@ -20,6 +20,10 @@ from truthful import cli
 from truthful.plan import Plan
 from truthful.settlement import settle
 
+# Tests are compiled once and not at every run, and so is the package for all processes that tests start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Files go to memory where it has room: what is tested waits for the disk at every step, thousands of times.
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
@@ -27,6 +31,14 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
 
 settings.register_profile("truthful", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("truthful")
+
+
+#: Files with the longest tests. They start first: the last worker to end would have one of them alone.
+LONGEST = ("test_life", "test_faults", "test_once", "test_bots", "test_docs")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.fixture
