@@ -45,9 +45,9 @@ def test_an_invitation_is_declared_released_and_part_of_the_studys_hash() -> Non
     assert settle(planned(plain, 60), people(plain, 60).reports, seed=1).release.invitation is None
 
 
-def settled(text: str, peers: str = "leave-one-out") -> Settlement:
+def settled(text: str) -> Settlement:
     study = Study.parse(text)
-    return settle(planned(study, 100, peers=peers), people(study, 100).reports, seed=1)
+    return settle(planned(study, 100), people(study, 100).reports, seed=1)
 
 
 def predicted(study: Study, theta: Any, receipt: Receipt) -> float:
