@@ -122,6 +122,16 @@ def test_a_hard_table_is_off_by_no_more_than_it_says(
     assert np.abs(table(r, y, scale) - beliefs.prediction(r, y, curve, scale)).max() <= table.error
 
 
+def test_pieces_are_added_where_too_much_would_be_dropped() -> None:
+    """With the pieces that the curve alone needs, this table would be off by as much as 1.2e-9."""
+    beliefs, curve = Beliefs(10, UniformBall(1.0), UniformNoise(0.05)), Clipped(1.0, 10)
+    table = prediction_table(beliefs, curve, 0.00707, 0.04242)
+    assert table.error <= 1e-9
+    assert table.axis.pieces > scale_axis(curve, 1.0, 0.00707, 0.04242).pieces
+    r, y, scale = players(beliefs, 0.00707, 0.04242, 1000, seed=9)
+    assert np.abs(table(r, y, scale) - beliefs.prediction(r, y, curve, scale)).max() <= table.error
+
+
 @pytest.fixture(scope="module")
 def table() -> PredictionTable:
     return prediction_table(DEFAULT, Clipped(0.6, 5), 0.1, 0.2)

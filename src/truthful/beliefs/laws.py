@@ -134,13 +134,11 @@ class TruncatedNormal:
     bound: float
     sd: float
 
+    smooth = True
+
     def __post_init__(self) -> None:
         check.positive("bound", self.bound)
         check.positive("sd", self.sd)
-
-    @property
-    def smooth(self) -> bool:
-        return True
 
     @property
     def variance(self) -> float:
@@ -171,12 +169,10 @@ class UniformNoise:
 
     bound: float
 
+    smooth = True
+
     def __post_init__(self) -> None:
         check.positive("bound", self.bound)
-
-    @property
-    def smooth(self) -> bool:
-        return True
 
     @property
     def variance(self) -> float:
@@ -308,9 +304,7 @@ class Curve(Protocol):
 class Identity:
     """ψ(u) = u: peers are unbiased and not clipped. The paper's own prediction."""
 
-    @property
-    def needs_scale(self) -> bool:
-        return False
+    needs_scale = False
 
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
         return u
@@ -325,12 +319,10 @@ class Shrunk:
 
     factor: float
 
+    needs_scale = False
+
     def __post_init__(self) -> None:
         check.positive("factor", self.factor)
-
-    @property
-    def needs_scale(self) -> bool:
-        return False
 
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
         return self.factor * u
@@ -352,14 +344,12 @@ class Clipped:
     dimension: int
     factor: float = 1.0
 
+    needs_scale = True
+
     def __post_init__(self) -> None:
         check.positive("radius", self.radius)
         check.integer("dimension", self.dimension)
         check.positive("factor", self.factor)
-
-    @property
-    def needs_scale(self) -> bool:
-        return True
 
     def __call__(self, u: Floats, scale: Floats | float = 0.0) -> Floats:
         m, s = np.broadcast_arrays(self.factor * np.asarray(u, dtype=np.float64), scale)

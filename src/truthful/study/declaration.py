@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
-from pydantic import (
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from truthful.beliefs import NormalBall, UniformBall
 from truthful.check import Floats
@@ -91,12 +86,8 @@ class Declaration(Section):
     def _share_is_declared(cls, beliefs: Any, info: ValidationInfo) -> Any:
         """Where people answer yes or no, or with a rating, that is what is missing, whatever else there is."""
         response: Response | None = info.data.get("response")
-        if (
-            response is None
-            or response.kind is None
-            or not isinstance(beliefs, dict)
-            or beliefs.get("share") is not None
-        ):
+        known = not isinstance(beliefs, dict) or beliefs.get("share") is not None
+        if known or response is None or response.kind is None:
             return beliefs
         scale = ", of the way from the lowest rating to the highest" if response.kind == "rating" else ""
         raise wrong(
@@ -110,8 +101,6 @@ class Declaration(Section):
         self._check_names()
         self._check_features()
         self._check_design(self.encoding.dimension)
-        self._check_privacy()
-        self._check_kind()
         self._check_predictions()
         self._check_tolerance()
         if self.beliefs.share is not None:
@@ -119,13 +108,24 @@ class Declaration(Section):
         elif not self.beliefs.asked:
             self._check_centre()
             self._set_width()
-        self._check_averages()
+        try:
+            _ = self.shares, self.levels
+        except InputError as problem:
+            raise wrong("beliefs", str(problem), ": ") from None
         return self
 
     @cached_property
     def encoding(self) -> Encoding:
         ball = isinstance(self.design, UnitBall)
-        return Encoding(tuple(_column(f, ball) for f in self.features), self.intercept, scaled=not ball)
+        columns: list[Column] = []
+        for feature in self.features:
+            if ball:
+                columns.append(AsGiven(feature.name))
+            elif feature.levels is not None:
+                columns.append(Levels(feature.name, feature.levels))
+            else:
+                columns.append(Numeric(feature.name, cast(float, feature.low), cast(float, feature.high)))
+        return Encoding(tuple(columns), self.intercept, scaled=not ball)
 
     @cached_property
     def centre(self) -> Floats:
@@ -162,6 +162,12 @@ class Declaration(Section):
                     f"is missing. Feature {feature.name!r} needs its public range (low and high) or its levels. They "
                     "are never read off the data: that would leak.",
                 )
+        sensitive = [feature.name for feature in self.features if feature.sensitive]
+        if self.privacy is not None and self.privacy.protects == "answers" and sensitive:
+            raise ValueError(
+                f"Feature {sensitive[0]!r} is sensitive, but privacy.protects = 'answers' publishes sums of features "
+                "as they are. Say protects = 'records', or leave the feature out."
+            )
 
     def _check_design(self, d: int) -> None:
         if isinstance(self.design, Covariance):
@@ -170,22 +176,6 @@ class Declaration(Section):
             raise wrong(
                 ("design", "least_eigenvalue"),
                 f"is {self.design.least_eigenvalue:g}; with {d} columns of x it is at most 1/{d} = {1 / d:g}.",
-            )
-
-    def _check_privacy(self) -> None:
-        sensitive = [feature.name for feature in self.features if feature.sensitive]
-        if self.privacy is not None and self.privacy.protects == "answers" and sensitive:
-            raise ValueError(
-                f"Feature {sensitive[0]!r} is sensitive, but privacy.protects = 'answers' publishes sums of features "
-                "as they are. Say protects = 'records', or leave the feature out."
-            )
-
-    def _check_kind(self) -> None:
-        if self.response.kind is None and self.beliefs.share is not None:
-            raise wrong(
-                ("beliefs", "share"),
-                "goes with kind = 'yes-no' or 'rating' in [response], which is a number here. Say the kind, or declare "
-                "beliefs.signal.",
             )
 
     def _check_predictions(self) -> None:
@@ -202,9 +192,8 @@ class Declaration(Section):
                 "intercept",
                 'is false, but beliefs.centre = "predictions" asks for the level, which needs one.',
             )
-        if self.privacy is not None and (
-            self.privacy.protects != "answers" or not self.privacy.publish_matrix
-        ):
+        privacy = self.privacy or PrivacySection(protects="answers")
+        if privacy.protects != "answers" or not privacy.publish_matrix:
             raise wrong(
                 ("beliefs", "centre"),
                 '= "predictions" takes the mean of features from those who answer, and everybody must be able to check '
@@ -218,6 +207,12 @@ class Declaration(Section):
                 )
 
     def _check_shares(self) -> None:
+        if self.response.kind is None:
+            raise wrong(
+                ("beliefs", "share"),
+                "goes with kind = 'yes-no' or 'rating' in [response], which is a number here. Say the kind, or declare "
+                "beliefs.signal.",
+            )
         if not self.intercept:
             raise wrong(
                 "intercept",
@@ -299,13 +294,6 @@ class Declaration(Section):
             wide = NormalBall(R, math.exp(middle)).variance(d) > (spread / unit) ** 2
             low, high = (low, middle) if wide else (middle, high)
         return float(f"{math.exp(low):.6g}")
-
-    def _check_averages(self) -> None:
-        """What is declared of shares, or of differences, makes beliefs that can be had."""
-        try:
-            _ = self.shares, self.levels
-        except InputError as problem:
-            raise wrong("beliefs", str(problem), ": ") from None
 
     @cached_property
     def shares(self) -> ShareBeliefs | None:
@@ -408,13 +396,3 @@ def _check_second_moments(rows: tuple[tuple[float, ...], ...], d: int, intercept
         )
     if intercept and not abs(matrix[0, 0] - 1 / d) <= 1e-6:
         raise wrong((*place, 0, 0), f"is {matrix[0, 0]:g}; the intercept makes it 1/{d} = {1 / d:g}.")
-
-
-def _column(feature: Feature, ball: bool) -> Column:
-    if ball:
-        return AsGiven(feature.name)
-    if feature.levels is not None:
-        return Levels(feature.name, feature.levels)
-    if feature.low is None or feature.high is None:
-        raise ValueError(f"Feature {feature.name!r} has neither a range nor levels.")
-    return Numeric(feature.name, feature.low, feature.high)

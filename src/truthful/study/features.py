@@ -65,30 +65,14 @@ class Numeric:
 
 
 @dataclass(frozen=True)
-class AsGiven:
+class AsGiven(Numeric):
     """A number that is already normalised."""
 
-    name: str
-
-    columns = 1
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
-    def effects(self) -> Floats:
-        return np.ones((1, 1))
-
-    @property
-    def shift(self) -> Floats:
-        return np.zeros(1)
+    low: float = -1.0
+    high: float = 1.0
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         np.divide(np.asarray(values, dtype=np.float64), scale, out=out[0])
-
-    def codes(self, effects: Floats) -> tuple[Floats, float]:
-        return effects, 0.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +108,13 @@ class Levels:
         """The place of each value in the list of levels: integers are places already, text is looked up."""
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
-            array = self._look_up(array)
+            if array.size and (array.ndim > 1 or array.dtype.kind not in "OTU"):
+                raise InputError(
+                    f"Feature {self.name!r} holds values that are not text; its levels are text."
+                )
+            # By name, -1 where a value is none of them. Arrow would be no faster, and takes long to load.
+            places = {level: at for at, level in enumerate(self.levels)}
+            array = np.array([places.get(value, -1) for value in array.tolist()], dtype=np.int64)
         bad = np.flatnonzero((array < 0) | (array >= len(self.levels)))
         if len(bad):
             raise InputError(
@@ -133,20 +123,13 @@ class Levels:
             )
         return array
 
-    def _look_up(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """By name, -1 where a value is none of them. Arrow would be no faster, and takes long to load."""
-        if values.size and (values.ndim > 1 or values.dtype.kind not in "OTU"):
-            raise InputError(f"Feature {self.name!r} holds values that are not text; its levels are text.")
-        places = {level: at for at, level in enumerate(self.levels)}
-        return np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
-
     def codes(self, effects: Floats) -> tuple[Floats, float]:
         """Effects that do not sum to zero have a mean, which belongs to the intercept."""
         mean = float(effects.mean())
         return (effects - mean)[:-1], mean
 
 
-Column = Numeric | AsGiven | Levels
+Column = Numeric | Levels
 
 
 @dataclass(frozen=True)
@@ -235,11 +218,7 @@ class Encoding:
             effects = np.array([raw.get(name, 0.0) for name in feature.names])
             coefficients[place], moved = feature.codes(effects)
             constant += moved
-        if INTERCEPT in raw:
-            self._set_intercept(coefficients, raw[INTERCEPT] + constant)
-        return coefficients
-
-    def _set_intercept(self, coefficients: Floats, value: float) -> None:
+        value = raw[INTERCEPT] + constant if INTERCEPT in raw else 0.0
         if self.intercept:
             coefficients[0] = value
         elif not abs(value) <= 1e-9 * max(1.0, float(np.abs(self.effects[0]) @ np.abs(coefficients))):
@@ -247,6 +226,7 @@ class Encoding:
                 f"The intercept is off by {value:g} from the only one possible without an intercept column. "
                 "Leave it out, or set intercept = true."
             )
+        return coefficients
 
 
 def put_place(values: Any, low: float, high: float, factor: float, out: Floats) -> None:
@@ -411,11 +391,18 @@ class UniformDesign(Design):
 
     @cached_property
     def _blocks(self) -> list[tuple[Floats, Floats, slice]]:
-        encoding = self.encoding
-        return [
-            (*code_law(feature), place)
-            for feature, place in zip(encoding.features, encoding.slices, strict=True)
-        ]
+        """For every feature points and weights with the moments of its codes, and its columns.
+
+        A number's code is uniform on [−1, 1], whose moments up to the fifth are those of three points (Gauss and
+        Legendre); no moment here is above the fourth. Levels are their own points.
+        """
+        number = np.array([[-np.sqrt(0.6)], [0.0], [np.sqrt(0.6)]]), np.array([5.0, 8.0, 5.0]) / 18.0
+        blocks = []
+        for feature, place in zip(self.encoding.features, self.encoding.slices, strict=True):
+            k = len(feature.names)
+            law = (feature.effects, np.full(k, 1.0 / k)) if isinstance(feature, Levels) else number
+            blocks.append((*law, place))
+        return blocks
 
     def weighted_moments(self, w: Floats) -> Floats:
         """E[(w·x)² x xᵀ], exactly.
@@ -450,26 +437,14 @@ class UniformDesign(Design):
         return sample_uniform(rng, check.integer("n", n, least=0), self.encoding.features)
 
 
-def code_law(feature: Column) -> tuple[Floats, Floats]:
-    """Points and weights with the moments of a uniformly drawn feature's codes.
-
-    A number's code is uniform on [−1, 1], whose moments up to the fifth are those of three points (Gauss and
-    Legendre); no moment here is above the fourth. Levels are their own points.
-    """
-    if isinstance(feature, Levels):
-        k = len(feature.levels)
-        return feature.effects, np.full(k, 1.0 / k)
-    return np.array([[-np.sqrt(0.6)], [0.0], [np.sqrt(0.6)]]), np.array([5.0, 8.0, 5.0]) / 18.0
-
-
 def sample_uniform(rng: np.random.Generator, n: int, features: Sequence[Column]) -> RawColumns:
     """Raw columns of n invented people: numbers uniform on their ranges, levels (as text) equally likely."""
     columns: RawColumns = {}
     for feature in features:
         if isinstance(feature, Levels):
             columns[feature.name] = np.array(feature.levels)[rng.integers(len(feature.levels), size=n)]
-        elif isinstance(feature, Numeric):
-            columns[feature.name] = rng.uniform(feature.low, feature.high, n)
-        else:
+        elif isinstance(feature, AsGiven):
             raise InputError(f"Feature {feature.name!r} has no declared range to draw from.")
+        else:
+            columns[feature.name] = rng.uniform(feature.low, feature.high, n)
     return columns

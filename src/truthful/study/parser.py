@@ -11,48 +11,29 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from truthful.errors import InputError, InvalidStudy, Problem
 from truthful.study.declaration import Declaration
-from truthful.study.sections import (
-    WRONG,
-    Covariance,
-    DeclaredBeliefs,
-    Empirical,
-    Feature,
-    Invitation,
-    Lognormal,
-    Observed,
-    Pareto,
-    PaymentsSection,
-    PrivacySection,
-    Response,
-    Section,
-    Uniform,
-    UnitBall,
-)
+from truthful.study.sections import WRONG, Section
 
-SECTIONS: Mapping[tuple[str, ...], type[Section]] = {
-    (): Declaration,
-    ("invitation",): Invitation,
-    ("response",): Response,
-    ("features",): Feature,
-    ("design", "observed"): Observed,
-    ("design", "uniform"): Uniform,
-    ("design", "covariance"): Covariance,
-    ("design", "unit-ball"): UnitBall,
-    ("privacy",): PrivacySection,
-    ("beliefs",): DeclaredBeliefs,
-    ("costs", "pareto"): Pareto,
-    ("costs", "lognormal"): Lognormal,
-    ("costs", "empirical"): Empirical,
-    ("payments",): PaymentsSection,
+
+def _sections(annotation: Any) -> list[type[Section]]:
+    """The sections that a field of this type may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections(part)]
+
+
+SECTIONS: Mapping[tuple[str, ...], type[Section]] = {(): Declaration} | {
+    (name, *(get_args(section.model_fields["kind"].annotation) if field.discriminator else ())): section
+    for name, field in Declaration.model_fields.items()
+    for section in _sections(field.annotation)
 }
-"""Where each section stands in an error's location, tags of kinds include"""
+"""Where each section stands in an error's location, tags of kinds included."""
 
 EXAMPLES: Mapping[str, str] = {
     "response": '[response]\nname = "weekly_spend"\nlow = 0\nhigh = 200',

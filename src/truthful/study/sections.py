@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -116,10 +117,11 @@ class Response(Section):
         if self.kind is not None and self.step is not None:
             raise wrong("step", f"goes with numbers, and the response is a {self.kind}. Leave it out.")
         if self.step is not None and self.values < FEWEST_VALUES:
+            fitting = "'yes-no'" if self.values <= 2 else f"'rating' and levels = {self.values}"
             raise wrong(
                 "step",
                 f"is {self.step:g}: people choose from {self.values} values only, and what is promised of numbers "
-                f"does not hold for so few. Say kind = {_fitting(self.values)}.",
+                f"does not hold for so few. Say kind = {fitting}.",
             )
         return self
 
@@ -280,27 +282,30 @@ class DeclaredBeliefs(Section):
         if self.asked:
             self._check_asked()
             return self
-        for name in ("spread", "plausible"):
-            if getattr(self, name) is not None:
-                raise wrong(name, 'goes with centre = "predictions". Leave it out, or say that.')
-        for name in ("effect", "expected", "agreement", "implausible"):
-            if getattr(self, name) is not None:
-                raise wrong(
-                    name,
-                    'goes with a share, for yes-no answers and ratings, or with centre = "predictions". Leave it out.',
-                )
+        self._require_none(
+            ("spread", "plausible"), 'goes with centre = "predictions". Leave it out, or say that.'
+        )
+        self._require_none(
+            ("effect", "expected", "agreement", "implausible"),
+            'goes with a share, for yes-no answers and ratings, or with centre = "predictions". Leave it out.',
+        )
         researchers = (self.radius is not None, self.noise_bound is not None)
         if self.signal is None and researchers != (True, True):
             raise wrong("signal", "is missing. Give it, or both radius and noise_bound.")
         if self.signal is not None and any(researchers):
             raise wrong("signal", "is given together with radius or noise_bound. Give one or the other.")
         self._check_prior()
-        if self.noise == "uniform" and self.noise_sd is not None:
-            raise wrong("noise_sd", "goes with noise = 'normal'. Leave it out.")
+        if self.noise == "uniform":
+            self._require_none(("noise_sd",), "goes with noise = 'normal'. Leave it out.")
         R, M = self.bounds
         _check_width("prior_sd", self.prior_sd, "R", R)
         _check_width("noise_sd", self.noise_sd, "M", M)
         return self
+
+    def _require_none(self, names: Iterable[str], words: str) -> None:
+        for name in names:
+            if getattr(self, name) is not None:
+                raise wrong(name, words)
 
     def _check_prior(self) -> None:
         """Its width is declared by prior_sd, or by sure and unsure; then prior_sd follows from them."""
@@ -321,21 +326,17 @@ class DeclaredBeliefs(Section):
         return self.centre == "predictions"
 
     def _check_asked(self) -> None:
-        declared = ("signal", "radius", "noise_bound", "prior_sd", "noise_sd", "unsure", "agreement")
-        if found := [name for name in declared if getattr(self, name) is not None]:
-            raise wrong(
-                found[0],
-                'declares what centre = "predictions" asks people for. Leave it out, and give sure and spread.',
-            )
-        for name, what in (
-            (
-                "sure",
-                "how far people may be off about the average, one standard deviation, such as sure = 10",
-            ),
-            ("spread", "how far answers scatter about it, one standard deviation, such as spread = 15"),
+        self._require_none(
+            ("signal", "radius", "noise_bound", "prior_sd", "noise_sd", "unsure", "agreement"),
+            'declares what centre = "predictions" asks people for. Leave it out, and give sure and spread.',
+        )
+        for name, what, sd in (
+            ("sure", "how far people may be off about the average", 10),
+            ("spread", "how far answers scatter about it", 15),
         ):
             if getattr(self, name) is None:
-                raise wrong(name, f"is missing. Say {what}, in units of the answer.")
+                words = f"Say {what}, one standard deviation, such as {name} = {sd}, in units of the answer."
+                raise wrong(name, f"is missing. {words}")
         if self.implausible == "flat" and self.plausible is None:
             raise wrong(
                 "implausible", '= "flat" needs to know what is plausible, such as plausible = [2, 60].'
@@ -350,14 +351,11 @@ class DeclaredBeliefs(Section):
                 "is missing. Say how far people may be off about the share, one standard deviation, such as "
                 "sure = 0.05.",
             )
-        numbers = [name for name in names if getattr(self, name) is not None]
-        numbers += [
-            name
-            for name, usual in (("prior", "uniform"), ("noise", "normal"))
-            if getattr(self, name) != usual
-        ]
-        if numbers:
-            raise wrong(numbers[0], "goes with answers that are numbers. Leave it out, or leave share out.")
+        words = "goes with answers that are numbers. Leave it out, or leave share out."
+        self._require_none(names, words)
+        for name in ("prior", "noise"):
+            if getattr(self, name) != DeclaredBeliefs.model_fields[name].default:
+                raise wrong(name, words)
         low, high = share
         if not 0 <= low < high <= 1:
             raise wrong(
@@ -429,10 +427,6 @@ class Empirical(Section):
         return self
 
 
-def _fitting(values: int) -> str:
-    return "'yes-no'" if values <= 2 else f"'rating' and levels = {values}"
-
-
 def _check_range(title: str, low: float, high: float) -> None:
     if not low < high:
         raise wrong(
@@ -465,14 +459,11 @@ def few_values(response: Response) -> str | None:
     whole = low == int(low) and high == int(high)
     if response.kind is not None or response.step is not None or not whole or high - low >= FEWEST_VALUES - 1:
         return None
-    values = int(high - low) + 1
-    if values == 2:
-        return (
-            f"The response is a number from {low:g} to {high:g}. If people answer yes or no, what is promised of "
-            'truthfulness and accuracy does not hold for a number: say kind = "yes-no" in [response].'
-        )
+    doing, kind = "answer yes or no", 'kind = "yes-no" in [response]'
+    if high - low > 1:
+        doing = "choose from so few whole numbers"
+        kind = f'kind = "rating" and levels = {high - low + 1:g} in [response], or kind = "yes-no"'
     return (
-        f"The response is a number from {low:g} to {high:g}. If people choose from so few whole numbers, what is "
-        'promised of truthfulness and accuracy does not hold for a number: say kind = "rating" and levels = '
-        f'{values} in [response], or kind = "yes-no".'
+        f"The response is a number from {low:g} to {high:g}. If people {doing}, what is promised of truthfulness and "
+        f"accuracy does not hold for a number: say {kind}."
     )
