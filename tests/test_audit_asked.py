@@ -6,7 +6,7 @@ All attacks run from fixed seeds. A sound product fails a statistical check with
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,14 +15,15 @@ import pytest
 from support.asked import planned
 from support.shown_asked import plan_of
 from test_audit import CHECKS
-from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, SeesHer, failed, findings
+from test_audit_mutants import EvenNoise, LessNoise, NoiseUsedTwice, failed, findings
+from test_audit_settlements import pay_from_exact_sums, rescore
 
 from truthful.asked_release import AskedRelease, AskedScored
 from truthful.auditor import Product, audit
 from truthful.auditor.attack_surface import AnyScored, Attacked, Believed
-from truthful.auditor.joint_privacy import crowd, others_prediction
+from truthful.auditor.attacks import crowd
 from truthful.auditor.noise_tests import black_box_finding
-from truthful.auditor.settlements import checks_finding, settled_findings
+from truthful.auditor.settlements import checks_finding, exact_predictions, settled_findings
 from truthful.auditor.trial_settlements import invented_reports, normalise_reports, with_answers
 from truthful.check import Floats
 from truthful.estimators.sensitivity import AddNoise, Query
@@ -58,8 +59,7 @@ def test_our_product_withstands_every_attack(plan: Plan) -> None:
     assert names.count("payments") == 1
     figures = {finding.name: finding.figures for finding in found.findings}
     assert 0.999 < figures["sensitivity"]["share_of_sensitivity"] <= 1
-    for check in ("privacy loss", "joint privacy"):
-        assert 0.999 * found.epsilon < figures[check]["loss"] <= found.epsilon
+    assert 0.999 * found.epsilon < figures["privacy loss"]["loss"] <= found.epsilon
 
 
 @pytest.mark.parametrize("name", ["number", "rating"])
@@ -99,55 +99,48 @@ def test_her_own_answer_and_prediction_move_the_release_and_nothing_of_what_othe
             sums = Product().statistics(X, reports, mechanism, beliefs)
             point = tuple(int(k) for k in mechanism.queries(sums, beliefs)[0].value)
             estimate = Product().release(sums, mechanism, beliefs, replay((point,)))
-            km = int(grid_responses(reports[[i], 1], 1.0)[0])
-            found.add(others_prediction(estimate, mechanism, km, len(y) - 1))
+            found.add(exact_predictions(estimate, mechanism, beliefs, X, reports, i)[1])
         others = np.delete(y, i, axis=0)
         total = int(grid_responses(others[:, 1], 1.0).sum())
         assert found == {Fraction(total, GRID * len(others))}
     assert (ratio * GRID).denominator == 1
 
 
-class OwnPredictionKept(Product):
+def own_prediction_kept(found: AskedScored, y: Floats, m: Floats) -> dict[str, Floats]:
     """Everybody is scored against all predictions, her own included."""
-
-    def score_players(
-        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> AnyScored:
-        found = super().score_players(estimate, mechanism, beliefs, X, y)
-        assert isinstance(found, AskedScored)
-        n = len(y)
-        return replace(found, others_prediction=(found.others_prediction * (n - 1) + y[:, 1]) / n)
+    return {"others_prediction": (found.others_prediction * (len(m) - 1) + m) / len(m)}
 
 
-class OwnPredictionPaid(Product):
+def own_prediction_paid(found: AskedScored, y: Floats, m: Floats) -> dict[str, Floats]:
     """The surprise that is paid for has her own prediction in it."""
-
-    def score_players(
-        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> AnyScored:
-        found = super().score_players(estimate, mechanism, beliefs, X, y)
-        assert isinstance(found, AskedScored)
-        return replace(found, surprise=found.surprise - y[:, 1] / len(y))
+    return {"surprise": found.surprise - m / len(m)}
 
 
-class OwnAnswerKept(Product):
+def own_answer_kept(found: AskedScored, y: Floats, m: Floats) -> dict[str, Floats]:
     """Everybody is scored against all answers, her own included."""
-
-    def score_players(
-        self, estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats
-    ) -> AnyScored:
-        found = super().score_players(estimate, mechanism, beliefs, X, y)
-        h = found.leverage
-        return replace(found, peer_prediction=found.peer_prediction * (1 - h) + h * y[:, 0])
+    h = found.leverage
+    return {"peer_prediction": found.peer_prediction * (1 - h) + h * y}
 
 
-@pytest.mark.parametrize("product", [OwnPredictionKept(), OwnPredictionPaid(), OwnAnswerKept()])
-def test_what_is_her_own_and_left_in_is_caught(product: Product, plan: Plan) -> None:
-    assert failed(product, plan) == {"leave-one-out"}
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("features", own_prediction_kept),
+        ("features", own_answer_kept),
+        ("yes-no", own_prediction_paid),
+        ("yes-no", own_answer_kept),
+    ],
+)
+def test_what_is_her_own_and_left_in_is_caught(
+    name: str, fault: Callable[..., dict[str, Floats]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rescore(fault, plan_of(name), monkeypatch) - {"payments"} == {"own report"}
 
 
-def test_payments_that_follow_from_exact_sums_are_caught(plan: Plan) -> None:
-    assert "joint privacy" in failed(SeesHer(), plan)
+@pytest.mark.slow
+def test_payments_that_follow_from_exact_sums_are_caught(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pay_from_exact_sums(plan, monkeypatch) == {"payments", "own report", "others"}
 
 
 # Noise and sensitivity

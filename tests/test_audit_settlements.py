@@ -37,6 +37,7 @@ from truthful.one_release import (
     LeaveOneOut,
     NumberPaymaster,
     OneRelease,
+    Paymaster,
     Scored,
     payable,
     paymaster,
@@ -134,10 +135,37 @@ def without_noise(plan: Plan, mechanism: OneRelease, statistics: Statistics, dra
     return mechanism.estimate(exact.answers, statistics.players, plan.study.beliefs, statistics.sums.matrix)
 
 
+def noise_in_floats(plan: Plan, mechanism: OneRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
+    """Textbook noise, Gamma radius times direction, added to the estimate in floats; the draw is thrown away."""
+    estimate, rng = without_noise(plan, mechanism, statistics, draw), np.random.default_rng(1)
+    direction = rng.normal(size=len(estimate.theta))
+    v = rng.gamma(len(direction), estimate.scale) * direction / np.linalg.norm(direction)
+    return replace(estimate, theta=estimate.theta + estimate.inverse @ v)
+
+
+def exact_matrix(plan: Plan, mechanism: OneRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
+    """XᵀX is used without its noise."""
+    matrix, _ = mechanism.queries(statistics.sums, plan.study.beliefs)
+    answers = (matrix.value, draw.answers[-1])
+    return mechanism.estimate(answers, statistics.players, plan.study.beliefs, statistics.sums.matrix)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["instruments", "noisy-statistics"])
-def test_an_estimate_published_without_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settlement, "_estimate", without_noise)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("instruments", without_noise),
+        ("known-design", noise_in_floats),
+        ("noisy-statistics", without_noise),
+        ("noisy-statistics", exact_matrix),
+    ],
+)
+def test_an_estimate_without_the_noise_of_its_draw_is_caught(
+    name: str,
+    fault: Callable[[Plan, OneRelease, Statistics, Draw], LeaveOneOut],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settlement, "_estimate", fault)
     assert broken(settled_findings(Product(), plan_of(name), 1)) >= {"release", "others"}
 
 
@@ -216,18 +244,42 @@ def test_payments_for_other_predictions_are_caught(
     assert found == {"payments", "own report"} | ({"others"} if fault is noise_for_each else set())
 
 
-@pytest.mark.slow
-def test_payments_from_an_estimate_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, kept = plan_of(), list[LeaveOneOut]()
-    estimated = settlement._estimate
+@dataclass(frozen=True)
+class Rescoring:
+    """Pays as a sound paymaster does, but for what a fault makes of what was scored."""
 
-    def listen(plan: Plan, mechanism: OneRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
-        kept.append(without_noise(plan, mechanism, statistics, draw))
+    sound: Paymaster
+    fault: Callable[..., dict[str, Floats]]
+
+    def score_players(self, kx: Floats, ky: Floats, *km: Floats) -> Any:
+        found: Any = self.sound.score_players(kx, ky, *km)
+        return replace(found, **self.fault(found, ky / GRID, *(m / GRID for m in km)))
+
+
+def rescore(fault: Callable[..., dict[str, Floats]], plan: Plan, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What is found of settlements whose scores have a fault: of what was scored, reports and predictions."""
+    sound = settlement._paymaster
+    monkeypatch.setattr(settlement, "_paymaster", lambda *found: Rescoring(sound(*found), fault))
+    return broken(settled_findings(Product(), plan, 1))
+
+
+def pay_from_exact_sums(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What is found of settlements that pay by an estimate without noise: what others are paid shows what she said."""
+    kept, estimated, master = list[LeaveOneOut](), settlement._estimate, settlement._paymaster
+
+    def listen(plan: Plan, mechanism: Any, statistics: Statistics, draw: Draw) -> LeaveOneOut:
+        exact = tuple(query.value for query in mechanism.queries(statistics.sums, plan.study.believed))
+        kept.append(estimated(plan, mechanism, statistics, replace(draw, answers=exact)))
         return estimated(plan, mechanism, statistics, draw)
 
     monkeypatch.setattr(settlement, "_estimate", listen)
-    monkeypatch.setattr(settlement, "paymaster", lambda m, b, estimate, n: paymaster(m, b, kept[-1], n))
-    assert broken(settled_findings(Product(), plan, 1)) == {"payments", "own report", "others"}
+    monkeypatch.setattr(settlement, "_paymaster", lambda p, m, estimate, *more: master(p, m, kept[-1], *more))
+    return broken(settled_findings(Product(), plan, 1))
+
+
+@pytest.mark.slow
+def test_payments_from_an_estimate_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pay_from_exact_sums(plan_of(), monkeypatch) == {"payments", "own report", "others"}
 
 
 # Checks that look at answers

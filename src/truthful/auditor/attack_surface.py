@@ -96,31 +96,16 @@ class Asked:
     epsilon: Fraction
 
 
-@dataclass
-class Listener:
-    """Passes queries on and remembers what was asked and answered; without noise, if there is nobody to ask."""
-
-    answer: AddNoise | None = None
-    asked: list[Asked] = field(default_factory=list)
-    answers: list[Sequence[int]] = field(default_factory=list)
-
-    def __call__(self, query: Query, epsilon: Fraction) -> Sequence[int]:
-        self.asked.append(Asked(query, epsilon))
-        self.answers.append(query.value if self.answer is None else tuple(self.answer(query, epsilon)))
-        return self.answers[-1]
-
-
 def overhear(product: Product, sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
     """The queries of a release, in their order: what it is about to protect, and how."""
-    listener = Listener()
-    product.release(sums, mechanism, beliefs, listener)
-    return tuple(listener.asked)
+    asked: list[Asked] = []
 
+    def listen(query: Query, epsilon: Fraction) -> Sequence[int]:
+        asked.append(Asked(query, epsilon))
+        return query.value
 
-def promised_queries(sums: Sums, mechanism: Attacked, beliefs: Believed) -> tuple[Asked, ...]:
-    """The queries that a mechanism promises to answer and their epsilons, whatever a product really asks."""
-    epsilon = Fraction(mechanism.epsilon)
-    return tuple(Asked(query, epsilon * query.share) for query in mechanism.queries(sums, beliefs))
+    product.release(sums, mechanism, beliefs, listen)
+    return tuple(asked)
 
 
 def unprotected_parts(sums: Sums, mechanism: Attacked) -> tuple[object, ...]:

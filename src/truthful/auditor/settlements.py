@@ -5,27 +5,35 @@ are absurd, and are to be clipped. What a draw answered, less the exact sums of 
 must follow the plan's own law, at the plan's own scale. Then whole settlements are read: everything released must
 follow from the draw, and everybody's payment from the release and her own record. Draws are planted, so that all that
 is released is known: whatever is replaced in a record then, nothing that others see may change, not one bit of the
-public files, not a word of a refusal, and not one payment. And a player's own report may not move what others predict
-of her.
+public files, not a word of a refusal, and not one payment. That is joint privacy: all payments but her own are
+functions of the release and of others' records. And a player's own report may not move what others predict of her,
+which is made a second time in rational numbers, from the sums without her.
+
+At last what is *not* promised. Where answers are protected the matrix of features is published as it is: whoever knows
+everybody else's features subtracts them and holds ζxᵀ, that is x, but for its sign.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from math import gcd, isqrt
 from typing import Any
 
 import numpy as np
 
-from truthful.auditor.attack_surface import Asked, Attacked, Finding, Product, promised_queries, visible_parts
-from truthful.auditor.joint_privacy import (
-    ROUNDING,
-    exact_predictions,
-    on_grid,
-    recover_features,
+from truthful.asked_release import AskedRelease
+from truthful.auditor.attack_surface import (
+    Asked,
+    Attacked,
+    Believed,
+    Finding,
+    Product,
+    answers_of,
+    visible_parts,
 )
 from truthful.auditor.neighbours import replaced_part
 from truthful.auditor.noise_tests import few_draws_finding, noises_of
@@ -52,16 +60,29 @@ from truthful.check import Floats
 from truthful.errors import Refused, TruthfulError
 from truthful.files import sha256
 from truthful.lattice import SeededBits
-from truthful.moments import GRID, grid_features
-from truthful.one_release import OneRelease
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    PythonIntegers,
+    Transform,
+    grid_features,
+    grid_responses,
+    instruments_on_grid,
+)
+from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.plan import Plan
 from truthful.release import verify
 from truthful.settlement.atomic_release import LEDGER, read_ledger
 from truthful.settlement.draw import Draw
+from truthful.study.credibility import ShareBeliefs
 
 FEWEST_SETTLEMENTS = 40
 SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as so many releases
 WATCHED = 6  # players whose predictions are made again in rational numbers
+ROUNDING = 1e-12  # by so much predictions in floats may differ from rational ones, and from each other
+NOISE_BITS = 30
+
+Integers = tuple[int, ...]
 
 
 def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tuple[Finding, Finding]:
@@ -83,7 +104,8 @@ def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[
     with place(plan) as (there, out):
         draw = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
         sums = exact_sums(product, there, reports)
-        asked = promised_queries(sums, there.mechanism, there.study.believed)
+        epsilon, queries = Fraction(plan.mechanism.epsilon), plan.mechanism.queries(sums, plan.study.believed)
+        asked = tuple(Asked(query, epsilon * query.share) for query in queries)
     return draw, asked, draw.statistics == sums.digest()
 
 
@@ -127,12 +149,16 @@ def settled_findings(product: Product, plan: Plan, seed: int) -> tuple[Finding, 
     """Whether release, payments and the payments of others follow from what they may; and what is not protected."""
     reports = absurd_reports(plan, seed)
     real = settle_trial(product, plan, reports)
-    clear = settle_trial(product, plan, reports, plant_answers(product, plan, reports))
+    # What would be released with hardly any noise, and what was with all of it.
+    clear, noisy = (
+        settle_trial(product, plan, reports, answers)
+        for answers in (plant_answers(product, plan, reports), real.draw.answers)
+    )
     return (
         _release_finding(product, plan, reports, (real, clear)),
         _payments_finding(plan, reports, clear),
         _own_finding(product, plan, reports),
-        _others_finding(product, plan, reports, clear),
+        _others_finding(product, plan, reports, (clear, noisy)),
         *_features_findings(plan, reports, real),
     )
 
@@ -196,8 +222,8 @@ def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:
             X, y = normalise_reports(study, changed)
             p, *more = exact_predictions(estimate, mechanism, beliefs, X, y, player)
             within = [_clip(mechanism, p, X[player]), *more]
-            paid = [p for p in read_predictions(product, plan, changed, drawn, name) if p is not None]
-            if any(abs(Fraction(p) - q) > ROUNDING for p, q in zip(paid, within, strict=True)):
+            paid = read_predictions(product, plan, changed, drawn, name)
+            if any(abs(Fraction(p) - q) > ROUNDING for p, q in zip(paid[: len(within)], within, strict=True)):
                 faults.add("predictions that are not those of the sums without her")
             told.append(paid)
             vectors.append(drawn[-1])
@@ -224,10 +250,12 @@ def _clip(mechanism: Attacked, p: Fraction, x: Floats) -> Fraction:
     return min(max(p, -limit), limit)
 
 
-def _others_finding(product: Product, plan: Plan, reports: Any, found: TrialSettlement) -> Finding:
+def _others_finding(
+    product: Product, plan: Plan, reports: Any, several: tuple[TrialSettlement, ...]
+) -> Finding:
     """Whether anybody else notices that an answer, or a record, was replaced, the draw being the same."""
     faults, replaced = set(), (2, reports.num_rows - 1)
-    for place_of in replaced:
+    for found, place_of in zip(several, replaced, strict=True):
         player = reports["player"][place_of].as_py()
         try:
             after = settle_trial(product, plan, _with_another(plan, reports, place_of), found.draw.answers)
@@ -239,12 +267,12 @@ def _others_finding(product: Product, plan: Plan, reports: Any, found: TrialSett
         if {**after.receipts, player: None} != {**found.receipts, player: None}:
             faults.add("others' payments change")
     what = replaced_part(plan.mechanism)
-    several = f"{what}s".replace("answer and", "answers and")
+    plural = f"{what}s".replace("answer and", "answers and")
     return Finding(
         name="settlements: others",
         claim=f"given the draw, a player's {what} decides nothing that others see: no bit, no payment but hers",
-        found=", ".join(sorted(faults)) or f"no change when {len(replaced)} {several} are replaced",
-        confidence=f"certain, for these {several}",
+        found=", ".join(sorted(faults)) or f"no change when {len(replaced)} {plural} are replaced",
+        confidence=f"certain, for these {plural}",
         passed=not faults,
         figures={"replaced": len(replaced)},
     )
@@ -334,9 +362,6 @@ def _features_findings(plan: Plan, reports: Any, found: TrialSettlement) -> tupl
             informational=True,
         ),
     )
-
-
-NOISE_BITS = 30
 
 
 def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
@@ -434,3 +459,109 @@ def _system_bytes(stream: int) -> Iterator[list[int]]:
         yield taken
     finally:
         os.urandom, random._urandom = real, real  # type: ignore[attr-defined]
+
+
+def exact_predictions(
+    estimate: LeaveOneOut, mechanism: Attacked, beliefs: Believed, X: Floats, y: Floats, player: int
+) -> list[Fraction]:
+    """All that others say of a player, and that pays her, in rational numbers."""
+    p = without_her(estimate, *on_grid(X[[player]], y[[player]], mechanism, beliefs)[0])
+    found = [(1 + p) / 2 if isinstance(beliefs, ShareBeliefs) else p]
+    if isinstance(mechanism, AskedRelease):
+        km = int(grid_responses(y[[player], 1], beliefs.response_bound)[0])
+        # The released sum less her own, over how many they are.
+        total = Fraction(estimate.predictions or 0) / (Fraction(mechanism.ratio) * GRID)
+        found.append((total - km) / (GRID * (len(y) - 1)))
+    return found
+
+
+def without_her(estimate: LeaveOneOut, kx: Integers, kz: Integers, ky: int) -> Fraction:
+    """What the others predict of a player on the grid, in rational numbers.
+
+    Of exact sums, by elimination from the sums without her; else with the inverse that is published.
+    """
+    left = [k - z * ky for k, z in zip(estimate.vector, kz, strict=True)]
+    if estimate.matrix is not None and estimate.matrix_scale is None:
+        matrix = [
+            [int(m) - z * x for m, x in zip(row, kx, strict=True)]
+            for row, z in zip(estimate.matrix, kz, strict=True)
+        ]
+        return _dot(kx, _solve(matrix, left)) / GRID
+    w = [_dot(kx, map(Fraction, column)) for column in estimate.inverse.T.tolist()]
+    kept = 1 - _dot(kz, w) / PRODUCT if estimate.kept is None else Fraction(estimate.kept)
+    return _dot(left, w) / (GRID * PRODUCT * kept)
+
+
+def _dot(integers: Sequence[int], fractions: Iterable[Fraction]) -> Fraction:
+    return sum((k * f for k, f in zip(integers, fractions, strict=True)), Fraction(0))
+
+
+def _solve(matrix: list[list[int]], right: list[int]) -> list[Fraction]:
+    """The solution of a regular system, by Gauss's elimination in fractions."""
+    d = len(right)
+    rows = [[Fraction(k) for k in (*row, b)] for row, b in zip(matrix, right, strict=True)]
+    for j in range(d):
+        pivot = max(range(j, d), key=lambda i: abs(rows[i][j]))
+        rows[j], rows[pivot] = rows[pivot], rows[j]
+        for i in range(d):
+            if i != j and rows[i][j]:
+                factor = rows[i][j] / rows[j][j]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[j], strict=True)]
+    return [row[-1] / row[j] for j, row in enumerate(rows)]
+
+
+def on_grid(
+    X: Floats, y: Floats, mechanism: Attacked, beliefs: Believed
+) -> list[tuple[Integers, Integers, int]]:
+    """k_x, k_ζ and k_y of every record."""
+    kx = grid_features(X)
+    kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
+    ky = grid_responses(answers_of(y), beliefs.response_bound)
+    return [
+        (tuple(map(int, x)), tuple(map(int, z)), int(k))
+        for x, z, k in zip(kx.tolist(), kz.tolist(), ky.tolist(), strict=True)
+    ]
+
+
+def recover_features(
+    matrix: PythonIntegers,
+    others: Sequence[tuple[Integers, Integers]],
+    transform: Transform,
+    norm: str = "l2",
+) -> Integers | None:
+    """A player's features on the grid, but for their sign, from Σ k_ζ k_xᵀ and the (k_x, k_ζ) of all others."""
+    left = matrix.copy()
+    for kx, kz in others:
+        left = left - np.outer(np.array(kz, dtype=object), np.array(kx, dtype=object))
+    rows = [[int(k) for k in row] for row in left]
+    longest = max(rows, key=lambda row: sum(k * k for k in row))
+    common = gcd(*longest)
+    if common == 0:
+        return None
+    # Every row is a multiple of k_x, hence of the primitive vector along it; its factor follows from the lengths.
+    along = [k // common for k in longest]
+    square = sum(k * k for row in rows for k in row)
+    length = isqrt(sum(k * k for k in along))
+    largest = max(1, GRID // max(1, length))
+    low, high = 1, largest
+    while low < high:  # ‖k_ζ‖·‖k_x‖ grows with the factor
+        middle = (low + high) // 2
+        if _square(along, middle, transform, norm) < square:
+            low = middle + 1
+        else:
+            high = middle
+    for factor in range(max(1, low - 8), min(largest, low + 8) + 1):
+        kx = tuple(factor * k for k in along)
+        if np.array_equal(np.outer(_instrument(kx, transform, norm), np.array(kx, dtype=object)), left):
+            return kx
+    return None
+
+
+def _square(along: list[int], factor: int, transform: Transform, norm: str) -> int:
+    kx = tuple(factor * k for k in along)
+    return sum(int(k) ** 2 for k in _instrument(kx, transform, norm)) * sum(k * k for k in kx)
+
+
+def _instrument(kx: Integers, transform: Transform, norm: str) -> PythonIntegers:
+    kz = instruments_on_grid(np.array([kx], dtype=np.float64), transform, norm)[0]
+    return np.array([int(k) for k in kz], dtype=object)

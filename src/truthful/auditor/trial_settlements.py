@@ -254,8 +254,9 @@ def outcome(
 
 def read_predictions(
     product: Product, plan: Plan, reports: Any, answers: Answers, player: str
-) -> tuple[float, float | None]:
-    """What others predict of a player, and their mean prediction, by her receipt when everybody is paid."""
+) -> list[float]:
+    """What others predict of a player by her receipt when everybody is paid and, where they are asked for predictions,
+    their mean prediction, their mean answer and their surprise."""
     with place(plan) as (there, out):
         _leave(answers, product, there, reports, out)
 
@@ -268,7 +269,8 @@ def read_predictions(
         receipts = pa.parquet.read_table(open_target(out).unfinished / RECEIPTS)
     receipt = find_receipt(receipts, player)
     assert isinstance(receipt, Receipt)
-    return receipt.peer_prediction, receipt.others_prediction
+    told = (receipt.peer_prediction, receipt.others_prediction, receipt.others_answer, receipt.surprise)
+    return [number for number in told if number is not None]
 
 
 def interrupt_settlement(
