@@ -91,7 +91,7 @@ def test_one_person_moves_what_is_released_by_no_more_than_its_sensitivity(ratio
     one, other = released(1.0, 1.0), released(-1.0, -1.0)
     moved = math.isqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
     assert 0.99 * largest < moved <= largest
-    assert largest < cross_sensitivity(1.0) * (mechanism.spread + 1e-9)
+    assert largest < cross_sensitivity(1.0) * (math.sqrt(1 + mechanism.ratio**2) + 1e-9)
     for y, m in [(1.0, -1.0), (0.5, 1.0), (-1.0, 0.0)]:
         near = released(y, m)
         assert sum((a - b) ** 2 for a, b in zip(one, near, strict=True)) <= largest**2

@@ -171,7 +171,7 @@ class SensitivityOfAnswers(Product):
 
     def release(self, sums: Sums, mechanism: Attacked, beliefs: Believed, answer: AddNoise) -> LeaveOneOut:
         assert isinstance(mechanism, AskedRelease)
-        both = Fraction(mechanism.spread)
+        both = Fraction(math.sqrt(1 + mechanism.ratio**2))
 
         def less(query: Query, epsilon: Fraction) -> Sequence[int]:
             return answer(replace(query, sensitivity=Fraction(int(query.sensitivity / both))), epsilon)

@@ -266,16 +266,15 @@ def share_setting(plan: Plan, belief_gap: float = 0.0) -> ShareSetting:
     beliefs = plan.study.shares
     assert isinstance(beliefs, ShareBeliefs)
     return ShareSetting(
+        study=plan.study,
         beliefs=beliefs,
         geometry=plan.panel.geometry(plan.players, solution.shortening),
-        costs=plan.study.costs,
         n=plan.answering,
         alpha=np.array([plan.absent_share]),
         epsilon=np.array([mechanism.epsilon]),
         beta=plan.failure_probability,
         margin=mechanism.margin,
         tolerance=mechanism.tolerance,
-        assigned=True,
         belief_gap=belief_gap,
     )
 

@@ -160,7 +160,7 @@ def test_the_published_constant_is_exceeded_when_coefficients_are_small() -> Non
         moved = sqrt(square_distance(before, after)) * float(before.unit)
         assert moved == pytest.approx(1.98e-3, rel=1e-3)
         assert moved > 4.9 * published_sensitivity(0.1, 0.0, gamma)
-        assert moved <= estimator.sensitivity(1)
+        assert moved <= estimator.noise_scale(1, 1.0)
 
 
 def test_the_published_constant_is_exceeded_by_free_ridge_on_many_players() -> None:
@@ -172,7 +172,7 @@ def test_the_published_constant_is_exceeded_by_free_ridge_on_many_players() -> N
     before, after = (estimator.queries(base + one(record, Y))[0] for record in ((x, Y), (np.ones(1), -Y)))
     moved = sqrt(square_distance(before, after)) * float(before.unit)
     assert moved / published_sensitivity(1.0, 1.0, gamma) == pytest.approx(3.7, abs=0.1)
-    assert moved <= estimator.sensitivity(n)
+    assert moved <= estimator.noise_scale(n, 1.0)
 
 
 @every_estimator
@@ -193,10 +193,8 @@ def test_the_noise_scale_is_the_query_s_sensitivity_over_its_epsilon(
     main = queries[-1]
     scale = float(main.sensitivity * main.unit / (Fraction(epsilon) * main.share))
     assert estimator.noise_scale(count, epsilon) == pytest.approx(scale, rel=1e-14)
-    assert estimator.sensitivity(count) == pytest.approx(float(main.sensitivity * main.unit), rel=1e-14)
     estimate = estimator.estimate([query.value for query in queries], count, epsilon)
     assert estimate.scale == pytest.approx(scale, rel=1e-14)
-    assert estimate.lattice == float(main.unit)
 
 
 @every_estimator
@@ -208,7 +206,8 @@ def test_sensitivities_shrink_with_players_as_stated(name: str) -> None:
         "ridge-ball": 2.201835 / gamma,  # C at R = ½, Y = 1, where t = (√3 − 1)/2
         "ridge-free": Y * (2 + sqrt(n / gamma) / 2) / gamma,
     }[name]
-    stated = ESTIMATORS[name](2, Y).sensitivity(n)
+    query = ESTIMATORS[name](2, Y).queries(times(n, one((np.array([0.6, 0.8]), 1.0), Y)))[-1]
+    stated = float(query.sensitivity * query.unit)
     assert 0.85 * formula < stated <= formula * (1 + 1e-7)
 
 
@@ -250,11 +249,12 @@ def test_noisy_statistics_without_noise_is_least_squares() -> None:
 
 
 def test_noisy_statistics_rebuilds_the_symmetric_matrix_and_floors_its_eigenvalues() -> None:
-    estimator = NoisyStatistics(2, 1.0, 0.5, floor=0.25)
+    estimator = NoisyStatistics(2, 1.0, 0.5)
     unit = 2.0**-40 / 10
     matrix = np.array([[0.5, 0.3], [0.3, -0.2]])
     answers = [[round(v / unit) for v in (0.5, 0.3, -0.2)], [round(v / unit) for v in (0.1, 0.2)]]
-    estimate = estimator.estimate(answers, 10, 1.0)
+    # s_N·d^1.5 = √2/(10·ε/2)·2√2 is 0.25.
+    estimate = estimator.estimate(answers, 10, 3.2)
     values, vectors = np.linalg.eigh(matrix)
     assert values[0] < 0.25 < values[1]
     expected = vectors @ np.diag(1 / np.maximum(values, 0.25)) @ vectors.T
@@ -266,11 +266,9 @@ def test_noisy_statistics_states_its_gram_noise() -> None:
     estimator = NoisyStatistics(4, 1.0, Fraction(1, 4))
     assert estimator.gram_scale(1000, 0.5) == pytest.approx(sqrt(2) / (1000 * 0.5 * 0.25), rel=1e-11)
     assert estimator.eigenvalue_floor(1000, 0.5) == pytest.approx(estimator.gram_scale(1000, 0.5) * 4**1.5)
-    assert NoisyStatistics(4, 1.0, 0.25, floor=0.1).eigenvalue_floor(1000, 0.5) == 0.1
     zeros = [[0] * 10, [0] * 4]
     estimate = estimator.estimate(zeros, 1000, 0.5)
     assert estimate.gram_scale == estimator.gram_scale(1000, 0.5)
-    assert estimate.gram_lattice == estimate.lattice == 2.0**-40 / 1000
 
 
 def test_the_default_floor_is_about_the_spectral_norm_of_the_noise() -> None:
@@ -335,14 +333,13 @@ def test_the_released_minimiser_is_the_nearest_lattice_point() -> None:
         (lambda: KnownDesign(np.eye(2), float("nan")), "response_bound"),
         (lambda: NoisyStatistics(2, 1.0, 1.0), "gram_share"),
         (lambda: NoisyStatistics(0, 1.0), "dimension"),
-        (lambda: NoisyStatistics(2, 1.0, floor=0.0), "floor"),
         (lambda: RidgeBall(2, 0.0, 1.0, 1.0), "gamma"),
         (lambda: RidgeBall(2, 1e300, 1.0, 1.0), "gamma"),
         (lambda: RidgeBall(2, 1.0, 1e-9, 1.0), "radius"),
         (lambda: RidgeFree(2, float("inf"), 1.0), "gamma"),
         (lambda: RidgeFree(2, 1.0, 0.0), "response_bound"),
-        (lambda: RidgeFree(2, 1.0, 1.0).sensitivity(2**31), "gamma"),
-        (lambda: RidgeFree(2, 1.0, 1.0).sensitivity(0), "count"),
+        (lambda: RidgeFree(2, 1.0, 1.0).noise_scale(2**31, 1.0), "gamma"),
+        (lambda: RidgeFree(2, 1.0, 1.0).noise_scale(0, 1.0), "count"),
         (lambda: RidgeFree(2, 1.0, 1.0).noise_scale(9, 0.0), "epsilon"),
         (lambda: KnownDesign(np.eye(2), 1.0).noise_scale(9, float("nan")), "epsilon"),
         (lambda: KnownDesign(np.eye(3), 1.0).queries(Moments.zero(3)), "count"),

@@ -140,9 +140,9 @@ def test_a_larger_margin_or_fewer_liars_never_make_more_of_clipping() -> None:
         assert plan.panel is not None
         assert plan.study.shares is not None
         s = ShareSetting(
+            study=plan.study,
             beliefs=plan.study.shares,
             geometry=plan.panel.geometry(500, 1.0),
-            costs=plan.study.costs,
             n=500,
             alpha=np.array([alpha]),
             epsilon=np.array([0.1]),

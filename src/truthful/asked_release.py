@@ -74,11 +74,6 @@ class AskedRelease(SumRelease):
         if not (check.positive("ratio", self.ratio) * RATIO_UNIT).is_integer():
             raise InputError(f"ratio is {self.ratio!r}; it must be a multiple of 1/{RATIO_UNIT}.")
 
-    @property
-    def spread(self) -> float:
-        """√(1 + ρ²): how much more one person can move than her answer alone does."""
-        return math.sqrt(1 + self.ratio**2)
-
     def sensitivity(self, beliefs: Bounded) -> int:
         """How far one person's answer and prediction move what is released, at most: 2Y√(1 + ρ²), rounded up."""
         both = sqrt_above(1 + Fraction(self.ratio) ** 2)
@@ -116,10 +111,6 @@ class AskedRelease(SumRelease):
     @property
     def _weight(self) -> int:
         return round(self.ratio * GRID)
-
-    def with_payments(self, base_payment: float, score_weight: float) -> AskedRelease:
-        """The same mechanism with other payments for answers."""
-        return replace(self, base_payment=base_payment, score_weight=score_weight)
 
     @property
     def prediction_payment(self) -> float:

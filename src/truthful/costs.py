@@ -75,7 +75,9 @@ class Costs(ABC):
         definition of τ_{α,β}; F must lower-bound the law of costs given what a player knows. At α = 0
         the second asks for a bound on every cost, which is infinite if the law has none.
         """
-        n, alpha, beta = check.integer("n", n), _absent_share(alpha), check.share("beta", beta)
+        n, beta = check.integer("n", n), check.share("beta", beta)
+        if not 0 <= check.finite("alpha", alpha) < 1:
+            raise InputError(f"alpha is {alpha!r}; it must be 0 or above, and below 1.")
         return float(self.upper_quantile(min(float(miss_probability(n=n, alpha=alpha, beta=beta)), alpha)))
 
 
@@ -178,12 +180,6 @@ class EmpiricalCosts(Costs):
 
     def upper_quantile(self, p: npt.ArrayLike) -> Floats:
         return np.asarray(np.interp(1.0 - _probabilities(p), self.probabilities, self.values))
-
-
-def _absent_share(alpha: float) -> float:
-    if not 0 <= check.finite("alpha", alpha) < 1:
-        raise InputError(f"alpha is {alpha!r}; it must be 0 or above, and below 1.")
-    return float(alpha)
 
 
 def _probabilities(p: npt.ArrayLike) -> Floats:

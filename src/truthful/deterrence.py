@@ -64,7 +64,7 @@ class Deterrence:
     In normalised units: 0 < r ≤ 1 and |y| ≤ Y = R + M. A person's own prediction is q(y) = r E[ψ(u) | r, y], with
     ψ(u) = E[clip(u + e, ±c)] and e the peer noise at scale t/r. Her truthful answer is y = r·u + z under the beliefs.
 
-    The posterior of u depends on neither clip nor noise, so it is computed once, at first use.
+    The posterior of u depends on neither clip nor noise, so it is computed once.
     """
 
     beliefs: Beliefs
@@ -107,7 +107,7 @@ class Deterrence:
 
     def _shares(self, clips: Iterable[float | None], scale: float) -> list[_Shares]:
         """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise."""
-        d, answers = self.beliefs.dimension, self._answers
+        d, answers = self.beliefs.dimension, _answers(self.beliefs, tuple(self.lengths.tolist()))
         points = np.tile(self.beliefs.radius * _points(), (len(self.lengths), 1))
         ratios = check.nonnegative("scale", scale) * self.proportions / self.lengths
         # Noise that vanishes beside R is none: divided by it, R would overflow.
@@ -122,10 +122,6 @@ class Deterrence:
             _Shares.of(answers, self.lengths[:, None] * means[:, :, k], self.beliefs)
             for k in range(len(curves))
         ]
-
-    @cached_property
-    def _answers(self) -> _Answers:
-        return _answers(self.beliefs, tuple(self.lengths.tolist()))
 
 
 def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Floats, Floats]:
@@ -518,7 +514,8 @@ def typical(study: Study, mechanism: OneRelease, players: int, geometry: Geometr
     """Someone whose ‖x‖² and peer noise are at their means, over the design or over those who answered."""
     beliefs = study.beliefs
     if geometry is not None:
-        r, proportion = geometry.typical_length, geometry.typical_noise * geometry.players / players
+        r = math.sqrt(geometry.lengths.mean_square)
+        proportion = geometry.typical_noise * geometry.players / players
     else:
         r, proportion = math.sqrt(study.mean_square_norm), noise_proportion(study, players)
     return Typical(r, mechanism.scale(beliefs) * proportion, mechanism.curve(beliefs))

@@ -18,7 +18,6 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from truthful.check import Floats
 from truthful.moments import (
@@ -36,14 +35,11 @@ from truthful.noise import L2Laplace, laplace
 ALIKE = 0.02
 #: Of the largest influences so many are kept by themselves, others by groups that differ by less than this ratio.
 EACH_RANK, RANK_RATIO = 256, 1.004
-_LOG_RATIO = math.log(RANK_RATIO)
 #: Of people who are brought in parts about so many are kept, for what is said of people on average.
 MOST_KEPT = 100_000
 #: Spared for sums of lengths that are drawn from a design: so many standard deviations.
 DEVIATIONS = 3.1
 ROWS = 65_536
-
-Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +183,6 @@ class Geometry:
         """The greatest length, in L2, of an instrument: |w_ij| ≤ τ_i times that."""
         return longest_instrument(self.norm, self.dimension)
 
-    @property
-    def typical_length(self) -> float:
-        return math.sqrt(self.lengths.mean_square)
-
 
 class _Parts(NamedTuple):
     """What a pass over people leaves of each."""
@@ -201,6 +193,11 @@ class _Parts(NamedTuple):
     v: Floats
     influence: Floats
     prediction_influence: Floats
+
+    def rows(self) -> Floats:
+        """τ, v, v/τ, r/τ and r of people with features of any length."""
+        tau, v, r = (part[self.r > 0] for part in (self.tau, self.v, self.r))
+        return np.stack([tau, v, v / tau, r / tau, r], axis=1)
 
 
 def geometry(
@@ -228,7 +225,7 @@ def measure(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = 
         dimension=d,
         **_of_sums(inverse, ZZ, root),
         influence=(Largest.of(parts.influence), Largest.of(parts.prediction_influence)),
-        worst=_worst(parts.tau[present], parts.v[present], r[present]),
+        worst=_drop_exceeded(_group_alike(parts.rows(), float(parts.tau[present].min()))),
         leverage=float(parts.h.max()),
         typical_noise=math.sqrt(float(np.mean(parts.tau**2)) / float(np.mean(r**2))),
         lengths=Lengths(np.sort(r)) if lengths is None else lengths,
@@ -265,20 +262,18 @@ class Measuring:
         for tally, numbers in zip(self._influence, (part.influence, part.prediction_influence), strict=True):
             tally.add(numbers)
         present = part.r > 0
-        tau, v, r = part.tau[present], part.v[present], part.r[present]
-        rows = _group_alike(np.stack([tau, v, v / tau, r / tau, r], axis=1))
-        self._worst = _drop_exceeded(_group_alike(np.concatenate([self._worst, rows])))
+        self._worst = _drop_exceeded(_group_alike(np.concatenate([self._worst, _group_alike(part.rows())])))
         self._leverage = max(self._leverage, float(part.h.max()))
         self._squares += float(np.sum(part.tau**2))
         base, gain = Lengths(np.sort(part.r)).totals(*self._payments)
         self._base, self._gain = self._base + float(base), self._gain + float(gain)
-        self._people.append((r[:: self._apart].copy(), tau[:: self._apart].copy()))
+        r, tau = (numbers[present][:: self._apart].copy() for numbers in (part.r, part.tau))
+        self._people.append((r, tau))
         return part.h
 
     def geometry(self) -> Geometry:
         """That of all who were brought."""
         square = float(np.trace(self._G))
-        lengths = TotalsOf(self._base, self._gain, square)
         r, tau = (np.concatenate(parts) for parts in zip(*self._people, strict=True))
         return Geometry(
             players=self._n,
@@ -288,7 +283,7 @@ class Measuring:
             worst=self._worst,
             leverage=self._leverage,
             typical_noise=math.sqrt(self._squares / self._n / square),
-            lengths=lengths,
+            lengths=TotalsOf(self._base, self._gain, square),
             people=(r, tau),
         )
 
@@ -303,7 +298,9 @@ class _Tally:
     def add(self, numbers: Floats) -> None:
         joined = np.sort(np.concatenate([self._first, numbers[numbers > 0]]))
         self._first, rest = joined[-EACH_RANK:], joined[:-EACH_RANK]
-        keys, places = np.unique(np.floor(np.log(rest) / _LOG_RATIO).astype(np.int64), return_inverse=True)
+        keys, places = np.unique(
+            np.floor(np.log(rest) / math.log(RANK_RATIO)).astype(np.int64), return_inverse=True
+        )
         counts, sums = np.bincount(places), np.bincount(places, weights=rest)
         for key, count, total in zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True):
             before = self._others.get(key, (0, 0.0))
@@ -334,28 +331,25 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
     cov, _ = _covariances(inverse, ZZ, root)
     factors = np.linalg.svd(inverse, compute_uv=False)
     longest = longest_instrument(norm, d)
-    kept = max(1 - longest * float(factors[0]), 0.5)
+    leverage, of_predictions = (
+        longest * float(np.linalg.norm(part, 2)) for part in (inverse, root @ inverse)
+    )
+    kept = max(1 - leverage, 0.5)
     tau = float(factors[0]) / kept
     v = float(np.linalg.norm(cov, 2)) / kept**2
     ratio = float(np.linalg.norm(ZZ, 2)) * tau
-    each = (longest * float(factors[0]), longest * float(np.linalg.norm(root @ inverse, 2)))
-    influence, of_predictions = (
-        Largest(np.array([0.0, 1.0, float(n)]), largest * np.array([0.0, 1.0, float(n)])) for largest in each
-    )
-    square = float(np.trace(G))
+    ranks, square = np.array([0.0, 1.0, float(n)]), float(np.trace(G))
+    noise = float(np.trace(inverse @ inverse.T @ G))
     return Geometry(
         players=n,
         dimension=d,
         **_of_sums(inverse, ZZ, root),
-        influence=(influence, of_predictions),
+        influence=(Largest(ranks, leverage * ranks), Largest(ranks, of_predictions * ranks)),
         worst=np.array([[tau, v, ratio, 1 / float(factors[-1]), 1.0]]),
-        leverage=longest * float(factors[0]),
-        typical_noise=math.sqrt(float(np.trace(inverse @ inverse.T @ G)) / square),
+        leverage=leverage,
+        typical_noise=math.sqrt(noise / square),
         lengths=SomeLengths(n, square, least_length),
-        people=(
-            np.array([math.sqrt(square)]),
-            np.array([math.sqrt(float(np.trace(inverse @ inverse.T @ G)))]),
-        ),
+        people=(np.array([math.sqrt(square)]), np.array([math.sqrt(noise)])),
         norm=norm,
     )
 
@@ -393,11 +387,6 @@ def _part(X: Floats, Z: Floats, inverse: Floats, ZZ: Floats, root: Floats) -> _P
     )
 
 
-def _worst(tau: Floats, v: Floats, r: Floats) -> Floats:
-    """The largest of each number among people of about the same τ, but for groups that another exceeds in all."""
-    return _drop_exceeded(_group_alike(np.stack([tau, v, v / tau, r / tau, r], axis=1), float(tau.min())))
-
-
 def _group_alike(rows: Floats, least: float = 1.0) -> Floats:
     """The largest of each number among rows of about the same τ, counted from `least`."""
     rows = rows[np.argsort(rows[:, 0])]
@@ -407,6 +396,7 @@ def _group_alike(rows: Floats, least: float = 1.0) -> Floats:
 
 
 def _drop_exceeded(rows: Floats) -> Floats:
+    """The rows but for those that another exceeds in all."""
     below = np.all(rows[:, None] <= rows[None], axis=2) & np.any(rows[:, None] < rows[None], axis=2)
     return np.asarray(rows[~np.any(below, axis=1)])
 

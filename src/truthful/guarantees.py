@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ class Privacy:
     not_protected: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Truthfulness:
     """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`.
 
@@ -122,11 +122,11 @@ class Truthfulness:
     takes others to expect.
     """
 
-    lie: float | None
-    slack: float | None
+    lie: float | None = None
+    slack: float | None = None
     share: float
     slope: float
-    lie_in_answer: float | None
+    lie_in_answer: float | None = None
     probability: float
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
     undeterred: float | None = None
@@ -187,7 +187,6 @@ class Budget:
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
 
 
-NAMES = ("privacy", "truthfulness", "accuracy", "participation", "budget")
 ADDED = (
     *("protects", "not_protected", "undeterred", "typical_length", "typical_noise"),
     *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse"),
@@ -223,8 +222,8 @@ class Guarantees:
         groups = (Privacy, Truthfulness, Accuracy, Participation, Budget)
         return cls(
             *(
-                group(**{k: tuple(v) if isinstance(v, list) else v for k, v in record[name].items()})
-                for group, name in zip(groups, NAMES, strict=True)
+                group(**{k: tuple(v) if isinstance(v, list) else v for k, v in record[name.name].items()})
+                for group, name in zip(groups, fields(cls), strict=True)
             )
         )
 
@@ -276,10 +275,10 @@ class _Found(NamedTuple):
     """What differs between kinds of answers, errors normalised; the bill is what `Budget` says of it."""
 
     truth: Truthfulness
-    error: float
-    prediction_error: float
     joining: float
     bill: tuple[float, float, float]
+    error: float
+    prediction_error: float
     effect_error: float | None = None
 
 
@@ -341,10 +340,10 @@ def _of_numbers(study: Study, mechanism: OneRelease, s: Setting) -> _Found:
             typical_noise=person.scale,
             **_number_tolerances(study, s, person, lie),
         ),
-        float(proved.accuracy(s)),
-        float(proved.prediction_error(s)),
         float(proved.joining_threshold(s)),
         (float(proved.budget(s)), float(proved.budget_cap(s)), float(proved.likely_budget(s))),
+        float(proved.accuracy(s)),
+        float(proved.prediction_error(s)),
     )
 
 
@@ -496,29 +495,16 @@ def _direction_variance(study: Study, inverse: Floats) -> float:
 def _of_shares(study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int) -> _Found:
     most = payable * (mechanism.flat + mechanism.bonus)
     joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / study.privacy_cost(mechanism.epsilon)
-    return _Found(
-        _share_truth(study, mechanism, s),
-        *_errors(s),
-        joining,
-        (most, most, math.inf),
-        _effect_error(study, s),
-    )
+    return _Found(_share_truth(study, mechanism, s), joining, (most, most, math.inf), *_errors(s))
 
 
-def _errors(s: RosterSetting) -> tuple[float, float]:
-    """Mean squared errors of the coefficients, and of predictions."""
-    accuracy = accuracy_setting(s)
+def _errors(s: RosterSetting) -> tuple[float, float, float | None]:
+    """Mean squared errors of the coefficients, of predictions, and, where answers are shares, of differences."""
+    accuracy, effects = accuracy_setting(s), effect_error(s)
     error, of_people = (
         float(instruments_error(accuracy, predictions).item()) for predictions in (False, True)
     )
-    return error, of_people
-
-
-def _effect_error(study: Study, s: RosterSetting) -> float | None:
-    """The largest mean squared error of a difference, where answers are shares."""
-    if study.shares is None:
-        return None
-    return max((float(effect_error(s, k)[0, 0]) for k in range(len(study.differences))), default=None)
+    return error, of_people, None if effects is None else float(effects.item())
 
 
 def share_setting(
@@ -528,17 +514,15 @@ def share_setting(
     if study.shares is None:
         raise InputError("The study asks for numbers.")
     return ShareSetting(
+        study=study,
         beliefs=study.shares,
         geometry=geometry,
-        costs=study.costs,
         n=players,
         alpha=np.array([alpha]),
         epsilon=np.array([mechanism.epsilon]),
         beta=beta,
         margin=mechanism.margin,
         tolerance=mechanism.tolerance,
-        privacy=study.declared.costs.privacy,
-        assigned=study.assigned or not study.features,
         belief_gap=study.tolerance,
     )
 
@@ -566,10 +550,7 @@ def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Trut
     expects_yes, expects_no = (float((average.switch + average.advantage * y)[0]) for y in (1.0, -1.0))
     share = float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if steps else 0.0
     return Truthfulness(
-        lie=None,
-        slack=None,
         slope=0.0,
-        lie_in_answer=None,
         share=share,
         gain=earned if steps else None,
         steps=steps,
@@ -604,7 +585,7 @@ def _of_predictions(study: Study, mechanism: AskedRelease, s: AskedSetting, paya
     average, most = (payable * each for each in _asked_payments(s, mechanism))
     least = max(0.0, _least_expected(s, mechanism) - ROUNDING)
     joining = least / study.privacy_cost(mechanism.epsilon)
-    return _Found(truth, *_errors(s), joining, (average, most, math.inf), _effect_error(study, s))
+    return _Found(truth, joining, (average, most, math.inf), *_errors(s))
 
 
 def asked_setting(
@@ -614,9 +595,9 @@ def asked_setting(
     if study.levels is None:
         raise InputError("The study does not ask what the others will say.")
     return AskedSetting(
+        study=study,
         beliefs=study.levels,
         geometry=geometry,
-        costs=study.costs,
         n=players,
         alpha=np.array([alpha]),
         epsilon=np.array([mechanism.epsilon]),
@@ -625,8 +606,6 @@ def asked_setting(
         clip=np.array([mechanism.clip]),
         judged=math.isfinite(mechanism.plausible[1]),
         tolerance=study.level_tolerance,
-        privacy=study.declared.costs.privacy,
-        assigned=study.assigned or not study.features,
     )
 
 
@@ -679,7 +658,6 @@ def _asked_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Trut
             earned = b * float((moved**2 - 2 * moved * off).min())
     promised = math.isfinite(told) and told < SCALE
     return Truthfulness(
-        lie=None,
         slack=b * (float(off.max()) ** 2) + saved if promised else None,
         share=float(study.costs.cdf(max(0.0, saved - ROUNDING) / worth)) if promised else 0.0,
         slope=k,
@@ -698,10 +676,7 @@ def _strict_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Tru
     earned = 2 * mechanism.score_weight * found / mechanism.clip
     paid = earned >= float(s.saved[0, 0]) * (1 - 1e-9)
     return Truthfulness(
-        lie=None,
-        slack=None,
         slope=s.beliefs.slope,
-        lie_in_answer=None,
         share=float(study.costs.cdf(max(0.0, earned - ROUNDING) / worth)) if paid else 0.0,
         probability=1 - s.beta,
         assumptions=(TRUTHFUL_PEERS, AGREED_STRICT, GIVEN_FEATURES, COSTS),

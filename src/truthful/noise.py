@@ -52,14 +52,17 @@ class L2Laplace:
 
     def marginal_pdf(self, x: npt.ArrayLike) -> Floats:
         """The density of v·e for a unit vector e."""
-        t = self._standard(x)
+        t = np.asarray(x, dtype=np.float64) / self.scale
         if self.dimension == 1:
             return np.asarray(0.5 * np.exp(-np.abs(t)) / self.scale)
-        return _mixture_pdf(self.dimension, t) / self.scale
+        total = np.zeros_like(t)
+        for weight, sd in zip(*normal_mixture(self.dimension), strict=True):
+            total += weight / sd / math.sqrt(2 * math.pi) * np.exp(-0.5 * (t / sd) ** 2)
+        return total / self.scale
 
     def marginal_cdf(self, x: npt.ArrayLike) -> Floats:
         """P(v·e ≤ x) for a unit vector e, to 1e-13 (for d > 1, tails thinner than 1e-17 come out short)."""
-        t = self._standard(x)
+        t = np.asarray(x, dtype=np.float64) / self.scale
         z = np.abs(t)
         tail = 0.5 * np.exp(-z) if self.dimension == 1 else _tail(self.dimension, z)
         return np.where(t < 0, tail, 1 - tail)
@@ -71,9 +74,6 @@ class L2Laplace:
         Z = rng.standard_normal((size, self.dimension))
         Z *= (self.scale * np.sqrt(tau))[:, None]
         return Z
-
-    def _standard(self, x: npt.ArrayLike) -> Floats:
-        return np.asarray(x, dtype=np.float64) / self.scale
 
 
 @dataclass(frozen=True)
@@ -152,20 +152,6 @@ def normal_mixture(d: int) -> tuple[Floats, Floats]:
     return weights / weights.sum(), np.exp(u[keep] / 2) * math.sqrt(2 * shape)
 
 
-def _mixture_pdf(d: int, t: Floats) -> Floats:
-    total = np.zeros_like(t)
-    for weight, sd in zip(*normal_mixture(d), strict=True):
-        total += weight / sd / math.sqrt(2 * math.pi) * np.exp(-0.5 * (t / sd) ** 2)
-    return total
-
-
-def _mixture_cdf(d: int, t: Floats) -> Floats:
-    total = np.zeros_like(t)
-    for weight, sd in zip(*normal_mixture(d), strict=True):
-        total += weight * special.ndtr(t / sd)
-    return total
-
-
 def _tail(d: int, z: Floats) -> Floats:
     """P(v·e > z) at scale 1, z ≥ 0, by table: a search for a plan asks for it at millions of points."""
     coefficients, ends = _log_tail(d)
@@ -188,7 +174,10 @@ def _log_tail(d: int) -> tuple[Floats, Floats]:
     ends = np.append(0.0, 2.0 ** np.arange(_LOW, math.log2(40 + 9 * math.sqrt(d + 1)) + 0.5, 0.5))
     nodes, widths = (1 + np.cos(np.pi * (np.arange(_ORDER) + 0.5) / _ORDER)) / 2, np.diff(ends)
     z = ends[:-1] + np.outer(nodes, widths)
-    values = np.log(_mixture_cdf(d, -z)) + z
+    tail = np.zeros_like(z)
+    for weight, sd in zip(*normal_mixture(d), strict=True):
+        tail += weight * special.ndtr(-z / sd)
+    values = np.log(tail) + z
     powers = np.arange(_ORDER)[:, None]
     return np.linalg.solve(np.vander(nodes, increasing=True), values) / widths**powers, ends
 

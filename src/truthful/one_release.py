@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -87,8 +87,6 @@ class SumRelease:
     design: Floats | None = field(default=None, repr=False)
     norm: str = "l2"
 
-    peers = "leave-one-out"
-
     def __post_init__(self) -> None:
         check.positive("epsilon", self.epsilon)
         check.choice("estimator", self.estimator, ESTIMATORS)
@@ -115,15 +113,10 @@ class SumRelease:
         return PROTECTS[self.estimator]
 
     @property
-    def matrix_epsilon(self) -> Fraction:
-        """What is spent on the matrix."""
-        spent = Fraction(self.gram_share) if self.estimator == "noisy-statistics" else Fraction(0)
-        return Fraction(self.epsilon) * spent
-
-    @property
     def vector_epsilon(self) -> Fraction:
         """What is spent on the vector: the level at which an answer alone is protected."""
-        return Fraction(self.epsilon) - self.matrix_epsilon
+        spent = Fraction(self.gram_share) if self.estimator == "noisy-statistics" else Fraction(0)
+        return Fraction(self.epsilon) * (1 - spent)
 
     def scale(self, beliefs: Bounded) -> float:
         """s, the scale of the noise in b̃, in normalised units: 2Y/ε."""
@@ -165,7 +158,8 @@ class SumRelease:
                 inverse = np.asarray(np.linalg.inv(np.asarray(self.design)) / count, dtype=np.float64)
             case "noisy-statistics":
                 released = _symmetric(answers[0], d)
-                inverse = _floored_inverse(_floats(released), self.floor(count, d))
+                values, vectors = np.linalg.eigh(_floats(released))
+                inverse = vectors / np.maximum(values, self.floor(d)) @ vectors.T
             case _:
                 if matrix is None:
                     raise InputError("Estimator 'instruments' needs the matrix of its instruments.")
@@ -195,9 +189,9 @@ class SumRelease:
         """The scale of the noise in the released matrix, in normalised units of sums: √2/ε; None where it is exact."""
         if self.estimator != "noisy-statistics":
             return None
-        return float(GRAM_SENSITIVITY * SUM_UNIT / self.matrix_epsilon)
+        return float(GRAM_SENSITIVITY * SUM_UNIT / (Fraction(self.epsilon) * Fraction(self.gram_share)))
 
-    def floor(self, count: int, dimension: int) -> float:
+    def floor(self, dimension: int) -> float:
         """The least eigenvalue that a noisy Σ x xᵀ may have: ℓ·n, with ℓ = max(s_N·d^1.5, 2/n)."""
         return max((self.matrix_scale or 0.0) * math.sqrt(dimension) * dimension, 2.0)
 
@@ -242,10 +236,6 @@ class OneRelease(SumRelease):
     def reach(self) -> float:
         """Peer predictions are kept in ±reach·‖x‖."""
         return float(self.clip) if self.clipped else math.inf
-
-    def with_payments(self, base_payment: float, score_weight: float) -> OneRelease:
-        """The same mechanism with other payments."""
-        return replace(self, base_payment=base_payment, score_weight=score_weight)
 
     def curve(self, beliefs: Beliefs) -> Curve:
         """ψ: what the others predict of her, on average, when the truth along x is u."""
@@ -310,12 +300,6 @@ def _symmetric(triangle: Sequence[int], d: int) -> PythonIntegers:
 def _floats(integers: PythonIntegers) -> Floats:
     """Sums in units of 2⁻⁴⁰ as floats; Python's division of integers is correctly rounded."""
     return (integers / PRODUCT).astype(np.float64)
-
-
-def _floored_inverse(matrix: Floats, floor: float) -> Floats:
-    values, vectors = np.linalg.eigh(matrix)
-    inverse: Floats = vectors / np.maximum(values, floor) @ vectors.T
-    return inverse
 
 
 #: Nobody whose leverage is larger is scored: more than half of what is known of people like her is she herself.
@@ -405,15 +389,9 @@ class NumberPaymaster:
         return Scored(h, noise, p, q, payable(self.mechanism, r, p, q))
 
 
-def paymaster(
-    mechanism: OneRelease,
-    beliefs: Beliefs,
-    estimate: LeaveOneOut,
-    count: int,
-    noise: tuple[float, float] | None = None,
-) -> NumberPaymaster:
-    """Everything needed to pay so many players; `noise` is the range of t/‖x‖ among them, if it is known."""
-    low, high = noise_range(estimate) if noise is None else noise
+def paymaster(mechanism: OneRelease, beliefs: Beliefs, estimate: LeaveOneOut, count: int) -> NumberPaymaster:
+    """Everything needed to pay so many players."""
+    low, high = noise_range(estimate)
     # A table for so wide a range serves all but the few below it; they are answered directly.
     low = max(low, high / WIDEST_RANGE)
     return NumberPaymaster(
@@ -443,7 +421,6 @@ def payable(mechanism: OneRelease, r: Floats, p: Floats, q: Floats) -> Floats:
 def payment_range(mechanism: OneRelease) -> tuple[float, float]:
     """The least and the most that anybody can be paid where payments are never negative, whatever anybody does."""
     a, b, rule, c = mechanism.base_payment, mechanism.score_weight, mechanism.scoring, mechanism.clip
-    most = max(a, b * rule.loss(c)) + b * rule.gain(c)
-    ends = (max(0.0, a - b * rule.loss(c)), most)
+    ends = (max(0.0, a - b * rule.loss(c)), max(a, b * rule.loss(c)) + b * rule.gain(c))
     low, high = round_down(np.array(ends)).tolist()
     return low, high

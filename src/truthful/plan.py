@@ -332,7 +332,7 @@ def _one_release(
         )
         b = mechanism.score_weight
         enough = joining if math.isfinite(joining) else b * mechanism.scoring.loss(mechanism.clip)
-        plan = replace(plan, mechanism=mechanism.with_payments(enough, b))
+        plan = replace(plan, mechanism=replace(mechanism, base_payment=enough))
     return _promise(plan, shortening)
 
 

@@ -18,7 +18,7 @@ bonus/2, whatever she said: so nothing is won by all saying no.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,10 +54,6 @@ class ShareRelease(SumRelease):
             check.nonnegative(name, getattr(self, name))
         if not self.tolerance > 0:
             check.positive("tolerance", self.tolerance)
-
-    def with_payments(self, flat: float, bonus: float) -> ShareRelease:
-        """The same mechanism with other payments."""
-        return replace(self, flat=flat, bonus=bonus)
 
     def steps(self, beliefs: ShareBeliefs, x: Floats, y: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
         """φ, the own prediction, and the payment in whole millionths, rounded down; p is a share, y from −1 to 1."""

@@ -282,5 +282,5 @@ def furthest_paying(crowd: Crowd, b: float, all_pushed: list[Pushed], reports: i
 def with_payments(crowd: Crowd, lie: float) -> Crowd:
     """The score weight with which no lie beyond this size pays: b = τh(ε)/(D² − 2Dg)."""
     g = float(proved.gap(crowd.setting))
-    mechanism = crowd.mechanism.with_payments(0.0, crowd.saved / (lie**2 - 2 * lie * g))
+    mechanism = replace(crowd.mechanism, base_payment=0.0, score_weight=crowd.saved / (lie**2 - 2 * lie * g))
     return replace(crowd, mechanism=mechanism)

@@ -478,7 +478,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
         mechanism=mechanism,
         beliefs=beliefs,
         levels=0 if beliefs.shares is None else beliefs.shares.levels,
-        threshold=float(s.costs.threshold(n=s.n, alpha=plan.absent_share, beta=s.beta)),
+        threshold=float(s.threshold[0]),
         gap=_gap(s),
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),

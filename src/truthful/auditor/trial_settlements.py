@@ -171,7 +171,7 @@ def plant_answers(product: Product, plan: Plan, reports: Any, player: int | None
         case "known-design":
             matrix = sums.count * np.asarray(mechanism.design)
         case _:
-            matrix = 4 * mechanism.floor(sums.count, d) * np.eye(d)
+            matrix = 4 * mechanism.floor(d) * np.eye(d)
             answers.append(tuple(round(matrix[i, j] * PRODUCT) for i in range(d) for j in range(i, d)))
     vector = np.array([round(k * PRODUCT) for k in (matrix @ theta).tolist()], dtype=object)
     released = [int(k) for k in vector]

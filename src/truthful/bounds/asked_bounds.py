@@ -201,7 +201,7 @@ def advantage(s: AskedSetting) -> Floats:
     of_answers, of_predictions = s.lies
     inside = REACH * beliefs.sure
     ends = np.array([beliefs.low + inside, beliefs.high - inside])
-    least = None
+    each = []
     for _, _, v, _, lowest, highest, reach, _ in s.believed:
         centres = (1 + np.array([ends[0] + lowest, ends[1] + highest])) / 2
         if not (centres.min() > 0 and centres.max() < 1):
@@ -213,13 +213,9 @@ def advantage(s: AskedSetting) -> Floats:
         # Where k differs, what features do to others counts too.
         clipped = 2 * _above(rate, logs, s.clip - reach - k * (reach - inside))
         chance = MISTAKEN * s.clip if s.judged else 0.0
-        found = (
-            2 * expected - (of_answers + of_predictions)[:, None] - (clipped + chance + s.tolerance)[None, :]
-        )
-        least = found if least is None else np.minimum(least, found)
-    if least is None:
-        raise InputError("There are no people to say anything of.")
-    return np.asarray(least)
+        moved, lost = (of_answers + of_predictions)[:, None], (clipped + chance + s.tolerance)[None, :]
+        each.append(2 * expected - moved - lost)
+    return np.asarray(np.minimum.reduce(each))
 
 
 def least_bonus(s: AskedSetting) -> Floats:

@@ -184,30 +184,6 @@ def least_released(s: Setting) -> Floats:
     return np.asarray(least_spectrum(s.model, n, s.beta) / n - drop)
 
 
-def least_squares_error(s: Setting) -> Floats:
-    """Algorithm 1 on truthful reports: σ²·E[tr (XᵀX)⁻¹] ≤ σ²d/((1−ξ)μ), except with probability β."""
-    least = least_spectrum(s.model, s.n, s.beta)
-    with np.errstate(divide="ignore"):
-        return np.asarray(s.model.noise_variance * s.model.dimension / least)
-
-
-def prediction_error(s: Setting) -> Floats:
-    """E[(x·θ̂ − x·θ)²] for a person x drawn from the design: never more than λ_max(Σ) times the error of θ̂.
-
-    `known-design`: as its error with Σ^(1/2)θ̂ for θ̂, sup‖Σ^(−1/2)x‖² = leverage, E‖Σ^(−1/2)v‖² = (d+1)s²·tr Σ⁻¹.
-    `instruments`: on average over those who answered, whose features are known.
-    """
-    if s.estimator == "instruments":
-        return instruments_error(s, predictions=True)
-    model = s.model
-    bound = model.greatest_eigenvalue * ERRORS[s.estimator](s)
-    if s.estimator != "known-design":
-        return np.asarray(bound)
-    lies = 2 * model.response_bound * s.alpha * math.sqrt(model.leverage)
-    noise = (model.dimension + 1) * noise_scale(s, s.n) ** 2 * model.inverse_trace
-    return np.minimum(bound, (lies + np.sqrt(model.prediction_variance / np.asarray(s.n))) ** 2 + noise)
-
-
 # Instruments: the one release that protects answers, given everybody's features. Closed forms of their geometry:
 # s.geometry is that of a roster (truthful.geometry); if s.n is another number of people, they are taken to be spread as
 # those are, so that h, τ, v and influences are as 1/n. Noise N in b̃ has the scale s = 2Y/ε and, in each direction, the

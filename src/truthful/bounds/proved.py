@@ -17,10 +17,9 @@ from truthful import check
 from truthful.bounds.estimator_bounds import (
     ERRORS,
     GAPS,
+    instruments_error,
     instruments_lies,
     least_released,
-    least_squares_error,
-    prediction_error,
     scaled_geometry,
 )
 from truthful.bounds.setting import Model, Numbers, Setting, pull
@@ -31,35 +30,6 @@ from truthful.check import Floats
 from truthful.costs import Costs
 from truthful.errors import InputError
 from truthful.scoring import RULES
-
-__all__ = [
-    "accuracy",
-    "budget",
-    "budget_cap",
-    "composition",
-    "covariance",
-    "gap",
-    "hessian",
-    "joining_threshold",
-    "least_squares_error",
-    "liars",
-    "lie_size",
-    "likely_budget",
-    "noise_error",
-    "noise_moments",
-    "noise_scale",
-    "participation",
-    "prediction_error",
-    "privacy",
-    "ridge_bias",
-    "ridge_variance",
-    "schedule",
-    "sensitivity",
-    "spectrum",
-    "strong_convexity",
-    "threshold",
-    "truthfulness",
-]
 
 # Privacy
 
@@ -228,6 +198,30 @@ def budget_cap(s: Setting) -> Floats:
 def accuracy(s: Setting) -> Floats:
     """E‖θ̂−θ‖² of the published estimate, on the events counted in `estimator_bounds.EVENTS`."""
     return ERRORS[s.estimator](s)
+
+
+def least_squares_error(s: Setting) -> Floats:
+    """Algorithm 1 on truthful reports: σ²·E[tr (XᵀX)⁻¹] ≤ σ²d/((1−ξ)μ), except with probability β."""
+    least = least_spectrum(s.model, s.n, s.beta)
+    with np.errstate(divide="ignore"):
+        return np.asarray(s.model.noise_variance * s.model.dimension / least)
+
+
+def prediction_error(s: Setting) -> Floats:
+    """E[(x·θ̂ − x·θ)²] for a person x drawn from the design: never more than λ_max(Σ) times the error of θ̂.
+
+    `known-design`: as its error with Σ^(1/2)θ̂ for θ̂, sup‖Σ^(−1/2)x‖² = leverage, E‖Σ^(−1/2)v‖² = (d+1)s²·tr Σ⁻¹.
+    `instruments`: on average over those who answered, whose features are known.
+    """
+    if s.estimator == "instruments":
+        return instruments_error(s, predictions=True)
+    model = s.model
+    bound = model.greatest_eigenvalue * ERRORS[s.estimator](s)
+    if s.estimator != "known-design":
+        return np.asarray(bound)
+    lies = 2 * model.response_bound * s.alpha * math.sqrt(model.leverage)
+    noise = (model.dimension + 1) * noise_scale(s) ** 2 * model.inverse_trace
+    return np.minimum(bound, (lies + np.sqrt(model.prediction_variance / np.asarray(s.n))) ** 2 + noise)
 
 
 def ridge_bias(s: Setting) -> Floats:

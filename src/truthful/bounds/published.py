@@ -25,7 +25,8 @@ from truthful.errors import InputError
 
 def sensitivity(s: Setting) -> Numbers:
     """Lemma `sensitivity`: (4B+2M)/γ. E1, E2, E3: false for the free ridge, for B < 1 and for unclipped reports."""
-    return _change(s.model) / _gamma(s)
+    # 4B+2M is half the bound on ‖∇g‖ in its proof.
+    return (4 * s.model.radius**2 + 2 * s.model.noise_bound) / _penalty(s.gamma)
 
 
 def noise_scale(s: Setting) -> Numbers:
@@ -91,7 +92,7 @@ def least_squares_error(s: Setting) -> Numbers:
 
 def ridge_bias(s: Setting) -> Numbers:
     """Lemma `ridge`: ‖bias‖ ≤ γB/(γ+(1−ξ)n/(d+2)). E1: ‖θ‖ ≤ √B; E20: the peers are n/2, and X is not known."""
-    return _gamma(s) * s.model.radius**2 / _least(s)
+    return _penalty(s.gamma) * s.model.radius**2 / _least(s)
 
 
 def ridge_variance(s: Setting) -> Numbers:
@@ -243,18 +244,9 @@ def _delta(delta: float, limit: float) -> float:
 # Parts that several results share
 
 
-def _change(model: Model) -> float:
-    """4B+2M, half the bound on ‖∇g‖ in the proof of Lemma `sensitivity`."""
-    return 4 * model.radius**2 + 2 * model.noise_bound
-
-
 def _epsilon(s: Setting) -> Numbers:
     """The paper's ε, at which each of the two releases is private."""
     return s.epsilon / 2
-
-
-def _gamma(s: Setting) -> Numbers:
-    return _penalty(s.gamma)
 
 
 def _penalty(gamma: Numbers) -> Numbers:
@@ -272,7 +264,7 @@ def _mu(s: Setting) -> Numbers:
 
 def _least(s: Setting) -> Numbers:
     """γ + (1−ξ)n/(d+2), below every eigenvalue of γI + XᵀX by Theorem `converge`."""
-    return _gamma(s) + (1 - s.xi) * _mu(s)
+    return _penalty(s.gamma) + (1 - s.xi) * _mu(s)
 
 
 def _largest_cost(s: Setting) -> Numbers:

@@ -8,7 +8,6 @@ the sup norm. A liar moves p by |w_ij| at most. Derivations: docs/theory.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,10 +17,11 @@ import numpy as np
 from truthful.bounds.estimator_bounds import instruments_error
 from truthful.bounds.setting import Model, Setting
 from truthful.check import Floats
-from truthful.costs import PRIVACY_COSTS, Costs, miss_probability
+from truthful.costs import PRIVACY_COSTS, miss_probability
 from truthful.errors import InputError
 from truthful.geometry import Geometry
 from truthful.noise import log_moments as noise_moments
+from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs, expected_shares
 
 #: Groups of people who believe about the same: each by the worst of its numbers.
@@ -71,15 +71,13 @@ def worst_of_groups(rows: Floats, order: Floats, least: tuple[int, ...]) -> Floa
 class RosterSetting:
     """The numbers of a mechanism for so many who answer: some shares of liars α, and for each some values of ε."""
 
+    study: Study
     beliefs: ShareBeliefs | LevelBeliefs
     geometry: Geometry
-    costs: Costs
     n: int
     alpha: Floats
     epsilon: Floats
     beta: float
-    privacy: str = "quadratic"
-    assigned: bool = False
 
     @property
     def shares(self) -> ShareBeliefs | None:
@@ -101,13 +99,13 @@ class RosterSetting:
     @cached_property
     def threshold(self) -> Floats:
         """τ of each α: with probability 1 − β no more than that share of people have a larger cost."""
-        found = [self.costs.threshold(n=self.n, alpha=float(alpha), beta=self.beta) for alpha in self.alpha]
-        return np.array(found, dtype=np.float64)
+        costs = self.study.costs
+        return np.array([costs.threshold(n=self.n, alpha=float(a), beta=self.beta) for a in self.alpha])
 
     @cached_property
     def saved(self) -> Floats:
         """What a lie saves in privacy, and by rounding, at most: τ·h(ε). α × ε."""
-        worth = np.asarray(PRIVACY_COSTS[self.privacy](np.asarray(self.epsilon, dtype=np.float64)))
+        worth = PRIVACY_COSTS[self.study.declared.costs.privacy](np.asarray(self.epsilon, dtype=np.float64))
         return np.asarray(self.threshold[:, None] * worth + ROUNDING)
 
     @cached_property
@@ -126,7 +124,8 @@ class RosterSetting:
         """
         liars = self.liars_expected[:, None]
         anybody = np.minimum(liars * rho, np.sqrt(liars * v))
-        return np.minimum(anybody, liars * np.sqrt(v / self.n)) if self.assigned else anybody
+        assigned = self.study.assigned or not self.study.features
+        return np.minimum(anybody, liars * np.sqrt(v / self.n)) if assigned else anybody
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -199,10 +198,7 @@ def gain(s: ShareSetting, steps: int = 1) -> Floats:
 
     One row for each α, one column for each ε.
     """
-    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
-    for earned, _ in _truth_gains(s, steps):
-        least = np.minimum(least, earned.min(axis=1))
-    return least
+    return np.asarray(np.minimum.reduce([earned.min(axis=1) for earned, _ in _truth_gains(s, steps)]))
 
 
 def tolerated_gap(s: ShareSetting, steps: int, needed: float) -> Floats:
@@ -210,10 +206,8 @@ def tolerated_gap(s: ShareSetting, steps: int, needed: float) -> Floats:
 
     More than what is declared of it; below 0 where the truth does not earn that. A row for each α, a column for each ε.
     """
-    least = np.full((len(s.alpha), len(s.epsilon)), np.inf)
-    for earned, price in _truth_gains(s, steps):
-        least = np.minimum(least, (earned.min(axis=1) - needed) / price)
-    return least + s.belief_gap
+    gaps = [(earned.min(axis=1) - needed) / price for earned, price in _truth_gains(s, steps)]
+    return np.asarray(np.minimum.reduce(gaps) + s.belief_gap)
 
 
 def _truth_gains(s: ShareSetting, steps: int) -> Iterator[tuple[Floats, float]]:
@@ -244,23 +238,25 @@ def error(s: RosterSetting, of: str = "coefficients") -> Floats:
 
     Of predictions, on average over people, if asked for.
     """
-    effects = s.geometry.effects
-    if of == "predictions" or s.shares is None or effects is None or not len(effects):
-        return instruments_error(accuracy_setting(s), predictions=of == "predictions")
-    each = np.stack([effect_error(s, k) for k in range(len(effects))])
-    return np.asarray(each.max(axis=0))
+    found = None if of == "predictions" else effect_error(s)
+    if found is not None:
+        return found
+    return instruments_error(accuracy_setting(s), predictions=of == "predictions")
 
 
-def effect_error(s: RosterSetting, k: int) -> Floats:
-    """The mean squared error of the k-th effect, normalised; with liars as of all coefficients."""
-    geometry, f = s.geometry, s.geometry.players / s.n
-    if geometry.effects is None or s.shares is None:
-        raise InputError("Errors of effects need the people of a geometry.")
-    noise, squares, largest = geometry.effects[k]
+def effect_error(s: RosterSetting) -> Floats | None:
+    """The largest mean squared error of an effect, normalised, with liars as of all coefficients. α × ε.
+
+    None where there are no effects, or answers are no shares.
+    """
+    effects, f = s.geometry.effects, s.geometry.players / s.n
+    if s.shares is None or effects is None or not len(effects):
+        return None
+    noise, squares, largest = effects.T[:, :, None, None]
     liars = np.asarray(s.alpha)[:, None] * s.n
     lies = 2 * np.minimum(np.ceil(np.round(liars, 9)) * largest * f, np.sqrt(liars * squares * f))
-    drawn = geometry.noise_variance * (2 / s.answers_epsilon) ** 2 * noise * f**2
-    return np.asarray((lies + math.sqrt(4 * s.shares.variance * squares * f)) ** 2 + drawn)
+    drawn = s.geometry.noise_variance * (2 / s.answers_epsilon) ** 2 * noise * f**2
+    return np.asarray(((lies + np.sqrt(4 * s.shares.variance * squares * f)) ** 2 + drawn).max(axis=0))
 
 
 def accuracy_setting(s: RosterSetting) -> Setting:
@@ -275,12 +271,11 @@ def accuracy_setting(s: RosterSetting) -> Setting:
     )
     return Setting(
         model=model,
-        costs=s.costs,
+        costs=s.study.costs,
         n=s.n,
         epsilon=s.answers_epsilon,
         alpha=s.alpha[:, None],
         beta=s.beta,
         estimator="instruments",
         geometry=s.geometry,
-        privacy=s.privacy,
     )

@@ -149,7 +149,11 @@ def _inverse(d: int, sides: int) -> BSpline:
     D, edge = _symmetric(d), math.sqrt(2 * d)
     shape, grid = (D + 1) / 2, np.linspace(0.1, edge + 12, 500)
     cut, start = np.interp([-1.0, -0.7], -sides * _above(d, grid), grid)
-    log_x, weights = _gauss_legendre(math.log(cut), math.log(edge + 12))
+    # 16 panels of 40 nodes
+    nodes, rule = special.roots_legendre(40)
+    width = (math.log(edge + 12) - math.log(cut)) / 16
+    centres = math.log(cut) + width * (np.arange(16) + 0.5)
+    log_x, weights = (centres[:, None] + width / 2 * nodes).ravel(), np.tile(rule * width / 2, 16)
     first = math.sqrt(2 * shape) * start
     last = min(
         math.sqrt(2 * special.gammainccinv(shape, LEAST_BETA / 4)) * (edge + 9.6),
@@ -176,14 +180,6 @@ def _above(d: int, x: Floats) -> Floats:
     t = x - math.sqrt(2 * d)
     # Below √(2d) anything that falls to 1 does: a probability is at most 1.
     return np.where(t > 0, np.exp(-(t**2) / 2), 1 - t)
-
-
-def _gauss_legendre(low: float, high: float) -> tuple[Floats, Floats]:
-    """Nodes and weights on [low, high]: 16 panels of 40."""
-    nodes, weights = special.roots_legendre(40)
-    width = (high - low) / 16
-    centres = low + width * (np.arange(16) + 0.5)
-    return (centres[:, None] + width / 2 * nodes).ravel(), np.tile(weights * width / 2, 16)
 
 
 def _symmetric(d: int) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -31,11 +31,11 @@ from truthful.estimators.certified_ridge import (
 )
 from truthful.estimators.sensitivity import (
     GRAM_SENSITIVITY,
+    Query,
     cross_sensitivity,
     minimiser_distance,
     sqrt_above,
 )
-from truthful.estimators.sensitivity import Query as Query
 from truthful.moments import PRODUCT, Moments, PythonIntegers, along, response_limit
 
 LATTICE = 2**40  # the sensitivity of a released minimiser spans about this many lattice steps
@@ -48,16 +48,13 @@ class Estimate:
     """A private estimate: the privacy noise in θ̂ is spread @ v, v with density ∝ exp(−‖v‖/scale).
 
     For `noisy-statistics`, gram_scale is the scale of the noise N in XᵀX/n, of density ∝
-    exp(−‖N‖_F/gram_scale), and enters θ̂ as −spread @ N @ θ, to first order. `lattice` and `gram_lattice`
-    are the steps of the two releases.
+    exp(−‖N‖_F/gram_scale), and enters θ̂ as −spread @ N @ θ, to first order.
     """
 
     theta: Floats
     spread: Floats
     scale: float
-    lattice: float = 0.0
     gram_scale: float | None = None
-    gram_lattice: float | None = None
 
     @cached_property
     def noise_range(self) -> tuple[float, float]:
@@ -77,9 +74,6 @@ class Estimate:
 class Estimator(Protocol):
     """What every private estimator does."""
 
-    @property
-    def name(self) -> str: ...
-
     def queries(self, moments: Moments) -> tuple[Query, ...]:
         """The vectors to release."""
         ...
@@ -88,12 +82,8 @@ class Estimator(Protocol):
         """The estimate from the noisy answers to the queries of `count` players."""
         ...
 
-    def sensitivity(self, count: int) -> float:
-        """L2 sensitivity of the released vector that estimates the coefficients, in normalised units."""
-        ...
-
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
-        """The scale of that vector's noise, in normalised units."""
+        """The scale of the noise in the released vector that estimates the coefficients, in normalised units."""
         ...
 
 
@@ -107,7 +97,6 @@ class KnownDesign:
 
     Sigma: Floats
     response_bound: float
-    name: ClassVar[str] = "known-design"
 
     def __post_init__(self) -> None:
         Sigma = check.matrix("Sigma", self.Sigma)
@@ -124,12 +113,7 @@ class KnownDesign:
     def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
         inverse = np.asarray(np.linalg.inv(self.Sigma), dtype=np.float64)
         mean = _floats(answers[0], _product_unit(count))
-        return Estimate(
-            inverse @ mean, inverse, self.noise_scale(count, epsilon), lattice=float(_product_unit(count))
-        )
-
-    def sensitivity(self, count: int) -> float:
-        return float(cross_sensitivity(self.response_bound) * _product_unit(count))
+        return Estimate(inverse @ mean, inverse, self.noise_scale(count, epsilon))
 
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
         return float(cross_sensitivity(self.response_bound) * _product_unit(count) / _exact(epsilon))
@@ -143,21 +127,17 @@ class NoisyStatistics:
     norm is Frobenius's: ‖xxᵀ − x'x'ᵀ‖²_F = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2, attained by orthogonal unit vectors.
     And Σ k_x k_y.
 
-    Eigenvalues below `floor` (by default s_N·d^1.5, about the spectral norm of N) are noise and are raised to it.
+    Eigenvalues below s_N·d^1.5, about the spectral norm of N, are noise and are raised to it.
     """
 
     dimension: int
     response_bound: float
     gram_share: float | Fraction = Fraction(1, 2)
-    floor: float | None = None
-    name: ClassVar[str] = "noisy-statistics"
 
     def __post_init__(self) -> None:
         check.integer("dimension", self.dimension)
         response_limit(self.response_bound)
         check.share("gram_share", float(self.gram_share))
-        if self.floor is not None:
-            check.positive("floor", self.floor)
 
     def queries(self, moments: Moments) -> tuple[Query, ...]:
         _require_players(moments, self.dimension)
@@ -178,13 +158,8 @@ class NoisyStatistics:
             inverse @ _floats(answers[1], unit),
             inverse,
             self.noise_scale(count, epsilon),
-            lattice=float(unit),
-            gram_scale=self.gram_scale(count, epsilon),
-            gram_lattice=float(unit),
+            self.gram_scale(count, epsilon),
         )
-
-    def sensitivity(self, count: int) -> float:
-        return float(cross_sensitivity(self.response_bound) * _product_unit(count))
 
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
         spent = _exact(epsilon) * (1 - Fraction(self.gram_share))
@@ -195,8 +170,8 @@ class NoisyStatistics:
         return float(GRAM_SENSITIVITY * _product_unit(count) / (_exact(epsilon) * Fraction(self.gram_share)))
 
     def eigenvalue_floor(self, count: int, epsilon: Epsilon) -> float:
-        """ℓ: the declared floor, or s_N·d^1.5."""
-        return self.gram_scale(count, epsilon) * self.dimension**1.5 if self.floor is None else self.floor
+        """ℓ = s_N·d^1.5."""
+        return self.gram_scale(count, epsilon) * float(self.dimension**1.5)
 
     def _floored_inverse(self, triangle: Floats, floor: float) -> Floats:
         gram = np.zeros((self.dimension, self.dimension))
@@ -241,12 +216,8 @@ class _Ridge(ABC):
         )
 
     def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
-        step = self._step(count)
-        theta, spread = _floats(answers[0], step), np.eye(self.dimension)
-        return Estimate(theta, spread, self.noise_scale(count, epsilon), lattice=float(step))
-
-    def sensitivity(self, count: int) -> float:
-        return float(self._lattice_sensitivity(count) * self._step(count))
+        theta = _floats(answers[0], self._step(count))
+        return Estimate(theta, np.eye(self.dimension), self.noise_scale(count, epsilon))
 
     def noise_scale(self, count: int, epsilon: Epsilon) -> float:
         return float(self._lattice_sensitivity(count) * self._step(count) / _exact(epsilon))
@@ -254,7 +225,9 @@ class _Ridge(ABC):
     def _step(self, count: int) -> Fraction:
         """The lattice: the largest power of two up to 2⁻⁴⁰ of the sensitivity."""
         require_solvable(check.integer("count", count), Fraction(self.gamma))
-        return _power_of_two_below(self._distance(count) / LATTICE)
+        finest = self._distance(count) / LATTICE
+        power = Fraction(2) ** (finest.numerator.bit_length() - finest.denominator.bit_length())
+        return power if power <= finest else power / 2
 
     def _lattice_sensitivity(self, count: int) -> Fraction:
         """Two exact minimisers' distance, two solver errors and two roundings of half a step in every coordinate."""
@@ -271,7 +244,6 @@ class RidgeBall(_Ridge):
     gamma: float
     radius: float
     response_bound: float
-    name: ClassVar[str] = "ridge-ball"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -297,7 +269,6 @@ class RidgeFree(_Ridge):
     dimension: int
     gamma: float
     response_bound: float
-    name: ClassVar[str] = "ridge-free"
 
     def _minimiser(self, moments: Moments) -> PythonIntegers:
         return free_ridge(moments, Fraction(self.gamma))
@@ -335,9 +306,3 @@ def _require_players(moments: Moments, dimension: int) -> None:
 
 def _floats(answer: Sequence[int], unit: Fraction) -> Floats:
     return np.array([float(k * unit) for k in answer])
-
-
-def _power_of_two_below(x: Fraction) -> Fraction:
-    """The largest power of two that is at most x."""
-    power = Fraction(2) ** (x.numerator.bit_length() - x.denominator.bit_length())
-    return power if power <= x else power / 2

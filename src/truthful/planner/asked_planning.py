@@ -133,9 +133,9 @@ class AskedSearch(PanelSearch):
 
     def setting(self, alpha: Floats, epsilon: Floats, clip: Floats | None = None) -> AskedSetting:
         return AskedSetting(
+            study=self.study,
             beliefs=self.beliefs,
             geometry=self.panel.geometry(self.players, self.shortening),
-            costs=self.study.costs,
             n=self.answering,
             alpha=alpha,
             epsilon=epsilon,
@@ -144,8 +144,6 @@ class AskedSearch(PanelSearch):
             clip=np.ones(len(epsilon)) if clip is None else clip,
             judged=judges_averages(self.study),
             tolerance=self.study.level_tolerance,
-            privacy=self.study.declared.costs.privacy,
-            assigned=self.study.assigned or not self.study.features,
         )
 
     def clip(self, times: float, epsilon: Floats) -> Floats:

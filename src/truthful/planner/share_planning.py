@@ -81,17 +81,15 @@ class ShareSearch(PanelSearch):
         self, alpha: Floats, margin: float, epsilon: Floats, tolerance: float = math.inf
     ) -> ShareSetting:
         return ShareSetting(
+            study=self.study,
             beliefs=self.beliefs,
             geometry=self.panel.geometry(self.players, self.shortening, self.norm),
-            costs=self.study.costs,
             n=self.answering,
             alpha=alpha,
             epsilon=epsilon,
             beta=self.goals.failure_probability,
             margin=margin,
             tolerance=tolerance,
-            privacy=self.study.declared.costs.privacy,
-            assigned=self.study.assigned or not self.study.features,
             belief_gap=self.study.tolerance,
         )
 
