@@ -47,7 +47,9 @@ def demonstrate(
     """Run the study in a new directory. A seed repeats it exactly, and makes it a rehearsal."""
     check.integer("players", players, least=LEAST_PLAYERS)
     _make(directory)
-    study = _declare(directory)
+    path = directory / "study.toml"
+    path.write_bytes(resources.files("truthful").joinpath("demo.toml").read_bytes())
+    study = Study.load(path)
     tell(f"Declared {study.name!r}: {study.dimension} coefficients, features assigned at random.")
     people = invent(study, players, np.random.default_rng(seed))
     roster = people.reports.drop_columns([study.response.name])
@@ -81,12 +83,6 @@ def _make(directory: Path) -> None:
         raise Refused(f"{str(directory)!r} exists already. Name a directory that does not exist.") from None
     except OSError as problem:
         raise InputError(f"The directory {str(directory)!r} cannot be made: {problem.strerror}.") from None
-
-
-def _declare(directory: Path) -> Study:
-    text = resources.files("truthful").joinpath("demo.toml").read_text(encoding="utf-8")
-    (directory / "study.toml").write_text(text, encoding="utf-8")
-    return Study.load(directory / "study.toml")
 
 
 def free_directory() -> Path:

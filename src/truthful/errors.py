@@ -70,7 +70,6 @@ class Refused(TruthfulError):
     """The input is well formed, but what it asks for is not done: it would be unsafe or impossible."""
 
     title = "Refused"
-    exit_code = 1
 
 
 class WorseThanPromised(Refused):

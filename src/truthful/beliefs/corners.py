@@ -122,29 +122,21 @@ class CornerPredictor:
         """q for arrays of one length, finite, r and scale not below 0."""
         r, y, scale = (np.ascontiguousarray(array, dtype=np.float64) for array in (r, y, scale))
         out = np.empty(len(r))
-        if _means(r, y, scale, self._law, self._rules, np.array(_PIECES), out):
+        if _means(r, y, scale, self._law, _rules(self.curve.dimension), np.array(_PIECES), out):
             left = np.flatnonzero(np.isnan(out))
             out[left] = posterior.mean(self.laws, r[left], y[left], self.curve, scale[left])
         return np.asarray(r * out)
 
     @cached_property
     def _law(self) -> _Law:
-        return _law(self.laws, self.curve)
-
-    @property
-    def _rules(self) -> _CornerRules:
-        return _rules(self.curve.dimension)
-
-
-def _law(laws: Laws, curve: Clipped) -> _Law:
-    prior, noise, dimension = laws.prior, laws.noise, laws.dimension
-    R, decay, widths = prior.radius, 0.0, [1.0, dimension**-0.5]
-    if isinstance(noise, TruncatedNormal):
-        decay = 0.5 / noise.sd**2
-        widths.append(noise.sd / R)
-    if isinstance(prior, NormalBall):
-        widths.append(prior.sd / R)
-    return _Law(dimension, R, noise.bound, curve.radius, decay, min(widths), _series(prior, dimension))
+        prior, noise, d = self.laws.prior, self.laws.noise, self.laws.dimension
+        R, decay, widths = prior.radius, 0.0, [1.0, d**-0.5]
+        if isinstance(noise, TruncatedNormal):
+            decay = 0.5 / noise.sd**2
+            widths.append(noise.sd / R)
+        if isinstance(prior, NormalBall):
+            widths.append(prior.sd / R)
+        return _Law(d, R, noise.bound, self.curve.radius, decay, min(widths), _series(prior, d))
 
 
 def _series(prior: Any, dimension: int) -> Floats:

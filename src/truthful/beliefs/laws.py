@@ -208,9 +208,6 @@ class CustomNoise:
     def __init__(self, bound: float, density: Callable[[Floats], Floats]) -> None:
         object.__setattr__(self, "bound", check.positive("bound", bound))
         object.__setattr__(self, "given", density)
-        self._check()
-
-    def _check(self) -> None:
         z = self.bound * (np.arange(1, 200) / 200)
         right, left = np.asarray(self.given(z)), np.asarray(self.given(-z))
         if right.shape != z.shape or not np.all(np.isfinite(right) & (right > 0)):

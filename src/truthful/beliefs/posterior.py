@@ -15,9 +15,8 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +47,7 @@ class Laws(Protocol):
     def noise(self) -> Noise: ...
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(NamedTuple):
     """The support of u, as angles 0 ≤ low ≤ t ≤ high ≤ π with u = R cos t, of players with r > 0 and y ≥ 0."""
 
     r: Floats
@@ -58,7 +56,7 @@ class Support:
     high: Floats
 
     def of(self, part: slice) -> Support:
-        return Support(self.r[part], self.y[part], self.low[part], self.high[part])
+        return Support(*(array[part] for array in self))
 
 
 def support(laws: Laws, r: Floats, y: Floats) -> Support:
@@ -178,8 +176,7 @@ def _slope(laws: Laws, where: Support, curve: Curve, scale: Floats) -> Floats:
 # Expectations under many densities at once
 
 
-@dataclass(frozen=True, eq=False)
-class _Rules:
+class _Rules(NamedTuple):
     """Two Gauss-Legendre rules a panel: the nodes of both, the weights of each.
 
     What they differ by bounds the error of the finer one, generously where the integrand is analytic.
@@ -189,14 +186,14 @@ class _Rules:
     fine: Floats
     coarse: Floats
 
-    @classmethod
-    def of(cls, fine: int, coarse: int) -> _Rules:
-        (x, a), (y, b) = (np.polynomial.legendre.leggauss(order) for order in (fine, coarse))
-        return cls(np.concatenate([x, y]), a, b)
+
+def _rules(fine: int, coarse: int) -> _Rules:
+    (x, a), (y, b) = (np.polynomial.legendre.leggauss(order) for order in (fine, coarse))
+    return _Rules(np.concatenate([x, y]), a, b)
 
 
 # Most densities are smooth enough for the first.
-_FEW, _MANY = _Rules.of(32, 24), _Rules.of(64, 48)
+_FEW, _MANY = _rules(32, 24), _rules(64, 48)
 
 
 _TOLERANCE = 1e-12
@@ -211,8 +208,7 @@ _GOLDEN = (np.sqrt(5.0) - 1) / 2
 _STEPS = 80
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(NamedTuple):
     """For every density: its integral is mass · exp(peak), and `value` has the expectations, one a column."""
 
     peak: Floats
@@ -255,7 +251,10 @@ def expectation(
         if depth >= 0:
             cut = _halves if depth else partial(_around_peak, log_weight)
             owner, start, end = cut(owner, start, end)
-    return _or_middle(total, low, high, integrand)
+    lost = np.flatnonzero(~np.isfinite(total.value).all(axis=1))
+    if len(lost):
+        total.value[lost] = integrand(lost, ((low + high) / 2)[lost, None])[:, 0]
+    return total
 
 
 def _cut(low: Floats, high: Floats, corners: tuple[float, ...]) -> tuple[Indices, Floats, Floats]:
@@ -338,15 +337,7 @@ def _finite(logs: Floats) -> Floats:
     return np.where(np.isfinite(logs), logs, -np.inf)
 
 
-def _or_middle(total: Expectation, low: Floats, high: Floats, integrand: Integrand) -> Expectation:
-    lost = np.flatnonzero(~np.isfinite(total.value).all(axis=1))
-    if len(lost):
-        total.value[lost] = integrand(lost, ((low + high) / 2)[lost, None])[:, 0]
-    return total
-
-
-@dataclass(frozen=True)
-class _Panels:
+class _Panels(NamedTuple):
     """Integrals over panels, in units of exp(peak): of the weight, and of the integrand times the weight."""
 
     owner: Indices

@@ -42,7 +42,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numba
@@ -109,7 +108,9 @@ class Region:
         R, M = self.radius, self.bound
         if self.kind in (WHOLE, UPPER):
             r = min(1.0, M / R) * X
-            return self._whole(r, Y) if self.kind == WHOLE else self._above(r, Y, np.ones_like(r))
+            if self.kind == UPPER:
+                return self._above(r, Y, np.ones_like(r))
+            return Support(r, Y * np.maximum(0.0, M - r * R), np.zeros_like(r), np.full_like(r, np.pi))
         x = np.sqrt(R - M) / (np.sqrt(R - M) + np.sqrt(M)) * X
         kappa = (1 - x) ** 2 / (x**2 + (1 - x) ** 2)
         r, root = M / (kappa * R), np.sqrt(1 - kappa)
@@ -119,10 +120,6 @@ class Region:
         low = 2 * np.arcsin(root * Y / np.sqrt(2))
         high = np.pi - 2 * np.arcsin(root * np.sqrt((2 - Y**2) / 2))
         return Support(r, r * R * root**2 * (1 - Y**2), low, high)
-
-    def _whole(self, r: Floats, Y: Floats) -> Support:
-        zero = np.zeros_like(r)
-        return Support(r, Y * np.maximum(0.0, self.bound - r * self.radius), zero, zero + np.pi)
 
     def _above(self, r: Floats, omega: Floats, kappa: Floats) -> Support:
         # a = R cos t with tan(t/2) = √((R - a)/(R + a)) = √κ (1 - ω)/ω.
@@ -311,16 +308,11 @@ class PredictionTable:
             lengths, reports, scales = (np.ascontiguousarray(array) for array in arrays)
         if out is None:
             out = np.empty(len(lengths))
-        if evaluate(lengths, reports, scales, out, *self._arguments):
-            self._fill(lengths, reports, np.broadcast_to(scales, lengths.shape), out)
-        return out
-
-    @cached_property
-    def _arguments(self) -> tuple[Limits, int, Integers, Floats]:
-        """What `evaluate` is told of the table."""
         R, M, axis = self.laws.prior.radius, self.laws.noise.bound, self.axis
         limits = (R, M, axis.lowest, axis.highest, axis.origin, axis.step)
-        return limits, axis.pieces, self.roots, self.coefficients
+        if evaluate(lengths, reports, scales, out, limits, axis.pieces, self.roots, self.coefficients):
+            self._fill(lengths, reports, np.broadcast_to(scales, lengths.shape), out)
+        return out
 
     def _fill(self, r: Floats, y: Floats, scale: Floats, out: Floats) -> None:
         """Direct quadrature where the kernel left NaN."""
@@ -356,10 +348,9 @@ def _table_on(laws: Laws, curve: Curve, axis: ScaleAxis) -> tuple[PredictionTabl
     R = laws.prior.radius
     sampled = SampledCurve(curve, R, axis.nodes) if curve.needs_scale else None
     found = [_fit_region(laws, sampled or curve, axis, region) for region in regions(laws)]
-    starts = np.cumsum([0, *(len(cells.coefficients) for cells in found)])
-    roots = np.concatenate(
-        [_shift(cells, int(start)) for cells, start in zip(found, starts[:-1], strict=True)]
-    )
+    starts = np.repeat(np.cumsum([0, *(len(cells.coefficients) for cells in found[:-1])]), ROOTS**2)
+    roots = np.concatenate([cells.roots for cells in found])
+    roots[:, 0] += np.where(roots[:, 0] == OPEN, 0, starts)
     coefficients, dropped = _pack(np.concatenate([cells.coefficients for cells in found]), axis)
     at_nodes = max(cells.error for cells in found) + (sampled.error if sampled else 0.0)
     error = _SAFETY * (axis.error + axis.lebesgue * at_nodes) + dropped + _QUADRATURE * R
@@ -390,12 +381,6 @@ def _fit_region(laws: Laws, curve: Curve, axis: ScaleAxis, region: Region) -> Ta
 
     columns, tolerance = len(axis.nodes), _ONE_SCALE_TOLERANCE if axis.order == 1 else _CELL_TOLERANCE
     return fit(function, columns, tolerance, _CELL_TOLERANCE) if laws.noise.smooth else left_open(columns)
-
-
-def _shift(cells: TableCells, start: int) -> Integers:
-    roots = cells.roots.copy()
-    roots[roots[:, 0] != OPEN, 0] += start
-    return roots
 
 
 # The scale of the peer noise as a coordinate: pieces of log s, interpolated at Chebyshev nodes.

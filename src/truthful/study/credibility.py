@@ -106,17 +106,11 @@ class ShareBeliefs(_OnTheScale):
     ) -> ShareBeliefs:
         """Those of a study with these features. Expected effects of numbers are from one end to the other."""
         beliefs = cls(*share, levels, agreement, *column_effects(encoding, effects, expected), encoding.scale)
-        beliefs._require_shares(encoding)
-        return beliefs
-
-    def _require_shares(self, encoding: Encoding) -> None:
-        """Refuse beliefs with which a share could lie outside 0 and 1."""
-        spread = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2
-        reach = encoding.reach(np.array(self.expected)) * encoding.scale
-        middle = (self.low + self.high) / 2
-        least, most = middle - spread - reach, middle + spread + reach
+        spread = (share[1] - share[0] + sum(beliefs.numbers) + sum(beliefs.factors)) / 2
+        reach = encoding.reach(np.array(beliefs.expected)) * encoding.scale
+        least, most = sum(share) / 2 - spread - reach, sum(share) / 2 + spread + reach
         if least >= -_ROUNDING and most <= 1 + _ROUNDING:
-            return
+            return beliefs
         end, value = ("below 0", least) if least < 0 else ("above 1", most)
         features = len(encoding.features)
         raise InputError(
@@ -147,9 +141,8 @@ class ShareBeliefs(_OnTheScale):
     @property
     def ends(self) -> tuple[float, float]:
         """The least and the largest share of anybody's kind of people."""
-        reach = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2 + sum(
-            map(abs, self.expected)
-        )
+        reach = (self.high - self.low + sum(self.numbers) + sum(self.factors)) / 2
+        reach += sum(map(abs, self.expected))
         middle = (self.low + self.high) / 2
         return max(0.0, middle - reach), min(1.0, middle + reach)
 
@@ -167,8 +160,7 @@ class ShareBeliefs(_OnTheScale):
         Of the largest effect, from one end of a feature to the other: twice a coefficient of variance e²/12. Without
         features, of the share. Normalised answers are ±1, so that shares count twice.
         """
-        effects = [*self.numbers, *self.factors]
-        largest = max(effects)
+        largest = max((*self.numbers, *self.factors))
         return 4 * (4 * largest**2 / 12 if largest > 0 else (self.high - self.low) ** 2 / 12)
 
 

@@ -161,25 +161,20 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
 
 def to_toml(record: Mapping[str, Any]) -> str:
     """A record as the text of a study file: what is declared once, then a section for every part."""
-    parts = {name: value for name, value in record.items() if isinstance(value, Mapping)}
-    lists = {name: value for name, value in record.items() if _tables(value)}
-    plain = {name: value for name, value in record.items() if name not in (*parts, *lists) and value != []}
-    found = ["".join(map(_line, plain.items()))]
-    found += [f"[{name}]\n" + "".join(map(_line, part.items())) for name, part in parts.items()]
-    found += [
-        f"[[{name}]]\n" + "".join(map(_line, part.items()))
-        for name, several in lists.items()
-        for part in several
-    ]
-    return "\n".join(found)
+    plain: dict[str, Any] = {}
+    parts, lists = [], []
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            parts.append(f"[{name}]\n{_lines(value)}")
+        elif value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+            lists += [f"[[{name}]]\n{_lines(one)}" for one in value]
+        elif value != []:
+            plain[name] = value
+    return "\n".join([_lines(plain), *parts, *lists])
 
 
-def _tables(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
-
-
-def _line(item: tuple[str, Any]) -> str:
-    return f"{_key(item[0])} = {_value(item[1])}\n"
+def _lines(section: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in section.items())
 
 
 def _key(name: str) -> str:

@@ -36,6 +36,10 @@ def wrong(where: str | tuple[int | str, ...], words: str, joint: str = " ") -> P
     return PydanticCustomError(WRONG, "{words}", {"where": steps, "words": f"{joint}{words}"})
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _without_nul(word: str) -> str:
     if "\0" in word:
         raise InputError(
@@ -157,7 +161,7 @@ class Feature(Section):
     def _numbers_as_text(cls, levels: Any) -> Any:
         if not isinstance(levels, list | tuple):
             return levels
-        return [str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for v in levels]
+        return [str(v) if _is_number(v) else v for v in levels]
 
     @model_validator(mode="after")
     def _range_or_levels(self) -> Feature:
@@ -257,8 +261,7 @@ class DeclaredBeliefs(Section):
     @classmethod
     def _average(cls, centre: Any) -> Any:
         """One number is the average answer."""
-        alone = isinstance(centre, int | float) and not isinstance(centre, bool)
-        return {INTERCEPT: centre} if alone else centre
+        return {INTERCEPT: centre} if _is_number(centre) else centre
 
     @field_validator("centre", "share", "effect", mode="wrap")
     @classmethod
@@ -294,7 +297,17 @@ class DeclaredBeliefs(Section):
             raise wrong("signal", "is missing. Give it, or both radius and noise_bound.")
         if self.signal is not None and any(researchers):
             raise wrong("signal", "is given together with radius or noise_bound. Give one or the other.")
-        self._check_prior()
+        # The width of the prior is declared by prior_sd, or by sure and unsure; then prior_sd follows from them.
+        if self.sure is None:
+            self._require_none(
+                ("unsure",), "goes with sure: say how sure people are of the average, too, or leave it out."
+            )
+            if (self.prior == "normal") != (self.prior_sd is not None):
+                raise wrong("prior_sd", "goes with prior = 'normal', and that prior needs it.")
+        elif "prior" in self.model_fields_set and self.prior == "uniform":
+            raise wrong(
+                "prior", "is 'uniform', but sure makes it a normal. Leave prior out, or leave sure out."
+            )
         if self.noise == "uniform":
             self._require_none(("noise_sd",), "goes with noise = 'normal'. Leave it out.")
         R, M = self.bounds
@@ -306,19 +319,6 @@ class DeclaredBeliefs(Section):
         for name in names:
             if getattr(self, name) is not None:
                 raise wrong(name, words)
-
-    def _check_prior(self) -> None:
-        """Its width is declared by prior_sd, or by sure and unsure; then prior_sd follows from them."""
-        if self.sure is None and self.unsure is not None:
-            raise wrong(
-                "unsure", "goes with sure: say how sure people are of the average, too, or leave it out."
-            )
-        if self.sure is not None and "prior" in self.model_fields_set and self.prior == "uniform":
-            raise wrong(
-                "prior", "is 'uniform', but sure makes it a normal. Leave prior out, or leave sure out."
-            )
-        if self.sure is None and (self.prior == "normal") != (self.prior_sd is not None):
-            raise wrong("prior_sd", "goes with prior = 'normal', and that prior needs it.")
 
     @property
     def asked(self) -> bool:

@@ -193,33 +193,25 @@ class Study:
     @cached_property
     def beliefs(self) -> Beliefs:
         """Prior and noise law, about the centre."""
-        section = self.declared.beliefs
-        if self.shares is None and self.levels is not None:
-            raise InputError(
-                f"Study {self.name!r} asks people what the others will say, so that no prior is declared: this is not "
-                "possible for it."
-            )
+        section, asks = self.declared.beliefs, None
         if self.shares is not None:
-            raise InputError(
-                f"Study {self.name!r} asks for answers of kind {self.kind!r}, of which shares are believed and no "
-                "numbers: this is not possible for it."
-            )
+            asks = f"for answers of kind {self.kind!r}, of which shares are believed and no numbers"
+        elif self.levels is not None:
+            asks = "people what the others will say, so that no prior is declared"
+        if asks is not None:
+            raise InputError(f"Study {self.name!r} asks {asks}: this is not possible for it.")
         R, M = section.bounds
         return Beliefs(
-            dimension=self.dimension,
-            prior=UniformBall(radius=R)
-            if section.prior_sd is None
-            else NormalBall(radius=R, sd=section.prior_sd),
-            noise=UniformNoise(bound=M)
-            if section.noise == "uniform"
-            else TruncatedNormal(bound=M, sd=section.noise_sd or M / 2),
+            self.dimension,
+            UniformBall(R) if section.prior_sd is None else NormalBall(R, section.prior_sd),
+            UniformNoise(M) if section.noise == "uniform" else TruncatedNormal(M, section.noise_sd or M / 2),
         )
 
     @property
     def tolerance(self) -> float:
         """How far people's idea of the average may be from what is declared, normalised; of shares, as a share."""
         declared = self.declared.beliefs.tolerance or 0.0
-        return declared if self.shares is not None or not declared else declared / self.response_unit
+        return declared / self.response_unit if declared and self.shares is None else declared
 
     @property
     def level_tolerance(self) -> float:
@@ -309,10 +301,8 @@ class Study:
 
     def raw_response(self, y: npt.ArrayLike, X: Floats) -> Floats:
         """Raw responses for y: the inverse of `normalise_response`."""
-        middle = (self.response.low + self.response.high) / 2
-        return np.asarray(
-            middle + self.response_unit * (np.asarray(y, dtype=np.float64) + self._centre_prediction(X))
-        )
+        normalised = np.asarray(y, dtype=np.float64) + self._centre_prediction(X)
+        return np.asarray((self.response.low + self.response.high) / 2 + self.response_unit * normalised)
 
     def _centre_prediction(self, X: Floats) -> Floats:
         """θ₀·x, column by column: a matrix product would round a record by the size of the batch it comes in."""
