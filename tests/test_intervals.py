@@ -4,7 +4,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from truthful.noise import L2Laplace, SupLaplace
-from truthful.release.intervals import ErrorLaw, Laplace, SupErrorLaw
+from truthful.release.intervals import ErrorLaw, SupErrorLaw
 
 
 def test_without_privacy_noise_the_interval_is_the_normal_one() -> None:
@@ -13,8 +13,8 @@ def test_without_privacy_noise_the_interval_is_the_normal_one() -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 50])
 def test_without_sampling_error_the_interval_is_the_noise_marginals_own(dimension: int) -> None:
-    law = ErrorLaw(0.0, (Laplace(dimension, 0.3),))
     noise = L2Laplace(dimension, 0.3)
+    law = ErrorLaw(0.0, (noise,))
     expected = brentq(lambda x: float(noise.marginal_cdf(x)) - 0.975, 0, 100)
     assert law.half_width(0.95) == pytest.approx(expected, rel=1e-6)
 
@@ -26,10 +26,10 @@ def test_no_error_at_all_gives_a_single_point() -> None:
 def test_the_interval_of_a_sum_covers_as_often_as_it_says() -> None:
     """400,000 draws; a coverage outside 0.95 ± 6 standard errors has probability below 2e-9."""
     rng = np.random.default_rng(5)
-    n, noises = 400_000, (Laplace(5, 0.3), Laplace(15, 0.1))
+    n, noises = 400_000, (L2Laplace(5, 0.3), L2Laplace(15, 0.1))
     error = rng.normal(0, 0.5, n)
     for noise in noises:
-        error += L2Laplace(noise.dimension, noise.scale).sample(rng, n)[:, 0]
+        error += noise.sample(rng, n)[:, 0]
     covered = np.mean(np.abs(error) <= ErrorLaw(0.25, noises).half_width(0.95))
     assert abs(covered - 0.95) < 6 * np.sqrt(0.95 * 0.05 / n)
 
@@ -41,7 +41,7 @@ def test_in_one_dimension_both_norms_have_the_same_interval(
 ) -> None:
     """Mostly sampling error, both, and hardly any of it."""
     sup = SupErrorLaw(deviation**2, SupLaplace(1, 2.0), np.array([weight]))
-    l2 = ErrorLaw(deviation**2, (Laplace(1, 2.0 * weight),))
+    l2 = ErrorLaw(deviation**2, (L2Laplace(1, 2.0 * weight),))
     assert sup.half_width(level) == pytest.approx(l2.half_width(level), rel=2e-4)
 
 

@@ -14,7 +14,6 @@ from truthful.files import sha256
 from truthful.moments import GRID, grid_features, instruments_on_grid
 from truthful.one_release import OneRelease, payment_range
 from truthful.release import Receipt, Release, find_receipt, verify
-from truthful.release.verdict import steps
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
 
@@ -74,17 +73,19 @@ def test_the_steps_to_a_payment_lead_to_what_was_paid_within_its_range(estimator
     assert 0 <= least < most
     for player in ("p-001", "p-050", "p-100"):
         receipt = find_receipt(settlement.receipts, player)
-        found = steps(release, receipt)
+        found = verify(release, receipt)
         b = mechanism.score_weight
-        assert found.payment == receipt.payment == pytest.approx(found.base + b * found.score, abs=1e-6)
+        assert found.score is not None
+        assert found.length is not None
+        assert found.recomputed == receipt.payment == pytest.approx(found.base + b * found.score, abs=1e-6)
         assert found.base == max(mechanism.base_payment, b * mechanism.scoring.loss(0.6 * found.length))
-        assert least <= found.payment <= most
+        assert least <= found.recomputed <= most
         x = np.array(found.x)
         zeta = instruments_on_grid(grid_features(x[None]), mechanism.transform)[0] / GRID
         matrix = np.linalg.inv(estimate.inverse)
         without = matrix * (99 / 100) if estimator == "known-design" else matrix - np.outer(zeta, x)
         vector = np.array([int(k) for k in release.statistics.vector]) * release.statistics.unit
-        theta = np.linalg.solve(without, vector - zeta * found.y)
+        theta = np.linalg.solve(without, vector - zeta * found.answer)
         reach = study.response_unit * 0.6 * found.length
         assert found.peer_answer == pytest.approx(
             np.clip(predicted(study, theta, receipt), 100 - reach, 100 + reach),

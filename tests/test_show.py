@@ -312,7 +312,14 @@ def test_payments_that_are_all_the_same_have_a_chart() -> None:
 
 
 def a_verdict(verified: bool = True, player: str = "p-1", rehearsal: bool = False) -> Verdict:
-    return Verdict(verified, player, 1.0, 0.5, 0.1, 0.2, rehearsal, base=0.9, leverage=0.01)
+    return Verdict(
+        *(verified, player, 1.0, 0.5, 0.1, 0.2, rehearsal),
+        base=0.9,
+        leverage=0.01,
+        x=(1.0,),
+        answer=0.3,
+        noise=0.1,
+    )
 
 
 def test_a_verdict_shows_arithmetic_that_can_be_done_by_hand(settled: tuple[Plan, Settlement]) -> None:

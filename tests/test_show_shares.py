@@ -309,8 +309,8 @@ def test_where_the_others_share_is_implausible_half_the_bonus_is_paid_and_said_t
 
 
 def test_the_verdict_on_a_number_has_nothing_of_shares() -> None:
-    verdict = Verdict(True, "p", 1.0, 1.0, 0.1, 0.2, False, base=0.9, leverage=0.01)
-    assert (verdict.switch, verdict.phi, verdict.answer, verdict.plausible, verdict.bend) == (None,) * 5
+    verdict = Verdict(True, "p", 1.0, 1.0, 0.1, 0.2, False, 0.9, 0.01, x=(1.0,), answer=0.3, noise=0.1)
+    assert (verdict.switch, verdict.phi, verdict.plausible, verdict.bend) == (None,) * 4
 
 
 # The commands

@@ -22,10 +22,9 @@ import numpy as np
 from truthful.check import Floats
 from truthful.moments import (
     GRID,
-    PRODUCT,
-    PythonIntegers,
     Sums,
     Transform,
+    as_floats,
     grid_features,
     instruments_on_grid,
 )
@@ -244,7 +243,7 @@ class Measuring:
     def __init__(self, sums: Sums, a: float, b: float, c: float, linear: float) -> None:
         self._n, self._d = sums.count, sums.dimension
         M, self._G, self._ZZ = (
-            _normalise(part) for part in (sums.matrix, sums.features / sums.count, sums.instruments)
+            as_floats(part) for part in (sums.matrix, sums.features / sums.count, sums.instruments)
         )
         self.inverse: Floats = np.asarray(np.linalg.inv(M), dtype=np.float64)
         self._root = _root(self._G)
@@ -325,7 +324,7 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
     most ‖M⁻¹‖. In the sup norm instruments are √d long at most, and so many times are leverages and influences.
     """
     n, d = sums.count, sums.dimension
-    M, G, ZZ = (_normalise(part) for part in (sums.matrix, sums.features / n, sums.instruments))
+    M, G, ZZ = (as_floats(part) for part in (sums.matrix, sums.features / n, sums.instruments))
     inverse = np.asarray(np.linalg.inv(M), dtype=np.float64)
     root = _root(G)
     cov, _ = _covariances(inverse, ZZ, root)
@@ -416,10 +415,6 @@ def _covariances(inverse: Floats, ZZ: Floats, root: Floats) -> tuple[Floats, Flo
     cov: Floats = inverse @ ZZ @ inverse.T
     of_predictions: Floats = root @ cov @ root
     return cov, of_predictions
-
-
-def _normalise(integers: PythonIntegers) -> Floats:
-    return (integers / PRODUCT).astype(np.float64)
 
 
 def _root(G: Floats) -> Floats:

@@ -146,12 +146,12 @@ class Moments(Exact):
     @property
     def gram_float(self) -> Floats:
         """XᵀX in normalised units, correctly rounded."""
-        return _as_floats(self.gram)
+        return as_floats(self.gram)
 
     @property
     def cross_float(self) -> Floats:
         """Xᵀy in normalised units, correctly rounded."""
-        return _as_floats(self.cross)
+        return as_floats(self.cross)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -273,6 +273,6 @@ def longest_panel(largest: int) -> int:
     return 2**53 // (GRID * largest)
 
 
-def _as_floats(integers: PythonIntegers) -> Floats:
-    """Integers in units of 2⁻⁴⁰ as floats; Python's division of integers is correctly rounded."""
+def as_floats(integers: PythonIntegers) -> Floats:
+    """Sums in units of 2⁻⁴⁰ as floats; Python's division of integers is correctly rounded."""
     return (integers / PRODUCT).astype(np.float64)

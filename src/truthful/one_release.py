@@ -41,6 +41,7 @@ from truthful.moments import (
     Sums,
     Transform,
     along,
+    as_floats,
     instruments_on_grid,
     lengths,
 )
@@ -158,13 +159,13 @@ class SumRelease:
                 inverse = np.asarray(np.linalg.inv(np.asarray(self.design)) / count, dtype=np.float64)
             case "noisy-statistics":
                 released = _symmetric(answers[0], d)
-                values, vectors = np.linalg.eigh(_floats(released))
+                values, vectors = np.linalg.eigh(as_floats(released))
                 inverse = vectors / np.maximum(values, self.floor(d)) @ vectors.T
             case _:
                 if matrix is None:
                     raise InputError("Estimator 'instruments' needs the matrix of its instruments.")
                 released = matrix
-                inverse = np.asarray(np.linalg.inv(_floats(matrix)), dtype=np.float64)
+                inverse = np.asarray(np.linalg.inv(as_floats(matrix)), dtype=np.float64)
         vector = np.array([float(k * SUM_UNIT) for k in answers[-1]])
         return LeaveOneOut(
             theta=inverse @ vector,
@@ -279,7 +280,7 @@ class LeaveOneOut:
 
 def require_invertible(matrix: PythonIntegers) -> None:
     """Refuse a matrix from which coefficients cannot be told apart. It is a function of features alone."""
-    condition = float(np.linalg.cond(_floats(matrix)))
+    condition = float(np.linalg.cond(as_floats(matrix)))
     if not condition <= WORST_CONDITION:
         raise InputError(
             f"The features of those who answered do not tell all coefficients apart (condition number {condition:.1e}, "
@@ -295,11 +296,6 @@ def _symmetric(triangle: Sequence[int], d: int) -> PythonIntegers:
     matrix[rows, columns] = [int(k) for k in triangle]
     matrix[columns, rows] = matrix[rows, columns]
     return matrix
-
-
-def _floats(integers: PythonIntegers) -> Floats:
-    """Sums in units of 2⁻⁴⁰ as floats; Python's division of integers is correctly rounded."""
-    return (integers / PRODUCT).astype(np.float64)
 
 
 #: Nobody whose leverage is larger is scored: more than half of what is known of people like her is she herself.

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
+from truthful.noise import L2Laplace
 from truthful.plan import Plan
 from truthful.release import Release
-from truthful.release.intervals import ErrorLaw, Laplace
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs
 from truthful.study.parser import to_toml
@@ -109,7 +109,7 @@ def _standard_error(release: Release, beliefs: LevelBeliefs, k: float) -> float:
         raise InputError("The release does not say how predictions were released.")
     # Without features x = 1, and ζ = ±1 but for the grid, so that p is a sum over n.
     answers, predictions = (
-        ErrorLaw(0.0, (Laplace(estimate.noise_dimension, scale),)).noise_variance
+        L2Laplace(estimate.noise_dimension, scale).marginal_variance
         for scale in (estimate.scale * abs(float(estimate.inverse[0, 0])), estimate.scale / (ratio * n))
     )
     return math.sqrt(beliefs.sure**2 / n + (predictions + k * k * answers) / (1 - k) ** 2)

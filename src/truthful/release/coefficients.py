@@ -5,7 +5,7 @@ reports: coefficients, the share of everybody, differences between people, odds 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from truthful.asked_release import SERUM, AskedRelease, Level
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
-from truthful.moments import GRID, PRODUCT, Sums, instruments_on_grid
-from truthful.noise import SupLaplace, laplace
+from truthful.moments import GRID, PRODUCT, Sums, as_floats, instruments_on_grid
+from truthful.noise import L2Laplace, SupLaplace, laplace
 from truthful.one_release import LeaveOneOut, SumRelease
-from truthful.release.intervals import ErrorLaw, Laplace, SupErrorLaw, log_odds, odds_ratios, share_interval
+from truthful.release.intervals import ErrorLaw, SupErrorLaw, log_odds, odds_ratios, share_interval
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
 
@@ -26,40 +26,41 @@ INTERVAL_LEVEL = 0.95
 def released_coefficients(
     study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
 ) -> tuple[Coefficient, ...]:
-    """Each raw coefficient is a row of L times θ plus a constant, so its error is that row's combination."""
-    laws = [_released_law(study, mechanism, estimate, sums, row) for row in study.coefficient_map[0]]
-    return _with_intervals(study, estimate.theta, laws, level)
+    """Each raw coefficient is a row of L times θ plus a constant, so its error is that row's combination.
 
+    Where records are protected the features are not given, and the laws are those of means over the design.
+    """
+    n, spread = sums.count, as_floats(sums.instruments)
+    mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
 
-def _with_intervals(
-    study: Study, theta: Floats, laws: list[ErrorLaw], level: float
-) -> tuple[Coefficient, ...]:
-    named = study.raw_coefficients(theta)
-    return tuple(_number(*one, law.half_width(level)) for one, law in zip(named, laws, strict=True))
+    def law(row: Floats) -> ErrorLaw | SupErrorLaw:
+        if mechanism.estimator == "instruments":
+            each = study.beliefs.noise_variance if study.levels is None else study.levels.variance
+            return _law_given_features(estimate, spread, each, row)
+        if mechanism.estimator == "known-design":
+            return _known_design_law(study, mean, n, row)
+        return _noisy_law(study, mean, (estimate.matrix_scale or 0.0) / n, n, row)
+
+    named = zip(study.raw_coefficients(estimate.theta), study.coefficient_map[0], strict=True)
+    return tuple(_number(name, value, law(row).half_width(level)) for (name, value), row in named)
 
 
 def _number(name: str, value: float, width: float) -> Coefficient:
     return Coefficient(name=name, value=value, low=value - width, high=value + width)
 
 
-def _released_law(
-    study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, row: Floats
-) -> ErrorLaw:
+def _law_given_features(
+    estimate: LeaveOneOut, spread: Floats, variance: float, row: Floats
+) -> ErrorLaw | SupErrorLaw:
     """Given everybody's features, row·(θ̂ − θ) = row·Bz + row·M⁻¹N, the one exact in variance and the other in law.
 
-    Where records are protected the features are not given, and the laws are those of means over the design.
+    spread is Σ ζζᵀ, and variance that of each answer.
     """
-    n = sums.count
-    if mechanism.estimator == "instruments":
-        w = estimate.inverse.T @ row
-        spread = (sums.instruments / PRODUCT).astype(np.float64)
-        each = study.beliefs.noise_variance if study.levels is None else study.levels.variance
-        noise = Laplace(estimate.noise_dimension, estimate.scale * float(np.linalg.norm(w)))
-        return ErrorLaw(each * float(w @ spread @ w), (noise,))
-    mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
-    if mechanism.estimator == "known-design":
-        return _known_design_law(study, mean, n, row)
-    return _noisy_law(study, mean, (estimate.matrix_scale or 0.0) / n, n, row)
+    w, dimension = estimate.inverse.T @ row, estimate.noise_dimension
+    sampling = variance * float(w @ spread @ w)
+    if estimate.norm == "sup":
+        return SupErrorLaw(sampling, SupLaplace(dimension, estimate.scale), w)
+    return ErrorLaw(sampling, (L2Laplace(dimension, estimate.scale * float(np.linalg.norm(w))),))
 
 
 def _known_design_law(study: Study, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
@@ -70,7 +71,7 @@ def _known_design_law(study: Study, estimate: Estimate, players: int, row: Float
     w, theta = estimate.spread @ row, _inside(estimate.theta, study.beliefs.radius)
     signal = study.fourth_moment(w, theta) - float(row @ theta) ** 2
     variance = (max(0.0, signal) + study.beliefs.noise_variance * float(w @ Sigma @ w)) / players
-    return ErrorLaw(variance, (Laplace(study.dimension, estimate.scale * float(np.linalg.norm(w))),))
+    return ErrorLaw(variance, (L2Laplace(study.dimension, estimate.scale * float(np.linalg.norm(w))),))
 
 
 def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int, row: Floats) -> ErrorLaw:
@@ -79,8 +80,8 @@ def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int
     w = estimate.spread @ row
     pairing = math.sqrt((float(w @ w) * float(theta @ theta) + float(w @ theta) ** 2) / 2)
     variance = study.beliefs.noise_variance * float(row @ w) / players
-    noise = Laplace(d, estimate.scale * float(np.linalg.norm(w)))
-    return ErrorLaw(variance, (noise, Laplace(d * (d + 1) // 2, gram_scale * pairing)))
+    noises = ((d, estimate.scale * float(np.linalg.norm(w))), (d * (d + 1) // 2, gram_scale * pairing))
+    return ErrorLaw(variance, tuple(L2Laplace(size, scale) for size, scale in noises if scale > 0))
 
 
 def _inside(theta: Floats, radius: float) -> Floats:
@@ -94,15 +95,6 @@ EVERYBODY = "everybody"
 BEYOND = 0.99
 
 
-class Released(NamedTuple):
-    """The share of everybody, coefficients, differences, and odds ratios; None: not estimable, or not asked for."""
-
-    shares: tuple[Coefficient, ...]
-    coefficients: tuple[Coefficient, ...]
-    differences: tuple[Coefficient, ...]
-    odds_ratios: tuple[Coefficient, ...] | None
-
-
 def released_shares(
     study: Study,
     mechanism: SumRelease,
@@ -110,74 +102,59 @@ def released_shares(
     sums: Sums,
     features: Floats | None,
     level: float,
-) -> Released:
-    """What is published of shares, in raw units: shares of yes, or the scale of a rating."""
-    laws = _Laws(study, estimate, sums)
+) -> dict[str, Any]:
+    """What is published of shares, in raw units (shares of yes, or the scale of a rating), by its name in a release:
+    that of everybody, coefficients, differences, and odds ratios; None: not estimable, or not asked for.
+    """
+    found = _Found(study, estimate, sums, level)
     rows, offset = study.coefficient_map
-    coefficients = tuple(
-        laws.found(name, row, constant, level)
-        for name, row, constant in zip(study.coefficient_names, rows, offset.tolist(), strict=True)
-    )
-    return Released(
-        (_everybody(study, mechanism, estimate, sums, laws, level),),
-        coefficients,
-        tuple(laws.found(name, row, 0.0, level) for name, row in study.differences),
-        _odds(study, estimate, features, level),
-    )
+    named = zip(study.coefficient_names, rows, offset.tolist(), strict=True)
+    everybody = found.everybody
+    if study.kind == "yes-no" and not study.features and study.levels is None:
+        # One column, x = 1, and ζ = ±1 up to the grid: what was released is the sum of answers, with noise.
+        instrument = float(as_floats(sums.instruments)[0, 0]) / sums.count
+        total = float(estimate.vector[0]) / PRODUCT / math.sqrt(instrument)
+        low, high = share_interval(total, sums.count, mechanism.epsilon * math.sqrt(instrument), level)
+        everybody = everybody.model_copy(update={"low": low, "high": high})
+    return {
+        "shares": (everybody,),
+        "coefficients": tuple(found.number(*one) for one in named),
+        "differences": tuple(found.number(name, row) for name, row in study.differences),
+        "odds_ratios": _odds(study, estimate, features, level),
+    }
 
 
-class _Laws:
-    """The error of row·θ̂ given everybody's features: sampling and noise, both of known size.
+class _Found:
+    """Numbers that follow from shares, each with its interval given everybody's features.
 
     Answers ±1 have the variance 1 − (x·θ)², here on average over people, at the estimate less what its own error adds.
     """
 
-    def __init__(self, study: Study, estimate: LeaveOneOut, sums: Sums) -> None:
-        self._study, self._estimate = study, estimate
-        d, n = study.dimension, sums.count
-        self._spread = (sums.instruments / PRODUCT).astype(np.float64)
-        G = (sums.features / PRODUCT).astype(np.float64) / n
-        self._noise = laplace(estimate.norm, estimate.noise_dimension, estimate.scale)
-        noise = self._noise.marginal_variance * np.eye(d)
-        error = estimate.inverse @ (self._spread + noise) @ estimate.inverse.T
+    def __init__(self, study: Study, estimate: LeaveOneOut, sums: Sums, level: float) -> None:
+        self._study, self._estimate, self._sums, self._level = study, estimate, sums, level
+        G = as_floats(sums.features) / sums.count
+        noise = laplace(estimate.norm, estimate.noise_dimension, estimate.scale).marginal_variance
+        self._spread = as_floats(sums.instruments)
+        error = estimate.inverse @ (self._spread + noise * np.eye(study.dimension)) @ estimate.inverse.T
         seen = float(estimate.theta @ G @ estimate.theta - np.sum(G * error))
         largest = 1.0 if study.shares is None else 4 * study.shares.variance
-        self.variance = min(max(1.0 - max(seen, 0.0), 0.0), largest)
+        self._variance = min(max(1.0 - max(seen, 0.0), 0.0), largest)
 
-    def law(self, row: Floats) -> ErrorLaw | SupErrorLaw:
-        w = self._estimate.inverse.T @ row
-        variance = self.variance * float(w @ self._spread @ w)
-        if isinstance(self._noise, SupLaplace):
-            return SupErrorLaw(variance, self._noise, w)
-        return ErrorLaw(
-            variance,
-            (Laplace(self._estimate.noise_dimension, self._estimate.scale * float(np.linalg.norm(w))),),
-        )
-
-    def found(self, name: str, row: Floats, constant: float, level: float) -> Coefficient:
+    def number(self, name: str, row: Floats, constant: float = 0.0) -> Coefficient:
         value = float(row @ self._estimate.theta) + constant
-        return _number(name, value, self.law(row).half_width(level))
+        law = _law_given_features(self._estimate, self._spread, self._variance, row)
+        return _number(name, value, law.half_width(self._level))
 
-
-def _everybody(
-    study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, laws: _Laws, level: float
-) -> Coefficient:
-    """The share among all who answered, at the mean of their features; exact for yes and no without features."""
-    row, constant = everybody_row(study, sums)
-    found = laws.found(EVERYBODY, row, constant, level)
-    if study.kind == "yes-no" and not study.features and study.levels is None:
-        # One column, x = 1, and ζ = ±1 up to the grid: what was released is the sum of answers, with noise.
-        instrument = float(laws._spread[0, 0]) / sums.count
-        total = float(estimate.vector[0]) / PRODUCT / math.sqrt(instrument)
-        low, high = share_interval(total, sums.count, mechanism.epsilon * math.sqrt(instrument), level)
-        return found.model_copy(update={"low": low, "high": high})
-    return found
+    @property
+    def everybody(self) -> Coefficient:
+        """The share among all who answered, at the mean of their features."""
+        return self.number(EVERYBODY, *everybody_row(self._study, self._sums))
 
 
 def everybody_row(study: Study, sums: Sums) -> tuple[Floats, float]:
     """The mean prediction of those who answered, as a row of θ and a constant, in raw units."""
     # The first column of x is that of the intercept, the same for all: Σ x₀x is x₀ times the sum of x.
-    products = (sums.features[0] / PRODUCT).astype(np.float64)
+    products = as_floats(sums.features[0])
     mean = products / products[0] / study.declared.encoding.scale
     middle = (study.response.low + study.response.high) / 2
     return np.asarray(study.response_unit * mean), middle
@@ -209,9 +186,8 @@ def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list
     beliefs = study.shares
     if beliefs is None:
         return []
-    laws, unit = _Laws(study, estimate, sums), 2 * study.response_unit
-    row, constant = everybody_row(study, sums)
-    share = laws.found(EVERYBODY, row, constant, 2 * BEYOND - 1)
+    found, unit = _Found(study, estimate, sums, 2 * BEYOND - 1), 2 * study.response_unit
+    share = found.everybody
     least, most = (study.response.low + unit * end for end in beliefs.ends)
     said = []
     if share.high < least or share.low > most:
@@ -220,7 +196,7 @@ def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list
     for feature in study.features:
         largest = unit * study.declared.effects[feature.name]
         for name, row in study.differences_of(feature):
-            effect = laws.found(name, row, 0.0, 2 * BEYOND - 1)
+            effect = found.number(name, row)
             if effect.high < -largest or effect.low > largest:
                 told, limit = _share(study, effect.value), _share(study, largest)
                 said.append(f"the effect of {name} is {told}, beyond {limit}")
@@ -248,17 +224,12 @@ def centre_of(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> f
 
 def average_laws(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
-) -> tuple[ErrorLaw, ErrorLaw]:
+) -> tuple[ErrorLaw | SupErrorLaw, ErrorLaw]:
     """Of answers, as estimates of what features predict, and of predictions, which are all known."""
     variance = 0.0 if study.levels is None else study.levels.variance
-    w = estimate.inverse.T @ level.mean
-    spread = (sums.instruments / PRODUCT).astype(np.float64)
-    along = estimate.scale * float(np.linalg.norm(w))
-    aside = estimate.scale / (mechanism.ratio * level.count)
-    return (
-        ErrorLaw(variance * float(w @ spread @ w), (Laplace(estimate.noise_dimension, along),)),
-        ErrorLaw(0.0, (Laplace(estimate.noise_dimension, aside),)),
-    )
+    aside = L2Laplace(estimate.noise_dimension, estimate.scale / (mechanism.ratio * level.count))
+    answers = _law_given_features(estimate, as_floats(sums.instruments), variance, level.mean)
+    return answers, ErrorLaw(0.0, (aside,))
 
 
 def released_predictions(
@@ -268,15 +239,13 @@ def released_predictions(
     low, high = study.prediction_range
     unit = (high - low) / 2
     answer, prediction = (
-        Coefficient(name=name, value=ends[0], low=ends[1], high=ends[2])
+        _number(name, low + unit * (value + 1), unit * law.half_width(INTERVAL_LEVEL))
         for name, value, law in zip(
             ("answers", "predictions"),
             averages(mechanism, estimate, level),
             average_laws(study, mechanism, estimate, sums, level),
             strict=True,
         )
-        for width in (law.half_width(INTERVAL_LEVEL),)
-        for ends in ([low + unit * (value + 1 + off) for off in (0.0, -width, width)],)
     )
     centre = centre_of(mechanism, estimate, level)
     return Predictions(

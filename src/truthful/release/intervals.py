@@ -30,28 +30,25 @@ TERMS, FEW, SMALL = 1024, 16, 1e-8
 
 
 @dataclass(frozen=True)
-class Laplace:
-    """Privacy noise along one direction: the marginal of an L2-Laplace vector of this dimension and scale."""
-
-    dimension: int
-    scale: float
-
-
-@dataclass(frozen=True)
 class ErrorLaw:
-    """The error of one number: normal with this variance, plus independent privacy noises."""
+    """The error of one number: normal with this variance, plus independent privacy noises, each along one direction."""
 
     variance: float
-    noises: tuple[Laplace, ...] = ()
+    noises: tuple[L2Laplace, ...] = ()
 
     @property
-    def noise_variance(self) -> float:
-        """That of the privacy noises."""
-        return sum((noise.dimension + 1) * noise.scale**2 for noise in self.noises)
+    def whole_variance(self) -> float:
+        """With that of the privacy noises."""
+        return self.variance + sum(noise.marginal_variance for noise in self.noises)
 
     def half_width(self, level: float) -> float:
         """The h with P(|error| ≤ h) = level."""
-        variances, weights = self._variance_law()
+        # The random variance of the sum, as support points and weights.
+        variances, weights = np.array([self.variance]), np.array([1.0])
+        for noise in self.noises:
+            shares, spreads = normal_mixture(noise.dimension)
+            variances = np.add.outer(variances, (noise.scale * spreads) ** 2).ravel()
+            weights = np.outer(weights, shares).ravel()
         deviations = np.sqrt(variances)
         largest = float(deviations.max())
         if largest == 0.0:
@@ -66,15 +63,6 @@ class ErrorLaw:
             h += step
         return h
 
-    def _variance_law(self) -> tuple[Floats, Floats]:
-        """The random variance of the sum, as support points and weights."""
-        variances, weights = np.array([self.variance]), np.array([1.0])
-        for noise in self.noises:
-            shares, deviations = normal_mixture(noise.dimension)
-            variances = np.add.outer(variances, (noise.scale * deviations) ** 2).ravel()
-            weights = np.outer(weights, shares).ravel()
-        return variances, weights
-
 
 @dataclass(frozen=True, eq=False)
 class SupErrorLaw:
@@ -84,14 +72,17 @@ class SupErrorLaw:
     noise: SupLaplace
     weights: Floats
 
+    @property
+    def whole_variance(self) -> float:
+        """With that of the privacy noise."""
+        return self.variance + self.noise.marginal_variance * float(np.sum(np.square(self.weights)))
+
     def half_width(self, level: float) -> float:
         """The h with P(|error| ≤ h) = level, to about 1e-5 of it.
 
         P(|error| ≤ h) = h/L + Σ 2/(πk)·sin(πkh/L)·E[cos(πk·error/L)], where |error| > L has next to no chance.
         """
-        deviation = math.sqrt(
-            self.variance + self.noise.marginal_variance * float(np.sum(np.square(self.weights)))
-        )
+        deviation = math.sqrt(self.whole_variance)
         if deviation == 0.0:
             return 0.0
         L = PERIOD * deviation
@@ -146,14 +137,13 @@ def _share_at(chance: float, t: float, n: int, noise: L2Laplace) -> float:
     """The P with P(T ≥ t) = chance; 0 or 1 where every P has more, or less."""
     from scipy import optimize  # takes long to load, and few releases are of a single share
 
-    if _upper_tail(0.0, t, n, noise) >= chance:
-        return 0.0
-    if _upper_tail(1.0, t, n, noise) <= chance:
-        return 1.0
-
     def excess(P: float) -> float:
         return _upper_tail(P, t, n, noise) - chance
 
+    if excess(0.0) >= 0:
+        return 0.0
+    if excess(1.0) <= 0:
+        return 1.0
     return float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-16, rtol=4 * np.finfo(float).eps))
 
 

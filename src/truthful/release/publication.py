@@ -66,22 +66,30 @@ def publish(
     A matrix that is kept back is named by a hash with a secret salt: without it nobody can try out whose features fit.
     """
     study, transform = plan.study, mechanism.transform
-    declared: dict[str, Any] = {name: study.declaration().get(name) for name in DECLARED}
     guarantees = found.record()
     if on_bad == "drop":
         # Who had a bad record may be known: it changes the public count.
         guarantees["privacy"]["assumptions"] = [GOOD_RECORDS]
     shown = mechanism.protects == "records" or study.publishes_matrix
-    if isinstance(mechanism, AskedRelease) and level is not None:
-        parts = _parts_of_predictions(study, mechanism, estimate, sums, features, level)
-    elif isinstance(mechanism, OneRelease):
-        parts = {
-            "coefficients": released_coefficients(study, mechanism, estimate, sums),
-            "warnings": contradictions(study, estimate, found),
-        }
+    parts: dict[str, Any] = {name: study.declaration().get(name) for name in DECLARED}
+    if study.shares is None:
+        parts["coefficients"] = released_coefficients(study, mechanism, estimate, sums)
     else:
-        shares = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
-        parts = {**shares._asdict(), "warnings": _withdraw(contradicted_shares(study, estimate, sums))}
+        parts |= released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+    if isinstance(mechanism, AskedRelease) and level is not None:
+        predictions = released_predictions(study, mechanism, estimate, sums, level)
+        if study.shares is not None:
+            # The share of everybody in the units of predictions: one number has one interval.
+            everybody, times = parts["shares"][0], 100 if study.kind == "yes-no" else 1
+            ends = {name: times * getattr(everybody, name) for name in ("value", "low", "high")}
+            answer = predictions.answer.model_copy(update=ends)
+            predictions = predictions.model_copy(update={"answer": answer})
+        said = _contradicted_predictions(study, mechanism, estimate, sums, level)
+        parts |= {"predictions": predictions, "warnings": _withdraw(said)}
+    elif isinstance(mechanism, OneRelease):
+        parts["warnings"] = contradictions(study, estimate, found)
+    else:
+        parts["warnings"] = _withdraw(contradicted_shares(study, estimate, sums))
     return Release(
         version=__version__,
         rehearsal=rehearsal,
@@ -110,31 +118,8 @@ def publish(
         payment=_payment(mechanism, study.currency),
         guarantees=guarantees,
         promised=plan.guarantees.record(),
-        **declared,
         **parts,
     )
-
-
-def _parts_of_predictions(
-    study: Study,
-    mechanism: AskedRelease,
-    estimate: LeaveOneOut,
-    sums: Sums,
-    features: Floats | None,
-    level: Level,
-) -> dict[str, Any]:
-    """What is published where people are asked what the others will say."""
-    predictions = released_predictions(study, mechanism, estimate, sums, level)
-    warnings = _withdraw(_contradicted_predictions(study, mechanism, estimate, sums, level))
-    if study.shares is None:
-        coefficients = released_coefficients(study, mechanism, estimate, sums)
-        return {"coefficients": coefficients, "predictions": predictions, "warnings": warnings}
-    found = released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
-    # The share of everybody in the units of predictions: one number has one interval.
-    everybody, times = found.shares[0], 100 if study.kind == "yes-no" else 1
-    ends = {name: times * getattr(everybody, name) for name in ("value", "low", "high")}
-    told = predictions.model_copy(update={"answer": predictions.answer.model_copy(update=ends)})
-    return {**found._asdict(), "predictions": told, "warnings": warnings}
 
 
 def _payment(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str) -> Payment:
@@ -196,38 +181,28 @@ def contradictions(study: Study, estimate: LeaveOneOut, found: Guarantees) -> tu
 
     Looked at is the average answer, the middle of all features, and with features the length of all coefficients.
     """
-    expected = _prior_draws(study, estimate, found)
-    tests = [_average] if study.declared.intercept else []
-    tests += [_length] if study.dimension > 1 or not tests else []
-    surely = 1 - (1 - BEYOND) / len(tests)
-    said = [words for test in tests if (words := test(study, estimate.theta, expected, surely))]
+    theta, expected, said = estimate.theta, _prior_draws(study, estimate, found), []
+    of_average, of_length = study.declared.intercept, study.dimension > 1 or not study.declared.intercept
+    surely = 1 - (1 - BEYOND) / (of_average + of_length)
+    if of_average:
+        unit, scale = study.response_unit, study.declared.encoding.scale
+        declared = (study.response.low + study.response.high) / 2 + unit * float(study.centre[0]) / scale
+        off = unit * float(np.quantile(np.abs(expected[:, 0]), surely)) / scale
+        seen = declared + unit * float(theta[0]) / scale
+        if not abs(seen - declared) <= off:
+            at = " at the middle of all features" if study.features else ""
+            between = f"not between {declared - off:.4g} and {declared + off:.4g}"
+            said.append(f"the average answer{at} is {seen:.4g}, {between}")
+    if of_length:
+        length = float(np.linalg.norm(theta))
+        most = float(np.quantile(np.linalg.norm(expected, axis=1), surely))
+        if not length <= most:
+            said.append(
+                f"in normalised units the coefficients have the length {length:.3g}, not below {most:.3g} (declared is "
+                f"{study.beliefs.radius:.3g} at most)"
+            )
     return _withdraw(
         said, f"Where these beliefs hold that happens in fewer than {1 - BEYOND:.0%} of studies. "
-    )
-
-
-def _average(study: Study, theta: Floats, expected: Floats, surely: float) -> str:
-    """The average answer, in its own units."""
-    unit, scale = study.response_unit, study.declared.encoding.scale
-    declared = (study.response.low + study.response.high) / 2 + unit * float(study.centre[0]) / scale
-    off = unit * float(np.quantile(np.abs(expected[:, 0]), surely)) / scale
-    seen = declared + unit * float(theta[0]) / scale
-    if abs(seen - declared) <= off:
-        return ""
-    at = " at the middle of all features" if study.features else ""
-    return f"the average answer{at} is {seen:.4g}, not between {declared - off:.4g} and {declared + off:.4g}"
-
-
-def _length(study: Study, theta: Floats, expected: Floats, surely: float) -> str:
-    seen, most = (
-        float(np.linalg.norm(theta)),
-        float(np.quantile(np.linalg.norm(expected, axis=1), surely)),
-    )
-    if seen <= most:
-        return ""
-    return (
-        f"in normalised units the coefficients have the length {seen:.3g}, not below {most:.3g} (declared is "
-        f"{study.beliefs.radius:.3g} at most)"
     )
 
 
@@ -244,9 +219,7 @@ def _contradicted_predictions(
     centre = centre_of(mechanism, estimate, level)
     expected = predicted if centre is None else centre
     sure = 0.0 if study.levels is None else study.levels.sure
-    noise = sum(
-        law.variance + law.noise_variance for law in average_laws(study, mechanism, estimate, sums, level)
-    )
+    noise = sum(law.whole_variance for law in average_laws(study, mechanism, estimate, sums, level))
     if not abs(average - expected) <= SURPRISE * math.sqrt(sure**2 + noise):
         low, high = study.prediction_range
         found, before = (low + (high - low) / 2 * (value + 1) for value in (average, expected))
@@ -258,17 +231,13 @@ def _contradicted_predictions(
 
 
 def _prior_draws(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floats:
-    """θ + sampling error + M⁻¹N under the prior: draws from a fixed seed, the same each time, one a row."""
-    rng, d = np.random.default_rng(0), study.dimension
-    theta = study.beliefs.prior.sample(rng, d, DRAWS)
-    noise = L2Laplace(d, estimate.scale).sample(rng, DRAWS) @ estimate.inverse.T
-    return np.asarray(theta + noise + _sampling(estimate, found, rng))
+    """θ + sampling error + M⁻¹N under the prior: draws from a fixed seed, the same each time, one a row.
 
-
-def _sampling(estimate: LeaveOneOut, found: Guarantees, rng: np.random.Generator) -> Floats:
-    """What people differ by and a few lies: what noise leaves of the guaranteed error, in every direction alike."""
-    d = len(estimate.theta)
-    error = found.accuracy.mean_squared_error
-    drawn = (d + 1) * estimate.scale**2 * float(np.sum(estimate.inverse**2))
+    What people differ by and a few lies are what noise leaves of the guaranteed error, in every direction alike.
+    """
+    rng, d, error = np.random.default_rng(0), study.dimension, found.accuracy.mean_squared_error
+    theta, law = study.beliefs.prior.sample(rng, d, DRAWS), L2Laplace(d, estimate.scale)
+    noise = law.sample(rng, DRAWS) @ estimate.inverse.T
+    drawn = law.marginal_variance * float(np.sum(estimate.inverse**2))
     spread = 0.0 if error is None else math.sqrt(max(0.0, error - drawn) / d)
-    return np.asarray(spread * rng.standard_normal((DRAWS, d)))
+    return np.asarray(theta + noise + spread * rng.standard_normal((DRAWS, d)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,46 +19,8 @@ from truthful.study import Study
 
 
 @dataclass(frozen=True)
-class Steps:
-    """One payment, step by step, in normalised units; predictions also in those of the answer.
-
-    x, y and length are her record on the grid; leverage is how much of the prediction of her was her own answer, which
-    is taken out; noise, which the own prediction allows for, is the scale of the peers' noise along the unit vector of
-    x; base is what the payment starts from.
-
-    Where answers are shares, score is φ, switch the share at which the lowest and the highest answer pay the same,
-    plausible whether the others' share is one that was thought possible (if not, half of the bonus is paid), and bend
-    for ratings δ/2w, what is paid for an answer between the ends beside what φ says.
-
-    Where she is asked what the others will say, prediction is that, from −1 to 1, others_answer and others_prediction
-    are the others' averages, slope is s, how much an answer moves what is expected of people like her, and score is the
-    surprise as far as it counts.
-    """
-
-    x: tuple[float, ...]
-    y: float
-    length: float
-    leverage: float | None
-    noise: float
-    peer_prediction: float
-    own_prediction: float
-    base: float
-    score: float
-    payment: float
-    peer_answer: float
-    own_answer: float
-    switch: float | None = None
-    plausible: bool | None = None
-    bend: float | None = None
-    prediction: float | None = None
-    others_answer: float | None = None
-    others_prediction: float | None = None
-    slope: float | None = None
-
-
-@dataclass(frozen=True)
 class Verdict:
-    """Whether a payment is what the release says it must be, with the arithmetic."""
+    """Whether a payment is what the release says it must be, with the arithmetic, in normalised units."""
 
     verified: bool
     player: str
@@ -69,18 +31,30 @@ class Verdict:
     rehearsal: bool
     base: float
     """What the payment starts from."""
-    leverage: float | None
+    leverage: float
     """How much of the prediction of her was her own answer, which was taken out."""
+    x: tuple[float, ...]
+    """Her features, on the grid."""
+    answer: float
+    """And her answer; where answers are shares, or she is asked for others', from −1 (no, the lowest rating) to 1."""
+    noise: float
+    """The scale of the peers' noise; for numbers along the unit vector of x, as the own prediction allows for it."""
+    length: float | None = None
+    """For numbers: ‖x‖."""
+    score: float | None = None
+    """And what the payment rule gives for the two predictions, at a = 0 and b = 1."""
+    peer_answer: float | None = None
+    """And the peers' prediction in units of the answer."""
+    own_answer: float | None = None
+    """And the own one."""
     switch: float | None = None
     """Where answers are shares: the share at which the lowest and the highest answer pay the same."""
     phi: float | None = None
     """And how far from there, and to which side, the others' share is: from −1 to 1."""
-    answer: float | None = None
-    """And the answer, from −1 (no, the lowest rating) to 1 (yes, the highest); also where she is asked for others'."""
     plausible: bool | None = None
     """And whether the others' share is one that was thought possible: if not, half of the bonus is paid."""
     bend: float | None = None
-    """And for ratings what an answer between the ends is paid beside what φ says; None for yes and no."""
+    """And for ratings δ/2w, what an answer between the ends is paid beside what φ says; None for yes and no."""
     prediction: float | None = None
     """Where she is asked what the others will say, that, from −1 to 1, the ends of the scale."""
     others_answer: float | None = None
@@ -90,46 +64,50 @@ class Verdict:
     surprise: float | None = None
     """And by how much answers exceed what was predicted, as far as it counts."""
     slope: float | None = None
-    """And how much an answer moves what is expected of people like her."""
+    """And s, how much an answer moves what is expected of people like her."""
 
 
 def verify(release: Release, receipt: Receipt) -> Verdict:
-    """Recompute one payment from the public release and one's own record.
+    """Recompute one payment from the public release and one's own record, her own answer taken out of the prediction.
 
     The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
     reads a table, which this then checks.
     """
-    found = steps(release, receipt)
-    shares, asked = found.switch is not None, found.prediction is not None
-    shared = {field.name for field in fields(Steps)} & {field.name for field in fields(Verdict)}
+    her = _on_grid(release.declared_study(), receipt)
+    mechanism, estimate = release.mechanism(her.study), release.estimate()
+    if estimate is None:
+        h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
+        t *= 2 if isinstance(mechanism, ShareRelease) else 1  # of shares it is told as that of a share
+    else:
+        h, t, kept = _take_out(estimate, her.x[0])
+    p = (float(her.x[0] @ np.array(release.theta)) - h * her.y) / kept
+    if isinstance(mechanism, OneRelease):
+        found = _of_number(mechanism, her, p, t)
+    elif isinstance(mechanism, ShareRelease):
+        found = _of_share(mechanism, her, p, t)
+    else:
+        found = _of_predictions(release, receipt, mechanism, her, h, p, t)
+    told = {name: part.item() if isinstance(part, np.ndarray) else part for name, part in found.items()}
     return Verdict(
         # A table behind a payment is good to 1e-9, so the last rounding may differ by one step.
-        verified=abs(found.payment - receipt.payment) < 1.5 / PAYMENT_STEPS,
+        verified=abs(told["recomputed"] - receipt.payment) < 1.5 / PAYMENT_STEPS,
         player=receipt.player,
         paid=receipt.payment,
-        recomputed=found.payment,
         rehearsal=release.rehearsal,
-        phi=found.score if shares else None,
-        answer=found.y if shares or asked else None,
-        surprise=found.score if asked else None,
-        **{name: getattr(found, name) for name in shared},
+        leverage=h,
+        x=tuple(her.x[0].tolist()),
+        answer=float(her.y[0]),
+        **told,
     )
 
 
-def steps(release: Release, receipt: Receipt) -> Steps:
-    """Compute one payment again. The own prediction is integrated directly, never read from a table."""
-    her = _on_grid(release.declared_study(), receipt)
-    return _steps(her, **_by_one_release(release, receipt, her))
-
-
 class _OnGrid(NamedTuple):
-    """One player's normalised features, features and report on the grid, just as the settlement had them, and ‖x‖."""
+    """One player's normalised features, and on the grid, just as the settlement had them, features and report."""
 
     study: Study
     X: Floats
     x: Floats
     y: Floats
-    r: Floats
 
 
 def _on_grid(study: Study, receipt: Receipt) -> _OnGrid:
@@ -145,32 +123,7 @@ def _on_grid(study: Study, receipt: Receipt) -> _OnGrid:
             )
     X = study.normalise({name: np.array([value]) for name, value in receipt.features.items()}, 1)
     y = study.normalise_response(np.array([receipt.report]), X)
-    x = grid_features(X) / GRID
-    return _OnGrid(study, X, x, grid_responses(y, study.believed.response_bound) / GRID, lengths(x))
-
-
-def _steps(her: _OnGrid, peer: Floats, own: Floats, **found: Any) -> Steps:
-    """What all payments have in common; peer and own are predictions as answers, normalised."""
-    told = {name: part.item() if isinstance(part, np.ndarray) else part for name, part in found.items()}
-    said = her.study.raw_response(np.array([peer.item(), own.item()]), her.X.repeat(2, axis=0)).tolist()
-    x, y, length = tuple(her.x[0].tolist()), float(her.y[0]), float(her.r[0])
-    return Steps(x, y, length, peer_answer=said[0], own_answer=said[1], **told)
-
-
-def _by_one_release(release: Release, receipt: Receipt, her: _OnGrid) -> dict[str, Any]:
-    """What the others predict of her, with her own answer taken out, and what is paid for it."""
-    mechanism, estimate = release.mechanism(her.study), release.estimate()
-    if estimate is None:
-        h, t, kept = receipt.leverage, receipt.noise_scale, 1.0 - receipt.leverage
-        t *= 2 if isinstance(mechanism, ShareRelease) else 1  # of shares it is told as that of a share
-    else:
-        h, t, kept = _take_out(estimate, her.x[0])
-    p = (float(her.x[0] @ np.array(release.theta)) - h * her.y) / kept
-    if isinstance(mechanism, OneRelease):
-        return {"leverage": h, **_of_number(mechanism, her, p, t)}
-    if isinstance(mechanism, ShareRelease):
-        return {"leverage": h, **_of_share(mechanism, her, p, t)}
-    return {"leverage": h, **_of_predictions(release, receipt, mechanism, her, h, p, t)}
+    return _OnGrid(study, X, grid_features(X) / GRID, grid_responses(y, study.believed.response_bound) / GRID)
 
 
 def _take_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
@@ -183,25 +136,27 @@ def _take_out(estimate: LeaveOneOut, x: Floats) -> tuple[float, float, float]:
 
 
 def _of_number(mechanism: OneRelease, her: _OnGrid, p: Floats, t: float) -> dict[str, Any]:
-    beliefs, r = her.study.beliefs, her.r
+    beliefs, r = her.study.beliefs, lengths(her.x)
     if mechanism.clipped:
         p = np.clip(p, -mechanism.clip * r, mechanism.clip * r)
     noise = t / r if r[0] > 0 else np.zeros(1)
     q = beliefs.prediction(r, her.y, mechanism.curve(beliefs), noise)
+    peers, own = her.study.raw_response(np.concatenate([p, q]), her.X.repeat(2, axis=0)).tolist()
     return {
+        "length": r,
         "noise": noise,
         "peer_prediction": p,
         "own_prediction": q,
         "base": mechanism.base(r),
         "score": mechanism.scoring(p, q, a=0.0, b=1.0),
-        "payment": payable(mechanism, r, p, q),
-        "peer": p,
-        "own": q,
+        "recomputed": payable(mechanism, r, p, q),
+        "peer_answer": peers,
+        "own_answer": own,
     }
 
 
 def _of_share(mechanism: ShareRelease, her: _OnGrid, p: Floats, t: float) -> dict[str, Any]:
-    """Predictions are shares, base is the flat fee, and score is φ, from −1 to 1."""
+    """Predictions are shares, and base is the flat fee."""
     beliefs = her.study.shares
     if beliefs is None:
         raise InputError("The release pays for shares, and its study asks for numbers.")
@@ -214,10 +169,8 @@ def _of_share(mechanism: ShareRelease, her: _OnGrid, p: Floats, t: float) -> dic
         "peer_prediction": share,
         "own_prediction": q,
         "base": mechanism.flat,
-        "score": phi,
-        "payment": payment,
-        "peer": p,
-        "own": 2 * q - 1,
+        "phi": phi,
+        "recomputed": payment,
         "switch": expected.switch,
         "plausible": (least <= share) & (share <= most),
         "bend": bend if beliefs.levels > 2 else None,
@@ -227,8 +180,8 @@ def _of_share(mechanism: ShareRelease, her: _OnGrid, p: Floats, t: float) -> dic
 def _of_predictions(
     release: Release, receipt: Receipt, mechanism: AskedRelease, her: _OnGrid, h: float, p: Floats, t: float
 ) -> dict[str, Any]:
-    """The surprise is the score; predictions are answers here, from −1 to 1."""
-    study, _, x, y, _ = her
+    """Predictions are answers here, from −1 to 1."""
+    study, _, x, y = her
     beliefs, estimate, level = study.levels, release.estimate(), release.level()
     if beliefs is None or estimate is None or level is None or receipt.prediction is None:
         raise InputError(
@@ -246,10 +199,8 @@ def _of_predictions(
         "peer_prediction": p,
         "own_prediction": slope * y,
         "base": mechanism.base_payment,
-        "score": scored.surprise,
-        "payment": scored.payment,
-        "peer": p,
-        "own": y,
+        "surprise": scored.surprise,
+        "recomputed": scored.payment,
         "plausible": (low <= scored.others_answer) & (scored.others_answer <= high),
         "prediction": m,
         "others_answer": scored.others_answer,

@@ -26,7 +26,7 @@ from truthful.intake import read_features
 from truthful.moments import lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.release.verdict import Steps
+from truthful.release import Verdict
 from truthful.scoring import PAYMENT_STEPS, round_down
 from truthful.share_release import ShareRelease
 from truthful.store.roster import feature_columns
@@ -317,19 +317,21 @@ class Earned:
     plausible: bool
 
 
-def earned(mechanism: object, study: Study, found: Steps) -> Earned | None:
-    """The parts of one payment, from its steps; None where nobody is asked what the others will say."""
+def earned(mechanism: object, study: Study, found: Verdict) -> Earned | None:
+    """The parts of one payment, recomputed; None where nobody is asked what the others will say."""
     if not isinstance(mechanism, AskedRelease):
         return None
     (low, _), unit = study.prediction_range, _unit(study)
-    answer, prediction = found.others_answer or 0.0, found.others_prediction or 0.0
+    answer, prediction, surprise = (
+        value or 0.0 for value in (found.others_answer, found.others_prediction, found.surprise)
+    )
     peer, average = (min(max(value, -1.0), 1.0) for value in (found.peer_prediction, answer))
     counts = bool(found.plausible)
-    scored = _score(mechanism, found.slope or 0.0, found.y, peer, found.score) if counts else 0.0
+    scored = _score(mechanism, found.slope or 0.0, found.answer, peer, surprise) if counts else 0.0
     return Earned(
         others_answer=low + unit * (answer + 1),
         others_prediction=low + unit * (prediction + 1),
-        surprise=unit * found.score,
+        surprise=unit * surprise,
         clip=unit * mechanism.clip,
         limit=mechanism.clip,
         peer=peer,

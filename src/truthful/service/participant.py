@@ -28,8 +28,7 @@ from starlette.responses import Response
 
 from truthful.coins import in_currency, pays
 from truthful.files import pretty_json
-from truthful.release import Receipt, Release, read_release, verify
-from truthful.release.verdict import Steps, steps
+from truthful.release import Receipt, Release, Verdict, read_release, verify
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.middleware import wait
 from truthful.service.offer import Bonus, Earned, bonus_at, earned, make_offer
@@ -128,7 +127,7 @@ class PaymentView:
     coins: Decimal
     digits: int
     exact: Decimal
-    steps: Steps
+    verdict: Verdict
     taken: bool
     """Whether two numbers are her receipt's, because the sums that they follow from are not published."""
     verified: bool
@@ -144,21 +143,21 @@ class PaymentView:
         if self.bonus is None or self.bonus.plausible is None:
             return True
         least, most = self.bonus.plausible
-        return least <= self.steps.peer_prediction <= most
+        return least <= self.verdict.peer_prediction <= most
 
 
 def explain_payment(view: ParticipantView) -> PaymentView:
     """What she is paid, recomputed."""
     release, receipt, due = read_release(view.release.encode()), view.receipt, view.owed
-    study, found = release.declared_study(), steps(release, receipt)
+    study, found = release.declared_study(), verify(release, receipt)
     mechanism = release.mechanism(study)
     return PaymentView(
         coins=in_currency(due.coins, due.digits),
         digits=due.digits,
         exact=Decimal(due.millionths) / PAYMENT_STEPS,
-        steps=found,
+        verdict=found,
         taken=release.inverse is None,
-        verified=verify(release, receipt).verified and pays(due.coins, due.millionths, due.digits),
+        verified=found.verified and pays(due.coins, due.millionths, due.digits),
         release=release,
         bonus=bonus_at(mechanism, study, np.array([found.x])),
         earned=earned(mechanism, study, found),

@@ -21,7 +21,7 @@ from truthful.agents import Game, best_reports
 from truthful.beliefs import IDENTITY, Beliefs
 from truthful.check import Floats
 from truthful.guarantees import Truthfulness
-from truthful.moments import PRODUCT, PythonIntegers, grid_features, grid_responses, lengths, sums
+from truthful.moments import as_floats, grid_features, grid_responses, lengths, sums
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
@@ -103,11 +103,7 @@ def _without_one(
     estimate = mechanism.release(added, beliefs, fast_answer(rng))
     v = L2Laplace(beliefs.dimension, estimate.scale).sample(rng, len(theta))
     A = estimate.inverse
-    return Crowd(_normalise(added.matrix), _normalise(added.vector), A, theta, v @ A.T)
-
-
-def _normalise(integers: PythonIntegers) -> Floats:
-    return (integers / PRODUCT).astype(np.float64)
+    return Crowd(as_floats(added.matrix), as_floats(added.vector), A, theta, v @ A.T)
 
 
 def expect(

@@ -552,7 +552,7 @@ class SumContext(Context):
                 truth = np.array([value for _, value in study.raw_coefficients(theta)])
             else:
                 of_shares = released_shares(study, mechanism, estimate, outcome.sums, None, LEVEL)
-                found, truth = (*of_shares.shares, *of_shares.differences), rows @ theta
+                found, truth = (*of_shares["shares"], *of_shares["differences"]), rows @ theta
                 truth[0] += constant
             within = [one.low <= value <= one.high for one, value in zip(found, truth.tolist(), strict=True)]
             covered = np.array(within, dtype=np.float64)
