@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.oracles_estimators import distance_to, exact_ridge, precise_ball_ridge
+from support.oracles_estimators import distance_to, exact_ridge, nobody, precise_ball_ridge
 
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators import certified_ridge
 from truthful.estimators.certified_ridge import TOLERANCE, UNIT, ball_ridge, free_ridge
-from truthful.moments import GRID, Moments, grid_features, grid_responses, moments
+from truthful.moments import GRID, Moments, as_floats, grid_features, grid_responses, moments
 
 gammas = st.sampled_from([2.0**-25, 1e-3, 0.1, 1.0, 33.3, 1e6, 2.0**40])
 radii = st.sampled_from([2.0**-20, 1e-3, 0.3, 1.0, 256.0])
@@ -64,7 +64,7 @@ def degenerate() -> dict[str, Moments]:
     return {
         "no responses": moments(ties, np.zeros(6)),
         "no features": moments(np.zeros((5, 3)), np.full(5, float(GRID))),
-        "nobody": Moments.zero(3),
+        "nobody": nobody(3),
         "equal eigenvalues": moments(ties, np.array([1.0, 0.5, -0.2, -1.0, 0.1, 0.9]) * GRID // 1),
         "one direction": moments(line, np.full(200, float(GRID))),
         "responses orthogonal to the largest eigenvector": moments(
@@ -88,10 +88,10 @@ def test_degenerate_data_are_solved_like_any_other(kind: str, R: float, gamma: f
 def test_no_feasible_direction_improves_the_minimiser(seed: int, gamma: float, R: float) -> None:
     data = some_moments(seed, 20, 4)
     theta = floats(ball_ridge(data, Fraction(gamma), Fraction(R)))
-    slope = data.gram_float @ theta + gamma * theta - data.cross_float
+    slope = as_floats(data.gram) @ theta + gamma * theta - as_floats(data.cross)
     others = np.random.default_rng(seed).normal(size=(50, 4))
     others *= R / np.linalg.norm(others, axis=1)[:, None]
-    size = np.linalg.norm(data.cross_float) + gamma * R
+    size = np.linalg.norm(as_floats(data.cross)) + gamma * R
     assert ((others - theta) @ slope).min() >= -1e-13 * size * R
 
 

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 from support.commands import PLAN, Ran, Run
 
-from truthful.promises import REHEARSAL
+from truthful.formatting import REHEARSAL
 
 
 def hint(told: Ran, command: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
-from support.oracles_estimators import constrained_minimiser, published_sensitivity
+from support.oracles_estimators import constrained_minimiser, nobody, published_sensitivity
 
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -55,7 +55,7 @@ def used_share(estimator: Estimator, base: Moments, old: Record, new: Record, Y:
 
 def base_of(points: Floats, copies: list[int], Y: float) -> Moments:
     d = points.shape[1] - 1
-    total = Moments.zero(d)
+    total = nobody(d)
     for point, factor in zip(points, copies, strict=True):
         total += times(factor, one((point[:d], float(point[d])), Y))
     return total
@@ -342,8 +342,8 @@ def test_the_released_minimiser_is_the_nearest_lattice_point() -> None:
         (lambda: RidgeFree(2, 1.0, 1.0).noise_scale(0, 1.0), "count"),
         (lambda: RidgeFree(2, 1.0, 1.0).noise_scale(9, 0.0), "epsilon"),
         (lambda: KnownDesign(np.eye(2), 1.0).noise_scale(9, float("nan")), "epsilon"),
-        (lambda: KnownDesign(np.eye(3), 1.0).queries(Moments.zero(3)), "count"),
-        (lambda: RidgeFree(2, 1.0, 1.0).queries(Moments.zero(3)), "dimension"),
+        (lambda: KnownDesign(np.eye(3), 1.0).queries(nobody(3)), "count"),
+        (lambda: RidgeFree(2, 1.0, 1.0).queries(nobody(3)), "dimension"),
     ],
 )
 def test_impossible_estimators_are_refused_from_public_numbers(

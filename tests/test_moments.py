@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from support.oracles_estimators import integer_norm_excess, python_moments
+from support.oracles_estimators import integer_norm_excess, nobody, python_moments
 
 from truthful import moments as module
 from truthful.check import Floats
@@ -19,6 +19,7 @@ from truthful.errors import InputError
 from truthful.moments import (
     GRID,
     Moments,
+    as_floats,
     grid_features,
     grid_responses,
     group_moments,
@@ -172,7 +173,7 @@ def test_neither_panels_nor_blocks_nor_batches_change_the_sums(
     parts = [slice(start, start + 130) for start in range(0, 1000, 130)]
     pieces = [group_moments(kx[rows], ky[rows], groups[rows]) for rows in parts]
     for group in (0, 1):
-        added = sum((piece[group] for piece in pieces), start=Moments.zero(4))
+        added = sum((piece[group] for piece in pieces), start=nobody(4))
         assert added == whole[group] == group_moments(kx, ky, groups)[group]
 
 
@@ -189,19 +190,19 @@ def test_the_groups_are_separated_exactly(seed: int, n: int) -> None:
 def test_nobody_adds_nothing_and_content_decides_equality() -> None:
     kx, ky = records(np.random.default_rng(0), 50, 3)
     some = moments(kx, ky)
-    assert some + Moments.zero(3) == some == pickle.loads(pickle.dumps(some))
+    assert some + nobody(3) == some == pickle.loads(pickle.dumps(some))
     assert hash(some) == hash(moments(kx, ky))
     assert some != moments(kx[1:], ky[1:])
     assert some != "moments"
-    assert moments(kx[:0], ky[:0]) == Moments.zero(3)
+    assert moments(kx[:0], ky[:0]) == nobody(3)
 
 
 def test_normalised_floats_are_correctly_rounded() -> None:
     kx, ky = records(np.random.default_rng(1), 500, 2)
     some = moments(kx, ky)
-    assert some.gram_float[0, 1] == float(Fraction(some.gram[0, 1], GRID**2))
-    assert some.cross_float[1] == float(Fraction(some.cross[1], GRID**2))
-    assert np.allclose(some.gram_float, (kx / GRID).T @ (kx / GRID), rtol=1e-12)
+    assert as_floats(some.gram)[0, 1] == float(Fraction(some.gram[0, 1], GRID**2))
+    assert as_floats(some.cross)[1] == float(Fraction(some.cross[1], GRID**2))
+    assert np.allclose(as_floats(some.gram), (kx / GRID).T @ (kx / GRID), rtol=1e-12)
 
 
 raw: Any = np.random.default_rng(2).normal(size=(20, 2))

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from truthful import cli
 from truthful.charts.drawing import BLUE, ORANGE
 from truthful.errors import InputError
-from truthful.formatting import to_within
+from truthful.formatting import REHEARSAL, to_within
 from truthful.plan import Plan
-from truthful.promises import REHEARSAL, promises, released_promises
+from truthful.promises import promises, released_promises
 from truthful.release import Release, read_release
 from truthful.report import report
 from truthful.settlement import settle

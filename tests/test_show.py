@@ -17,10 +17,10 @@ from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, plann
 
 from truthful import cli
 from truthful.demo import demonstrate
-from truthful.formatting import even_odds, money, number, odds, percent, to_within
+from truthful.formatting import REHEARSAL, even_odds, money, number, odds, percent, to_within
 from truthful.plan import Plan, design
 from truthful.planner.number_planning import NumberSolution
-from truthful.promises import REHEARSAL, promises
+from truthful.promises import promises
 from truthful.release import Verdict, verify
 from truthful.release.publication import WITHDRAWN
 from truthful.settlement import Settlement, settle

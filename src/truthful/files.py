@@ -84,22 +84,11 @@ def exclusive(path: Path) -> Iterator[bool]:
     """
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        yield _try_lock(descriptor) and _names(path, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = os.path.samestat(os.stat(path), os.fstat(descriptor))
+        except OSError:
+            free = False
+        yield free
     finally:
         os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _names(path: Path, descriptor: int) -> bool:
-    """Whether the path still leads to what was opened."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False

@@ -133,25 +133,9 @@ class Moments(Exact):
     cross: PythonIntegers
     square: int
 
-    @classmethod
-    def zero(cls, dimension: int) -> Moments:
-        """The moments of nobody."""
-        none = np.zeros((dimension, dimension), dtype=np.int64).astype(object)
-        return cls(0, none, none.sum(axis=0), 0)
-
     @property
     def dimension(self) -> int:
         return len(self.cross)
-
-    @property
-    def gram_float(self) -> Floats:
-        """XᵀX in normalised units, correctly rounded."""
-        return as_floats(self.gram)
-
-    @property
-    def cross_float(self) -> Floats:
-        """Xᵀy in normalised units, correctly rounded."""
-        return as_floats(self.cross)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(

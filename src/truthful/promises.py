@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from truthful.bounds import Setting, published
-from truthful.formatting import REHEARSAL as REHEARSAL
 from truthful.formatting import money, number, odds, percent, points
 from truthful.guarantees import (
     Guarantees,
@@ -27,7 +27,6 @@ from truthful.study import Study
 #: How far a careless prediction is taken to be off, of the scale of answers.
 CARELESS = 0.3
 
-Row = tuple[str, str, str]
 Compared = tuple[str, Callable[[Guarantees], float | None], Callable[[float], str]]
 
 
@@ -66,47 +65,38 @@ def otherwise(plan: Plan, found: Guarantees | None = None) -> tuple[str, ...]:
     truth, study = (found or plan.guarantees).truthfulness, plan.study
     if truth.centre_tolerance is None:
         return ()
-    return _otherwise_of_shares(truth, plan) if study.shares is not None else _otherwise(truth, plan)
+    of_kind = _otherwise_of_numbers if study.shares is None else _otherwise_of_shares
+    return of_kind(truth, study, truth.centre_tolerance)
 
 
-def _otherwise(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
-    study, off = plan.study, truth.centre_tolerance or 0.0
-    unit, currency = study.response_unit, study.currency
+def _otherwise_of_numbers(truth: Truthfulness, study: Study, off: float) -> tuple[str, ...]:
     of_whom = " of people like them" if study.features else ""
-    moved, gained = number((truth.centre_lie or 0.0) * unit), money(truth.centre_slack or 0.0, currency)
-    may_be = (
-        f"may be {number(off)} off"
-        if off < study.response.high - study.response.low
-        else "may be anything at all instead of"
-    )
+    far = off < study.response.high - study.response.low
+    may_be = f"may be {number(off)} off" if far else "may be anything at all instead of"
+    declared = f"People's idea of the average answer{of_whom} {may_be} what is declared"
     if study.tolerance:
-        declared = (
-            f"People's idea of the average answer{of_whom} {may_be} what is declared (beliefs.tolerance): what is said "
-            "of lies allows for it."
-        )
+        declared += " (beliefs.tolerance): what is said of lies allows for it."
     else:
-        declared = (
-            f"People's idea of the average answer{of_whom} {may_be} what is declared, if they agree on the rest: then "
-            f"no lie that moves a prediction by more than {moved} pays, and none gains over {gained}."
+        moved = number((truth.centre_lie or 0.0) * study.response_unit)
+        gained = money(truth.centre_slack or 0.0, study.currency)
+        declared += (
+            f", if they agree on the rest: then no lie that moves a prediction by more than {moved} pays, and none "
+            f"gains over {gained}."
         )
-    return declared, *_amplification(truth)
-
-
-def _amplification(truth: Truthfulness) -> list[str]:
     if truth.centre_amplification is None:
-        return ["Some answers move no prediction: there a wrong centre moves the best answer far."]
+        return declared, "Some answers move no prediction: there a wrong centre moves the best answer far."
     words = f"A centre that is wrong by 1 moves the best answer by {number(truth.centre_amplification)}."
     if truth.slope_tolerance is None:
-        return [words]
-    return [
+        return declared, words
+    return (
+        declared,
         words,
         f"Or, with the right centre, people may be wrong by {number(truth.slope_tolerance)} about how far one answer "
         "moves the average that they expect; or half as wrong about both.",
-    ]
+    )
 
 
-def _otherwise_of_shares(truth: Truthfulness, plan: Plan) -> tuple[str, ...]:
-    study, off = plan.study, truth.centre_tolerance or 0.0
+def _otherwise_of_shares(truth: Truthfulness, study: Study, off: float) -> tuple[str, ...]:
     yes_no = study.kind == "yes-no"
     what, far = (
         ("share of yes", points(off)) if yes_no else ("mean rating", number(2 * study.response_unit * off))
@@ -137,17 +127,13 @@ def slope_words(plan: Plan) -> str:
 
 def caveats(plan: Plan) -> tuple[str, ...]:
     """What asking people for predictions does not do, in sentences: personal centres, careless predictions, levels."""
-    truth, study = plan.guarantees.truthfulness, plan.study
-    known = () if truth.centre_tolerance is None else (_personal(truth, study), _careless(truth, study))
+    tolerance = plan.guarantees.truthfulness.centre_tolerance
+    known = () if tolerance is None else _limits_of_predictions(plan, tolerance)
     level = (
         "Nothing but predictions fixes the level: if all moved their answers and predictions by the same, none would "
         "lose by it."
     )
-    return *known, f"{level} {_anchor(plan)}".strip()
-
-
-def _anchor(plan: Plan) -> str:
-    """Which averages pay all answers alike, so that nothing is gained by agreeing on them."""
+    # Which averages pay all answers alike, so that nothing is gained by agreeing on them.
     mechanism, (least, most) = plan.asked_mechanism, plan.study.prediction_range
     ends = (-math.inf, math.inf) if mechanism is None else mechanism.plausible
     low, high = (least + (most - least) / 2 * (end + 1) for end in ends)
@@ -156,40 +142,38 @@ def _anchor(plan: Plan) -> str:
         for word, end in (("below", low), ("above", high))
         if least < end < most
     ]
-    return (
-        "" if not told else f"Only where the average answer is {' or '.join(told)} do all answers pay alike."
-    )
+    if told:
+        level += f" Only where the average answer is {' or '.join(told)} do all answers pay alike."
+    return *known, level
 
 
-def _personal(truth: Truthfulness, study: Study) -> str:
-    """How far what she expects may be from what she takes others to expect."""
-    tolerance = truth.centre_tolerance or 0.0
-    apart = points(tolerance) if study.kind == "yes-no" else number(tolerance)
-    lies = {"yes-no": "the other answer", "rating": "such a lie"}
-    lie = lies.get(study.kind) or f"a lie of {number(truth.lie_in_answer or 0.0)}"
-    return (
-        "Wherever a person expects the average, she must take others to expect it there too: where she thinks they are "
-        f"off by {apart} or more, {lie} can pay, even if privacy is worth nothing to her."
-    )
-
-
-def _careless(truth: Truthfulness, study: Study) -> str:
-    """What careless predictions do to those who know of them: a share φ that is off by J moves what pays by φJ/k."""
+def _limits_of_predictions(plan: Plan, tolerance: float) -> tuple[str, str]:
+    """How far what she expects may be from what she takes others to expect, and what careless predictions do to those
+    who know of them: a share φ that is off by J moves what pays by φJ/k.
+    """
+    truth, study = plan.guarantees.truthfulness, plan.study
     if study.kind == "yes-no":
-        too_high = f"{10 * (truth.centre_tolerance or 0.0) * 100:.2g} of 100"
+        apart, lie = points(tolerance), "the other answer"
+        too_high = f"{10 * tolerance * 100:.2g} of 100"
         harm = (
             f"one in ten too high by {too_high} is enough to make no the better answer for whoever knows it"
         )
     else:
+        apart = number(tolerance)
+        lie = "such a lie" if study.kind == "rating" else f"a lie of {number(truth.lie_in_answer or 0.0)}"
         off = CARELESS * (study.response.high - study.response.low)
         harm = (
             f"with one in ten too high by {number(off)}, whoever knows it gains most by an answer "
             f"{number(off / 10 / truth.slope)} too low"
         )
-    return f"Predictions must be careful: {harm}. So none is shown or filled in beforehand, and they are paid for."
+    return (
+        "Wherever a person expects the average, she must take others to expect it there too: where she thinks they are "
+        f"off by {apart} or more, {lie} can pay, even if privacy is worth nothing to her.",
+        f"Predictions must be careful: {harm}. So none is shown or filled in beforehand, and they are paid for.",
+    )
 
 
-def promised_and_found(release: Release, plan: Plan) -> list[Row]:
+def promised_and_found(release: Release, plan: Plan) -> list[tuple[str, str, str]]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
     rows = []
@@ -201,58 +185,49 @@ def promised_and_found(release: Release, plan: Plan) -> list[Row]:
 
 def _comparisons(plan: Plan) -> list[Compared]:
     """What is compared: words, the number, and how it is told."""
-    study, currency = plan.study, plan.study.currency
+    study, yes_no = plan.study, plan.study.kind == "yes-no"
 
-    def cap(value: float) -> str:
-        return money(value, currency)
-
-    def in_predictions(value: float) -> str:
-        return number(value * study.response_unit)
-
-    all_payments: Compared = ("Most that all payments can cost", lambda g: g.budget.cap, cap)
-    if study.shares is not None:
-        return [*_compared_shares(study), all_payments]
-    errors: list[Compared] = [
-        ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
-        ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
-    ]
-    if study.levels is not None and not study.features:
-        errors = [("Error of the average, root mean square", lambda g: g.accuracy.rmse, number)]
-    lies: list[Compared] = [("Lies from which on none pays", lambda g: g.truthfulness.lie_in_answer, number)]
-    if study.levels is None:
-        moved = "Largest lie that may pay, as a change in prediction"
-        lies = [
-            (moved, lambda g: g.truthfulness.lie, in_predictions),
-            ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda v: percent(v, 0)),
-        ]
-    return [*lies, *errors, all_payments]
-
-
-def _compared_shares(study: Study) -> list[Compared]:
-    yes_no = study.kind == "yes-no"
-    unit, told = (100, "percentage points") if yes_no else (1, "root mean square")
-    what = "the share of yes" if yes_no else "the mean rating"
-
-    def error(value: float) -> str:
-        return number(unit * value)
-
-    def gain(value: float) -> str:
+    def amount(value: float) -> str:
         return money(value, study.currency)
 
-    found: list[Compared] = [
-        ("What the truth earns more than a lie, at least", lambda g: g.truthfulness.gain, gain)
-    ]
-    if not yes_no:
-        found.append(("Steps from which no lie pays", lambda g: g.truthfulness.steps, lambda v: f"{v:g}"))
-    if study.features:
-        found.append((f"Error of differences, {told}", lambda g: g.accuracy.effect_rmse, error))
-    return [*found, (f"Error of {what}, {told}", lambda g: g.accuracy.prediction_rmse, error)]
+    found: list[Compared]
+    if study.shares is not None:
+        unit, told = (100, "percentage points") if yes_no else (1, "root mean square")
+        what = "the share of yes" if yes_no else "the mean rating"
+
+        def error(value: float) -> str:
+            return number(unit * value)
+
+        found = [("What the truth earns more than a lie, at least", lambda g: g.truthfulness.gain, amount)]
+        if not yes_no:
+            found.append(("Steps from which no lie pays", lambda g: g.truthfulness.steps, "{:g}".format))
+        if study.features:
+            found.append((f"Error of differences, {told}", lambda g: g.accuracy.effect_rmse, error))
+        found.append((f"Error of {what}, {told}", lambda g: g.accuracy.prediction_rmse, error))
+    else:
+        found = [("Lies from which on none pays", lambda g: g.truthfulness.lie_in_answer, number)]
+        if study.levels is None:
+            moved = "Largest lie that may pay, as a change in prediction"
+            found = [
+                (moved, lambda g: g.truthfulness.lie, lambda v: number(v * study.response_unit)),
+                ("Answers that nothing deters", lambda g: g.truthfulness.undeterred, lambda v: percent(v, 0)),
+            ]
+        if study.levels is not None and not study.features:
+            found.append(("Error of the average, root mean square", lambda g: g.accuracy.rmse, number))
+        else:
+            found += [
+                ("Error of coefficients, root mean square", lambda g: g.accuracy.rmse, number),
+                ("Error of predictions, root mean square", lambda g: g.accuracy.prediction_rmse, number),
+            ]
+    return [*found, ("Most that all payments can cost", lambda g: g.budget.cap, amount)]
 
 
 def _promises(promised: Guarantees, plan: Plan, players: int) -> tuple[Promise, ...]:
+    of_predictions = _truth_of_predictions if plan.study.levels is not None else _truth_of_numbers
+    truthfulness = of_predictions if plan.study.shares is None else _truth_of_shares
     return (
         _privacy(promised, plan),
-        _truthfulness(promised, plan),
+        truthfulness(promised, plan),
         _accuracy(promised, plan),
         _participation(promised, plan),
         _budget(promised, plan, players),
@@ -287,15 +262,6 @@ def _privacy(promised: Guarantees, plan: Plan) -> Promise:
     return _promise("privacy", promised, words)
 
 
-def _truthfulness(promised: Guarantees, plan: Plan) -> Promise:
-    """Which lies do not pay, or for whom the truth does."""
-    if plan.study.shares is not None:
-        return _truth_of_shares(promised, plan)
-    if plan.study.levels is not None:
-        return _truth_of_predictions(promised, plan)
-    return _truth_of_numbers(promised, plan)
-
-
 def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
     """A lie counts by how far it moves the own prediction, here in units of the response."""
     truth, study = promised.truthfulness, plan.study
@@ -308,6 +274,13 @@ def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
             f"only lies that move a prediction by more than {moved} would cost, and no answer does. A smaller epsilon "
             "or absent_share, a larger score_weight or more players would help",
         )
+    answer = truth.lie_in_answer
+    if answer is None:
+        in_answers = "some changes of an answer move no prediction, and are free"
+    elif not answer < study.response.high - study.response.low:
+        in_answers = f"predictions follow answers weakly (slope {number(truth.slope)})"
+    else:
+        in_answers = f"in answers that is about {number(answer)}"
     if truth.undeterred is None:
         free = f"a lie that large is possible for {percent(truth.share, 0)} of people with typical features"
     else:
@@ -317,7 +290,7 @@ def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
         promised,
         f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
         f"gains over {money(truth.slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
-        f"{_in_answers(promised, plan)}; {free}",
+        f"{in_answers}; {free}",
     )
 
 
@@ -363,77 +336,52 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
     if study.levels is not None:
         words += f". This holds {_wherever(study)}"
     elif truth.switch is not None:
-        words += f". {_same_pay(study, truth.switch)}"
+        typical = " for the average person" if study.features else ""
+        if study.kind == "yes-no":
+            words += f". Yes and no pay the same{typical} if {100 * truth.switch:.1f}% of the others say yes"
+        else:
+            mean = study.response.low + (study.response.high - study.response.low) * truth.switch
+            words += f". The lowest and the highest rating pay the same{typical} if the others' mean is {number(mean)}"
     return _promise("truthfulness", promised, words)
-
-
-def _same_pay(study: Study, switch: float) -> str:
-    """At which share the answer does not matter."""
-    typical = " for the average person" if study.features else ""
-    if study.kind == "yes-no":
-        return f"Yes and no pay the same{typical} if {100 * switch:.1f}% of the others say yes"
-    mean = study.response.low + (study.response.high - study.response.low) * switch
-    return f"The lowest and the highest rating pay the same{typical} if the others' mean is {number(mean)}"
-
-
-def _accuracy_of_shares(promised: Guarantees, study: Study, rmse: float, prior_error: float) -> Promise:
-    accuracy, yes_no = promised.accuracy, study.kind == "yes-no"
-    told = points if yes_no else number
-    judged = rmse if accuracy.effect_rmse is None else accuracy.effect_rmse
-    guess = study.response_unit * math.sqrt(prior_error)
-    if not judged < guess:
-        return _nothing(
-            "accuracy",
-            f"the bound on the error is {told(judged)}, and the middle of what is believed, without asking anybody, is "
-            f"off by {told(guess)}. More players or a larger epsilon would help",
-        )
-    if accuracy.effect_rmse is None:
-        what = "the share of yes" if yes_no else "the mean rating"
-        words = f"{what} is off by at most {told(rmse)}, root mean square"
-    else:
-        what = "shares" if yes_no else "mean ratings"
-        words = (
-            f"each difference between people is off by at most {told(judged)}, root mean square; {what} of people like "
-            f"these by {told(accuracy.prediction_rmse or rmse)}"
-        )
-    return _promise("accuracy", promised, words)
-
-
-def _in_answers(promised: Guarantees, plan: Plan) -> str:
-    """The same lie as a change of the answer itself, for a typical person."""
-    answer, width = promised.truthfulness.lie_in_answer, plan.study.response.high - plan.study.response.low
-    if answer is None:
-        return "some changes of an answer move no prediction, and are free"
-    if not answer < width:
-        return f"predictions follow answers weakly (slope {number(promised.truthfulness.slope)})"
-    return f"in answers that is about {number(answer)}"
 
 
 def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
     """Errors next to what the prior mean has, which costs nothing."""
-    rmse, study = promised.accuracy.rmse, plan.study
+    accuracy, rmse, study = promised.accuracy, promised.accuracy.rmse, plan.study
     if rmse is None:
         return _nothing("accuracy", inaccurate_because(study) if study.shares is None else "")
+    told, judged, bound = number, rmse, "the error of predictions"
     if study.shares is not None:
-        return _accuracy_of_shares(promised, study, rmse, study.shares.prior_error)
-    if study.levels is None:
-        prior, known = model(study).prior_square, "the prior mean"
+        told, bound = points if study.kind == "yes-no" else number, "the error"
+        judged = rmse if accuracy.effect_rmse is None else accuracy.effect_rmse
+        prior, known = study.shares.prior_error, "the middle of what is believed"
+    elif study.levels is not None:
+        prior, known = study.levels.prior_error("coefficients"), "answering with what people expect"
     else:
-        prior, known = study.levels.prior_error("coefficients"), "what people expect"
+        prior, known = model(study).prior_square, "answering with the prior mean"
     guess = study.response_unit * math.sqrt(prior)
-    if not rmse < guess:
+    if not judged < guess:
         return _nothing(
             "accuracy",
-            f"the bound on the error of predictions is {number(rmse)}, and answering with {known}, without asking "
-            f"anybody, is off by {number(guess)}. More players or a larger epsilon would help",
+            f"the bound on {bound} is {told(judged)}, and {known}, without asking anybody, is off by {told(guess)}. "
+            "More players or a larger epsilon would help",
         )
-    if study.levels is not None and not study.features:
+    alike = accuracy.prediction_rmse or rmse
+    if study.shares is not None and accuracy.effect_rmse is None:
+        what = "the share of yes" if study.kind == "yes-no" else "the mean rating"
+        words = f"{what} is off by at most {told(rmse)}, root mean square"
+    elif study.shares is not None:
+        what = "shares" if study.kind == "yes-no" else "mean ratings"
+        words = (
+            f"each difference between people is off by at most {told(judged)}, root mean square; {what} of people like "
+            f"these by {told(alike)}"
+        )
+    elif study.levels is not None and not study.features:
         words = f"the average answer is off by at most {number(rmse)} (of {_width(plan)}), root mean square"
     else:
         words = (
             f"any prediction (and the coefficients, in normalised units) is off by at most {number(rmse)} (of "
-            f"{_width(plan)}), root mean square; predictions of people like these by "
-            f"{number(promised.accuracy.prediction_rmse or rmse)}"
+            f"{_width(plan)}), root mean square; predictions of people like these by {number(alike)}"
         )
     return _promise("accuracy", promised, words)
 
@@ -483,8 +431,7 @@ def _width(plan: Plan) -> str:
 # Proved, beside the paper's published formulas
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(NamedTuple):
     """One number of a guarantee in words, as proved and as published."""
 
     guarantee: str

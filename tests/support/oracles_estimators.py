@@ -16,8 +16,8 @@ from truthful.moments import GRID, Moments
 
 def python_moments(kx: Floats, ky: Floats) -> Moments:
     """Sums of products, one Python integer at a time."""
-    total = Moments.zero(kx.shape[1])
-    gram, cross, square = total.gram, total.cross, 0
+    d = kx.shape[1]
+    gram, cross, square = np.array([[0] * d] * d, dtype=object), np.array([0] * d, dtype=object), 0
     for row, response in zip(kx.astype(int).tolist(), ky.astype(int).tolist(), strict=True):
         for i, a in enumerate(row):
             cross[i] += a * response
@@ -25,6 +25,11 @@ def python_moments(kx: Floats, ky: Floats) -> Moments:
                 gram[i, j] += a * b
         square += response * response
     return Moments(len(kx), gram, cross, square)
+
+
+def nobody(dimension: int) -> Moments:
+    """The moments of no player."""
+    return python_moments(np.zeros((0, dimension)), np.zeros(0))
 
 
 def integer_norm_excess(k: Floats) -> int:

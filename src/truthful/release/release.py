@@ -398,8 +398,8 @@ def find_receipt(receipts: Any, player: str | int) -> Receipt:
     import pyarrow.compute
 
     names = receipts.column_names
-    last = LAST_ASKED if _ends_with(names, LAST_ASKED) else LAST
-    if names[:1] != ["player"] or not _ends_with(names, last) or len(names) < 2 + len(last):
+    last = LAST_ASKED if tuple(names[-len(LAST_ASKED) :]) == LAST_ASKED else LAST
+    if names[:1] != ["player"] or tuple(names[-len(last) :]) != last or len(names) < 2 + len(last):
         raise InputError(
             f"A table with the columns {', '.join(names)} holds no receipts. Give receipts.parquet."
         )
@@ -423,7 +423,3 @@ def find_receipt(receipts: Any, player: str | int) -> Receipt:
         raise InputError(
             f"The receipt of player {str(player)!r} is broken: {first['loc'][0]}: {first['msg']}."
         ) from None
-
-
-def _ends_with(names: list[str], last: tuple[str, ...]) -> bool:
-    return tuple(names[-len(last) :]) == last

@@ -21,13 +21,12 @@ from truthful.check import Floats
 from truthful.deterrence import Typical, typical
 from truthful.errors import InputError
 from truthful.files import pretty_json
-from truthful.formatting import money, number, to_within
+from truthful.formatting import REHEARSAL, money, number, to_within
 from truthful.guarantees import Guarantees, Truthfulness
 from truthful.moments import grid_features, grid_responses
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.promises import (
-    REHEARSAL,
     Promise,
     caveats,
     otherwise,

@@ -52,61 +52,32 @@ LEAST_BONUS = (
 
 
 def plan_view(plan: Plan) -> list[RenderableType]:
-    """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins."""
-    if plan.asked_mechanism is not None:
-        return _asked_plan_view(plan)
-    if plan.share_mechanism is not None:
-        return _share_plan_view(plan, plan.share_mechanism)
-    found = plan.solution
-    views: list[RenderableType] = [
-        guarantees_table(promises(plan)),
-        *_otherwise(plan),
-        beside_table(plan),
-        _note(plan),
-    ]
+    """The five guarantees, the paper's beside them, the estimators that were compared, the parameters, the margins; how
+    the money is spent on shares; and the limits where people are asked what the others will say.
+    """
+    asked, shares, found = plan.asked_mechanism, plan.share_mechanism, plan.solution
+    views: list[RenderableType] = [guarantees_table(promises(plan))]
+    if asked is None and (told := otherwise(plan)):
+        views += [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")]
+    if asked is None and shares is None:
+        views += [beside_table(plan), _note(plan)]
     if isinstance(found, NumberSolution):
         views += [compared_table(found), Text(reason(found))]
     views.append(parameters_table(plan))
-    if found is not None:
-        views += [Text(line) for line in [worth_line(worth(found), plan)] if line]
-    return views
-
-
-def _share_plan_view(plan: Plan, mechanism: ShareRelease) -> list[RenderableType]:
-    """For yes or no, and for ratings: the guarantees, the parameters, what more buys, and how the money is spent."""
-    views: list[RenderableType] = [
-        guarantees_table(promises(plan)),
-        *_otherwise(plan),
-        meanings_table(plan),
-    ]
-    found = plan.solution
-    if isinstance(found, ShareSolution):
-        told = (worth_line(worth(found), plan), advice(found, mechanism))
-        views += [Text(line) for line in told if line]
-    return views
-
-
-def _otherwise(plan: Plan) -> list[RenderableType]:
-    """What is said for people whose beliefs differ from the declared ones."""
-    told = otherwise(plan)
-    return [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")] if told else []
-
-
-def _asked_plan_view(plan: Plan) -> list[RenderableType]:
-    """Where people are asked what the others will say: the guarantees, the parameters, what more buys, the limits."""
-    views: list[RenderableType] = [guarantees_table(promises(plan)), meanings_table(plan)]
-    if plan.guarantees.truthfulness.slope < SMALL_SLOPE:
-        views.append(Text(f"{slope_words(plan)} {KNOWN_LESS}\n", "yellow"))
-    else:
-        views.append(Text(f"{slope_words(plan)}\n"))
-    if plan.solution is not None:
-        more = worth_line(worth(plan.solution), plan)
-        views += [Text(more)] if more else []
-    if isinstance(plan.solution, AskedSolution) and plan.solution.goals.accuracy_of == "centre":
-        views.append(Text(_centre_line(plan, plan.solution)))
-    free = plan.asked_mechanism is not None and math.isinf(plan.asked_mechanism.plausible[1])
-    *others, level = caveats(plan)
-    return [*views, *(Text(f"{sentence}\n") for sentence in (*others, f"{level} {BOUND}" if free else level))]
+    if asked is not None:
+        little = plan.guarantees.truthfulness.slope < SMALL_SLOPE
+        slope = slope_words(plan)
+        views.append(Text(f"{slope} {KNOWN_LESS}\n", "yellow") if little else Text(f"{slope}\n"))
+    lines = [] if found is None else [worth_line(worth(found), plan)]
+    if isinstance(found, ShareSolution) and shares is not None:
+        lines.append(advice(found, shares))
+    if isinstance(found, AskedSolution) and found.goals.accuracy_of == "centre":
+        lines.append(_centre_line(plan, found))
+    if asked is not None:
+        *others, level = caveats(plan)
+        bound = f" {BOUND}" if math.isinf(asked.plausible[1]) else ""
+        lines += [f"{sentence}\n" for sentence in (*others, level + bound)]
+    return [*views, *(Text(line) for line in lines if line)]
 
 
 def _centre_line(plan: Plan, found: AskedSolution) -> str:
@@ -114,21 +85,6 @@ def _centre_line(plan: Plan, found: AskedSolution) -> str:
     told = points if plan.study.kind == "yes-no" else number
     error = told(plan.study.response_unit * math.sqrt(found.error))
     return f"A pilot: what people expect is found to within {error}, root mean square.\n"
-
-
-def meanings_table(plan: Plan) -> Table:
-    """The parameters by the names of files and options, and what they mean."""
-    rows = [
-        (name, _write(value), Text(MEANINGS.get(name, ""), "dim"))
-        for name, value in plan.parameters().items()
-        if value is not None
-    ]
-    counts = [(*row, "") for row in _counts(plan)]
-    return table("How", ("parameter", "value", ""), [*counts, *rows], right=("value",))
-
-
-def _write(value: object) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
 def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
@@ -141,14 +97,11 @@ def advice(found: ShareSolution, mechanism: ShareRelease) -> str:
 
 def beside_table(plan: Plan) -> Table:
     """Proved next to published."""
-    rows = name_groups(
-        (row.guarantee, row.number, row.proved, row.published) for row in beside_published(plan)
-    )
     title, columns = (
         "Proved, and the paper's formulas at the same parameters",
         ("", "number", "proved", "published"),
     )
-    return table(title, columns, rows, right=columns[2:])
+    return table(title, columns, name_groups(beside_published(plan)), right=columns[2:])
 
 
 def _note(plan: Plan) -> Text:
@@ -197,20 +150,21 @@ def reason(found: NumberSolution) -> str:
 
 
 def parameters_table(plan: Plan) -> Table:
-    """The parameters, by the names of files and options."""
-    parameters = plan.parameters()
-    rows = [(name, _write(value)) for name, value in parameters.items() if value is not None]
-    return table("How", ("parameter", "value"), [*_counts(plan), *rows], right=("value",))
-
-
-def _counts(plan: Plan) -> list[tuple[str, str]]:
-    """How many people a plan is for."""
+    """How many people a plan is for, and its parameters by the names of files; beside numbers also what they mean."""
     rows = [("players", f"{plan.players:,}")]
     if plan.roster is not None:
         rows.append(("roster", f"{plan.roster.players:,} people"))
     if plan.response_share < 1:
         rows.append(("response_share", f"{plan.response_share:g}: {plan.answering:,} answer"))
-    return rows
+    rows += [
+        (name, f"{value:,.6g}" if isinstance(value, float) else str(value))
+        for name, value in plan.parameters().items()
+        if value is not None
+    ]
+    if plan.asked_mechanism is None and plan.share_mechanism is None:
+        return table("How", ("parameter", "value"), rows, right=("value",))
+    explained = [(*row, Text(MEANINGS.get(row[0], ""), "dim")) for row in rows]
+    return table("How", ("parameter", "value", ""), explained, right=("value",))
 
 
 def worth_line(margins: Worth, plan: Plan) -> str:

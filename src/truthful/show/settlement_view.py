@@ -136,43 +136,34 @@ def _score_steps(verdict: Verdict, payment: Payment) -> Steps:
 
 def _surprise_steps(verdict: Verdict, payment: Payment) -> Steps:
     """Where she is asked what the others will say: both averages without her, and the surprise that was paid for."""
-    y, m, p, delta, s = (
-        f"{value:.6f}"
-        for value in (
-            verdict.answer or 0.0,
-            verdict.prediction or 0.0,
-            verdict.peer_prediction,
-            verdict.surprise or 0.0,
-            verdict.slope or 0.0,
-        )
-    )
-    surprise = ("Δ", f"{delta}: by how much answers exceed what was expected, as far as it counts")
-    slope = ("s", f"{s}: how much an answer moves what is expected of people like her")
     sloped = verdict.plausible and payment.rule == OWN_CENTRE
+    if not verdict.plausible:
+        rule = f"{verdict.base:g}, whatever it is: p₀ is beyond all that was thought possible"
+    elif sloped:
+        rule = f"{verdict.base:g} + {payment.b:g} × (2s(1 − s)(y − p)Δ − s²(y − p)²)"
+    else:
+        rule = f"{verdict.base:g} + {payment.b:g} × yΔ/{payment.clip:g}"
+    surprise = f"{verdict.surprise:.6f}: by how much answers exceed what was expected, as far as it counts"
+    slope = f"{verdict.slope:.6f}: how much an answer moves what is expected of people like her"
     return [
-        ("for the answer", _surprise_rule(verdict, payment)),
-        ("for the prediction", f"{getattr(payment, 'prediction', 0.0):g} × (4 − (m − p₀)²)"),
-        ("y, m", f"{y}, {m}: this answer and prediction, from −1 to 1"),
-        ("p", f"{p}: what everybody else's answers predict here, noise included"),
+        ("for the answer", rule),
+        ("for the prediction", f"{payment.prediction:g} × (4 − (m − p₀)²)"),
+        (
+            "y, m",
+            f"{verdict.answer:.6f}, {verdict.prediction:.6f}: this answer and prediction, from −1 to 1",
+        ),
+        ("p", f"{verdict.peer_prediction:.6f}: what everybody else's answers predict here, noise included"),
         ("p₀", f"{verdict.others_answer:.6f}: their average"),
         ("m₀", f"{verdict.others_prediction:.6f}: their average prediction"),
-        *([surprise] if verdict.plausible else []),
-        *([slope] if sloped else []),
+        *([("Δ", surprise)] if verdict.plausible else []),
+        *([("s", slope)] if sloped else []),
         ("h", f"{verdict.leverage:.6f}: how much of p was this answer, and was taken out"),
     ]
 
 
-def _surprise_rule(verdict: Verdict, payment: Payment) -> str:
-    if not verdict.plausible:
-        return f"{verdict.base:g}, whatever it is: p₀ is beyond all that was thought possible"
-    if payment.rule == OWN_CENTRE:
-        return f"{verdict.base:g} + {payment.b:g} × (2s(1 − s)(y − p)Δ − s²(y − p)²)"
-    return f"{verdict.base:g} + {payment.b:g} × yΔ/{getattr(payment, 'clip', 0.0):g}"
-
-
 def _bonus_steps(verdict: Verdict, payment: Payment) -> Steps:
     """For yes and no, and for ratings: where the others' share lies, and what this answer is paid there."""
-    p, t, y = (f"{at or 0.0:.6f}" for at in (verdict.peer_prediction, verdict.switch, verdict.answer))
+    p, t, y = (f"{at:.6f}" for at in (verdict.peer_prediction, verdict.switch, verdict.answer))
     if verdict.bend is None:
         compared = [
             ("p", f"{p}: the others' share of yes, noise included, for people like her"),
@@ -199,7 +190,7 @@ def _bonus_rule(verdict: Verdict, start: str) -> str:
         return f"{start}/2, whatever the answer: p is beyond all that was thought possible"
     if verdict.bend is not None:
         return f"{start} × (1 + φy + s(1 − y²))/2"
-    sign, word = ("+", "yes") if (verdict.answer or 0.0) > 0 else ("−", "no")
+    sign, word = ("+", "yes") if verdict.answer > 0 else ("−", "no")
     return f"{start} × (1 {sign} φ)/2, for {word}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -37,14 +37,11 @@ def terminal(stderr: bool = False) -> Console:
 
 def show(console: Console, *views: RenderableType) -> None:
     """Print views one under the other. Away from a terminal lines end where their text ends."""
-    if console.is_terminal:
+    with nullcontext() if console.is_terminal else console.capture() as capture:
         for view in views:
             console.print(view, soft_wrap=isinstance(view, str))
-        return
-    with console.capture() as capture:
-        for view in views:
-            console.print(view, soft_wrap=isinstance(view, str))
-    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    if capture is not None:
+        print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 @contextmanager
