@@ -18,7 +18,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.geometry import leverages
 from truthful.instruments import best_transform, shorten
-from truthful.lattice import Bits, SeededBits, SystemBits
+from truthful.lattice import SeededBits, SystemBits
 from truthful.moments import GRID, Transform, grid_features, grid_responses, instruments_on_grid, sums
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, paymaster, require_invertible
 from truthful.settlement.draw import Drawing
@@ -141,13 +141,14 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         PrivateRegressor
             The fitted estimator itself.
         """
-        units, bits = self._units(), self._bits()
+        units, seed = self._units(), self.random_state
+        bits = SystemBits() if seed is None else SeededBits(int(check_random_state(seed).randint(2**31)))
         check.choice("protects", self.protects, PROTECTS)
-        check.share("signal", self.signal)
+        R = check.share("signal", self.signal)
         # In one memory layout sums over a row have one order, so that the same data give the same bits.
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, order="C", ensure_min_samples=2)
         kx = grid_features(units.features(X))
-        beliefs = self._beliefs(kx.shape[1])
+        beliefs = Beliefs(kx.shape[1], UniformBall(R), TruncatedNormal(bound=1 - R, sd=(1 - R) / 2))
         ky = grid_responses(units.responses(y), beliefs.response_bound)
         mechanism = self._mechanism(kx)
         total = sums(kx, ky, mechanism.transform)
@@ -197,7 +198,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             epsilon=check.positive("epsilon", self.epsilon),
             base_payment=0.0,
             score_weight=check.nonnegative("score_weight", self.score_weight),
-            clip=check.share("signal", self.signal),
+            clip=float(self.signal),
             estimator="instruments" if answers else "noisy-statistics",
             transform=shorten(X, best_transform(X), 1.0) if answers else None,
         )
@@ -212,18 +213,6 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"More than half of what is known about people like row {int(h.argmax())} is that row itself. Leave it "
                 "out, or use fewer features."
             )
-
-    def _beliefs(self, dimension: int) -> Beliefs:
-        R = float(self.signal)
-        M = 1 - R
-        return Beliefs(
-            dimension=dimension, prior=UniformBall(radius=R), noise=TruncatedNormal(bound=M, sd=M / 2)
-        )
-
-    def _bits(self) -> Bits:
-        if self.random_state is None:
-            return SystemBits()
-        return SeededBits(int(check_random_state(self.random_state).randint(2**31)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

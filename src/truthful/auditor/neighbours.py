@@ -16,7 +16,6 @@ the queries of one release add up, since their noises are independent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as pairs
 from math import isqrt
@@ -43,18 +42,6 @@ CLIMBS = 3
 STEPS = 60
 
 
-@dataclass(frozen=True, eq=False)
-class Worst:
-    """What a search found: the two data sets with the largest privacy loss, the largest share of a sensitivity that was
-    used, and whether anything moved that is declared, or said to be the same for neighbours."""
-
-    neighbours: tuple[Sums, Sums]
-    share: float
-    within: bool
-    unmoved: bool
-    tried: int
-
-
 def square_distance(one: Query, other: Query) -> int:
     """Σ w(k − k')², exactly; by the sup norm the largest (k − k')²."""
     if one.norm == "sup":
@@ -65,7 +52,9 @@ def square_distance(one: Query, other: Query) -> int:
 class Search:
     """Tries two rows (x, y), the old record and the new one, in a crowd with one along every axis, so many times.
 
-    y is the answer, and a prediction where people are asked for one.
+    y is the answer, and a prediction where people are asked for one. What was found: the two data sets with the largest
+    privacy loss, the largest share of a sensitivity that was used, and whether anything moved that is declared, or said
+    to be the same for neighbours.
     """
 
     def __init__(self, product: Product, mechanism: Attacked, beliefs: Believed, times: int) -> None:
@@ -74,8 +63,8 @@ class Search:
         self._dimension, self._asked = d, isinstance(mechanism, AskedRelease)
         said = np.full((times * d, 2) if self._asked else times * d, Y)
         self._crowd = product.statistics(np.tile(np.eye(d), (times, 1)), said, mechanism, beliefs)
-        self._loss, self._neighbours = -1.0, (self._crowd, self._crowd)
-        self._share, self._within, self._unmoved, self._tried = 0.0, True, True, 0
+        self._loss, self.neighbours = -1.0, (self._crowd, self._crowd)
+        self.share, self.within, self.unmoved, self.tried = 0.0, True, True, 0
 
     def loss(self, rows: Floats) -> float:
         """The privacy loss of a pair, as a share of the estimate's epsilon."""
@@ -89,15 +78,15 @@ class Search:
         ):
             square = square_distance(one, other)
             share = isqrt(square << 40) / float(one.sensitivity * 2**20)
-            self._share = max(self._share, share)
-            self._within &= square <= one.sensitivity**2
+            self.share = max(self.share, share)
+            self.within &= square <= one.sensitivity**2
             # What a query declares may not depend on the data either.
-            self._unmoved &= _declaration(one) == _declaration(other)
+            self.unmoved &= _declaration(one) == _declaration(other)
             loss += float(one.share) * share
-        self._unmoved &= unprotected_parts(old, self._mechanism) == unprotected_parts(new, self._mechanism)
-        self._tried += 1
+        self.unmoved &= unprotected_parts(old, self._mechanism) == unprotected_parts(new, self._mechanism)
+        self.tried += 1
         if loss > self._loss:
-            self._loss, self._neighbours = loss, (old, new)
+            self._loss, self.neighbours = loss, (old, new)
         return loss
 
     def _statistics(self, row: Floats) -> Sums:
@@ -115,14 +104,10 @@ class Search:
             if (loss := self.loss(trial)) > found:
                 best, found = trial, loss
 
-    def worst(self) -> Worst:
-        """What was found so far."""
-        return Worst(self._neighbours, self._share, self._within, self._unmoved, self._tried)
-
 
 def worst_neighbours(
     product: Product, mechanism: Attacked, beliefs: Believed, players: int, seed: int
-) -> Worst:
+) -> Search:
     """The worst pair for one release, among about so many players.
 
     Every start is tried, also with absurd records in place of the new one, or of both; the best are climbed from.
@@ -138,7 +123,7 @@ def worst_neighbours(
             shouted[first:, :d] *= of_features
             shouted[first:, d:] *= of_answers
             attack.loss(shouted)
-    return attack.worst()
+    return attack
 
 
 def exact_loss(before: Sequence[Asked], after: Sequence[Asked]) -> Fraction:
@@ -160,7 +145,7 @@ def _root(square: int) -> Fraction:
 
 
 def release_findings(
-    product: Product, mechanism: Attacked, beliefs: Believed, worst: Worst
+    product: Product, mechanism: Attacked, beliefs: Believed, worst: Search
 ) -> tuple[Finding, ...]:
     """What the worst neighbours show of a whole release: its sensitivity, its loss, and how its epsilons add up."""
     before, after = (overhear(product, sums, mechanism, beliefs) for sums in worst.neighbours)

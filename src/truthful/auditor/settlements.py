@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from math import gcd, isqrt
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -410,7 +411,8 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
     bits, needed = taken - spare, NOISE_BITS * sum(len(answer) for answer in one.answers)
     complaints = {
         "chance that is not the operating system's": one.answers != same.answers,
-        "chance that a restarted program repeats": _repeats(one, other),
+        # Of noise of a scale of 2^30 steps any part agrees by chance once in 2^30.
+        "chance that a restarted program repeats": any(map(eq, one.answers, other.answers)),
         f"{bits:,} random bits for noise that has {needed:,}": bits < needed,
         "a rehearsal that its seed does not repeat": rehearsed.answers != again.answers,
         "a real draw marked as a rehearsal": any(draw.seed is not None for draw in (one, same, other)),
@@ -425,11 +427,6 @@ def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
         passed=not faults,
         figures={"random_bits": bits, "needed_bits": needed},
     )
-
-
-def _repeats(one: Draw, other: Draw) -> bool:
-    """Whether any part of two draws is the same; noise of a scale of 2^30 steps agrees by chance once in 2^30."""
-    return any(a == b for a, b in zip(one.answers, other.answers, strict=True))
 
 
 def _from_bytes(

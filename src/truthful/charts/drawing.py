@@ -269,8 +269,14 @@ def wrap(text: str, letters: int, most: int) -> list[str]:
     return [*lines[: most - 1], shorten(" ".join(lines[most - 1 :]), letters)] if len(lines) > most else lines
 
 
-def draw_bars(axes: Axes, values: Floats, also: float | None = None) -> tuple[float, float]:
-    """Bars of the share of all values, with room above for words; the ends of the axis, so far that `also` shows."""
+def draw_histogram(
+    figure: Figure, values: Floats, marks: Sequence[tuple[float, str, Any]], axis: str, of: str
+) -> None:
+    """Bars of the share of all values, of whatever they are, and a line at each mark, named above the bars.
+
+    A mark is its value, its name and its looks.
+    """
+    axes = figure.add_axes((0.15, 0.155, 0.82, 0.67))
     low, high = float(values.min()), float(values.max())
     if not high > low:  # all the same: one bar in the middle
         room = 0.01 * max(abs(low), 0.01)
@@ -280,15 +286,18 @@ def draw_bars(axes: Axes, values: Floats, also: float | None = None) -> tuple[fl
     looks: Any = {"align": "edge", "color": BLUE, "edgecolor": "white", "linewidth": 0.8}
     axes.bar(edges[:-1], shares, np.diff(edges), **looks)
     axes.set_ylim(0, 1.2 * shares.max())
-    if also is not None and not low <= also <= high:
-        low, high = min(low, also), max(high, also)
-        axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    for value, name, looks in marks:
+        axes.axvline(value, linewidth=2, label=name, **looks)
+        low, high = min(low, value), max(high, value)
+    axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axes.locator_params(axis="x", nbins=7)
     axes.locator_params(axis="y", nbins=5)
     label_ticks(axes.xaxis, high - low)
     axes.yaxis.set_major_formatter(lambda share, place: f"{100 * share:g}%")
     axes.grid(False, axis="x")
-    return low, high
+    legend(axes)
+    axes.set_xlabel(axis)
+    axes.set_ylabel(f"Share of {of}")
 
 
 class Labels:

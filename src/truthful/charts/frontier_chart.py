@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 
 BEST, PRIOR = "the best plan", "answering with the prior mean, asking nobody"
-LONGEST_TITLE = 84
 
 Curve = list[tuple[float, Purchase]]
 #: ε is written at every so many points of a curve.
@@ -143,8 +141,7 @@ class Frontier:
 
     @property
     def title(self) -> str:
-        words = f"What money buys: {self.study.name}, {self.players:,} players"
-        return shorten(words, LONGEST_TITLE, placeholder=" …")
+        return drawing.shorten(f"What money buys: {self.study.name}, {self.players:,} players", 84)
 
     def describe(self) -> str:
         """The chart in words."""
@@ -172,7 +169,11 @@ class Frontier:
         labels = Labels(axes)
         axes.axhline(self.prior, color=GREY, linewidth=1.2, linestyle=drawing.DOTTED)
         labels.avoid(axes.get_xlim(), (self.prior, self.prior))
-        _draw_curve(axes, labels, self.curve)
+        budgets, errors = [budget for budget, _ in self.curve], [offer.error for _, offer in self.curve]
+        # One point alone has no line to show it.
+        marker = "o" if len(budgets) == 1 else ""
+        axes.plot(budgets, errors, color=BLUE, linewidth=2.4, marker=marker, markersize=4.5)
+        labels.avoid(budgets, errors)
         self._mark_plan(axes, labels)
         self._name_prior(axes, labels)
         self._shade_too_little(axes, labels)
@@ -244,14 +245,6 @@ def _widen(values: list[float], room: float) -> tuple[float, float]:
     spread = math.log(high / low)
     factor = math.exp(max(room * spread, (math.log(NARROWEST) - spread) / 2))
     return low / factor, high * factor
-
-
-def _draw_curve(axes: Axes, labels: Labels, curve: Curve) -> None:
-    budgets, errors = [budget for budget, _ in curve], [offer.error for _, offer in curve]
-    # One point alone has no line to show it.
-    marker = "o" if len(curve) == 1 else ""
-    axes.plot(budgets, errors, color=BLUE, linewidth=2.4, marker=marker, markersize=4.5)
-    labels.avoid(budgets, errors)
 
 
 def _name_curve(labels: Labels, curve: Curve) -> None:

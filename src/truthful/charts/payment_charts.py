@@ -71,23 +71,10 @@ class PaymentsChart:
         return f"A histogram: {', '.join(said)}."
 
     def paint(self, figure: Figure) -> None:
-        """Bars of the share of people, and the median, its words on the side where there is more room."""
-        axes = figure.add_axes((0.13, 0.165, 0.84, 0.72))
-        ends, median = drawing.draw_bars(axes, self.payments), dict(self.quantiles)[0.5]
-        right = median > sum(ends) / 2
-        axes.axvline(median, color=ORANGE, linewidth=2)
-        axes.annotate(
-            f"half get {money(median, self.currency)} or less",
-            (median, 0.98),
-            xycoords=("data", "axes fraction"),
-            xytext=(-6 if right else 6, 0),
-            textcoords="offset points",
-            ha="right" if right else "left",
-            va="top",
-            fontweight="bold",
-        )
-        axes.set_xlabel(f"Payment, {self.currency}")
-        axes.set_title("Share of people")
+        """Bars of the share of people, and the median."""
+        median = dict(self.quantiles)[0.5]
+        mark = (median, f"half get {money(median, self.currency)} or less", {"color": ORANGE})
+        drawing.draw_histogram(figure, self.payments, [mark], f"Payment, {self.currency}", "people")
 
 
 @dataclass(frozen=True)

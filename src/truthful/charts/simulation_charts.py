@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truthful.charts import drawing
-from truthful.charts.drawing import BLUE, CLEAR, GREY, INK, ORANGE, draw_bars
+from truthful.charts.drawing import BLUE, CLEAR, GREY, INK, ORANGE
 from truthful.check import Floats
 from truthful.formatting import number
 from truthful.simulation.best_responses import TriedReports
@@ -57,16 +57,13 @@ class Errors:
 
     def paint(self, figure: Figure) -> None:
         """Bars of the share of studies, and their root mean square, as it is and as it is guaranteed."""
-        axes = figure.add_axes((0.15, 0.155, 0.82, 0.67))
-        draw_bars(axes, self.errors, also=self.guaranteed)
-        seen = f"root mean square: {number(self.observed)}"
-        axes.axvline(self.observed, color=INK, linewidth=2, linestyle=(0, (1, 1.5)), label=seen)
+        seen: Any = {"color": INK, "linestyle": (0, (1, 1.5))}
+        marks = [(self.observed, f"root mean square: {number(self.observed)}", seen)]
         if self.guaranteed is not None:
             promised = f"guaranteed to be at most {number(self.guaranteed)}"
-            axes.axvline(self.guaranteed, color=ORANGE, linewidth=2, label=promised)
-        drawing.legend(axes)
-        axes.set_xlabel(f"Error of the {self.what}, in units of “{drawing.shorten(self.response, 30)}”")
-        axes.set_ylabel("Share of studies")
+            marks.append((self.guaranteed, promised, {"color": ORANGE}))
+        axis = f"Error of the {self.what}, in units of “{drawing.shorten(self.response, 30)}”"
+        drawing.draw_histogram(figure, self.errors, marks, axis, "studies")
 
 
 #: Standard errors on either side of a mean that hold it 95 times in 100.
