@@ -1,9 +1,12 @@
 """What all tests share: the same examples from hypothesis every time, and the command line to run."""
 
 import os
+import pickle
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 # Before NumPy is loaded. There is a worker for every core already: threads of BLAS would only wait for each other.
@@ -17,7 +20,9 @@ from support.commands import Ran, Run
 from support.studies import people, planned, saved_study
 
 from truthful import cli
+from truthful.charts import drawing
 from truthful.plan import Plan
+from truthful.report import page
 from truthful.settlement import settle
 
 # Tests are compiled once and not at every run, and so is the package for all processes that tests start.
@@ -39,6 +44,20 @@ LONGEST = ("test_life", "test_faults", "test_once", "test_bots", "test_docs")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _charts_drawn_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Audits settle the same reports again and again: what was drawn of the same numbers is not drawn again."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem.startswith("test_audit"):
+            patch.setattr(page, "inline", lambda chart, name: _drawn(pickle.dumps(chart), name))
+        yield
+
+
+@lru_cache(maxsize=256)
+def _drawn(chart: bytes, name: str) -> str:
+    return drawing.inline(pickle.loads(chart), name)
 
 
 @pytest.fixture

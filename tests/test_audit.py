@@ -423,9 +423,7 @@ def test_the_lower_bound_is_that_of_privacy_estimates(
     hits: int, other_hits: int, draws: int, epsilon: float
 ) -> None:
     """Microsoft's privacy-estimates 0.1.0, compute_eps_lo(δ = 0, α = 1e-6, 'beta'), which tries the complement too."""
-    bounds = lower_bound(
-        np.array([hits, draws - other_hits]), np.array([other_hits, draws - hits]), draws, risk=1e-6
-    )
+    bounds = lower_bound(np.array([hits, draws - other_hits]), np.array([other_hits, draws - hits]), draws)
     assert max(0.0, *bounds.tolist()) == pytest.approx(epsilon, rel=1e-9)
 
 

@@ -11,9 +11,9 @@ counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from itertools import product as choices
 
 import numpy as np
@@ -76,10 +76,7 @@ def noises_of(
     asked: Sequence[Sequence[Asked]], answers: Sequence[Sequence[Sequence[int]]]
 ) -> list[DrawnNoise]:
     """The noise of every query: what several releases answered, less what they were asked."""
-    return [
-        _noise(queries, released)
-        for queries, released in zip(zip(*asked, strict=True), zip(*answers, strict=True), strict=True)
-    ]
+    return list(map(_noise, zip(*asked, strict=True), zip(*answers, strict=True)))
 
 
 def _noise(asked: Sequence[Asked], released: Sequence[Sequence[int]]) -> DrawnNoise:
@@ -103,8 +100,9 @@ def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[DrawnN
 
     Draws from the operating system differ every time, so what is found does not show their p-values.
     """
-    tests = [[test for test in _law(noise) if test[0] in FEW_DRAWS] for noise in noises]
-    finding = _finding(name, claim, [iter(several) for several in tests])
+    finding = _finding(
+        name, claim, (test for noise in noises for test in _law(noise) if test[0] in FEW_DRAWS)
+    )
     numbers = min(noise.lengths.size * noise.dimension for noise in noises)
     caught = _caught_error(numbers, len(FEW_DRAWS) * len(noises))
     return replace(
@@ -117,7 +115,7 @@ def few_draws_finding(name: str, claim: str, found: str, noises: Sequence[DrawnN
 
 def law_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether every query's noise has the promised law."""
-    finding = _finding("noise", "noise has the promised law and scale", [_law(noise) for noise in noises])
+    finding = _finding("noise", "noise has the promised law and scale", chain(*map(_law, noises)))
     if not noises:
         return finding
     scales = [float(noise.lengths.mean()) / noise.dimension for noise in noises]
@@ -137,12 +135,11 @@ def independence_finding(noises: Sequence[DrawnNoise]) -> Finding:
     """Whether the noises of one release know nothing of each other, and a release nothing of the one before."""
     tests = [_together(one, other) for one, other in combinations(noises, 2)]
     tests += [_together(noise[1:], noise[:-1]) for noise in noises]
-    return _finding("independence", "every query of every release has its own noise", tests)
+    return _finding("independence", "every query of every release has its own noise", chain(*tests))
 
 
-def _finding(name: str, claim: str, tests: Sequence[Iterator[PValue]]) -> Finding:
-    found = [test for several in tests for test in several]
-    if not found:
+def _finding(name: str, claim: str, tests: Iterable[PValue]) -> Finding:
+    if not (found := list(tests)):
         return Finding(name, claim, "no query was answered by the exact sampler", "certain", passed=False)
     worst, p = min(found, key=lambda test: test[1])
     level = FALSE_ALARM / len(found)
@@ -225,44 +222,30 @@ class Bound:
     draws: int
 
 
-def lower_bound(hits: npt.ArrayLike, other_hits: npt.ArrayLike, draws: int, risk: float = RISK) -> Floats:
+def lower_bound(hits: npt.ArrayLike, other_hits: npt.ArrayLike, draws: int) -> Floats:
     """A lower bound of ln(P(event | D)/P(event | D')) from how often it happened in so many draws of each."""
     k, other = np.asarray(hits, dtype=np.float64), np.asarray(other_hits, dtype=np.float64)
-    least = np.where(k > 0, special.betaincinv(np.maximum(k, 1), draws - k + 1, risk / 2), 0.0)
+    least = np.where(k > 0, special.betaincinv(np.maximum(k, 1), draws - k + 1, RISK / 2), 0.0)
     most = np.where(
-        other < draws, special.betainccinv(other + 1, np.maximum(draws - other, 1), risk / 2), 1.0
+        other < draws, special.betainccinv(other + 1, np.maximum(draws - other, 1), RISK / 2), 1.0
     )
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(least / most))
 
 
-@dataclass(frozen=True)
-class OutputEvent:
-    """A feature above a threshold (or not), which is to be likelier for the one data set (or for the other)."""
-
-    feature: Feature
-    threshold: float
-    above: bool
-    swapped: bool
-
-    def measure(self, one: Floats, other: Floats) -> Bound:
-        """What the event shows on fresh draws."""
-        hits, other_hits = (
-            int(np.count_nonzero((self.feature(draws) > self.threshold) == self.above))
-            for draws in (one, other)
-        )
-        if self.swapped:
-            hits, other_hits = other_hits, hits
-        return Bound(float(lower_bound(hits, other_hits, len(one))), hits, other_hits, len(one))
-
-
 def attack(one: Floats, other: Floats) -> Bound:
     """The best event of the first half of the draws, measured on the second half."""
     half = len(one) // 2
-    return _best_event(one[:half], other[:half]).measure(one[half : 2 * half], other[half : 2 * half])
+    feature, threshold, above, swapped = _best_event(one[:half], other[:half])
+    hits, other_hits = (
+        int(np.count_nonzero((feature(draws[half : 2 * half]) > threshold) == above))
+        for draws in ((other, one) if swapped else (one, other))
+    )
+    return Bound(float(lower_bound(hits, other_hits, half)), hits, other_hits, half)
 
 
-def _best_event(one: Floats, other: Floats) -> OutputEvent:
+def _best_event(one: Floats, other: Floats) -> tuple[Feature, float, bool, bool]:
+    """A feature above a threshold (or not), which is to be likelier for the one data set (or for the other)."""
     best, found = None, -np.inf
     for feature in (*_scores(one, other), *_off_grid(one)):
         a, b = feature(one), feature(other)
@@ -273,7 +256,7 @@ def _best_event(one: Floats, other: Floats) -> OutputEvent:
             bounds = lower_bound(counts[swapped], counts[not swapped], len(one))
             at = int(np.argmax(bounds))
             if best is None or bounds[at] > found:
-                best, found = OutputEvent(feature, float(thresholds[at]), is_above, swapped), bounds[at]
+                best, found = (feature, float(thresholds[at]), is_above, swapped), bounds[at]
     assert best is not None
     return best
 

@@ -230,15 +230,12 @@ def settle_trial(
                 accept_less=accept_less,
                 progress=listen,
             )
-        release, receipts = (
-            settlement.release,
-            (settlement.receipt(name) for name in reports["player"].to_pylist()),
-        )
+        receipts = map(settlement.receipt, reports["player"].to_pylist())
         kept = {receipt.player: receipt for receipt in receipts if isinstance(receipt, Receipt)}
         files = tuple((out / name).read_bytes() for name in PUBLIC_FILES)
     draw = overheard[-1]
     assert draw is not None, "a settlement keeps its draw while it pays"
-    return TrialSettlement(release, kept, files, tuple(said), draw)
+    return TrialSettlement(settlement.release, kept, files, tuple(said), draw)
 
 
 def outcome(

@@ -252,7 +252,6 @@ class Answers(PaymentLines):
     scale: tuple[float, float]
     middle: float
     rating: bool
-    average: bool
 
     @property
     def title(self) -> str:
@@ -341,7 +340,6 @@ def chart_answers(plan: Plan) -> Answers:
         middle=mechanism.flat + mechanism.bonus / 2,
         currency=study.currency,
         rating=study.kind == "rating",
-        average=bool(study.features),
     )
 
 
