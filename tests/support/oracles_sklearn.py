@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from truthful.beliefs import Beliefs, TruncatedNormal, UniformBall
 from truthful.beliefs.laws import Clipped
 from truthful.check import Floats
 from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid
@@ -31,7 +32,8 @@ def recomputed(model: PrivateRegressor, X: Floats, y: Floats) -> Floats:
     kx = grid_features(units.features(X))
     Z, zeta = kx / GRID, instruments_on_grid(kx, model.estimate_.transform) / GRID
     reports = grid_responses(units.responses(y), 1.0) / GRID
-    beliefs, payments, estimate = model._beliefs(Z.shape[1]), np.empty(len(y)), model.estimate_
+    R, payments, estimate = model.signal, np.empty(len(y)), model.estimate_
+    beliefs = Beliefs(Z.shape[1], UniformBall(R), TruncatedNormal(1 - R, (1 - R) / 2))
     matrix = np.linalg.inv(estimate.inverse)
     vector = np.array([float(k) for k in estimate.vector]) / GRID**2
     for i, (z, report) in enumerate(zip(Z, reports, strict=True)):
