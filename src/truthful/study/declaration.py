@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, cast
 
@@ -129,12 +130,17 @@ class Declaration(Section):
 
     @cached_property
     def centre(self) -> Floats:
-        """The centre of the prior as coefficients of x, where half the response's range is 1."""
-        declared, response = self.beliefs.centre, self.response
-        raw = dict(declared) if isinstance(declared, dict) else {}
-        if INTERCEPT in raw:
-            raw[INTERCEPT] -= (response.low + response.high) / 2
-        return self.encoding.codes(raw) * (self.encoding.scale * 2 / (response.high - response.low))
+        """The centre of the prior, as `normalise_coefficients` has it."""
+        return self.normalise_coefficients(
+            self.beliefs.centre if isinstance(self.beliefs.centre, dict) else {}
+        )
+
+    def normalise_coefficients(self, raw: Mapping[str, float]) -> Floats:
+        """Raw coefficients as those of x, where half the response's range is 1."""
+        values, low, high = dict(raw), self.response.low, self.response.high
+        if INTERCEPT in values:
+            values[INTERCEPT] -= (low + high) / 2
+        return self.encoding.codes(values) * (self.encoding.scale * 2 / (high - low))
 
     def _check_names(self) -> None:
         taken = Counter([*RESERVED, self.response.name, *(f.name for f in self.features)])

@@ -32,7 +32,6 @@ from truthful.files import sha256, write_atomically
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 from truthful.study.declaration import Declaration
 from truthful.study.features import (
-    INTERCEPT,
     CovarianceDesign,
     Design,
     ObservedDesign,
@@ -353,10 +352,7 @@ class Study:
 
         An intercept left out makes the middle of all features predict the middle of the response's range.
         """
-        values, encoding = dict(raw), self.declared.encoding
-        if INTERCEPT in values:
-            values[INTERCEPT] -= (self.response.low + self.response.high) / 2
-        return encoding.codes(values) * (encoding.scale / self.response_unit) - self.centre
+        return self.half_range * (self.declared.normalise_coefficients(raw) - self.declared.centre)
 
     # The law of features
 
