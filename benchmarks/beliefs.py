@@ -22,7 +22,6 @@ from functools import cache
 import numpy as np
 
 from truthful.agents import AskedGame, asked_game, share_game
-from truthful.agents.games import asked_mechanism
 from truthful.check import Floats
 from truthful.noise import L2Laplace
 from truthful.plan import Plan, design
@@ -233,7 +232,9 @@ def noise_table() -> Iterator[str]:
     yield "|---|---|---|"
     yield row("ρ = 0.3", [f"{noise_factor(d, 0.3):.2f}" for d in (1, 5)])
     for n in PLAYERS:
-        ratio = asked_mechanism(asked_plan(n))[0].ratio
+        mechanism = asked_plan(n).asked_mechanism
+        assert mechanism is not None
+        ratio = mechanism.ratio
         yield row(
             f"ρ = {ratio:.2g}, as planned for n = {n:,}", [f"{noise_factor(d, ratio):.2f}" for d in (1, 5)]
         )

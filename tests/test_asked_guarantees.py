@@ -15,10 +15,11 @@ from support.asked import TEXT, mechanism_of, planned
 from support.oracles_asked import Asked, payments
 
 from truthful.agents import Influential, Misbeliever, Players, asked_game
-from truthful.agents.games import asked_promise, sum_geometry
+from truthful.agents.games import sum_geometry
 from truthful.asked_release import AskedPaymaster, level_of
 from truthful.bounds.asked_bounds import AskedSetting, advantage, gap, level_rows
 from truthful.check import Floats
+from truthful.guarantees import asked_setting
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.people import draw_level
 from truthful.plan import Plan
@@ -51,7 +52,8 @@ def people_of(plan: Plan) -> Floats:
 
 
 def promise_of(plan: Plan) -> AskedSetting:
-    return asked_promise(plan, sum_geometry(plan, people_of(plan)), plan.players)
+    geometry, chances = sum_geometry(plan, people_of(plan)), (plan.absent_share, plan.failure_probability)
+    return asked_setting(plan.study, mechanism_of(plan), plan.players, *chances, geometry)
 
 
 def oracle_of(plan: Plan, centre: float, liars: bool) -> Asked:

@@ -48,7 +48,6 @@ from truthful.report import simulation_report
 from truthful.show.terminal import simulation_view
 from truthful.simulation import ShareSimulation, simulate
 from truthful.simulation.observations import best_reports, observations
-from truthful.simulation.runs import ShareBounds
 from truthful.study import Study
 
 FEATURES = {"share": (0.2, 0.5), "effect": 0.1}
@@ -529,7 +528,7 @@ def test_of_people_with_features_it_is_computed_for_those_who_came(found: ShareS
     assert found.guaranteed_for == "people"
     bounds = [run.bounds for run in found.studies]
     assert [one is not None for one in bounds] == [True] * 40 + [False] * 20
-    known = [one.accuracy.effect_rmse or 0.0 for one in bounds if isinstance(one, ShareBounds)]
+    known = [one["effect_rmse"] for one in bounds if one is not None]
     assert found.guaranteed.accuracy.effect_rmse == pytest.approx(np.sqrt(np.mean(np.square(known))))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
@@ -58,19 +59,26 @@ def calibrate(plan: Plan, release: Release) -> Calibration:
         raise InputError(
             f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…."
         )
-    centre, k = _centre(
-        beliefs, *(_on_scale(plan.study, end.value) for end in (found.answer, found.prediction))
-    )
-    error = _standard_error(release, beliefs, k)
-    low, high = plan.study.prediction_range
+    study, (low, high) = plan.study, plan.study.prediction_range
     unit = (high - low) / 2
+    p, m = ((end.value - low) / unit - 1 for end in (found.answer, found.prediction))
+    centre, k = _centre(beliefs, p, m)
+    error = _standard_error(release, beliefs, k)
     raw = low + unit * (centre + 1)
     if not low < raw < high:
         raise Refused(
             f"The pilot puts what people expect at {raw:.4g}, outside {low:g} to {high:g}: its noise is too large. Ask "
             "more people, or pay them more. Its ε is spent on them, and not on anybody else."
         )
-    return Calibration(raw, unit * error, release.players, _main(plan.study, beliefs, centre, error, release))
+    note = NOTE.format(
+        name=" ".join(study.name.split()),
+        players=f"{release.players:,}",
+        release=release.sha256[:12],
+        centre=f"{raw:.4g}",
+        error=f"{unit * error:.3g}",
+    )
+    main = to_toml(_main_wave(study, beliefs, centre, error))
+    return Calibration(raw, unit * error, release.players, note + main)
 
 
 def require_pilot(study: Study) -> LevelBeliefs:
@@ -81,12 +89,6 @@ def require_pilot(study: Study) -> LevelBeliefs:
             '"predictions"), and has no features. Leave them out of the pilot; the main wave may have them.'
         )
     return study.levels
-
-
-def _on_scale(study: Study, value: float) -> float:
-    """From units of predictions to −1 … 1."""
-    low, high = study.prediction_range
-    return (value - low) / ((high - low) / 2) - 1
 
 
 def _centre(beliefs: LevelBeliefs, p: float, m: float) -> tuple[float, float]:
@@ -115,26 +117,15 @@ def _standard_error(release: Release, beliefs: LevelBeliefs, k: float) -> float:
     return math.sqrt(beliefs.sure**2 / n + (predictions + k * k * answers) / (1 - k) ** 2)
 
 
-def _main(study: Study, beliefs: LevelBeliefs, centre: float, error: float, release: Release) -> str:
-    """The study file of the main wave: the same question alone, and the beliefs that the pilot found."""
+def _main_wave(study: Study, beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, Any]:
+    """The study of the main wave: the same question alone, and the beliefs that the pilot found."""
     record = study.declared.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     record.pop("payments", None)
-    section = (
-        _shares(beliefs, centre, error)
-        if study.shares is not None
-        else _numbers(study, record, centre, error)
-    )
-    record["beliefs"] = section
-    low, high = study.prediction_range
-    unit = (high - low) / 2
-    note = NOTE.format(
-        name=" ".join(study.name.split()),
-        players=f"{release.players:,}",
-        release=release.sha256[:12],
-        centre=f"{low + unit * (centre + 1):.4g}",
-        error=f"{unit * error:.3g}",
-    )
-    return note + to_toml(record)
+    if study.shares is None:
+        record["beliefs"] = _numbers(study, record, centre, error)
+    else:
+        record["beliefs"] = _shares(beliefs, centre, error)
+    return record
 
 
 def _shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, object]:
@@ -159,7 +150,7 @@ def _numbers(
     """
     response, beliefs = study.response, study.declared.beliefs
     half = (response.high - response.low) / 2
-    middle = _round_up(response.low + half * (centre + 1))
+    middle = _to_four_digits(response.low + half * (centre + 1))
     wide, spread = math.hypot(beliefs.sure or 0.0, half * error), beliefs.spread or 0.0
     reach, step = TAILS * (wide + spread), 10 ** math.floor(math.log10(half)) / 10
     low = min(response.low, step * math.floor((middle - reach) / step))
@@ -167,15 +158,15 @@ def _numbers(
     record["response"] |= {"low": low, "high": high}
     room = min(middle - low, high - middle)
     return {
-        "signal": _round_up(wide / (wide + spread)),
-        "noise_sd": _round_up(spread / room),
+        "signal": _to_four_digits(wide / (wide + spread)),
+        "noise_sd": _to_four_digits(spread / room),
         "centre": middle,
         "sure": beliefs.sure,
-        "unsure": _round_up(half * error),
+        "unsure": _to_four_digits(half * error),
     }
 
 
-def _round_up(value: float) -> float:
+def _to_four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 

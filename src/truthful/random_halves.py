@@ -78,12 +78,9 @@ class Mechanism:
         check.nonnegative("score_weight", self.score_weight)
         check.share("public_share", self.public_share)
         check.share("gram_share", self.gram_share)
-        for name, gamma in (
-            ("regularization", self.regularization),
-            ("peer_regularization", self.peer_regularization),
-        ):
-            if gamma is not None:
-                check.positive(name, gamma)
+        for name in ("regularization", "peer_regularization"):
+            if getattr(self, name) is not None:
+                check.positive(name, getattr(self, name))
         check.choice("rule", self.rule, tuple(RULES))
         check.choice("payments", self.payments, PAYMENTS)
         check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)
@@ -144,16 +141,16 @@ class Mechanism:
         """The estimator of the published coefficients."""
         if self.estimator == "ridge-ball":
             return RidgeBall(beliefs.dimension, self.gamma, beliefs.radius, beliefs.response_bound)
-        return self._make_estimator(self.estimator, beliefs, self.regularization)
+        return self._make_estimator(self.estimator, beliefs)
 
     def half_estimator(self, beliefs: Beliefs) -> Estimator:
         """The estimator of each half's coefficients."""
-        return self._make_estimator(self.peers, beliefs, self.peer_regularization or self.regularization)
+        return self._make_estimator(self.peers, beliefs, self.peer_regularization)
 
-    def _make_estimator(self, name: str, beliefs: Beliefs, gamma: float | None) -> Estimator:
+    def _make_estimator(self, name: str, beliefs: Beliefs, gamma: float | None = None) -> Estimator:
         d, Y = beliefs.dimension, beliefs.response_bound
-        if name == "ridge-free" and gamma is not None:
-            return RidgeFree(d, gamma, Y)
+        if name == "ridge-free":
+            return RidgeFree(d, gamma or self.gamma, Y)
         if name == "known-design" and self.design is not None:
             return KnownDesign(self.design, Y)
         return NoisyStatistics(d, Y, Fraction(self.gram_share))
@@ -191,14 +188,7 @@ def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve
     """
     factor = 1.0
     if mechanism.peers == "ridge-free":
-        gamma = (
-            mechanism.regularization
-            if mechanism.peer_regularization is None
-            else mechanism.peer_regularization
-        )
-        factor = shrinkage_factor(
-            peer_count, check.positive("regularization", gamma or 0.0), beliefs.dimension
-        )
+        factor = shrinkage_factor(peer_count, mechanism.peer_gamma, beliefs.dimension)
     if mechanism.payments == "never-negative":
         return Clipped(beliefs.radius, beliefs.dimension, factor)
     return Identity() if factor == 1.0 else Shrunk(factor)

@@ -31,7 +31,7 @@ from truthful.errors import InputError
 from truthful.estimators.private import Estimate
 from truthful.geometry import Geometry, effects_of, geometry, measure
 from truthful.guarantees import asked_setting, setting, share_setting
-from truthful.moments import GRID, Transform, grid_features, instruments_on_grid, lengths, sums
+from truthful.moments import GRID, grid_features, instruments_on_grid, lengths, sums
 from truthful.one_release import Bounded, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
@@ -69,34 +69,32 @@ class AnyGame:
     `target`.
     """
 
+    mechanism: SumRelease
     beliefs: Bounded
     threshold: float
     gap: float
     liars: float
     privacy_cost: float
-    transform: Transform | None
-    norm: str
     spread: Floats
     furthest: Floats
     target: Floats
 
     def influence(self, x: Floats) -> Floats:
         """How an answer of each would move the estimate, a row each, in any unit: M⁻¹ζ."""
-        return np.asarray(instruments(grid_features(x), self.transform, self.norm) @ self.spread.T)
+        return np.asarray(instruments(self.mechanism, grid_features(x)) @ self.spread.T)
 
 
-def instruments(kx: Floats, transform: Transform | None, norm: str = "l2") -> Floats:
+def instruments(mechanism: SumRelease, kx: Floats) -> Floats:
     """ζ of everybody, given her features on the grid: x itself, unless there is a transform."""
-    return instruments_on_grid(kx, transform, norm) / GRID
+    return instruments_on_grid(kx, mechanism.transform, mechanism.norm) / GRID
 
 
-def moved_by(spread: Floats, x: Floats, transform: Transform | None, norm: str = "l2") -> dict[str, Any]:
+def moved_by(mechanism: SumRelease, spread: Floats, x: Floats) -> dict[str, Any]:
     """How answers of these people move an estimate of this spread: what their game says of it."""
-    z = instruments(grid_features(x), transform, norm)
+    z = instruments(mechanism, grid_features(x))
     moved = spread @ (z.T @ z) @ spread.T
     return {
-        "transform": transform,
-        "norm": norm,
+        "mechanism": mechanism,
         "spread": spread,
         "furthest": np.asarray(np.linalg.eigh(moved)[1][:, -1]),
         "target": x[np.linalg.norm(x @ spread, axis=1).argmax()],
@@ -143,7 +141,6 @@ def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game
     x = foreseen_people(plan) if people is None else people
     promised, peers = promise(plan, x), foresee_peers(plan, x)
     return Game(
-        mechanism=mechanism,
         beliefs=study.beliefs,
         threshold=float(proved.threshold(promised)),
         gap=float(proved.gap(promised)),
@@ -151,7 +148,7 @@ def game(plan: Plan, predictor: Predictor, people: Floats | None = None) -> Game
         privacy_cost=study.privacy_cost(mechanism.epsilon),
         peers=peers,
         predictor=predictor,
-        **moved_by(peers.spread, x, mechanism.transform),
+        **moved_by(mechanism, peers.spread, x),
     )
 
 
@@ -198,19 +195,15 @@ def foresee_peers(plan: Plan, people: Floats) -> Estimate:
     study, mechanism, n, d = plan.study, plan.number_mechanism, plan.answering, plan.study.dimension
     scale = mechanism.scale(study.beliefs)
     if mechanism.estimator == "known-design":
-        return Estimate(np.zeros(d), _inverse(np.asarray(mechanism.design)), scale / (n - 1))
+        return Estimate(np.zeros(d), np.linalg.inv(np.asarray(mechanism.design)), scale / (n - 1))
     return Estimate(np.zeros(d), foreseen_spread(mechanism, people), scale / max(n - d, 1))
 
 
 def foreseen_spread(mechanism: SumRelease, people: Floats) -> Floats:
     """M⁻¹ times the number of these people."""
     kx = grid_features(people)
-    z = instruments(kx, mechanism.transform, mechanism.norm)
-    return _inverse(z.T @ (kx / GRID) / len(kx))
-
-
-def _inverse(matrix: Floats) -> Floats:
-    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    z = instruments(mechanism, kx)
+    return np.asarray(np.linalg.inv(z.T @ (kx / GRID) / len(kx)))
 
 
 def best_reports(own: Callable[[Floats], Floats], expected: Floats, truth: Floats, bound: float) -> Floats:
@@ -323,14 +316,13 @@ def share_game(plan: Plan, people: Floats | None = None) -> ShareGame:
     x = foreseen_people(plan) if people is None else people
     s = share_promise(plan, sum_geometry(plan, x), plan.answering)
     return ShareGame(
-        mechanism=mechanism,
         beliefs=beliefs,
         levels=beliefs.levels,
         threshold=float(s.threshold[0]),
         gap=float(pull(s).max()),
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
-        **moved_by(foreseen_spread(mechanism, x), x, mechanism.transform, mechanism.norm),
+        **moved_by(mechanism, foreseen_spread(mechanism, x), x),
     )
 
 
@@ -375,15 +367,6 @@ class AskedGame(SumGame):
         """The game of people with this centre and these mean features."""
         return replace(self, centre=centre, mean=mean)
 
-    def believed_slopes(self, x: Floats, centre: Floats | float) -> Floats:
-        """s as it is for people of this centre: of shares it depends on it."""
-        beliefs = self.beliefs
-        if beliefs.shares is None:
-            return beliefs.slopes(x, self.mean)
-        share = (1 + centre + beliefs.offsets(x, self.mean)) / 2
-        variance = beliefs.variances(x, self.mean) / SCALE**2
-        return beliefs.shares.credibility(np.clip(share, 0.01, 0.99), variance)
-
     def foresees(
         self, x: Floats, y: Floats, off: Floats | float = 0.0, aware: float = 1.0, steeper: float = 1.0
     ) -> Foreseen:
@@ -394,8 +377,11 @@ class AskedGame(SumGame):
         """
         beliefs = self.beliefs
         o, mine = beliefs.offsets(x, self.mean), self.centre + off
-        s = np.minimum(steeper * self.believed_slopes(x, mine), 1.0)
-        k = s * beliefs.sure**2 / beliefs.variances(x, self.mean)
+        s, variances = beliefs.slopes(x, self.mean), beliefs.variances(x, self.mean)
+        if beliefs.shares is not None:  # of shares it depends on the centre
+            s = beliefs.shares.credibility(np.clip((1 + mine + o) / 2, 0.01, 0.99), variances / SCALE**2)
+        s = np.minimum(steeper * s, 1.0)
+        k = s * beliefs.sure**2 / variances
         prediction = mine + k * (y - mine - o)
         theirs = aware * self.centre + (1 - aware) * mine
         return Foreseen(mine + o + s * (y - mine - o), prediction, theirs + k.mean() * (prediction - theirs))
@@ -471,11 +457,19 @@ class AskedGame(SumGame):
 
 def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
     """The game of a plan that asks for predictions. People are those whom it is played with, or like them."""
-    mechanism, beliefs = asked_mechanism(plan)
+    mechanism, beliefs = plan.asked_mechanism, plan.study.levels
+    if mechanism is None or beliefs is None:
+        raise InputError(f"{plan.study.name!r} does not ask people what the others will say.")
     x = foreseen_people(plan) if people is None else people
-    s = asked_promise(plan, sum_geometry(plan, x), plan.answering)
+    s = asked_setting(
+        plan.study,
+        mechanism,
+        plan.answering,
+        plan.absent_share,
+        plan.failure_probability,
+        sum_geometry(plan, x),
+    )
     return AskedGame(
-        mechanism=mechanism,
         beliefs=beliefs,
         levels=0 if beliefs.shares is None else beliefs.shares.levels,
         threshold=float(s.threshold[0]),
@@ -483,7 +477,7 @@ def asked_game(plan: Plan, people: Floats | None = None) -> AskedGame:
         liars=float(s.liars_expected[0]),
         privacy_cost=plan.study.privacy_cost(mechanism.epsilon),
         mean=x.mean(axis=0),
-        **moved_by(foreseen_spread(mechanism, x), x, mechanism.transform, mechanism.norm),
+        **moved_by(mechanism, foreseen_spread(mechanism, x), x),
     )
 
 
@@ -493,19 +487,3 @@ def _gap(s: AskedSetting) -> float:
         return float(gap(s).max())
     truthful = replace(s, alpha=np.array([0.0]), clip=np.array([1e6]), tolerance=0.0, judged=False)
     return float(advantage(truthful)[0, 0] - advantage(s)[0, 0])
-
-
-def asked_mechanism(plan: Plan) -> tuple[AskedRelease, LevelBeliefs]:
-    """Mechanism and beliefs of a plan that asks for predictions."""
-    mechanism, beliefs = plan.asked_mechanism, plan.study.levels
-    if mechanism is None or beliefs is None:
-        raise InputError(f"{plan.study.name!r} does not ask people what the others will say.")
-    return mechanism, beliefs
-
-
-def asked_promise(plan: Plan, geometry: Geometry, players: int) -> AskedSetting:
-    """What a plan's bounds depend on, for so many of people of this geometry."""
-    mechanism, _ = asked_mechanism(plan)
-    return asked_setting(
-        plan.study, mechanism, players, plan.absent_share, plan.failure_probability, geometry
-    )

@@ -38,7 +38,7 @@ class Agent(ABC):
         """The same where answers are yes and no, or ratings: one of those that there are, from −1 to 1, or NaN."""
         raise InputError(
             f"People of the kind {self.name!r} answer with numbers only. For yes and no, and for ratings, choose among "
-            f"{', '.join(name for name in (*KINDS, *WORST, *SHARES))}."
+            f"{', '.join((*KINDS, *WORST, *SHARES))}."
         )
 
     def both(self, players: Players, game: AskedGame, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -64,11 +64,10 @@ class Honest(Agent):
 
     name: ClassVar[str] = "honest"
 
-    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+    def reports(self, players: Players, game: AnyGame, rng: np.random.Generator) -> Floats:
         return players.y
 
-    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        return players.y
+    answers = reports
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,11 @@ class CostThreshold(Agent):
 
     name: ClassVar[str] = "cost-threshold"
 
-    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
-        lie = -game.beliefs.response_bound * np.sign(players.y)
-        return np.where(players.costs <= game.threshold, players.y, lie)
+    def reports(self, players: Players, game: AnyGame, rng: np.random.Generator) -> Floats:
+        Y = game.beliefs.response_bound
+        return np.where(players.costs <= game.threshold, players.y, np.where(players.y > 0, -Y, Y))
 
-    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        return np.where(players.costs <= game.threshold, players.y, np.where(players.y > 0, -1.0, 1.0))
+    answers = reports
 
 
 @dataclass(frozen=True)
@@ -162,8 +160,12 @@ class BestResponder(Agent):
 
     def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
         truth, Y = players.y, game.beliefs.response_bound
-        expected, at_stake = self._expect(players, game), players.costs * game.privacy_cost
-        base = game.base(players.x)
+        at_stake, base = players.costs * game.privacy_cost, game.base(players.x)
+        if self.peers is None:
+            expected = game.own_prediction(players.x, truth)
+        else:
+            r = lengths(players.x)
+            expected = game.beliefs.prediction(r, truth, self.peers, game.peers.noise_along(players.x, r))
 
         def loss(reports: Floats) -> Floats:
             told = np.maximum(1 - np.abs(reports - truth) / (self.saves_all * Y), 0.0)
@@ -186,12 +188,6 @@ class BestResponder(Agent):
         left = paid - (players.costs * game.privacy_cost)[:, None] * told
         return np.where(left.max(axis=1, initial=-np.inf) >= 0, best_answers(game, left, players.y), np.nan)
 
-    def _expect(self, players: Players, game: Game) -> Floats:
-        if self.peers is None:
-            return game.own_prediction(players.x, players.y)
-        r = lengths(players.x)
-        return game.beliefs.prediction(r, players.y, self.peers, game.peers.noise_along(players.x, r))
-
 
 @dataclass(frozen=True)
 class OptOut(Agent):
@@ -204,11 +200,10 @@ class OptOut(Agent):
     name: ClassVar[str] = "opt-out"
     looks: ClassVar[int] = 1
 
-    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+    def reports(self, players: Players, game: Game | ShareGame, rng: np.random.Generator) -> Floats:
         return np.where(game.expected_utility(players) >= 0, players.y, np.nan)
 
-    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        return np.where(game.expected_utility(players) >= 0, players.y, np.nan)
+    answers = reports
 
 
 @dataclass(frozen=True)
@@ -226,13 +221,7 @@ class Influential(Agent):
         """How much a change of θ̂ counts."""
         return game.furthest
 
-    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
-        return self._answer(players, game)
-
-    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        return self._answer(players, game)
-
-    def _answer(self, players: Players, game: AnyGame) -> Floats:
+    def reports(self, players: Players, game: AnyGame, rng: np.random.Generator) -> Floats:
         moved = self._influence(players.x, game)
         lies = players.costs > game.threshold
         if self.liars is not None:
@@ -240,6 +229,8 @@ class Influential(Agent):
             lies[np.argsort(-np.abs(moved), kind="stable")[: self.liars]] = True
         # Of no influence is only who has no features, and the person against whom it is.
         return np.where(lies & (moved != 0), game.beliefs.response_bound * np.sign(moved), players.y)
+
+    answers = reports
 
     def weights(self, x: Floats, game: AnyGame) -> Floats | None:
         return np.abs(self._influence(x, game))
@@ -329,14 +320,13 @@ class Misbeliever(_OfShares):
 class _OfPredictions(Agent):
     """A kind that only studies have which ask people what the others will say."""
 
-    def reports(self, players: Players, game: Game, rng: np.random.Generator) -> Floats:
+    def reports(self, players: Players, game: AnyGame, rng: np.random.Generator) -> Floats:
         raise InputError(
             f"People of the kind {self.name!r} say what the others will say, and this study does not ask for it. "
             f"Choose among {', '.join((*KINDS, *WORST))}."
         )
 
-    def answers(self, players: Players, game: ShareGame, rng: np.random.Generator) -> Floats:
-        return self.reports(players, cast(Any, game), rng)
+    answers = reports
 
 
 @dataclass(frozen=True)
@@ -380,24 +370,17 @@ def best_answers(game: ShareGame, left: Floats, truth: Floats) -> Floats:
     return np.where(lies, game.answers[left.argmax(axis=1)], truth)
 
 
-KINDS: Mapping[str, type[Agent]] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (Honest, CostThreshold, PrivacySeeker, Exaggerator, Coordinated, BestResponder, OptOut)
-    }
-)
+def _by_name(*kinds: type[Agent]) -> Mapping[str, type[Agent]]:
+    return MappingProxyType({kind.name: kind for kind in kinds})
 
 
+KINDS = _by_name(Honest, CostThreshold, PrivacySeeker, Exaggerator, Coordinated, BestResponder, OptOut)
 #: Liars that guarantees hold against.
-WORST: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Influential, Targeting)})
-
-
+WORST = _by_name(Influential, Targeting)
 #: Those whom only yes and no, and ratings, have.
-SHARES: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Denier, Misbeliever)})
-
-
+SHARES = _by_name(Denier, Misbeliever)
 #: Those whom only studies have which ask people what the others will say.
-ASKED: Mapping[str, type[Agent]] = MappingProxyType({kind.name: kind for kind in (Careless, Colluder)})
+ASKED = _by_name(Careless, Colluder)
 
 
 def all_kinds() -> dict[str, type[Agent]]:

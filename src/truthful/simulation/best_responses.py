@@ -147,19 +147,10 @@ def best_responses(
     y = (x * theta).sum(axis=1) + beliefs.noise.sample(rng, PEOPLE)
     ours, papers = draw_crowds(plan, features, rng)
     r, table = lengths(x), own_predictor(beliefs, IDENTITY, 0.0, 0.0)
+    expected = expect(beliefs, ours, x, y, plan.number_mechanism.reach), expect(beliefs, papers, x, y)
     return (
-        _best(
-            plan,
-            lambda reports: game.own_prediction(x, reports),
-            expect(beliefs, ours, x, y, plan.number_mechanism.reach),
-            y,
-        ),
-        _best(
-            plan,
-            lambda reports: table(r, reports, np.zeros(PEOPLE)),
-            expect(beliefs, papers, x, y),
-            y,
-        ),
+        _best(plan, lambda reports: game.own_prediction(x, reports), expected[0], y),
+        _best(plan, lambda reports: table(r, reports, np.zeros(PEOPLE)), expected[1], y),
     )
 
 
@@ -173,7 +164,9 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, t
     sought = np.where(known, sought, q)
     best = best_reports(own, sought, truth, plan.study.beliefs.response_bound)
     moves = own(best) - q
-    who = _most_promising(moves, 2 * (sought - q) * moves - moves**2, np.where(known, off, np.inf))
+    gains, sure = 2 * (sought - q) * moves - moves**2, known & (np.abs(moves) > SURE * off)
+    # The one that seems to gain most: of those that are more than luck, if there are any.
+    who = int(np.where(sure, gains, 0.0).argmax() if sure.any() else gains.argmax())
     move = float(moves[who])
     gain = Measurement(2 * float(tried[who] - q[who]) * move - move**2, 2 * abs(move) * float(error[who]))
     return BestResponse(
@@ -181,12 +174,6 @@ def _best(plan: Plan, own: Callable[[Floats], Floats], peers: ExpectedPayment, t
         lie=float(best[who] - truth[who]) * plan.study.response_unit,
         gain=gain.times(plan.number_mechanism.score_weight),
     )
-
-
-def _most_promising(moves: Floats, gains: Floats, off: Floats) -> int:
-    """The move that seems to gain most: of those that are more than luck, if there are any."""
-    sure = np.abs(moves) > SURE * off
-    return int(np.where(sure, gains, 0.0).argmax() if sure.any() else gains.argmax())
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +210,9 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
     def raw(values: Floats) -> Floats:
         return np.asarray((study.response.low + study.response.high) / 2 + study.response_unit * values)
 
+    # What the paper's ridge leaves of a truthful half's predictions, 1 − γκ.
+    n = plan.answering
+    kept = shrinkage_factor(n // 2, n**PAPERS_PENALTY, study.dimension)
     q, D = ours(y), told.lie
     within = None
     if D is not None and q[-1] - q[0] > D:
@@ -230,12 +220,6 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
     return TriedReports(
         truth=raw(y),
         ours=raw(best_reports(ours, q, y, beliefs.response_bound)),
-        papers=raw(best_reports(papers, _kept_share(plan) * papers(y), y, beliefs.response_bound)),
+        papers=raw(best_reports(papers, kept * papers(y), y, beliefs.response_bound)),
         within=within,
     )
-
-
-def _kept_share(plan: Plan) -> float:
-    """1 − γκ: what the paper's ridge leaves of a truthful half's predictions."""
-    n = plan.answering
-    return float(shrinkage_factor(n // 2, n**PAPERS_PENALTY, plan.study.dimension))

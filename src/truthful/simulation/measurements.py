@@ -23,7 +23,7 @@ from truthful.costs import Costs
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.simulation.population import PopulationRole
-from truthful.simulation.runs import LEVEL, Bounds, Context, NumberContext, Run, ShareBounds
+from truthful.simulation.runs import LEVEL, Context, Run
 
 #: A cell says nothing of fewer people, nor if they are as unequally spread over studies as if those were so few.
 PEOPLE, STUDIES = 100, 10
@@ -383,59 +383,25 @@ def _errors(plan: Plan, runs: Sequence[Run]) -> tuple[float, float | None, Measu
 
 def average_guarantees(context: Context, runs: Sequence[Run]) -> tuple[Guarantees, float]:
     """What holds for the people of the studies, on average over those for which it was computed; and its gap."""
-    if isinstance(context, NumberContext):
-        bounds = [run.bounds for run in runs if isinstance(run.bounds, Bounds)]
-        return _average_of_numbers(context, bounds)
-    found = [run.bounds for run in runs if isinstance(run.bounds, ShareBounds)]
-    promised, unit = context.plan.guarantees, context.plan.study.response_unit
-    rmse, predicted, effects = (
-        _root_mean_square([getattr(one.accuracy, name) for one in found])
-        for name in ("rmse", "prediction_rmse", "effect_rmse")
-    )
-    gain = None if promised.truthfulness.steps is None else float(np.mean([one.gain for one in found]))
-    accuracy = replace(
-        promised.accuracy,
-        mean_squared_error=None if rmse is None else (rmse / unit) ** 2,
-        rmse=rmse,
-        prediction_rmse=predicted,
-        effect_rmse=effects,
-    )
-    truthfulness = replace(promised.truthfulness, gain=gain)
-    return replace(promised, truthfulness=truthfulness, accuracy=accuracy), context.game.gap
-
-
-def _average_of_numbers(context: Context, bounds: Sequence[Bounds]) -> tuple[Guarantees, float]:
     plan, promised, threshold = context.plan, context.plan.guarantees, context.cost_threshold
-    means = {name: float(np.mean([getattr(one, name) for one in bounds])) for name in asdict(bounds[0])}
-    known = {name: value if math.isfinite(value) else None for name, value in means.items()}
+    found = [run.bounds for run in runs if run.bounds is not None]
+    means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    for name in ("prediction_rmse", "effect_rmse"):
+        if name in means:
+            means[name] = math.sqrt(np.mean([one[name] ** 2 for one in found]))
     unit, slope = plan.study.response_unit, promised.truthfulness.slope
-    rmse, predicted = (
-        None if known[name] is None else unit * math.sqrt(means[name])
-        for name in ("mean_squared_error", "prediction_error")
+    means["rmse"] = unit * math.sqrt(means["mean_squared_error"])
+    if "lie" in means:
+        means["lie_in_answer"] = means["lie"] / slope * unit if slope > 0 else math.inf
+    known = {name: value if math.isfinite(value) else None for name, value in means.items()}
+    truthfulness, accuracy, budget = (
+        replace(group, **{name: known[name] for name in known.keys() & asdict(group).keys()})
+        for group in (promised.truthfulness, promised.accuracy, promised.budget)
     )
-    in_answer = means["lie"] / slope * unit if slope > 0 and known["lie"] is not None else None
-    guaranteed = replace(
-        promised,
-        truthfulness=replace(
-            promised.truthfulness, lie=known["lie"], slack=known["slack"], lie_in_answer=in_answer
-        ),
-        accuracy=replace(
-            promised.accuracy,
-            mean_squared_error=known["mean_squared_error"],
-            rmse=rmse,
-            prediction_rmse=predicted,
-        ),
-        participation=replace(
-            promised.participation,
-            share=float(plan.study.costs.cdf(threshold)),
-            cost_threshold=threshold if math.isfinite(threshold) else None,
-        ),
-        budget=replace(promised.budget, expected=known["expected"], cap=known["cap"]),
+    participation = replace(
+        promised.participation,
+        share=float(plan.study.costs.cdf(threshold)),
+        cost_threshold=threshold if math.isfinite(threshold) else None,
     )
-    return guaranteed, means["gap"]
-
-
-def _root_mean_square(values: Sequence[float | None]) -> float | None:
-    """Of numbers that are all known."""
-    known = [value for value in values if value is not None]
-    return math.sqrt(float(np.mean(np.square(known)))) if len(known) == len(values) else None
+    guaranteed = Guarantees(promised.privacy, truthfulness, accuracy, participation, budget)
+    return guaranteed, means.get("gap", context.game.gap)

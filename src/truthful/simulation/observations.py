@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -220,11 +221,7 @@ def _share_accuracy(simulation: Simulation, seen: ShareObserved | LevelObserved,
 
     def row(of: str, value: float | None, guaranteed: float | None) -> Row:
         shown = points if study.kind == "yes-no" else number
-        observed, bound = (
-            NOT_KNOWN if error is None or not math.isfinite(error) else shown(error)
-            for error in (value, guaranteed)
-        )
-        return f"error of {of}", observed, bound
+        return f"error of {of}", _maybe(value, shown), _maybe(guaranteed, shown)
 
     what = {"yes-no": "share of yes", "rating": "mean rating"}.get(study.kind, "average answer")
     # Of everybody together no more than of people on average.
@@ -240,11 +237,10 @@ def _share_accuracy(simulation: Simulation, seen: ShareObserved | LevelObserved,
 
 def _participation(simulation: Simulation) -> list[Row]:
     seen, share = simulation.observed.participation, simulation.guaranteed.participation.share
-    promised = NOT_KNOWN if share is None else percent(share)
     return [
-        ("taking part pays for", _estimate(seen.share), promised),
+        ("taking part pays for", _estimate(seen.share), _maybe(share, percent)),
         ("of those who are promised it", _estimate(seen.covered), "100%" if share else NOT_KNOWN),
-        ("and in the end it paid for", _percent(seen.covered_paid), ""),
+        ("and in the end it paid for", _maybe(seen.covered_paid.value, percent), ""),
     ]
 
 
@@ -276,11 +272,6 @@ def _looked_for(found: Measurement, currency: str = "") -> str:
     return TOO_FEW if math.isnan(found.value) else f"{_number(found)} {currency}".rstrip()
 
 
-def _percent(found: Measurement) -> str:
-    """A share that was counted."""
-    return percent(found.value) if math.isfinite(found.value) else NOT_KNOWN
-
-
 def _estimate(found: Measurement) -> str:
     """A share to the nearest hundredth of a per cent, with its standard error if that is no less."""
     if not math.isfinite(found.value):
@@ -289,9 +280,9 @@ def _estimate(found: Measurement) -> str:
     return f"{round(100 * found.value, 2):g}%{error}"
 
 
-def _maybe(value: float | None) -> str:
-    return number(value) if value is not None and math.isfinite(value) else NOT_KNOWN
+def _maybe(value: float | None, shown: Callable[[float], str] = number) -> str:
+    return shown(value) if value is not None and math.isfinite(value) else NOT_KNOWN
 
 
 def _money(value: float | None, currency: str) -> str:
-    return money(value, currency) if value is not None and math.isfinite(value) else NOT_KNOWN
+    return _maybe(value, lambda known: money(known, currency))

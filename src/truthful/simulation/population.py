@@ -76,7 +76,12 @@ def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tu
 
     Exact shares, not drawn ones: a plan allows for a share of liars, and these are to have just that share.
     """
-    chosen = {_agent(who): _share(who, share) for who, share in (agents or {}).items()}
+    chosen: dict[Agent, float] = {}
+    for named, share in (agents or {}).items():
+        who = agent(named) if isinstance(named, str) else named
+        if not 0 <= check.finite(f"The share of {who.name!r}", share) <= 1:
+            raise InputError(f"The share of {who.name!r} is {share!r}; it must lie between 0 and 1.")
+        chosen[who] = float(share)
     left = 1 - sum(chosen.values())
     if left < -1e-9:
         raise InputError(f"The shares of the agents add up to {1 - left:g}; they must not exceed 1.")
@@ -100,16 +105,6 @@ def read_agents(text: str) -> dict[str | Agent, float]:
         except ValueError:
             raise InputError(f"{part!r} is not an agent and its share; write, say, {name}=0.1.") from None
     return shares
-
-
-def _agent(who: str | Agent) -> Agent:
-    return agent(who) if isinstance(who, str) else who
-
-
-def _share(who: str | Agent, share: float) -> float:
-    if not 0 <= check.finite(f"The share of {_agent(who).name!r}", share) <= 1:
-        raise InputError(f"The share of {_agent(who).name!r} is {share!r}; it must lie between 0 and 1.")
-    return float(share)
 
 
 # Features

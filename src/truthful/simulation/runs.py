@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from truthful.bounds.share_bounds import gain as share_gain
 from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.geometry import measure
-from truthful.guarantees import Accuracy, setting
+from truthful.guarantees import setting
 from truthful.moments import (
     GRID,
     PRODUCT,
@@ -60,30 +60,6 @@ EDGES = (-1.0, 0.0, 1.0)
 LEVEL = 0.95
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What is guaranteed for people of just these features, of answers that are numbers."""
-
-    gap: float
-    slack: float
-    lie: float
-    mean_squared_error: float
-    prediction_error: float
-    expected: float
-    cap: float
-
-
-@dataclass(frozen=True, eq=False)
-class ShareBounds:
-    """The same of shares and with predictions: accuracy, and what the truth earns over a lie.
-
-    A lie of as many steps as the plan speaks of.
-    """
-
-    accuracy: Accuracy
-    gain: float
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
     """What is kept of one study. Arrays have an entry for each role, or each cell."""
@@ -112,7 +88,7 @@ class Run:
     """The same, of what is paid for it; both have no columns where answers are numbers."""
     payments: Floats
     """Quantiles of what people were paid, at the middles of SHARES equal shares of them."""
-    bounds: Bounds | ShareBounds | None = None
+    bounds: dict[str, float] | None = None
     """What is guaranteed for just those who came, where that was computed."""
     share_error: float = math.nan
     """Of shares and with predictions, in raw units: how far the average of everybody is off, and each difference."""
@@ -144,10 +120,10 @@ def run_study(
         cells, looked_at = cells[seen], np.searchsorted(came, looked_at[seen])
         joined, roles, told = everybody[came], roles[came], told[:, came]
     outcome = context.settle(joined.x, told, rng)
-    lied, off = context.liars(told[0], joined.y), outcome.theta - theta
+    lied, off, exact = context.liars(told[0], joined.y), outcome.theta - theta, outcome.exact - theta
     return Run(
         squared_error=float(off @ off),
-        mean_squared_error=outcome.averaged_error(theta),
+        mean_squared_error=float(exact @ exact) + outcome.noise_error,
         prediction_error=float(np.mean(np.square(along(everybody.x, off)))),
         misreports=len(lied),
         **_by_role(context, outcome, roles, joined, lied),
@@ -228,11 +204,10 @@ class SimulatedSettlement:
     theta: Floats
     p: Floats
     paid: Floats
-
-    def averaged_error(self, theta: Floats) -> float:
-        """The squared error on average over the noise, where that is known; else as it is."""
-        off = self.theta - theta
-        return float(off @ off)
+    exact: Floats
+    """θ̂ as it would be without noise, if the law of that is known; else as it is."""
+    noise_error: float = 0.0
+    """E‖θ̂ − exact‖²; NaN for `noisy-statistics`, whose matrix is random too."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -245,6 +220,8 @@ class Context(ABC):
     cost_threshold: float
     """The cost up to which it is promised that taking part pays."""
     game: Game | SumGame
+    asks: ClassVar[str]
+    """The method of agents that answers."""
 
     @cached_property
     def role_of(self) -> Indices:
@@ -260,6 +237,13 @@ class Context(ABC):
                 mine = costs[role.players].copy()
                 costs[role.players][np.argsort(-weights, kind="stable")] = np.sort(mine)[::-1]
         return costs
+
+    def ask(self, everybody: Players, rng: np.random.Generator) -> Floats:
+        """What everybody answers (NaN: she stays away) and, in a second row, predicts where that is asked for."""
+        told = (
+            getattr(role.agent, self.asks)(everybody[role.players], self.game, rng) for role in self.roles
+        )
+        return np.concatenate([np.atleast_2d(one) for one in told], axis=1)
 
     def look_at(self, x: Floats) -> Indices:
         """Some of all people, in their order."""
@@ -283,10 +267,6 @@ class Context(ABC):
         """θ as people believe, and people whose answers follow it; and the context of just these."""
 
     @abstractmethod
-    def ask(self, everybody: Players, rng: np.random.Generator) -> Floats:
-        """What everybody answers (NaN: she stays away) and, in a second row, predicts where that is asked for."""
-
-    @abstractmethod
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SimulatedSettlement:
         """What the code that settles real studies makes of people with these features and answers, with fast noise."""
 
@@ -306,8 +286,8 @@ class Context(ABC):
         earns over it, and what is paid for it."""
 
     @abstractmethod
-    def bounds(self, x: Floats) -> Bounds | ShareBounds:
-        """What is guaranteed for people of just these features."""
+    def bounds(self, x: Floats) -> dict[str, float]:
+        """What is guaranteed for people of just these features, by its names in `Guarantees`; NaN where nothing is."""
 
 
 def require_enough(x: Floats, unknown: int = 2) -> None:
@@ -331,17 +311,9 @@ class SettledNumbers(SimulatedSettlement):
     on average over the noise, if its law is known.
     """
 
-    exact: Floats
-    """θ̂ as it would be without noise."""
-    noise_error: float
-    """E‖θ̂ − exact‖²; NaN for `noisy-statistics`, whose matrix is random too."""
     q: Floats
     own: Callable[[Indices, Floats], Floats]
     expected: Callable[[Indices], Floats]
-
-    def averaged_error(self, theta: Floats) -> float:
-        off = self.exact - theta
-        return float(off @ off) + self.noise_error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -349,6 +321,7 @@ class NumberContext(Context):
     """What studies of numbers share."""
 
     game: Game
+    asks: ClassVar[str] = "reports"
     noise: Sampler
     typical_answer: float
     """√E[y²]."""
@@ -388,10 +361,6 @@ class NumberContext(Context):
         y = along(x, theta)
         y += self.noise(rng, n)
         return self, theta, Players(x, y, self.costs(x, rng))
-
-    def ask(self, everybody: Players, rng: np.random.Generator) -> Floats:
-        told = [role.agent.reports(everybody[role.players], self.game, rng) for role in self.roles]
-        return np.concatenate(told)[None]
 
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledNumbers:
         """One noisy vector, and everybody else as peers."""
@@ -450,21 +419,21 @@ class NumberContext(Context):
             meant[lies] = outcome.own(who[lies], np.trunc(people.y[lies] * GRID) / GRID)
         return outcome.expected(who) - meant, [], []
 
-    def bounds(self, x: Floats) -> Bounds:
-        """For plans that protect answers."""
+    def bounds(self, x: Floats) -> dict[str, float]:
+        """For plans that protect answers; with g, the bound on the gap."""
         plan, kx = self.plan, grid_features(x)
         mechanism = plan.number_mechanism
         known = measure(kx, instruments_on_grid(kx, mechanism.transform))
         s = setting(plan.study, mechanism, len(x), plan.absent_share, plan.failure_probability, known)
-        return Bounds(
-            gap=float(proved.gap(s)),
-            slack=float(proved.truthfulness(s)),
-            lie=float(proved.lie_size(s)),
-            mean_squared_error=float(proved.accuracy(s)),
-            prediction_error=float(proved.prediction_error(s)),
-            expected=float(proved.budget(s)),
-            cap=float(proved.budget_cap(s)),
-        )
+        return {
+            "gap": float(proved.gap(s)),
+            "slack": float(proved.truthfulness(s)),
+            "lie": float(proved.lie_size(s)),
+            "mean_squared_error": float(proved.accuracy(s)),
+            "prediction_rmse": plan.study.response_unit * math.sqrt(proved.prediction_error(s)),
+            "expected": float(proved.budget(s)),
+            "cap": float(proved.budget_cap(s)),
+        }
 
 
 # Yes and no, ratings, and whatever asks people what the others will say
@@ -540,6 +509,12 @@ class SumContext(Context):
         """What q of the truth is compared with, less q; the luck in it, how far what is true of people like her is from
         what is expected of it; and what a unit of that is worth, for a unit of the answer."""
 
+    def bounds(self, x: Floats) -> dict[str, float]:
+        found = self.plan.guarantees_for(len(x), sum_geometry(self.plan, x))
+        names = ("mean_squared_error", "prediction_rmse", "effect_rmse")
+        known = {"gain": found.truthfulness.gain} | {name: getattr(found.accuracy, name) for name in names}
+        return {name: math.nan if value is None else value for name, value in known.items()}
+
     def errors(self, outcome: SettledSums, theta: Floats, intervals: bool) -> dict[str, Any]:
         study, estimate, mechanism = self.plan.study, outcome.estimate, self.game.mechanism
         row, constant = everybody_row(study, outcome.sums)
@@ -564,16 +539,13 @@ class ShareContext(SumContext):
     """What studies of yes and no share, and of ratings."""
 
     game: ShareGame
+    asks: ClassVar[str] = "answers"
 
     def draw(self, rng: np.random.Generator) -> tuple[Self, Floats, Players]:
         theta = draw_shares(self.plan.study, self.game.beliefs, rng)
         x = self.features(rng, self.plan.answering)
         y = answers(self.game.beliefs, along(x, theta), rng)
         return self, theta, Players(x, y, self.costs(x, rng))
-
-    def ask(self, everybody: Players, rng: np.random.Generator) -> Floats:
-        told = [role.agent.answers(everybody[role.players], self.game, rng) for role in self.roles]
-        return np.concatenate(told)[None]
 
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledSums:
         require_enough(x)
@@ -590,6 +562,7 @@ class ShareContext(SumContext):
 
         return SettledSums(
             theta=estimate.theta,
+            exact=estimate.theta,
             p=scored.peer_prediction,
             paid=scored.payment,
             sums=added,
@@ -597,11 +570,13 @@ class ShareContext(SumContext):
             pay=pay,
         )
 
-    def bounds(self, x: Floats) -> ShareBounds:
-        plan, geometry = self.plan, sum_geometry(self.plan, x)
-        steps = plan.guarantees.truthfulness.steps or 1
-        earned = self.game.mechanism.bonus * share_gain(share_promise(plan, geometry, len(x)), steps)
-        return ShareBounds(plan.guarantees_for(len(x), geometry).accuracy, float(earned.item()))
+    def bounds(self, x: Floats) -> dict[str, float]:
+        """What the truth earns over a lie of as many steps as the plan speaks of, if beliefs are as declared."""
+        plan, steps = self.plan, self.plan.guarantees.truthfulness.steps
+        if steps is None:
+            return super().bounds(x)
+        earned = share_gain(share_promise(plan, sum_geometry(plan, x), len(x)), steps)
+        return {**super().bounds(x), "gain": self.game.mechanism.bonus * float(earned.item())}
 
     def surplus(
         self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
@@ -619,6 +594,7 @@ class AskedContext(SumContext):
     """What studies share that ask people what the others will say."""
 
     game: AskedGame
+    asks: ClassVar[str] = "both"
 
     def kinds_of(self, players: Players) -> Indices:
         game, beliefs = self.game, self.game.beliefs
@@ -636,17 +612,8 @@ class AskedContext(SumContext):
         y = draw_answers(beliefs, along(x, theta), rng)
         return replace(self, game=game), theta, Players(x, y, self.costs(x, rng))
 
-    def ask(self, everybody: Players, rng: np.random.Generator) -> Floats:
-        told = [role.agent.both(everybody[role.players], self.game, rng) for role in self.roles]
-        return np.concatenate([np.stack(both) for both in told], axis=1)
-
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledSums:
         return settle_predictions(self.game, x, told[0], told[1], rng)
-
-    def bounds(self, x: Floats) -> ShareBounds:
-        found = self.plan.guarantees_for(len(x), sum_geometry(self.plan, x))
-        gain = found.truthfulness.gain
-        return ShareBounds(found.accuracy, math.nan if gain is None else gain)
 
     def surplus(
         self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
@@ -681,6 +648,7 @@ def settle_predictions(
 
     return SettledSums(
         theta=estimate.theta,
+        exact=estimate.theta,
         p=scored.peer_prediction,
         paid=scored.payment,
         sums=added,

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -60,7 +59,7 @@ from truthful.simulation.population import (
     sampler,
 )
 from truthful.simulation.predictors import predictor_of
-from truthful.simulation.runs import AskedContext, Context, NumberContext, Run, ShareContext, run_study
+from truthful.simulation.runs import AskedContext, NumberContext, Run, ShareContext, run_study
 from truthful.study import Study
 from truthful.version import __version__
 
@@ -194,7 +193,11 @@ def simulate(
     follows = geometry_of(plan, people) is not None if numbers else bool(plan.study.features)
     recomputed = follows and not brought.everybody
     done: list[Run] = []
-    for run in in_order(partial(_study, context, recomputed), plan.answering, runs, seed):
+
+    def study(place: int, rng: np.random.Generator) -> Run:
+        return run_study(context, rng, bounded=recomputed and place < BOUNDED, intervals=place < INTERVALS)
+
+    for run in in_order(study, plan.answering, runs, seed):
         done.append(run)
         if progress is not None:
             progress("Simulating studies", len(done), runs)
@@ -263,10 +266,6 @@ def set_up_numbers(
         noise=sampler(plan.study.beliefs.noise),
         typical_answer=math.sqrt(model(plan.study).mean_square + plan.study.beliefs.noise_variance),
     )
-
-
-def _study(context: Context, recomputed: bool, place: int, rng: np.random.Generator) -> Run:
-    return run_study(context, rng, bounded=recomputed and place < BOUNDED, intervals=place < INTERVALS)
 
 
 def in_order(
