@@ -18,7 +18,6 @@ from support.html_page import section
 from support.studies import UNIT_BALL
 
 from truthful.agents import ASKED, Agent, Careless, Colluder, Misbeliever, Players, all_kinds, asked_game
-from truthful.agents.games import asked_mechanism
 from truthful.asked_release import AskedPaymaster
 from truthful.errors import InputError, Refused
 from truthful.moments import grid_features, grid_responses
@@ -151,7 +150,7 @@ def test_a_simulated_study_pays_what_a_settlement_pays() -> None:
     table = {"player": [f"p{i}" for i in range(n)], "units": raw, "prediction": predicted}
     settled = settle(plan, table, seed=1)
     game = asked_game(plan, np.ones((n, 1)))
-    mechanism, beliefs = asked_mechanism(plan)
+    mechanism, beliefs = game.mechanism, game.beliefs
     y, m = plan.study.normalise_response(raw, np.ones((n, 1))), plan.study.normalise_predictions(predicted)
     ours = settle_predictions(game, np.ones((n, 1)), y, m, rng)
     release = settled.release
@@ -232,7 +231,8 @@ def test_nobody_who_stays_away_is_paid() -> None:
 def test_invented_people_expect_what_they_are_drawn_by(kind: str) -> None:
     """The average of everybody is the centre on average over 2,000 studies, and answers follow it."""
     plan = KINDS[kind]
-    _, beliefs = asked_mechanism(plan)
+    beliefs = plan.study.levels
+    assert beliefs is not None
     rng = np.random.default_rng(9)
     x = plan.study.normalise(plan.study.sample_features(rng, 500), 500)
     c = x.mean(axis=0)

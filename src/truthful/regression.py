@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -162,8 +162,10 @@ def truthful_regression(
     nobody = products(*part_of(slice(0)))
     sums = sum(_in_parts(lambda part: products(*part_of(part)), len(reports)), start=nobody)
     fit = solve_sums(sums, beliefs.dimension)
-    if fit is None:
-        return _by_factorisation(features, reports, beliefs, partial(RULES[rule], a=a, b=b))
+    if fit is None:  # features all but determine each other: slower, with n × d numbers more in memory
+        exact, own_predictions = least_squares(features, reports), beliefs.own_prediction(features, reports)
+        paid = RULES[rule](exact.peer_predictions, own_predictions, a=a, b=b)
+        return TruthfulRegression(exact.theta, exact.peer_predictions, own_predictions, paid)
     own = _own_predictor(beliefs, len(reports))
     p, q, payments = np.empty((3, len(reports)))
 
@@ -192,15 +194,6 @@ def _arrays(X: Any, y: Any, d: int) -> tuple[Floats, Floats]:
 def _own_predictor(beliefs: Beliefs, players: int) -> Predictor:
     """Kept: regressions under the same beliefs share a table."""
     return beliefs.predictor(IDENTITY, (0.0, 0.0), players)
-
-
-def _by_factorisation(
-    X: Floats, y: Floats, beliefs: Beliefs, rule: Callable[..., Floats]
-) -> TruthfulRegression:
-    """The same where features all but determine each other: slower, with n × d numbers more in memory."""
-    fit = least_squares(X, y)
-    q = beliefs.own_prediction(X, y)
-    return TruthfulRegression(fit.theta, fit.peer_predictions, q, rule(fit.peer_predictions, q))
 
 
 def _in_parts(task: Callable[[slice], T], count: int) -> Iterator[T]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -394,14 +395,16 @@ def average_guarantees(context: Context, runs: Sequence[Run]) -> tuple[Guarantee
     if "lie" in means:
         means["lie_in_answer"] = means["lie"] / slope * unit if slope > 0 else math.inf
     known = {name: value if math.isfinite(value) else None for name, value in means.items()}
-    truthfulness, accuracy, budget = (
-        replace(group, **{name: known[name] for name in known.keys() & asdict(group).keys()})
-        for group in (promised.truthfulness, promised.accuracy, promised.budget)
-    )
-    participation = replace(
+    groups: dict[str, Any] = {
+        name: getattr(promised, name) for name in ("truthfulness", "accuracy", "budget")
+    }
+    for group, numbers in groups.items():
+        groups[group] = replace(
+            numbers, **{name: known[name] for name in known.keys() & vars(numbers).keys()}
+        )
+    groups["participation"] = replace(
         promised.participation,
         share=float(plan.study.costs.cdf(threshold)),
         cost_threshold=threshold if math.isfinite(threshold) else None,
     )
-    guaranteed = Guarantees(promised.privacy, truthfulness, accuracy, participation, budget)
-    return guaranteed, means.get("gap", context.game.gap)
+    return replace(promised, **groups), means.get("gap", context.game.gap)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from truthful.agents import AskedGame, Game, Players, ShareGame
-from truthful.agents.games import SumGame, share_promise, sum_geometry
+from truthful.agents.games import AnyGame, SumGame, share_promise, sum_geometry
 from truthful.asked_release import SERUM, AskedPaymaster, level_of
 from truthful.bounds import proved
 from truthful.bounds.share_bounds import gain as share_gain
@@ -120,7 +120,8 @@ def run_study(
         cells, looked_at = cells[seen], np.searchsorted(came, looked_at[seen])
         joined, roles, told = everybody[came], roles[came], told[:, came]
     outcome = context.settle(joined.x, told, rng)
-    lied, off, exact = context.liars(told[0], joined.y), outcome.theta - theta, outcome.exact - theta
+    lied = np.flatnonzero(np.abs(told[0] - joined.y) > 1 / GRID)
+    off, exact = outcome.theta - theta, outcome.exact - theta
     return Run(
         squared_error=float(off @ off),
         mean_squared_error=float(exact @ exact) + outcome.noise_error,
@@ -145,7 +146,7 @@ def _by_role(
     count, covered = len(context.roles), joined.costs <= context.cost_threshold
     utility, gain = outcome.paid - joined.costs * context.game.privacy_cost, np.zeros(len(roles))
     if len(lied):
-        gain[lied] = context.gain(outcome, lied, joined.y[lied])
+        gain[lied] = outcome.paid[lied] - outcome.pay(lied, joined.y[lied])
     return {
         "covered_joined": int(np.count_nonzero(covered)),
         "covered_paid": int(np.count_nonzero(covered & (utility >= 0))),
@@ -199,11 +200,15 @@ def quantiles(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulatedSettlement:
-    """A settlement of those who came: θ̂, what peers predict of each, and what each is paid."""
+    """A settlement of those who came: θ̂, what peers predict of each, and what each is paid.
+
+    `pay` is what some of them would be paid had each said something else: peers' predictions do not change with it.
+    """
 
     theta: Floats
     p: Floats
     paid: Floats
+    pay: Callable[[Indices, Floats], Floats]
     exact: Floats
     """θ̂ as it would be without noise, if the law of that is known; else as it is."""
     noise_error: float = 0.0
@@ -271,14 +276,6 @@ class Context(ABC):
         """What the code that settles real studies makes of people with these features and answers, with fast noise."""
 
     @abstractmethod
-    def liars(self, reports: Floats, truth: Floats) -> Indices:
-        """Who did not tell the truth."""
-
-    @abstractmethod
-    def gain(self, outcome: Any, who: Indices, truth: Floats) -> Floats:
-        """What the answers of some earned them over the truth, given what peers say."""
-
-    @abstractmethod
     def compare(
         self, outcome: Any, who: Indices, people: Players, lies: npt.NDArray[np.bool_], theta: Floats
     ) -> tuple[Floats, list[Floats], list[Floats]]:
@@ -290,14 +287,26 @@ class Context(ABC):
         """What is guaranteed for people of just these features, by its names in `Guarantees`; NaN where nothing is."""
 
 
-def require_enough(x: Floats, unknown: int = 2) -> None:
-    """Refuse to settle fewer people than two for each coefficient, and one for whatever else is unknown."""
-    n, d = x.shape
-    if n < 2 * d + unknown:
+def release(
+    game: AnyGame, x: Floats, told: Floats, rng: np.random.Generator
+) -> tuple[Floats, list[Floats], Sums, LeaveOneOut]:
+    """What the code that settles real studies releases of these answers, with fast noise: on the grid features and
+    whatever was told, its sums, and the estimate. Refused of fewer people than two for each coefficient, and one for
+    whatever else is unknown.
+    """
+    (n, d), mechanism, beliefs = x.shape, game.mechanism, game.beliefs
+    if n < 2 * d + 1 + len(told):
         raise Refused(
             f"{n} people come to a simulated study, too few to tell {d} coefficients. Plan for more players, or let "
             "fewer of them opt out."
         )
+    kx, on_grid = grid_features(x), [grid_responses(row, beliefs.response_bound) for row in told]
+    added = sums(kx, on_grid[0], mechanism.transform, mechanism.norm)
+    if len(told) > 1:
+        added = replace(added, predictions=int(on_grid[1].sum()))
+    if mechanism.estimator == "instruments":
+        require_invertible(added.matrix)
+    return kx, on_grid, added, mechanism.release(added, beliefs, fast_answer(rng))
 
 
 # Numbers
@@ -364,17 +373,14 @@ class NumberContext(Context):
 
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledNumbers:
         """One noisy vector, and everybody else as peers."""
-        mechanism, predictor = self.plan.number_mechanism, self.game.predictor
-        kx, ky = grid_features(x), grid_responses(told[0], self.plan.study.beliefs.response_bound)
-        require_enough(kx)
-        beliefs, d = self.plan.study.beliefs, kx.shape[1]
-        added = sums(kx, ky, mechanism.transform)
-        if mechanism.estimator == "instruments":
-            require_invertible(added.matrix)
-        estimate = mechanism.release(added, beliefs, fast_answer(rng))
+        mechanism, predictor, beliefs = self.game.mechanism, self.game.predictor, self.game.beliefs
+        kx, (ky,), added, estimate = release(self.game, x, told, rng)
         exact = estimate.inverse @ (added.vector / PRODUCT).astype(np.float64)
         r, y, h, p, _, noise = peer_predictions(estimate, kx, ky, mechanism.reach)
         q = predictor(r, y, noise)
+
+        def own(who: Indices, said: Floats) -> Floats:
+            return predictor(r[who], grid_responses(said, beliefs.response_bound) / GRID, noise[who])
 
         def expected(who: Indices) -> Floats:
             kept = 1 - h[who] if estimate.kept is None else estimate.kept
@@ -383,27 +389,18 @@ class NumberContext(Context):
             return np.asarray(r[who] * mechanism.curve(beliefs)(unclipped / length, noise[who]))
 
         # (d+1)s²‖M⁻¹‖²_F
-        variance = L2Laplace(d, estimate.scale).marginal_variance * np.sum(estimate.inverse**2)
+        variance = L2Laplace(len(exact), estimate.scale).marginal_variance * np.sum(estimate.inverse**2)
         return SettledNumbers(
             theta=estimate.theta,
             p=p,
             paid=payable(mechanism, r, p, q),
+            pay=lambda who, said: payable(mechanism, r[who], p[who], own(who, said)),
             exact=exact,
             noise_error=float(variance) if estimate.matrix_scale is None else math.nan,
             q=q,
-            own=lambda who, reports: predictor(r[who], reports, noise[who]),
+            own=own,
             expected=expected,
         )
-
-    def liars(self, reports: Floats, truth: Floats) -> Indices:
-        """Who did not tell the truth, to the step of the grid."""
-        different = np.flatnonzero(reports != truth)
-        said = grid_responses(reports[different], self.plan.study.beliefs.response_bound)
-        return np.asarray(different[said != np.trunc(truth[different] * GRID)])
-
-    def gain(self, outcome: SettledNumbers, who: Indices, truth: Floats) -> Floats:
-        p, meant = outcome.p[who], outcome.own(who, np.trunc(truth * GRID) / GRID)
-        return self.game.score(p, outcome.q[who]) - self.game.score(p, meant)
 
     def compare(
         self,
@@ -416,7 +413,7 @@ class NumberContext(Context):
         """p̄ − q of the truth: where its mean is δ the best lie moves q by δ, and none pays that moves it by over 2δ."""
         meant = outcome.q[who]
         if lies.any():
-            meant[lies] = outcome.own(who[lies], np.trunc(people.y[lies] * GRID) / GRID)
+            meant[lies] = outcome.own(who[lies], people.y[lies])
         return outcome.expected(who) - meant, [], []
 
     def bounds(self, x: Floats) -> dict[str, float]:
@@ -441,15 +438,13 @@ class NumberContext(Context):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SettledSums(SimulatedSettlement):
-    """A settlement with one release. p are shares, or with predictions what others say of people like her.
+    """A settlement of shares, which p are then, or with predictions: what others say of people like her.
 
-    `pay` is what some of them would be paid had each said something else: peers' predictions do not change with it.
     surprise is what is left of it, where predictions are asked for.
     """
 
     sums: Sums
     estimate: LeaveOneOut
-    pay: Callable[[Indices, Floats], Floats]
     surprise: Floats = field(default_factory=lambda: np.zeros(0))
 
 
@@ -483,12 +478,6 @@ class SumContext(Context):
     def kinds_of(self, players: Players) -> Indices:
         """The kind of each answer."""
         return self.game.places(players.y)
-
-    def liars(self, reports: Floats, truth: Floats) -> Indices:
-        return np.flatnonzero(np.abs(reports - truth) > 1 / GRID)
-
-    def gain(self, outcome: SettledSums, who: Indices, truth: Floats) -> Floats:
-        return outcome.paid[who] - outcome.pay(who, truth)
 
     def compare(
         self, outcome: SettledSums, who: Indices, people: Players, lies: npt.NDArray[np.bool_], theta: Floats
@@ -548,12 +537,8 @@ class ShareContext(SumContext):
         return self, theta, Players(x, y, self.costs(x, rng))
 
     def settle(self, x: Floats, told: Floats, rng: np.random.Generator) -> SettledSums:
-        require_enough(x)
         mechanism, beliefs = self.game.mechanism, self.game.beliefs
-        kx, ky = grid_features(x), grid_responses(told[0], beliefs.response_bound)
-        added = sums(kx, ky, mechanism.transform, mechanism.norm)
-        require_invertible(added.matrix)
-        estimate = mechanism.release(added, beliefs, fast_answer(rng))
+        kx, (ky,), added, estimate = release(self.game, x, told, rng)
         scored = SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
 
         def pay(who: Indices, said: Floats) -> Floats:
@@ -632,14 +617,9 @@ def settle_predictions(
     game: AskedGame, x: Floats, reports: Floats, predictions: Floats, rng: np.random.Generator
 ) -> SettledSums:
     """What the code that settles real studies makes of these answers and predictions, with fast noise."""
-    require_enough(x, 3)
-    mechanism, beliefs, bound = game.mechanism, game.beliefs, game.beliefs.response_bound
-    kx = grid_features(x)
-    ky, km = (grid_responses(part, bound) for part in (reports, np.clip(predictions, -1.0, 1.0)))
-    added = replace(sums(kx, ky, mechanism.transform), predictions=int(km.sum()))
-    require_invertible(added.matrix)
-    estimate = mechanism.release(added, beliefs, fast_answer(rng))
-    master = AskedPaymaster(mechanism, beliefs, estimate, level_of(beliefs, added, [kx]))
+    kx, (ky, km), added, estimate = release(game, x, np.stack([reports, predictions]), rng)
+    bound = game.beliefs.response_bound
+    master = AskedPaymaster(game.mechanism, game.beliefs, estimate, level_of(game.beliefs, added, [kx]))
     scored = master.score_players(kx, ky, km)
 
     def pay(who: Indices, said: Floats) -> Floats:
