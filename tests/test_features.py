@@ -40,7 +40,7 @@ def test_the_normalised_vector_is_the_codes_over_the_root_of_their_number() -> N
     X = ENCODING.normalise({"age": np.array([18.0]), "region": np.array(["east"])})
     np.testing.assert_array_equal(X, np.array([[1, -1, -1, -1]]) / 2)
     assert X.dtype == np.float64
-    assert X.T.flags.c_contiguous  # one feature after the other, for the kernels
+    assert X.T.flags.c_contiguous  # one feature after the other, as sums over people read them
 
 
 def test_levels_may_be_given_as_text_objects_or_places() -> None:

@@ -140,7 +140,6 @@ def test_clip_moves_numbers_into_their_range_and_counts_them() -> None:
     rows = one(age=130, weekly_spend=-3)
     (batch,), counts = take_in(rows, "clip")
     assert batch.records.to_pylist()[1] == {"age": 90.0, "region": "south", "weekly_spend": 0.0}
-    assert (batch.clipped, counts.clipped) == (2, 2)
     assert counts == Counts(records=5, kept=5, clipped=2, bad={}, ignored_columns=())
     assert joined([batch]) == joined(take_in(one(age=90, weekly_spend=0))[0])
 

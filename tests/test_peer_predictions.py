@@ -103,7 +103,7 @@ def kept(study: Study, columns: dict[str, Any], name: str, value: float) -> bool
     """Whether the last record is kept if one of its values is this."""
     changed = columns | {name: np.append(columns[name][:-1], columns[name].dtype.type(value))}
     rows = len(changed[name])
-    good = Intake(study, "drop").check(batch_of(study, changed, rows), 1).count
+    good = len(Intake(study, "drop").check(batch_of(study, changed, rows), 1).players)
     assert good in (rows - 1, rows)
     return good == rows
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, table_of
+from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, counted, table_of
 
 from truthful.intake import Intake, report_columns
 from truthful.intake.duplicates import NO_REPEATS, NOTHING, Repeats, player_hashes
@@ -48,12 +48,12 @@ def rule_by_rule(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> t
         hashes.append(player_hashes(batch.everyone, KEY))
         tally.add(*batch.on_grid())
         cells.add(batch.values)
-    return tally.sums, cells, np.concatenate(hashes).tolist(), vars(intake.account)
+    return tally.sums, counted(cells), np.concatenate(hashes).tolist(), vars(intake.account)
 
 
 def gathered(study: Study, on_bad: str, repeats: Repeats, piece: Piece) -> tuple[Any, ...]:
     (found,) = gather_piece(study, transform_of(study), "l2", KEY, on_bad, repeats, piece)
-    return found.sums, found.cells, found.hashes.tolist(), vars(found.account)
+    return found.sums, counted(found.cells), found.hashes.tolist(), vars(found.account)
 
 
 def piece_of(table: pa.Table, study: Study = GAMBLING) -> Piece:

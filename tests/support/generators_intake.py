@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from truthful.intake import Checked, Counts, Intake, report_columns
 from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, later_records, player_hashes, suspects
+from truthful.intake.intake import LevelCounts
 from truthful.intake.rules import BadReports
 from truthful.intake.stream import open_reports
 from truthful.study import Study
@@ -111,6 +112,11 @@ def joined(batches: list[Checked]) -> tuple[list[Any], list[Any], bytes, bytes]:
         np.concatenate([b.on_grid()[1] for b in batches]),
     )
     return players, records, kx.tobytes(), ky.tobytes()
+
+
+def counted(cells: LevelCounts) -> dict[Any, Any]:
+    """How many people have which levels, as plain lists that can be compared."""
+    return {key: counts.tolist() for key, counts in [*cells.levels.items(), *cells.pairs.items()]}
 
 
 def refused(source: Any, on_bad: str = "error", study: Study = GAMBLING, limit: int = 20) -> BadReports:

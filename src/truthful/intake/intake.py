@@ -18,7 +18,6 @@ from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from truthful import check
@@ -26,26 +25,13 @@ from truthful.check import Floats
 from truthful.errors import InputError, Setting
 from truthful.intake.columns import arrow_numbers, missing_text, player_ids
 from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
-from truthful.intake.rules import (
-    Bad,
-    BadRecords,
-    Fault,
-    Mask,
-    Values,
-    ball_rules_of,
-    player_faults,
-    rules_of,
-    without,
-)
+from truthful.intake.rules import Bad, BadRecords, BadReports, Values, ball_rules_of, player_faults, rules_of
 from truthful.intake.sources import Piece, quote_names
 from truthful.intake.stream import Reports, open_reports
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 from truthful.study.features import Levels
-
-Integers = npt.NDArray[np.int64]
-Pair = tuple[str, str]
 
 #: Pairs of features with more cells than this are not counted.
 MOST_CELLS = 10_000
@@ -58,8 +44,8 @@ class LevelCounts:
     `levels` has one array for each feature with levels, `pairs` one matrix for each two of them.
     """
 
-    levels: dict[str, Integers]
-    pairs: dict[Pair, Integers]
+    levels: dict[str, Rows]
+    pairs: dict[tuple[str, str], Rows]
 
     @classmethod
     def zero(cls, study: Study) -> LevelCounts:
@@ -89,18 +75,6 @@ class LevelCounts:
             {pair: counts + other.pairs[pair] for pair, counts in self.pairs.items()},
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LevelCounts) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(repr(self._content()))
-
-    def _content(self) -> list[Any]:
-        return [
-            sorted((name, counts.tolist()) for name, counts in part.items())
-            for part in (self.levels, self.pairs)
-        ]
-
 
 ON_BAD = ("error", "clip", "drop")
 CLIPPED = (Bad.OUT_OF_RANGE, Bad.OUT_OF_BALL)
@@ -111,30 +85,15 @@ class Checked:
     """The good records of one batch.
 
     `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
-    `players` and `values` have one row for each good record; these are numbers in raw units, as float64, and the places
-    of levels. `clipped` counts the numbers moved to an end of their range; `good` says which records of the batch are
-    good, None: all.
+    `rows` (counted from 1 in the source), `players` and `values` have one row for each good record; these are numbers
+    in raw units, as float64, and the places of levels.
     """
 
     study: Study
-    first_row: int
     everyone: Any
+    rows: Rows
     players: Any
     values: Values
-    clipped: int = 0
-    good: Mask | None = None
-
-    @property
-    def count(self) -> int:
-        """How many good records there are."""
-        return len(self.players)
-
-    @property
-    def rows(self) -> Rows:
-        """Their numbers in the source, counted from 1."""
-        places = np.arange(self.count) if self.good is None else np.flatnonzero(self.good)
-        rows: Rows = self.first_row + places
-        return rows
 
     @property
     def records(self) -> Any:
@@ -149,7 +108,7 @@ class Checked:
         Where people are asked what the others will say, (kx, ky, km).
         """
         study, bound = self.study, self.study.believed.response_bound
-        X = study.normalise(self.values, self.count)
+        X = study.normalise(self.values, len(self.players))
         y = study.normalise_response(self.values[study.response.name], X)
         grid = grid_features(X), grid_responses(y, bound)
         if study.levels is None:
@@ -218,44 +177,33 @@ class Intake:
         """Check one batch, whose first record is number `first_row` of the source, counted from 1."""
         ids = player_ids(batch.column(PLAYER))
         missing = missing_text(ids)
-        values = self._values(batch)
-        faults = self._faults(batch, values)
-        clipped = 0
+        values = {rule.name: rule.values(batch.column(rule.name)) for rule in self._rules}
+        of_columns = (rule.faults(batch.column(rule.name), values[rule.name]) for rule in self._rules)
+        of_vectors = (ball.faults(values) for ball in self._ball_rules)
+        of_players = player_faults(missing, first_row, self._repeats)
+        faults = [*of_players, *chain.from_iterable(of_columns), *chain.from_iterable(of_vectors)]
         if self.on_bad == "clip":
-            values = self._clip(values)
-            faults, clipped = without(faults, CLIPPED)
-        bad = self.account.note(
-            [*player_faults(PLAYER, missing, first_row, self._repeats), *faults], ids, first_row
-        )
-        self.account.clipped += clipped
+            self.account.clipped += sum(int(fault.mask.sum()) for fault in faults if fault.kind in CLIPPED)
+            faults = [fault for fault in faults if fault.kind not in CLIPPED]
+            for ball in self._ball_rules:
+                values = ball.clip(values)
+            values = {rule.name: rule.clip(values[rule.name]) for rule in self._rules}
+        good = ~self.account.note(faults, ids, first_row)
         everyone = ids.filter(pa.array(~missing)) if missing.any() else ids
-        good = ~bad
-        if bad.any():
+        if not good.all():
             ids = ids.filter(pa.array(good))
             values = {name: column[good] for name, column in values.items()}
-        return Checked(self._study, first_row, everyone, ids, values, clipped, good)
+        return Checked(self._study, everyone, first_row + np.flatnonzero(good), ids, values)
 
     def finish(self) -> Counts:
         """The account of the pass, or BadReports if there are faults that were not to be dropped."""
         found = self.account
         kept = found.all_records - found.bad_records
         if (found.bad_records and self.on_bad != "drop") or not kept:
-            raise found.error(self._where, self._study.path)
+            declared = self._study.path
+            raise BadReports(self._where, "study.toml" if declared is None else declared.name, found)
         bad = {str(kind): number for kind, number in found.counts.items() if number}
         return Counts(found.all_records, kept, found.clipped, bad, self._ignored)
-
-    def _values(self, batch: Any) -> Values:
-        return {rule.name: rule.values(batch.column(rule.name)) for rule in self._rules}
-
-    def _faults(self, batch: Any, values: Values) -> list[Fault]:
-        of_columns = (rule.faults(batch.column(rule.name), values[rule.name]) for rule in self._rules)
-        of_vectors = (ball.faults(values) for ball in self._ball_rules)
-        return list(chain.from_iterable([*of_columns, *of_vectors]))
-
-    def _clip(self, values: Values) -> Values:
-        for ball in self._ball_rules:
-            values = ball.clip(values)
-        return {rule.name: rule.clip(values[rule.name]) for rule in self._rules}
 
 
 def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +17,8 @@ from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError, Setting
 from truthful.intake.columns import (
+    Mask,
+    Places,
     arrow_numbers,
     arrow_text,
     level_places,
@@ -28,12 +29,10 @@ from truthful.intake.columns import (
 )
 from truthful.intake.duplicates import Repeats
 from truthful.study import Study
-from truthful.study.declaration import PREDICTION
+from truthful.study.declaration import PLAYER, PREDICTION
 from truthful.study.features import AsGiven, Column, Levels
 
-Mask = npt.NDArray[np.bool_]
 Player = str | int | None
-Tell = Callable[[int, Player], tuple[str, str]]  # place in the batch, player -> the value shown, the sentence
 
 TEXT_SHOWN = 40  # characters
 
@@ -70,7 +69,7 @@ class Fault:
     kind: Bad
     column: str
     mask: Mask
-    tell: Tell
+    tell: Callable[[int, Player], str]  # the sentence, by the record's place in the batch and its player
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,6 @@ class BadRecord:
     row: int
     player: Player
     column: str
-    value: str
     kind: Bad
     sentence: str
 
@@ -123,49 +121,41 @@ class BadRecords:
         self.bad_records += later.bad_records
         self.clipped += later.clipped
 
-    def error(self, where: str, study: Path | None) -> BadReports:
-        """All of it as one error; `study` is the file in which ranges are declared."""
-        return BadReports(where, "study.toml" if study is None else study.name, self)
-
 
 class BadReports(InputError):
-    """Some records are bad: the first of them, how many there are of each kind, and what to do."""
+    """Some records are bad: the first of them, how many there are of each kind, and what to do.
+
+    `study` is the name of the file in which ranges are declared.
+    """
 
     def __init__(self, where: str, study: str, found: BadRecords) -> None:
         self.records = tuple(found.first)
-        self.counts = {kind: found.counts[kind] for kind in Bad if found.counts[kind]}
+        self.counts = Counter({kind: found.counts[kind] for kind in Bad if found.counts[kind]})
         self.bad_records = found.bad_records
         self.all_records = found.all_records
-        if sum(self.counts.values()) == 1:
-            super().__init__(self._only(where, study))
-        else:
-            rest = (
-                " to move numbers into their range; where records are protected, 'drop' leaves out bad ones."
-            )
-            super().__init__(f"{self._all(where, study)}\nOr choose ", Setting("on_bad", "clip"), rest)
-
-    def _only(self, where: str, study: str) -> str:
-        bad = self.records[0]
-        return f"In {where}, row {bad.row}: {bad.sentence} {ADVICE[bad.kind].format(study=study)}"
-
-    def _all(self, where: str, study: str) -> str:
-        values, records = _plural(sum(self.counts.values()), "bad value"), _plural(self.all_records, "record")
-        left = Counter(self.counts) - Counter(record.kind for record in self.records)
+        advice = {kind: ADVICE[kind].format(study=study) for kind in self.counts}
+        if self.counts.total() == 1:
+            (bad,) = self.records
+            super().__init__(f"In {where}, row {bad.row}: {bad.sentence} {advice[bad.kind]}")
+            return
+        values, records = _plural(self.counts.total(), "bad value"), _plural(self.all_records, "record")
+        left = self.counts - Counter(record.kind for record in self.records)
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in left.items())
         lines = [
             f"In {where} there are {values}, in {self.bad_records:,} of {records}:",
             *(f"  row {record.row}: {record.sentence}" for record in self.records),
             *([f"  and {left.total():,} more: {kinds}"] if left else []),
-            *(f"{kind.capitalize()}: {ADVICE[kind].format(study=study)}" for kind in self.counts),
+            *(f"{kind.capitalize()}: {what}" for kind, what in advice.items()),
+            "Or choose ",
         ]
-        return "\n".join(lines)
+        rest = " to move numbers into their range; where records are protected, 'drop' leaves out bad ones."
+        super().__init__("\n".join(lines), Setting("on_bad", "clip"), rest)
 
 
 def _bad_record(fault: Fault, index: int, ids: Any, first_row: int) -> BadRecord:
     player = ids[index].as_py()
     player = None if isinstance(player, str) and not player.strip() else player
-    value, sentence = fault.tell(index, player)
-    return BadRecord(first_row + index, player, fault.column, value, fault.kind, sentence)
+    return BadRecord(first_row + index, player, fault.column, fault.kind, fault.tell(index, player))
 
 
 def _plural(number: int, noun: str) -> str:
@@ -193,69 +183,78 @@ LARGEST = float(np.finfo(np.float64).max)
 NORM_SLACK = 1e-9  # what rounding may add to the norm of a vector on the unit sphere
 LEVELS_SHOWN = 8
 
-Places = npt.NDArray[np.int64]
 Values = dict[str, Any]  # one array for each column: numbers, or places of levels
 
 
 @dataclass(frozen=True)
-class NumberRule:
-    """A column of numbers between two declared ends. `role` is Feature, Response, or Column for predictions."""
+class Rule(ABC):
+    """What one column must hold. `role` is Feature, Response, or Column for predictions."""
 
     role: str
     name: str
+
+    def values(self, column: Any) -> Any:
+        """The values, NaN where there is none."""
+        return numbers(column)
+
+    @abstractmethod
+    def faults(self, column: Any, values: Any) -> list[Fault]:
+        """What is wrong with the values of the column."""
+
+    def clip(self, values: Any) -> Any:
+        """The values moved into the range. Nothing is moved where there is none between two answers or levels."""
+        return values
+
+    def raw(self, values: Any) -> Any:
+        """The values as an Arrow column, not copied."""
+        return arrow_numbers(values)
+
+    def fault(self, kind: Bad, mask: Mask, describe: Callable[[int], str] = lambda index: "missing") -> Fault:
+        """A fault of the values at the `mask`, each of which is as `describe` says."""
+
+        def tell(index: int, player: Player) -> str:
+            return f"{self.role} {self.name!r} of {owner(player)} is {describe(index)}."
+
+        return Fault(kind, self.name, mask, tell)
+
+
+@dataclass(frozen=True)
+class NumberRule(Rule):
+    """A column of numbers between two declared ends."""
+
     low: float = -LARGEST
     high: float = LARGEST
 
-    def values(self, column: Any) -> Floats:
-        """The values, NaN where there is none."""
-        return np.ascontiguousarray(numbers(column))
-
     def faults(self, column: Any, values: Floats) -> list[Fault]:
-        """What is wrong with the values of the column."""
         # Neither NaN nor infinity is inside.
         if values.min(initial=self.low) >= self.low and values.max(initial=self.high) <= self.high:
             return []
         inside = (values >= self.low) & (values <= self.high)
-        return self._faults(column, values, inside)
-
-    def clip(self, values: Floats) -> Floats:
-        """The values moved into the range."""
-        return np.clip(values, self.low, self.high)
-
-    def raw(self, values: Floats) -> Any:
-        """The values as an Arrow column, not copied."""
-        return arrow_numbers(values)
-
-    def _faults(self, column: Any, values: Floats, inside: Mask) -> list[Fault]:
         missing, finite = missing_number(column), np.isfinite(values)
 
-        def tell_missing(index: int, player: Player) -> tuple[str, str]:
-            return "", f"{self._whose(player)} is missing."
-
-        def tell_unreadable(index: int, player: Player) -> tuple[str, str]:
-            value = quote(column[index].as_py())
+        def unreadable(index: int) -> str:
             number = "finite number" if np.isinf(values[index]) else "number"
-            return value, f"{self._whose(player)} is {value}, which is not a {number}."
+            return f"{quote(column[index].as_py())}, which is not a {number}"
 
-        def tell_outside(index: int, player: Player) -> tuple[str, str]:
-            value, ends = shown(values[index]), f"[{shown(self.low)}, {shown(self.high)}]"
-            return value, f"{self._whose(player)} is {value}, outside its declared range {ends}."
+        def outside(index: int) -> str:
+            return (
+                f"{shown(values[index])}, outside its declared range [{shown(self.low)}, {shown(self.high)}]"
+            )
 
         return [
-            Fault(Bad.MISSING, self.name, missing, tell_missing),
-            Fault(Bad.NOT_A_NUMBER, self.name, ~finite & ~missing, tell_unreadable),
-            Fault(Bad.OUT_OF_RANGE, self.name, finite & ~inside, tell_outside),
+            self.fault(Bad.MISSING, missing),
+            self.fault(Bad.NOT_A_NUMBER, ~finite & ~missing, unreadable),
+            self.fault(Bad.OUT_OF_RANGE, finite & ~inside, outside),
         ]
 
-    def _whose(self, player: Player) -> str:
-        return f"{self.role} {self.name!r} of {owner(player)}"
+    def clip(self, values: Floats) -> Floats:
+        return np.clip(values, self.low, self.high)
 
 
 @dataclass(frozen=True)
-class LevelRule:
+class LevelRule(Rule):
     """A column that holds one of the declared levels."""
 
-    name: str
     levels: tuple[str, ...]
 
     def values(self, column: Any) -> Places:
@@ -263,39 +262,25 @@ class LevelRule:
         return level_places(level_text(column), self.levels)
 
     def faults(self, column: Any, places: Places) -> list[Fault]:
-        """What is wrong with the values of the column."""
         known = places >= 0
-        return [] if known.all() else self._faults(level_text(column), known)
-
-    def clip(self, places: Places) -> Places:
-        """Levels have no range; nothing is moved."""
-        return places
+        if known.all():
+            return []
+        text = level_text(column)
+        missing = missing_text(text) & ~known
+        names, count = ", ".join(self.levels[:LEVELS_SHOWN]), len(self.levels)
+        declared = f"levels {names}" if count <= LEVELS_SHOWN else f"{count} levels {names}, …"
+        return [
+            self.fault(Bad.MISSING, missing),
+            self.fault(
+                Bad.UNKNOWN_LEVEL,
+                ~known & ~missing,
+                lambda index: f"{quote(text[index].as_py())}, not one of its {declared}",
+            ),
+        ]
 
     def raw(self, places: Places) -> Any:
         """The levels as an Arrow column of text."""
         return arrow_text(self.levels).take(arrow_numbers(places))
-
-    def _faults(self, text: Any, known: Mask) -> list[Fault]:
-        missing = missing_text(text) & ~known
-
-        def tell_missing(index: int, player: Player) -> tuple[str, str]:
-            return "", f"Feature {self.name!r} of {owner(player)} is missing."
-
-        def tell_unknown(index: int, player: Player) -> tuple[str, str]:
-            value = quote(text[index].as_py())
-            return (
-                value,
-                f"Feature {self.name!r} of {owner(player)} is {value}, not one of {self._describe_levels()}.",
-            )
-
-        return [
-            Fault(Bad.MISSING, self.name, missing, tell_missing),
-            Fault(Bad.UNKNOWN_LEVEL, self.name, ~known & ~missing, tell_unknown),
-        ]
-
-    def _describe_levels(self) -> str:
-        names, more = ", ".join(self.levels[:LEVELS_SHOWN]), len(self.levels) - LEVELS_SHOWN
-        return f"its levels {names}" if more <= 0 else f"its {len(self.levels)} levels {names}, …"
 
 
 #: How yes and no are written, in lower case.
@@ -303,10 +288,9 @@ YES, NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0")
 
 
 @dataclass(frozen=True)
-class AnswerRule:
+class AnswerRule(Rule):
     """The response, where it is yes or no (1 and 0), or a rating from 1 to so many levels."""
 
-    name: str
     kind: str
     levels: int
 
@@ -315,42 +299,26 @@ class AnswerRule:
         if self.kind == "yes-no" and pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         if self.kind != "yes-no" or not pa.types.is_string(column.type):
-            return np.ascontiguousarray(numbers(column))
+            return numbers(column)
         text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
         places = level_places(text, (*YES, *NO))
         return np.where(places < 0, np.nan, (places < len(YES)).astype(np.float64))
 
     def faults(self, column: Any, values: Floats) -> list[Fault]:
-        """What is wrong with the values of the column."""
-        allowed = np.isin(values, self._allowed)
+        yes_no = self.kind == "yes-no"
+        allowed = np.isin(values, [0.0, 1.0] if yes_no else np.arange(1.0, self.levels + 1))
         if allowed.all():
             return []
         missing = missing_text(column) if pa.types.is_string(column.type) else missing_number(column)
-
-        def tell_missing(index: int, player: Player) -> tuple[str, str]:
-            return "", f"Response {self.name!r} of {owner(player)} is missing."
-
-        def tell_wrong(index: int, player: Player) -> tuple[str, str]:
-            value = quote(column[index].as_py())
-            wanted = "yes or no" if self.kind == "yes-no" else f"a whole number from 1 to {self.levels}"
-            return value, f"Response {self.name!r} of {owner(player)} is {value}; it must be {wanted}."
-
+        wanted = "yes or no" if yes_no else f"a whole number from 1 to {self.levels}"
         return [
-            Fault(Bad.MISSING, self.name, missing & ~allowed, tell_missing),
-            Fault(Bad.NO_ANSWER, self.name, ~allowed & ~missing, tell_wrong),
+            self.fault(Bad.MISSING, missing & ~allowed),
+            self.fault(
+                Bad.NO_ANSWER,
+                ~allowed & ~missing,
+                lambda index: f"{quote(column[index].as_py())}; it must be {wanted}",
+            ),
         ]
-
-    @property
-    def _allowed(self) -> Floats:
-        return np.array([0.0, 1.0]) if self.kind == "yes-no" else np.arange(1.0, self.levels + 1)
-
-    def clip(self, values: Floats) -> Floats:
-        """Nothing is moved: between two answers there is none."""
-        return values
-
-    def raw(self, values: Floats) -> Any:
-        """The values as an Arrow column, not copied."""
-        return arrow_numbers(values)
 
 
 @dataclass(frozen=True)
@@ -368,9 +336,9 @@ class BallRule:
         norms = self._norms(values)
         outside = norms > 1 + NORM_SLACK
 
-        def tell(index: int, player: Player) -> tuple[str, str]:
-            norm = format(norms[index], ".10g")  # enough digits to differ from 1
-            return norm, f"The features of {owner(player)} have norm {norm}, above 1."
+        def tell(index: int, player: Player) -> str:
+            # With enough digits to differ from 1.
+            return f"The features of {owner(player)} have norm {norms[index]:.10g}, above 1."
 
         return [Fault(Bad.OUT_OF_BALL, "", outside, tell)] if outside.any() else []
 
@@ -389,16 +357,13 @@ class BallRule:
         return norms
 
 
-Rule = NumberRule | LevelRule | AnswerRule
-
-
 def rules_of(study: Study) -> tuple[Rule, ...]:
     """One rule for each column but the player's, in the order of the study: features, the response, the prediction."""
     response = study.response
     features = (_feature_rule(feature) for feature in study.declared.encoding.features)
     answer: Rule = NumberRule("Response", response.name, response.low, response.high)
     if study.shares is not None:
-        answer = AnswerRule(response.name, study.kind, study.shares.levels)
+        answer = AnswerRule("Response", response.name, study.kind, study.shares.levels)
     asked = () if study.levels is None else (NumberRule("Column", PREDICTION, *study.prediction_range),)
     return (*features, answer, *asked)
 
@@ -412,35 +377,26 @@ def ball_rules_of(study: Study) -> tuple[BallRule, ...]:
 def _feature_rule(feature: Column) -> Rule:
     match feature:
         case Levels():
-            return LevelRule(feature.name, feature.levels)
+            return LevelRule("Feature", feature.name, feature.levels)
         case AsGiven():
             return NumberRule("Feature", feature.name)
         case _:
             return NumberRule("Feature", feature.name, feature.low, feature.high)
 
 
-def player_faults(column: str, missing: Mask, first_row: int, repeats: Repeats) -> list[Fault]:
+def player_faults(missing: Mask, first_row: int, repeats: Repeats) -> list[Fault]:
     """Records without a player id, and records of a player who already had one."""
     start, end = np.searchsorted(repeats.rows, [first_row, first_row + len(missing)])
     rows, first_rows = repeats.rows[start:end], repeats.first_rows[start:end]
     repeated = np.zeros(len(missing), dtype=np.bool_)
     repeated[rows - first_row] = True
 
-    def tell_missing(index: int, player: Player) -> tuple[str, str]:
-        return "", "The player id is missing."
-
-    def tell_repeated(index: int, player: Player) -> tuple[str, str]:
+    def tell_repeated(index: int, player: Player) -> str:
         first = first_rows[np.searchsorted(rows, first_row + index)]
-        return quote(player), f"Player {quote(player)} appears again; the first record is in row {first}."
+        return f"Player {quote(player)} appears again; the first record is in row {first}."
 
     faults = [
-        Fault(Bad.NO_PLAYER, column, missing, tell_missing),
-        Fault(Bad.DUPLICATE, column, repeated, tell_repeated),
+        Fault(Bad.NO_PLAYER, PLAYER, missing, lambda index, player: "The player id is missing."),
+        Fault(Bad.DUPLICATE, PLAYER, repeated, tell_repeated),
     ]
     return [fault for fault in faults if fault.mask.any()]
-
-
-def without(faults: Sequence[Fault], kinds: Sequence[Bad]) -> tuple[list[Fault], int]:
-    """The faults of other kinds, and how many values have one of these."""
-    left = [fault for fault in faults if fault.kind not in kinds]
-    return left, sum(int(fault.mask.sum()) for fault in faults if fault.kind in kinds)

@@ -15,10 +15,11 @@ import posixpath
 import re
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -31,24 +32,6 @@ from truthful.errors import InputError
 BATCH_ROWS = 65_536
 CSV_BLOCK = 1 << 20  # bytes; Arrow reads some 32 blocks ahead, and no row may be longer than a block
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas saves its row labels under this name
-
-
-class Source(Protocol):
-    """Record batches that can be read again and again.
-
-    A source that can be read at several places at once also has `contents(rows)`, pieces of about so many rows with
-    their sizes, and `schemas`, the first row and the types of each of its parts.
-    """
-
-    @property
-    def where(self) -> str: ...  # how messages call it
-    @property
-    def extra(self) -> tuple[str, ...]: ...  # columns found but not wanted
-    @property
-    def rows(self) -> int | None: ...
-    def batches(self) -> Iterator[Any]: ...
-    def fingerprint(self) -> object: ...  # equal as long as the source is unchanged
-    def close(self) -> None: ...
 
 
 def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> tuple[str, ...]:
@@ -149,82 +132,53 @@ STAMPS = (
 )
 
 
-class Place(Protocol):
-    """A Parquet file or a directory of parts."""
+def local_parts(path: Path) -> dict[str, object]:
+    """The parts of a Parquet file or a directory of them, in the order of names, each with what changes when it does.
 
-    @property
-    def name(self) -> str: ...  # how messages call it
-    @property
-    def filesystem(self) -> Any: ...  # fsspec's, or None for paths that any process here can open
-    def parts(self) -> dict[str, object]: ...  # in the order of names, each with what changes when it does
-
-
-@dataclass(frozen=True)
-class Local:
-    """A path. Parts have absolute paths: whoever reads them may stand in another directory."""
-
-    path: Path
-    filesystem: None = None
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    def parts(self) -> dict[str, object]:
-        if not self.path.is_dir():
-            return {str(self.path.absolute()): file_fingerprint(self.path)}
-        paths = {path.name: path for path in self.path.iterdir()}
-        names = part_names(self.name, {name: path.is_dir() for name, path in paths.items()})
-        return {str(paths[name].absolute()): file_fingerprint(paths[name]) for name in names}
+    They have absolute paths: whoever reads them may stand in another directory.
+    """
+    if not path.is_dir():
+        return {str(path.absolute()): file_fingerprint(path)}
+    paths = {found.name: found for found in path.iterdir()}
+    names = part_names(path.name, {name: found.is_dir() for name, found in paths.items()})
+    return {str(paths[name].absolute()): file_fingerprint(paths[name]) for name in names}
 
 
-@dataclass(frozen=True)
-class Remote:
-    """A path in one of fsspec's file systems."""
-
-    filesystem: Any
-    path: str
-
-    @property
-    def name(self) -> str:
-        return posixpath.basename(self.path.rstrip("/"))
-
-    def parts(self) -> dict[str, object]:
-        self.filesystem.invalidate_cache()  # listings are kept otherwise, and a change would go unseen
-        entry = self.filesystem.info(self.path)
-        if entry["type"] != "directory":
-            return {self.path: _stamp(entry)}
-        entries = {
-            posixpath.basename(found["name"].rstrip("/")): found
-            for found in self.filesystem.ls(self.path, detail=True)
-            if found["name"].strip("/") != self.path.strip("/")  # object stores list a directory in itself
-        }
-        names = part_names(self.name, {name: found["type"] == "directory" for name, found in entries.items()})
-        return {entries[name]["name"]: _stamp(entries[name]) for name in names}
+def remote_parts(filesystem: Any, path: str) -> dict[str, object]:
+    """The same in one of fsspec's file systems."""
+    filesystem.invalidate_cache()  # listings are kept otherwise, and a change would go unseen
+    entry = filesystem.info(path)
+    if entry["type"] != "directory":
+        return {path: _stamp(entry)}
+    entries = {
+        posixpath.basename(found["name"].rstrip("/")): found
+        for found in filesystem.ls(path, detail=True)
+        if found["name"].strip("/") != path.strip("/")  # object stores list a directory in itself
+    }
+    directories = {name: found["type"] == "directory" for name, found in entries.items()}
+    names = part_names(posixpath.basename(path.rstrip("/")), directories)
+    return {entries[name]["name"]: _stamp(entries[name]) for name in names}
 
 
-def is_url(source: object) -> bool:
-    return isinstance(source, str) and "://" in source
-
-
-def open_url(url: str) -> Local | Remote:
-    """The place that a URL names: file:// is a path like any other, all else is fsspec's."""
+def open_url(url: str) -> tuple[Any, str]:
+    """The file system and the path that a URL names: file:// is a path like any other (None), all else is fsspec's."""
     try:
         import fsspec
+        from fsspec.implementations.local import LocalFileSystem
     except ImportError:
         raise InputError(
             f"To read {url!r} fsspec is needed. Install it: pip install 'truthful[dask]'."
         ) from None
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
-        if "file" in _protocols(filesystem):
-            return Local(Path(path))
+        if isinstance(filesystem, LocalFileSystem):
+            return None, path
         filesystem.info(path)
     except FileNotFoundError:
         raise InputError(f"There is nothing at {url!r}. Give the URL of the reports.") from None
     except Exception as error:  # every file system has errors of its own
         raise InputError(f"Cannot open {url!r}: {error}") from None
-    return Remote(filesystem, path)
+    return filesystem, path
 
 
 def part_names(directory: str, found: Mapping[str, bool]) -> list[str]:
@@ -243,10 +197,6 @@ def part_names(directory: str, found: Mapping[str, bool]) -> list[str]:
     return names
 
 
-def _protocols(filesystem: Any) -> tuple[str, ...]:
-    return (filesystem.protocol,) if isinstance(filesystem.protocol, str) else tuple(filesystem.protocol)
-
-
 def _stamp(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(entry.get(key)) for key in STAMPS)
 
@@ -258,6 +208,8 @@ PARQUET_BUFFER = 1 << 18  # bytes buffered per column, so that a huge row group 
 class Content(Protocol):
     """Record batches that a piece is made of, with all of its columns or, if that is sooner read, some of them."""
 
+    @property
+    def schema(self) -> Any: ...
     def batches(self) -> Iterator[Any]: ...
     def only(self, columns: tuple[str, ...]) -> Content: ...
 
@@ -267,6 +219,10 @@ class Held:
     """A batch in memory."""
 
     batch: Any
+
+    @property
+    def schema(self) -> Any:
+        return self.batch.schema
 
     def batches(self) -> Iterator[Any]:
         yield self.batch
@@ -283,8 +239,12 @@ class RowGroups:
     groups: tuple[int, ...]
     columns: tuple[str, ...]
     name: str
-    metadata: Any = None  # the file's, if it is at hand; it is not sent to other processes
-    filesystem: Any = None  # fsspec's, if the path is not one of this machine
+    metadata: Any  # the file's; it is not sent to other processes
+    filesystem: Any  # fsspec's, if the path is not one of this machine
+
+    @property
+    def schema(self) -> Any:
+        return self.metadata.schema.to_arrow_schema()
 
     def batches(self) -> Iterator[Any]:
         with open_parquet(self.path, self.name, self.metadata, self.filesystem) as file:
@@ -365,36 +325,51 @@ def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = N
         yield file
 
 
-@dataclass(frozen=True)
-class CsvFile:
+class Source(ABC):
+    """Record batches that can be read again and again.
+
+    `where` is how messages call it, `extra` are the columns found but not wanted, and `rows` is None if unknown.
+    """
+
+    where: str
+    extra: tuple[str, ...]
+    rows: int | None = None
+
+    @abstractmethod
+    def batches(self) -> Iterator[Any]:
+        """One pass over the rows."""
+
+    @abstractmethod
+    def fingerprint(self) -> object:
+        """Something that is equal as long as the source is unchanged."""
+
+    def contents(self, rows: int) -> Iterator[tuple[int, Content]]:
+        """Pieces with their sizes: of about so many rows, if the source can be read at several places at once."""
+        for batch in self.batches():
+            yield batch.num_rows, Held(batch)
+
+    def close(self) -> None:  # noqa: B027 - most keep nothing
+        """Remove what was kept."""
+
+
+class CsvFile(Source):
     """A CSV file, plain or gzipped, read block by block, all values as text so that bad ones can be shown."""
 
-    path: Path
-    columns: tuple[str, ...]
-    rows: None = None
-    extra: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
+        self.path, self.where, self._columns = path, path.name, columns
+        self._zipped = path.suffix.lower() == ".gz"
         with self._reader(pyarrow.csv.ConvertOptions()) as reader:
-            names = reader.schema.names
-        object.__setattr__(self, "extra", extra_columns(names, self.columns, self.where))
+            self.extra = extra_columns(reader.schema.names, columns, self.where)
         self._check_quotes()
 
-    @property
-    def where(self) -> str:
-        return self.path.name
-
     def batches(self) -> Iterator[Any]:
-        types = dict.fromkeys(self.columns, pa.string())
-        options = pyarrow.csv.ConvertOptions(include_columns=list(self.columns), column_types=types)
+        types = dict.fromkeys(self._columns, pa.string())
+        options = pyarrow.csv.ConvertOptions(include_columns=list(self._columns), column_types=types)
         with self._reader(options) as reader:
             yield from reader
 
     def fingerprint(self) -> object:
         return file_fingerprint(self.path)
-
-    def close(self) -> None:
-        pass
 
     def _check_quotes(self) -> None:
         """A quote that is never closed makes Arrow take the rest of the file, silently, for one field."""
@@ -417,10 +392,6 @@ class CsvFile:
     def _bytes(self) -> BinaryIO:
         opener = gzip.open if self._zipped else open
         return cast(BinaryIO, opener(self.path, "rb"))
-
-    @property
-    def _zipped(self) -> bool:
-        return self.path.suffix.lower() == ".gz"
 
     @contextmanager
     def _reader(self, convert: Any) -> Iterator[Any]:
@@ -449,46 +420,32 @@ class CsvFile:
             raise
 
 
-@dataclass(frozen=True)
-class ParquetFiles:
-    """A Parquet file, or a directory of parts read in the order of their names."""
+class ParquetFiles(Source):
+    """A Parquet file or the parts of a directory, on a disk or in one of fsspec's file systems."""
 
-    place: Place
-    columns: tuple[str, ...]
-    files: dict[str, Any] = field(init=False)  # with what their footers say
-    extra: tuple[str, ...] = field(init=False)
+    def __init__(self, path: str | Path, columns: tuple[str, ...], filesystem: Any = None) -> None:
+        self._path, self._columns, self._filesystem = path, columns, filesystem
+        self.where = posixpath.basename(str(path).rstrip("/"))
+        self._files, extra = {}, dict[str, None]()
+        for part in self._parts():
+            name = posixpath.basename(part)
+            with open_parquet(part, name, filesystem=filesystem) as file:
+                extra.update(dict.fromkeys(extra_columns(file.schema_arrow.names, columns, name)))
+                self._files[part] = file.metadata
+        self.extra = tuple(extra)
+        self.rows = sum(metadata.num_rows for metadata in self._files.values())
 
-    def __post_init__(self) -> None:
-        files, extra = {}, dict[str, None]()
-        for path in self.place.parts():
-            name = posixpath.basename(path)
-            with open_parquet(path, name, filesystem=self.place.filesystem) as file:
-                extra.update(dict.fromkeys(extra_columns(file.schema_arrow.names, self.columns, name)))
-                files[path] = file.metadata
-        object.__setattr__(self, "files", files)
-        object.__setattr__(self, "extra", tuple(extra))
-
-    @property
-    def where(self) -> str:
-        return self.place.name
-
-    @property
-    def rows(self) -> int:
-        return sum(metadata.num_rows for metadata in self.files.values())
-
-    @property
-    def schemas(self) -> Iterator[tuple[int, Any]]:
-        first_row = 1
-        for metadata in self.files.values():
-            yield first_row, metadata.schema.to_arrow_schema()
-            first_row += metadata.num_rows
+    def _parts(self) -> dict[str, object]:
+        if self._filesystem is None:
+            return local_parts(Path(self._path))
+        return remote_parts(self._filesystem, str(self._path))
 
     def contents(self, rows: int) -> Iterator[tuple[int, RowGroups]]:
-        for path, metadata in self.files.items():
+        for path, metadata in self._files.items():
             name = posixpath.basename(path)
             sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
             for groups in split(sizes, rows):
-                content = RowGroups(path, groups, self.columns, name, metadata, self.place.filesystem)
+                content = RowGroups(path, groups, self._columns, name, metadata, self._filesystem)
                 yield sum(sizes[i] for i in groups), content
 
     def batches(self) -> Iterator[Any]:
@@ -496,17 +453,14 @@ class ParquetFiles:
             yield from content.batches()
 
     def fingerprint(self) -> object:
-        return list(self.place.parts().items())
-
-    def close(self) -> None:
-        pass
+        return list(self._parts().items())
 
 
 TABLE_ROWS = 1 << 18  # slices of an Arrow table are no copies
 ACCEPTED = "an Arrow table or batch, a pandas or polars frame, or a dict of arrays"
 
 
-class Tables:
+class Tables(Source):
     """Tables in memory, one or several, converted slice by slice."""
 
     where = "the table of reports"
@@ -516,10 +470,7 @@ class Tables:
         self._columns = columns
         extra = (extra_columns(_names(table), columns, self.where) for table in self._tables)
         self.extra = tuple(dict.fromkeys(itertools.chain.from_iterable(extra)))
-
-    @property
-    def rows(self) -> int:
-        return sum(int(table.shape[0]) for table in self._tables)
+        self.rows = sum(int(table.shape[0]) for table in self._tables)
 
     def batches(self) -> Iterator[Any]:
         for table in self._tables:
@@ -528,11 +479,8 @@ class Tables:
     def fingerprint(self) -> object:
         return None  # nothing cheap tells whether memory changed; the number of rows is still compared
 
-    def close(self) -> None:
-        pass
 
-
-class Spool:
+class Spool(Source):
     """A stream that can be read only once, kept in a temporary file until it is closed.
 
     The file holds one Arrow IPC stream after the other: a new one begins wherever the types change.
@@ -545,16 +493,13 @@ class Spool:
         os.close(descriptor)
         self._path = Path(name)
         self._remove = weakref.finalize(self, self._path.unlink, missing_ok=True)
-        self._extra: dict[str, None] = {}
+        extra: dict[str, None] = {}
         try:
-            self.rows = self._fill(self._select(tables, columns))
+            self.rows = self._fill(self._select(tables, columns, extra))
         except BaseException:
             self.close()
             raise
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        return tuple(self._extra)
+        self.extra = tuple(extra)
 
     def batches(self) -> Iterator[Any]:
         with pa.OSFile(str(self._path), "rb") as file:
@@ -568,10 +513,12 @@ class Spool:
     def close(self) -> None:
         self._remove()
 
-    def _select(self, tables: Iterable[Any], columns: tuple[str, ...]) -> Iterator[Any]:
+    def _select(
+        self, tables: Iterable[Any], columns: tuple[str, ...], extra: dict[str, None]
+    ) -> Iterator[Any]:
         for table in tables:
             known = _open_table(table, self.where)
-            self._extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
+            extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
             for batch in _batches(known, columns, self.where):
                 yield plain(batch, columns, self.where)
 
@@ -588,11 +535,9 @@ class Spool:
 
 def is_table(source: Any) -> bool:
     """Whether a second look shows the same rows: a table or dict of arrays does, a reader or iterator not."""
-    return isinstance(source, pa.Table | pa.RecordBatch | Mapping) or _is_frame(source)
-
-
-def _is_frame(source: Any) -> bool:
-    """A pandas or polars frame, known by what it can do, so that neither library is imported."""
+    if isinstance(source, pa.Table | pa.RecordBatch | Mapping):
+        return True
+    # A pandas or polars frame, known by what it can do, so that neither library is imported.
     return all(hasattr(source, name) for name in ("__arrow_c_stream__", "columns", "shape", "__getitem__"))
 
 

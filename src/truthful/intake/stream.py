@@ -13,10 +13,7 @@ from typing import Any
 
 from truthful.errors import InputError
 from truthful.intake.sources import (
-    Content,
     CsvFile,
-    Held,
-    Local,
     ParquetFiles,
     Piece,
     Source,
@@ -24,7 +21,6 @@ from truthful.intake.sources import (
     Tables,
     column_kind,
     is_table,
-    is_url,
     open_url,
 )
 
@@ -52,40 +48,21 @@ def open_reports(source: Any, columns: Sequence[str], *, directory: Path | None 
 class Reports:
     """Reports that can be read again and again, in batches of at most 131,072 rows of plain text and numbers.
 
-    `rows` is their number, or None while it is not known: a CSV file is counted by its first complete pass.
-    `extra` names the columns the source has beyond the wanted ones.
+    `where` is the source as messages call it: the name of the file, or "the table of reports". `rows` is their number,
+    or None while it is not known: a CSV file is counted by its first complete pass. `extra` names the columns the
+    source has beyond the wanted ones. `readable_elsewhere`: pieces can be sent to other processes without the rows
+    themselves. `in_memory`: they are held whole.
     """
 
     def __init__(self, source: Source, columns: tuple[str, ...]) -> None:
         self.columns = columns
-        self.rows = source.rows
+        self.where, self.extra, self.rows = source.where, source.extra, source.rows
+        self.readable_elsewhere, self.in_memory = isinstance(source, ParquetFiles), isinstance(source, Tables)
         self._source = source
         self._kinds: dict[str, str] = {}
         self._fingerprint = source.fingerprint()
-        if isinstance(source, ParquetFiles):
-            for first_row, schema in source.schemas:
-                self._check_kinds(schema, first_row - 1)
         if source.rows == 0 or not any(batch.num_rows for batch in source.batches()):
             raise InputError(f"In {self.where} there are no reports. There must be one row for each player.")
-
-    @property
-    def where(self) -> str:
-        """The source as messages call it: the name of the file, or "the table of reports"."""
-        return self._source.where
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        return self._source.extra
-
-    @property
-    def readable_elsewhere(self) -> bool:
-        """Whether pieces can be sent to other processes without the rows themselves."""
-        return isinstance(self._source, ParquetFiles)
-
-    @property
-    def rows_in_memory(self) -> int:
-        """How many of the reports are held whole: all of a table, none of a file."""
-        return self._source.rows if isinstance(self._source, Tables) else 0
 
     def batches(self) -> Iterator[Any]:
         """One pass over the reports."""
@@ -103,24 +80,20 @@ class Reports:
         """
         self._check_unchanged()
         first_row = 1
-        for number, (size, content) in enumerate(self._contents(rows or PIECE_ROWS)):
+        for number, (size, content) in enumerate(self._source.contents(rows or PIECE_ROWS)):
+            self._check_kinds(content.schema, first_row)
             yield Piece(number, first_row, content, self.columns, self.where)
             first_row += size
 
     def read_whole(self, rows: int) -> None:
         """Make sure that a pass that read so many rows has seen all of an unchanged source."""
         self._check_unchanged()
-        self._check_rows(rows)
-
-    def _contents(self, rows: int) -> Iterator[tuple[int, Content]]:
-        if isinstance(self._source, ParquetFiles):
-            yield from self._source.contents(rows)
-            return
-        done = 0
-        for batch in self._source.batches():
-            self._check_kinds(batch.schema, done)
-            yield batch.num_rows, Held(batch)
-            done += batch.num_rows
+        if self.rows not in (None, rows):
+            raise InputError(
+                f"In {self.where} there were {self.rows:,} rows and now there are {rows:,}. "
+                "Start again on reports that nobody writes to."
+            )
+        self.rows = rows
 
     def close(self) -> None:
         self._source.close()
@@ -140,7 +113,7 @@ class Reports:
             known = kind if kind == "nothing" else self._kinds.setdefault(name, kind)
             if kind != known:
                 raise InputError(
-                    f"Column {name!r} of {self.where} holds {known} first, and {kind} from row {row + 1} on. "
+                    f"Column {name!r} of {self.where} holds {known} first, and {kind} from row {row} on. "
                     "Write all of it as text or all of it as numbers."
                 )
 
@@ -155,18 +128,11 @@ class Reports:
                 "Start again on reports that nobody writes to."
             )
 
-    def _check_rows(self, rows: int) -> None:
-        if self.rows not in (None, rows):
-            raise InputError(
-                f"In {self.where} there were {self.rows:,} rows and now there are {rows:,}. "
-                "Start again on reports that nobody writes to."
-            )
-        self.rows = rows
-
 
 def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> Source:
-    if is_url(source):
-        return _at_url(source, columns)
+    if isinstance(source, str) and "://" in source:
+        filesystem, path = open_url(source)
+        return _file(Path(path), columns) if filesystem is None else ParquetFiles(path, columns, filesystem)
     if isinstance(source, str | os.PathLike):
         return _file(Path(source), columns)
     if is_table(source):
@@ -180,17 +146,12 @@ def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> So
     raise InputError(f"Reports were given as a {type(source).__name__}; they must be {ACCEPTED}.")
 
 
-def _at_url(url: str, columns: tuple[str, ...]) -> Source:
-    place = open_url(url)
-    return _file(place.path, columns) if isinstance(place, Local) else ParquetFiles(place, columns)
-
-
 def _file(path: Path, columns: tuple[str, ...]) -> Source:
     if not path.exists():
         raise InputError(f"There is no file {str(path)!r}. Give the path of one, from {str(Path.cwd())!r}.")
     name = path.name.lower()
     if path.is_dir() or name.endswith(".parquet"):
-        return ParquetFiles(Local(path), columns)
+        return ParquetFiles(path, columns)
     if name.endswith((".csv", ".csv.gz")):
         return CsvFile(path, columns)
     raise InputError(f"The file {path.name} is of no kind that can be read; reports must be {ACCEPTED}.")

@@ -70,7 +70,7 @@ class Threads:
 
     def duplicates(self, reports: Reports) -> Duplicates:
         """Reports that are in memory anyway may have their hashes there."""
-        return Duplicates(in_memory=max(IN_MEMORY, reports.rows_in_memory))
+        return Duplicates(in_memory=max(IN_MEMORY, reports.rows or 0) if reports.in_memory else IN_MEMORY)
 
     def books(self, directory: Path, kept: str) -> FileBooks:
         return FileBooks(directory, kept)
