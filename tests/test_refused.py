@@ -74,7 +74,7 @@ def test_what_could_be_guaranteed_is_shown_beside_what_was_promised(
         assert all(promise.words[1:] in page for promise in said)
     paid = bases(study.plan, [study.features[player] for player in list(study.links)[:FEWER]])
     assert f"{FEWER} people answered." in page
-    assert f"${paid.total:.2f}" in page
+    assert f"${paid['total']:.2f}" in page
     for decision in ("accept", "reopen", "cancel"):
         assert f'action="{place(study, f"/{decision}")}"' in page
     assert drawn(here, study) == 0
@@ -126,13 +126,13 @@ def test_it_is_cancelled_and_everybody_who_answered_is_paid_the_base(
         owed = list(studies.payments(session, study.study_id))
         paid = bases(study.plan, answers.features(session, study.study_id))
     assert {row.player for row in owed} == set(list(study.links)[:FEWER])
-    assert sum(row.millionths for row in owed) == paid.total * 1_000_000
+    assert sum(row.millionths for row in owed) == paid["total"] * 1_000_000
     assert {row.leverage for row in owed} == {None}
     payer = here.signed_in(Role.PAYER)
     file = payer.post(f"/payments/{study.study_id}/payments.csv").text
     amounts = [Decimal(row["amount"]) for row in csv.DictReader(io.StringIO(file))]
     assert len(amounts) == FEWER
-    assert abs(sum(amounts) - paid.total) < FEWER * Decimal("0.01")
+    assert abs(sum(amounts) - paid["total"]) < FEWER * Decimal("0.01")
     assert "Cancelled" in shown(analyst, place(study))
     public = shown(here.client, f"/s/{study.study_id}")
     assert "No result was drawn" in public

@@ -228,22 +228,21 @@ def test_what_the_invitation_says_of_surprises_is_what_is_paid(here: Served) -> 
     """At a share, or an average, that is as far from what was predicted as the table says."""
     for text in SECOND:
         plan = both_studies.planned(text, 60)
-        told = make_offer(plan, {}).stakes
-        assert told is not None
+        told = make_offer(plan, {})["stakes"]
         mechanism = plan.mechanism
         assert isinstance(mechanism, AskedRelease)
         (low, high), levels = plan.study.prediction_range, plan.study.levels
         assert levels is not None
         unit, s = (high - low) / 2, levels.slope
-        for surprise, paid in told.rows:
-            for column, amount in zip(told.columns, paid, strict=True):
+        for surprise, paid in told["rows"]:
+            for column, amount in zip(told["columns"], paid, strict=True):
                 if text == YES_NO:
                     score = column * surprise / unit / mechanism.clip
                 else:
                     t, over = column / unit, surprise / unit
                     score = 2 * s * (1 - s) * t * over - (s * t) ** 2
                 assert amount == pytest.approx(mechanism.base_payment + mechanism.score_weight * score)
-        assert told.predictions[0] == pytest.approx(mechanism.prediction_payment)
+        assert told["predictions"][0] == pytest.approx(mechanism.prediction_payment)
 
 
 @pytest.mark.parametrize("text", BELIEVED, ids=["number", "yes or no"])

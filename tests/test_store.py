@@ -3,7 +3,6 @@
 import hashlib
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from truthful.store import accounts, answers, roster, studies
 from truthful.store.accounts import hash_token
 from truthful.store.answers import NotHers, NotReady, TooLate
 from truthful.store.database import MIGRATIONS, Database
-from truthful.store.studies import Amount, NotNow, Unknown, events
+from truthful.store.studies import NotNow, Unknown, events
 from truthful.store.tables import Answer, Player, Role, SignInLink, State, Table
 from truthful.study import Study
 
@@ -213,8 +212,12 @@ def test_it_may_take_answers_again(database: Database) -> None:
         assert studies.to_settle(session) == [study_id]
 
 
+def amount(player: str, millionths: int, coins: int, digits: int, **told: float) -> studies.Amount:
+    return {"player": player, "millionths": millionths, "coins": coins, "digits": digits, **told}
+
+
 def test_it_may_be_cancelled_and_everybody_is_due_what_was_recorded(database: Database) -> None:
-    study_id, amounts = refuse(database), [Amount("p1", 150000, 15, 2), Amount("p2", 150000, 15, 2)]
+    study_id, amounts = refuse(database), [amount("p1", 150000, 15, 2), amount("p2", 150000, 15, 2)]
     with database.writing() as session:
         studies.record(session, study_id, None, None, amounts, WHO)
         studies.require_recorded(session, study_id, None, amounts)
@@ -569,16 +572,16 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
 ) -> None:
     study_id, _ = open_study
     amounts = [
-        Amount("p1", 167078, 17, 2),
-        Amount("p2", 150000, 15, 2, leverage=0.1),
-        Amount("p3", 150000, 15, 2, leverage=0.1, others_answer=0.5, others_prediction=0.4, surprise=0.15),
+        amount("p1", 167078, 17, 2),
+        amount("p2", 150000, 15, 2, leverage=0.1),
+        amount("p3", 150000, 15, 2, leverage=0.1, others_answer=0.5, others_prediction=0.4, surprise=0.15),
     ]
     with pytest.raises(NotNow), database.writing() as session:
         studies.record(session, study_id, "{}", "<p>", amounts, WHO)
     with database.writing() as session:
         studies.step(session, study_id, State.CLOSED, WHO)
     with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as session:
-        studies.record(session, study_id, "{}", "<p>", [*amounts, Amount("nobody", 1, 1, 6)], WHO)
+        studies.record(session, study_id, "{}", "<p>", [*amounts, amount("nobody", 1, 1, 6)], WHO)
     with database.reading() as session:
         assert studies.find(session, study_id).state == State.CLOSED
         assert list(studies.payments(session, study_id)) == []
@@ -586,7 +589,7 @@ def test_an_outcome_is_stored_whole_or_not_at_all(
         studies.record(session, study_id, "{}", "<p>", amounts, WHO)
     with database.reading() as session:
         studies.require_recorded(session, study_id, "{}", amounts)
-        for wrong in (replace(amounts[1], millionths=150001), replace(amounts[1], digits=3)):
+        for wrong in ({**amounts[1], "millionths": 150001}, {**amounts[1], "digits": 3}):
             with pytest.raises(Refused, match="not what its settlement wrote"):
                 studies.require_recorded(session, study_id, "{}", [amounts[0], wrong])
         with pytest.raises(Refused, match="not what its settlement wrote"):
@@ -599,7 +602,7 @@ def test_coins_that_do_not_pay_what_is_due_are_not_stored(
     database: Database, open_study: tuple[str, dict[str, str]]
 ) -> None:
     study_id, _ = open_study
-    amounts = [Amount("p1", 167078, 18, 2), Amount("p2", 150000, 15, 2)]
+    amounts = [amount("p1", 167078, 18, 2), amount("p2", 150000, 15, 2)]
     with database.writing() as session:
         studies.step(session, study_id, State.CLOSED, WHO)
 

@@ -9,24 +9,21 @@ import socket
 import sys
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
 import uvicorn
-from alembic.util import CommandError
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import DatabaseError, DataError
+from sqlalchemy.exc import DataError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json
@@ -65,7 +62,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
     # The last is the outermost: even a refusal has the headers.
-    app.add_middleware(SmallBodies, may_send_roster=_may_send_roster)
+    app.add_middleware(
+        SmallBodies, may_send_roster=lambda scope: run_in_threadpool(_is_analyst, Request(scope))
+    )
     app.add_middleware(OwnSite, hosts=settings.hosts, origin=settings.origin)
     app.add_middleware(NoDetails)
     app.add_middleware(SafeHeaders, secure=settings.secure)
@@ -84,10 +83,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
     await run_in_threadpool(settler.stop)
     database.close()
-
-
-async def _may_send_roster(scope: Scope) -> bool:
-    return await run_in_threadpool(_is_analyst, Request(scope))
 
 
 def _is_analyst(request: Request) -> bool:
@@ -178,15 +173,8 @@ PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
 TO_ANSWER = 100
 
 
-class Demo(NamedTuple):
-    """What was made: the study, and the token of somebody who has not answered yet."""
-
-    study_id: str
-    token: str
-
-
-def make_demo(database: Database, locations: Locations) -> Demo | None:
-    """Make the study, in a service that has none; otherwise nothing happens."""
+def make_demo(database: Database, locations: Locations) -> tuple[str, str] | None:
+    """Make the study, in a service that has none: its id, and the token of somebody who has not answered yet."""
     with database.reading() as session:
         if studies.everything(session):
             return None
@@ -198,7 +186,7 @@ def make_demo(database: Database, locations: Locations) -> Demo | None:
         stored.declaration, stored.plan = text, pretty_json(plan.record())
         study_id = stored.id
     freeze(database, locations, study_id, DEMO, rehearsal=True)
-    return Demo(study_id, _collect(database, study_id, plan))
+    return study_id, _collect(database, study_id, plan)
 
 
 def _collect(database: Database, study_id: str, plan: Plan) -> str:
@@ -256,21 +244,19 @@ def serve(
 
 def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
     """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
-    database = _open_database(settings)
-    try:
+    with closing(Database(settings.database_url)) as database:
+        database.upgrade()
         link, home = _link(database, settings, analyst, new_link), settings.origin
         made = make_demo(database, settings.locations) if demo else None
         return Opening(
             home,
             str(settings.directory.resolve()),
-            database.engine.url.render_as_string(hide_password=True),
+            database.shown,
             False,
             link,
-            made and f"{home}/a/{made.token}",
-            made and f"{home}/s/{made.study_id}",
+            made and f"{home}/a/{made[1]}",
+            made and f"{home}/s/{made[0]}",
         )
-    finally:
-        database.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -279,7 +265,13 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as problem:
-        raise InputError(_why_not(host, port, problem)) from None
+        if problem.errno == errno.EADDRINUSE:
+            why = f"Port {port} of {host} is in use. Stop what uses it, or choose another: --port {port + 1}."
+        elif problem.errno == errno.EACCES:
+            why = f"Port {port} may only be used by the system's administrator. Choose one from 1024: --port 8000."
+        else:
+            why = f"The service cannot listen on {host!r}, port {port}: {problem.strerror or problem}."
+        raise InputError(why) from None
 
 
 def reached_at(url: str | None, host: str, port: int) -> str:
@@ -296,16 +288,6 @@ def reached_at(url: str | None, host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _why_not(host: str, port: int, problem: OSError) -> str:
-    if problem.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is in use. Stop what uses it, or choose another: --port {port + 1}."
-    if problem.errno == errno.EACCES:
-        return (
-            f"Port {port} may only be used by the system's administrator. Choose one from 1024: --port 8000."
-        )
-    return f"The service cannot listen on {host!r}, port {port}: {problem.strerror or problem}."
-
-
 @contextmanager
 def _for_its_owner() -> Iterator[None]:
     """Files that are made meanwhile are for nobody else's eyes."""
@@ -314,22 +296,6 @@ def _for_its_owner() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
-
-
-def _open_database(settings: Settings) -> Database:
-    database = Database(settings.database_url)
-    shown = database.engine.url.render_as_string(hide_password=True)
-    try:
-        database.upgrade()
-    except CommandError:
-        raise InputError(
-            f"The database {shown} was made by a newer version. Install that version or a newer one."
-        ) from None
-    except DatabaseError as problem:
-        raise InputError(
-            f"The database {shown} cannot be used: {str(problem.orig).splitlines()[0]}. Name another, or move it away."
-        ) from None
-    return database
 
 
 def _link(database: Database, settings: Settings, analyst: str, wanted: bool) -> str | None:

@@ -171,12 +171,18 @@ def needed_fields(fields: Fields, step: str) -> Iterator[tuple[str, str, str]]:
         ),
         "costs": ("#tail", "#scale") if fields.get("costs") == "pareto" else ("#median", "#sigma"),
     }
-    for name in kinds[step]:
-        yield name.lstrip("#?"), str(fields.get(name.lstrip("#?"), "")), _kind(name)
+    yield from _needed(fields, kinds[step])
     if step == "people":
         for at, feature in enumerate(fields.get("features", ())):
-            for name in ("name", "levels") if feature.get("kind") == "levels" else ("name", "#low", "#high"):
-                yield f"f{at}_{name.lstrip('#')}", str(feature.get(name.lstrip("#"), "")), _kind(name)
+            names = ("name", "levels") if feature.get("kind") == "levels" else ("name", "#low", "#high")
+            yield from _needed(feature, names, f"f{at}_")
+
+
+def _needed(fields: Fields, names: tuple[str, ...], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    for name in names:
+        bare = name.lstrip("#?")
+        kind = {"#": "number", "?": "optional"}.get(name[0], "text")
+        yield prefix + bare, str(fields.get(bare, "")), kind
 
 
 def _belief_fields(fields: Fields, kind: str) -> tuple[str, ...]:
@@ -186,10 +192,6 @@ def _belief_fields(fields: Fields, kind: str) -> tuple[str, ...]:
     if asks(fields):
         return ("#sure", "#spread", "?plausible_low", "?plausible_high")
     return ("#signal", *(("?noise_sd",) if fields.get("noise") == "normal" else ()))
-
-
-def _kind(name: str) -> str:
-    return {"#": "number", "?": "optional"}.get(name[0], "text")
 
 
 def missing_fields(fields: Fields, step: str) -> dict[str, str]:

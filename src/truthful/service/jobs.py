@@ -64,7 +64,6 @@ class Listed:
     features: Callable[[], Sequence[Mapping[str, Any]]] = field(compare=False)
 
     def table(self, study: Study) -> pa.Table:
-        """Everybody's features."""
         return pa.table(feature_columns(study, self.features()))
 
 
@@ -86,7 +85,6 @@ def parse_study(declaration: str) -> Study:
 
 @lru_cache(maxsize=32)
 def parse_plan(plan: str) -> Plan:
-    """The plan in the text of a plan's file."""
     return Plan.parse(plan)
 
 

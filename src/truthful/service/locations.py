@@ -29,14 +29,8 @@ from truthful.settlement.atomic_release import open_target, read_ledger
 from truthful.settlement.draw import FILE as DRAW
 from truthful.study import Study
 
-STUDY, PLAN, CLOSED, LEDGER, SETTLEMENT = (
-    "study.toml",
-    "plan.json",
-    "closed.json",
-    "ledger.json",
-    "settlement",
-)
-SUMMARY = "settlement.json"
+STUDY, PLAN, CLOSED = "study.toml", "plan.json", "closed.json"
+LEDGER, SETTLEMENT = "ledger.json", "settlement"
 LOCK = ".settling.lock"
 #: What a killed write leaves beside the file it meant to write.
 _UNWRITTEN = re.compile(r"\..+\.[0-9a-f]{16}")
@@ -57,11 +51,6 @@ class Locations:
     """The service's directory."""
 
     root: Path
-
-    @property
-    def database(self) -> str:
-        """The URL of the database that is used if none is named."""
-        return f"sqlite:///{self.root.resolve() / 'truthful.db'}"
 
     def make(self) -> Path:
         """Make what is missing, for its owner's eyes alone; the directory."""
@@ -94,7 +83,6 @@ class Locations:
         return self.plan(study_id)
 
     def plan(self, study_id: str) -> Plan:
-        """The plan of a frozen study."""
         path = self.study(study_id) / PLAN
         try:
             written = path.stat().st_mtime_ns
@@ -214,7 +202,7 @@ class Settings:
 
     @property
     def database_url(self) -> str:
-        return self.database or self.locations.database
+        return self.database or f"sqlite:///{self.directory.resolve() / 'truthful.db'}"
 
 
 def _is_origin(url: str) -> bool:

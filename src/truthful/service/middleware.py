@@ -10,8 +10,6 @@ PostgreSQL does not keep) and in UTF-8. A roster is larger and passed on as it c
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
 from collections.abc import Awaitable, Callable, Collection
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -21,18 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthful.service.limits import address
 from truthful.service.pages import Service, TurnedAway, page
+from truthful.service.settle_study import complain
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'self'",
-        "script-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -92,9 +83,7 @@ class NoDetails:
         except Exception as problem:
             if scope["type"] != "http":
                 raise
-            # The message of an error may quote an answer or an address of a page; its place in the code does not.
-            where = "".join(traceback.format_tb(problem.__traceback__))
-            print(f"A page failed.\n{where}{type(problem).__name__}", file=sys.stderr)
+            complain("A page failed.", problem)
             if begun:
                 raise ConnectionAbortedError from None
             await page(Request(scope), "broken.html", status=500)(scope, receive, send)
@@ -182,7 +171,7 @@ class SmallBodies:
                 raise _too_large(most)
             if scope["method"] not in SAFE:
                 counted = _count_bytes(receive, most, seconds)
-                receive = counted if large else _again(await _read_text(scope, counted, headers), receive)
+                receive = counted if large else _again(await Request(scope, counted).body(), headers, receive)
             await self._app(scope, receive, send)
         except TurnedAway as problem:
             await problem.page(request)(scope, receive, send)
@@ -194,17 +183,11 @@ def _too_large(most: int) -> TurnedAway:
     return TurnedAway(413, "shared.too_large", kilobytes=most // 1000)
 
 
-async def _read_text(scope: Scope, receive: Receive, headers: Headers) -> bytes:
-    """All of a form, without NUL characters."""
-    body = await Request(scope, receive).body()
+def _again(body: bytes, headers: Headers, receive: Receive) -> Receive:
+    """A form that was read, to be read by the page; it has no NUL characters."""
     encoded = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
     if NUL in body or (encoded and ENCODED_NUL in body):
         raise TurnedAway(400, "shared.not_text")
-    return body
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read, to be read by the page."""
     given = False
 
     async def receive_again() -> Message:

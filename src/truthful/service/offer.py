@@ -1,13 +1,13 @@
 """What a plan offers and can cost: to one person before she consents, and to everybody together, in coins that exist.
 
 Exact amounts are rounded to coins by lot. Where somebody is also asked what the others will say, nothing is told
-beforehand of what the study believes: she is asked what she believes. All numbers are the library's.
+beforehand of what the study believes: she is asked what she believes. All numbers are the library's. What pages show
+is handed to their templates as values by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -26,14 +26,16 @@ from truthful.intake import read_features
 from truthful.moments import lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
+from truthful.promises import promises
 from truthful.release import Verdict
 from truthful.scoring import PAYMENT_STEPS, round_down
 from truthful.share_release import ShareRelease
 from truthful.store.roster import feature_columns
 from truthful.study import Study
-from truthful.study.credibility import ShareBeliefs
 
 Features = Mapping[str, Any]
+#: What a template shows, by name.
+Shown = dict[str, Any]
 #: The lowest and the highest answer, normalised: no and yes.
 ENDS = (-1.0, 1.0)
 #: The size of the chart of a bonus, and what is left free around its lines.
@@ -82,6 +84,12 @@ def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
     return min(alike, (Decimal(cap) + players * coin).quantize(coin, ROUND_FLOOR))
 
 
+def terms(plan: Plan) -> Shown:
+    """What a plan promises, and what it pays to each and to all."""
+    most = most_paid(plan, plan.players, plan.guarantees)
+    return {"promises": promises(plan), "pay": pay_range(plan), "most": most}
+
+
 def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
     """What everybody's payment starts from, in whole millionths: it is paid if the study is cancelled.
 
@@ -98,26 +106,21 @@ def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
     return [float(base) for base in round_down(bases)]
 
 
-@dataclass(frozen=True)
-class Bases:
+def bases(plan: Plan, people: Sequence[Features]) -> Shown:
     """What so many people are paid if their study is cancelled: the least, the most, and all together.
 
     `half` is of what it holds half: of a bonus, or of what predictions earn; None if of nothing.
     """
-
-    people: int
-    least: Decimal
-    most: Decimal
-    total: Decimal
-    currency: str
-    half: str | None = None
-
-
-def bases(plan: Plan, people: Sequence[Features]) -> Bases:
     exact = [Decimal(in_millionths(amount)) / PAYMENT_STEPS for amount in base_payments(plan, people)]
     asked = "predictions" if plan.study.levels is not None else None
-    half = "bonus" if plan.share_mechanism is not None else asked
-    return Bases(len(exact), min(exact), max(exact), sum(exact, Decimal(0)), plan.study.currency, half)
+    return {
+        "people": len(exact),
+        "least": min(exact),
+        "most": max(exact),
+        "total": sum(exact, Decimal(0)),
+        "currency": plan.study.currency,
+        "half": "bonus" if plan.share_mechanism is not None else asked,
+    }
 
 
 def _normalise(study: Study, people: Sequence[Features]) -> Floats:
@@ -126,112 +129,74 @@ def _normalise(study: Study, people: Sequence[Features]) -> Floats:
     return read_features(study, pa.table(feature_columns(study, people)))
 
 
-@dataclass(frozen=True)
-class Offer:
-    """What she gets and gives away by taking part: pay in coins, and odds as a gambler or a doubter would put them.
+def make_offer(plan: Plan, features: Features) -> Shown:
+    """What somebody with these features gets and gives away by taking part: pay in coins, and odds as in a bet.
 
     `all_protected` is whether these odds are about all that is known of her, and not only her answer. `shows_sums` is
     whether sums of features are published as they are.
     """
-
-    least: Decimal
-    most: Decimal
-    scored: bool
-    all_protected: bool
-    shows_sums: bool
-    epsilon: float
-    even_odds: tuple[float, float]
-    surer: tuple[tuple[float, float, float], ...]
-    bonus: Bonus | None
-    """How payments follow from what others say, where answers are yes or no, or ratings."""
-    stakes: Stakes | None
-    """And where she is also asked what they will say."""
-
-
-def make_offer(plan: Plan, features: Features) -> Offer:
-    """What somebody with these features is offered."""
     mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
     least, most = pay_range(plan, features)
     odds = Odds(mechanism.epsilon)
-    return Offer(
-        least=least,
-        most=most,
-        scored=(mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
-        all_protected=study.protects == "records" and bool(study.features),
-        shows_sums=study.publishes_matrix,
-        epsilon=mechanism.epsilon,
-        even_odds=even_odds(mechanism.epsilon)[:2],
-        surer=tuple((before, *odds.rounded(before)) for before in BEFORE),
-        bonus=bonus_at(mechanism, study, x),
-        stakes=stakes_at(mechanism, study, x),
-    )
+    return {
+        "least": least,
+        "most": most,
+        "scored": (mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
+        "all_protected": study.protects == "records" and bool(study.features),
+        "shows_sums": study.publishes_matrix,
+        "epsilon": mechanism.epsilon,
+        "even_odds": even_odds(mechanism.epsilon)[:2],
+        "surer": [(before, *odds.rounded(before)) for before in BEFORE],
+        "bonus": bonus_at(mechanism, study, x),
+        "stakes": stakes_at(mechanism, study, x),
+    }
 
 
-@dataclass(frozen=True)
-class Bonus:
-    """What the lowest and the highest answer pay somebody, by the share that the others' answers come to.
+def bonus_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
+    """What the lowest and the highest answer pay somebody with these features; None where answers are numbers.
 
-    Beyond `plausible`, if anything is, everybody is paid `same`, whatever she says. `slope` is what a share that is
-    higher by 1 adds to the highest answer, within `width` of the switch point; `middle` times half of the bonus is what
-    the rating in the middle has more. `lines` and `crossing` are the chart: points of polylines, and where they meet.
+    It follows from the share that the others' answers come to. Beyond `plausible`, if anything is, everybody is paid
+    `same`, whatever she says. `slope` is what a share that is higher by 1 adds to the highest answer, within `width` of
+    the switch point; `middle` times half of the bonus is what the rating in the middle has more. `lines` and `crossing`
+    are the chart, in the coordinates of `view`: points of polylines, and where they meet.
     """
-
-    flat: float
-    most: float
-    switch: float
-    width: float
-    same: float
-    slope: float
-    middle: float
-    plausible: tuple[float, float] | None
-    rows: tuple[tuple[float, float, float], ...]
-    lines: tuple[str, str]
-    crossing: tuple[float, float]
-    view: str = f"0 0 {WIDTH} {HEIGHT}"
-    """The chart's own coordinates."""
-
-
-def bonus_at(mechanism: object, study: Study, x: Floats) -> Bonus | None:
-    """The bonus of somebody with these normalised features; None where answers are numbers."""
     if not isinstance(mechanism, ShareRelease) or study.shares is None:
         return None
-    expected, tolerance = study.shares.expects(x), mechanism.tolerance
+    beliefs, tolerance = study.shares, mechanism.tolerance
+    expected = beliefs.expects(x)
+
+    def pays(share: float) -> list[float]:
+        """What the lowest and the highest answer pay at this share."""
+        return [float(mechanism.steps(beliefs, x, np.array([y]), np.array([share]))[2][0]) for y in ENDS]
+
     switch, width, low, high = (
         float(values[0])
         for values in (expected.switch, expected.width(mechanism.margin), expected.low, expected.high)
     )
     plausible = None if np.isinf(tolerance) else (low - tolerance, high + tolerance)
-    lines, crossing = _chart(mechanism, study.shares, x, (switch, width), plausible)
-    return Bonus(
-        flat=mechanism.flat,
-        most=mechanism.flat + mechanism.bonus,
-        switch=switch,
-        width=width,
-        same=mechanism.flat + mechanism.bonus / 2,
-        slope=mechanism.bonus / (2 * width),
-        middle=float(expected.advantage[0]) / (2 * width),
-        plausible=plausible,
-        rows=tuple((share, *_pays(mechanism, study.shares, x, share)) for share in (low, switch, high)),
-        lines=lines,
-        crossing=crossing,
-    )
-
-
-def _pays(mechanism: ShareRelease, beliefs: ShareBeliefs, x: Floats, share: float) -> tuple[float, float]:
-    """What the lowest and the highest answer pay at this share."""
-    lowest, highest = (
-        float(mechanism.steps(beliefs, x, np.array([y]), np.array([share]))[2][0]) for y in ENDS
-    )
-    return lowest, highest
+    lines, crossing = _chart(mechanism, pays, (switch, width), plausible)
+    return {
+        "flat": mechanism.flat,
+        "most": mechanism.flat + mechanism.bonus,
+        "switch": switch,
+        "width": width,
+        "same": mechanism.flat + mechanism.bonus / 2,
+        "slope": mechanism.bonus / (2 * width),
+        "middle": float(expected.advantage[0]) / (2 * width),
+        "plausible": plausible,
+        "rows": [(share, *pays(share)) for share in (low, switch, high)],
+        "lines": lines,
+        "crossing": crossing,
+        "view": f"0 0 {WIDTH} {HEIGHT}",
+    }
 
 
 def _chart(
     mechanism: ShareRelease,
-    beliefs: ShareBeliefs,
-    x: Floats,
+    pays: Callable[[float], list[float]],
     switch_point: tuple[float, float],
     plausible: tuple[float, float] | None,
-) -> tuple[tuple[str, str], tuple[float, float]]:
+) -> tuple[list[str], tuple[float, float]]:
     """Both lines, and where they cross, in the chart's coordinates."""
     switch, width = switch_point
     start, end = (0.0, 1.0) if plausible is None else (max(0.0, plausible[0]), min(1.0, plausible[1]))
@@ -243,33 +208,20 @@ def _chart(
         place = FREE + across * (WIDTH - 2 * FREE), HEIGHT - FREE - up * (HEIGHT - 2 * FREE)
         return round(place[0], 1), round(place[1], 1)
 
-    paid = [(share, _pays(mechanism, beliefs, x, share)) for share in corners]
+    paid = [(share, pays(share)) for share in corners]
     points = [[at(share, both[k]) for share, both in paid] for k in (0, 1)]
-    lowest, highest = (" ".join(f"{across},{down}" for across, down in line) for line in points)
-    return (lowest, highest), at(switch, mechanism.flat + mechanism.bonus / 2)
+    lines = [" ".join(f"{across},{down}" for across, down in line) for line in points]
+    return lines, at(switch, mechanism.flat + mechanism.bonus / 2)
 
 
-@dataclass(frozen=True)
-class Stakes:
-    """What answers and predictions pay, in units of predictions: of the answer, or of 100 others.
+def stakes_at(mechanism: object, study: Study, x: Floats) -> Shown | None:
+    """What answers and predictions pay; None where nobody is asked what the others will say.
 
-    `columns` are answers, as distances from the others' average; for yes or no they are no and yes, −1 and 1. `rows`
-    are surprises, each with what these answers are paid. A prediction that is off by `apart`, `far` or not at all is
-    paid what `predictions` say. `judged` is whether averages that nobody thought possible pay all answers alike.
+    Units are those of predictions: of the answer, or of 100 others. `columns` are answers, as distances from the
+    others' average; for yes or no they are no and yes, −1 and 1. `rows` are surprises, each with what these answers are
+    paid. A prediction that is off by `apart`, `far` or not at all is paid what `predictions` say. `judged` is whether
+    averages that nobody thought possible pay all answers alike.
     """
-
-    base: float
-    clip: float
-    columns: tuple[float, ...]
-    rows: tuple[tuple[float, tuple[float, ...]], ...]
-    apart: float
-    far: float
-    predictions: tuple[float, ...]
-    judged: bool
-
-
-def stakes_at(mechanism: object, study: Study, x: Floats) -> Stakes | None:
-    """What somebody with these features is told; None where nobody is asked what the others will say."""
     beliefs = study.levels
     if not isinstance(mechanism, AskedRelease) or beliefs is None:
         return None
@@ -279,46 +231,28 @@ def stakes_at(mechanism: object, study: Study, x: Floats) -> Stakes | None:
     slope = float(beliefs.slopes(x, middle)[0])
     answers = ENDS if beliefs.strict else tuple(SCALE * part for part in APART)
     surprise = float(f"{mechanism.clip * unit / 2:.1g}")
-    rows = [
-        (told, tuple(_pay_at(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers))
-        for told in (-surprise, 0.0, surprise)
-    ]
-    return Stakes(
-        base=mechanism.base_payment,
-        clip=mechanism.clip * unit,
-        columns=answers if beliefs.strict else tuple(y * unit for y in answers),
-        rows=tuple(rows),
-        apart=unit / 2,
-        far=unit,
-        predictions=tuple(_prediction_pay(mechanism, off) for off in (0.0, 0.5, 1.0)),
-        judged=np.isfinite(mechanism.plausible).all().item(),
-    )
+    return {
+        "base": mechanism.base_payment,
+        "clip": mechanism.clip * unit,
+        "columns": answers if beliefs.strict else tuple(y * unit for y in answers),
+        "rows": [
+            (told, [_pay_at(mechanism, _score(mechanism, slope, y, 0.0, told / unit)) for y in answers])
+            for told in (-surprise, 0.0, surprise)
+        ],
+        "apart": unit / 2,
+        "far": unit,
+        "predictions": [_prediction_pay(mechanism, off) for off in (0.0, 0.5, 1.0)],
+        "judged": np.isfinite(mechanism.plausible).all().item(),
+    }
 
 
-@dataclass(frozen=True)
-class Earned:
-    """How a payment came about: others' averages and the surprise in units of predictions, and both its parts."""
+def earned(mechanism: object, study: Study, found: Verdict) -> Shown | None:
+    """How one payment came about, recomputed; None where nobody is asked what the others will say.
 
-    others_answer: float
-    others_prediction: float
-    surprise: float
-    clip: float
-    limit: float
-    """The same on the scale of answers from −1 to 1, and so all below."""
-    peer: float
-    """What the others' answers predict of people like her, cut to the scale."""
-    average: float
-    """And of everybody."""
-    score: float
-    for_answer: float
-    for_prediction: float
-    weight: float
-    """w, of the square of how far a prediction is off."""
-    plausible: bool
-
-
-def earned(mechanism: object, study: Study, found: Verdict) -> Earned | None:
-    """The parts of one payment, recomputed; None where nobody is asked what the others will say."""
+    The others' averages, the surprise and what it is cut to are in units of predictions; from `limit` on all is on the
+    scale of answers from −1 to 1. `peer` is what the others' answers predict of people like her, cut to the scale, and
+    `average` of everybody; `weight` is w, of the square of how far a prediction is off.
+    """
     if not isinstance(mechanism, AskedRelease):
         return None
     (low, _), unit = study.prediction_range, _unit(study)
@@ -328,20 +262,20 @@ def earned(mechanism: object, study: Study, found: Verdict) -> Earned | None:
     peer, average = (min(max(value, -1.0), 1.0) for value in (found.peer_prediction, answer))
     counts = bool(found.plausible)
     scored = _score(mechanism, found.slope or 0.0, found.answer, peer, surprise) if counts else 0.0
-    return Earned(
-        others_answer=low + unit * (answer + 1),
-        others_prediction=low + unit * (prediction + 1),
-        surprise=unit * surprise,
-        clip=unit * mechanism.clip,
-        limit=mechanism.clip,
-        peer=peer,
-        average=average,
-        score=scored,
-        for_answer=_pay_at(mechanism, scored),
-        for_prediction=_prediction_pay(mechanism, (found.prediction or 0.0) - average),
-        weight=mechanism.prediction_weight,
-        plausible=counts,
-    )
+    return {
+        "others_answer": low + unit * (answer + 1),
+        "others_prediction": low + unit * (prediction + 1),
+        "surprise": unit * surprise,
+        "clip": unit * mechanism.clip,
+        "limit": mechanism.clip,
+        "peer": peer,
+        "average": average,
+        "score": scored,
+        "for_answer": _pay_at(mechanism, scored),
+        "for_prediction": _prediction_pay(mechanism, (found.prediction or 0.0) - average),
+        "weight": mechanism.prediction_weight,
+        "plausible": counts,
+    }
 
 
 def _unit(study: Study) -> float:
@@ -351,7 +285,6 @@ def _unit(study: Study) -> float:
 
 
 def _score(mechanism: AskedRelease, slope: float, y: float, p: float, surprise: float) -> float:
-    """Of one answer."""
     s, answer, peer, counted = (np.array(value) for value in (slope, y, p, surprise))
     return float(score(mechanism.rule, s, answer, peer, counted, mechanism.clip))
 

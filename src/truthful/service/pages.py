@@ -22,13 +22,7 @@ from typing import Annotated, Any
 
 from babel import Locale, UnknownLocaleError, negotiate_locale
 from babel.dates import format_datetime
-from babel.numbers import (
-    NumberFormatError,
-    format_currency,
-    format_decimal,
-    format_percent,
-    parse_decimal,
-)
+from babel.numbers import NumberFormatError, format_currency, format_decimal, format_percent, parse_decimal
 from fastapi import Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from sqlalchemy.orm import Session
@@ -210,7 +204,6 @@ class Visit:
         return language(self.request).locale
 
     def plan(self, study_id: str) -> Plan:
-        """The plan of a frozen study."""
         return self.service.locations.plan(study_id)
 
     def reading(self) -> AbstractContextManager[Session]:
@@ -260,21 +253,21 @@ def go(path: str) -> RedirectResponse:
 
 #: Their style and nothing else: no script, no other file, no form, no frame.
 STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-HTML, SVG, CSV, TEXT = "text/html", "image/svg+xml", "text/csv", "text/plain"
-JSON, TOML = "application/json", "application/toml; charset=utf-8"
+HTML, SVG = "text/html", "image/svg+xml"
+TOML = "application/toml; charset=utf-8"
+#: What files to keep are, by the end of their names.
+KINDS = {"csv": "text/csv", "txt": "text/plain", "json": "application/json", "toml": TOML}
 
 
-def csv_text(header: Iterable[str] | None, rows: Iterable[Iterable[str]]) -> str:
-    """A CSV file, with or without a line of names."""
+def csv_text(*rows: Iterable[object]) -> str:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([*([] if header is None else [header]), *rows])
+    csv.writer(written, lineterminator="\n").writerows(rows)
     return written.getvalue()
 
 
-def download(content: str | bytes, kind: str, name: str) -> Response:
-    """A file to keep."""
+def download(content: str | bytes, name: str) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=kind, headers=headers)
+    return Response(content, media_type=KINDS[name.rpartition(".")[2]], headers=headers)
 
 
 def picture_response(content: str | bytes, kind: str) -> Response:

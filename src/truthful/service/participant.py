@@ -12,6 +12,7 @@ Yes is 1 and no is 0; a rating is its number. Where she is also asked what the o
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,11 +29,11 @@ from starlette.responses import Response
 
 from truthful.coins import in_currency, pays
 from truthful.files import pretty_json
-from truthful.release import Receipt, Release, Verdict, read_release, verify
+from truthful.release import Receipt, read_release, verify
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.middleware import wait
-from truthful.service.offer import Bonus, Earned, bonus_at, earned, make_offer
-from truthful.service.pages import JSON, YEAR, Visit, Visitor, download, go, plain_number, read_number
+from truthful.service.offer import bonus_at, earned, make_offer
+from truthful.service.pages import YEAR, Visit, Visitor, download, go, plain_number, read_number
 from truthful.store import answers, roster
 from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
@@ -58,12 +59,10 @@ class ParticipantView:
 
     @property
     def knows(self) -> bool:
-        """Whether this browser knows her code."""
         return answers.knows(self.player, self.code)
 
     @property
     def page(self) -> str:
-        """Which page is hers now."""
         if self.stored.state != State.OPEN:
             paid = "cancelled" if self.stored.state == State.CANCELLED else "paid"
             return "shut" if not self.knows else paid if self.due is not None else "closed"
@@ -79,7 +78,6 @@ class ParticipantView:
 
     @property
     def owed(self) -> Due:
-        """What she is paid."""
         if not self.knows or self.due is None:
             raise Unknown("Nothing is due.")
         return self.due
@@ -106,62 +104,30 @@ class ParticipantView:
         )
 
 
-def participant_view(session: Session, token: str, code: str) -> ParticipantView:
-    """Whose link this is, and how she stands, for a browser that brings this code."""
-    player = roster.player_of(session, token)
-    stored = session.get(StoredStudy, player.study_id, options=[defer(StoredStudy.report)])
-    if stored is None:
-        raise Unknown("There is no such study.")
-    # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
-    owed = session.get(Due, (player.study_id, player.player)) if stored.state in ENDED else None
-    return ParticipantView(f"/a/{token}", code, stored, player, answers.answer_of(session, player), owed)
+def explain_payment(view: ParticipantView) -> dict[str, Any]:
+    """What she is paid, in coins of 10^-digits and exactly, and how that came about, from the release and her record.
 
-
-@dataclass(frozen=True)
-class PaymentView:
-    """What she is paid, in coins of 10^-digits and exactly, and how that came about.
-
-    It is verified if the exact amount follows from the release and her record, and the coins are those next to it.
+    It is verified if the exact amount follows from both, and the coins are those next to it. `taken` is whether two
+    numbers are her receipt's, because the sums that they follow from are not published; `plausible`, whether what the
+    others say was thought possible.
     """
-
-    coins: Decimal
-    digits: int
-    exact: Decimal
-    verdict: Verdict
-    taken: bool
-    """Whether two numbers are her receipt's, because the sums that they follow from are not published."""
-    verified: bool
-    release: Release
-    bonus: Bonus | None
-    """Of people like her, where answers are yes or no, or ratings."""
-    earned: Earned | None
-    """The parts of her payment, where she was asked what the others will say."""
-
-    @property
-    def plausible(self) -> bool:
-        """Whether what the others say was thought possible."""
-        if self.bonus is None or self.bonus.plausible is None:
-            return True
-        least, most = self.bonus.plausible
-        return least <= self.verdict.peer_prediction <= most
-
-
-def explain_payment(view: ParticipantView) -> PaymentView:
-    """What she is paid, recomputed."""
     release, receipt, due = read_release(view.release.encode()), view.receipt, view.owed
     study, found = release.declared_study(), verify(release, receipt)
     mechanism = release.mechanism(study)
-    return PaymentView(
-        coins=in_currency(due.coins, due.digits),
-        digits=due.digits,
-        exact=Decimal(due.millionths) / PAYMENT_STEPS,
-        verdict=found,
-        taken=release.inverse is None,
-        verified=found.verified and pays(due.coins, due.millionths, due.digits),
-        release=release,
-        bonus=bonus_at(mechanism, study, np.array([found.x])),
-        earned=earned(mechanism, study, found),
-    )
+    bonus = bonus_at(mechanism, study, np.array([found.x]))
+    least, most = (bonus and bonus["plausible"]) or (-math.inf, math.inf)
+    return {
+        "coins": in_currency(due.coins, due.digits),
+        "digits": due.digits,
+        "exact": Decimal(due.millionths) / PAYMENT_STEPS,
+        "verdict": found,
+        "taken": release.inverse is None,
+        "verified": found.verified and pays(due.coins, due.millionths, due.digits),
+        "release": release,
+        "bonus": bonus,
+        "plausible": least <= found.peer_prediction <= most,
+        "earned": earned(mechanism, study, found),
+    }
 
 
 #: What is said of no choice, and of something else.
@@ -258,7 +224,14 @@ class ParticipantVisit(Visit):
     def look(self) -> ParticipantView:
         """How she stands now."""
         with self.reading() as session:
-            return participant_view(session, self.token, self.code)
+            player = roster.player_of(session, self.token)
+            stored = session.get(StoredStudy, player.study_id, options=[defer(StoredStudy.report)])
+            if stored is None:
+                raise Unknown("There is no such study.")
+            # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
+            owed = session.get(Due, (player.study_id, player.player)) if stored.state in ENDED else None
+            answer = answers.answer_of(session, player)
+            return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed)
 
     def keep_code(self, response: Response, code: str) -> Response:
         """Give this browser her code, for her own pages."""
@@ -439,10 +412,10 @@ def withdraw(visit: Link) -> Response:
 @router.get("/receipt.json")
 def receipt(visit: Link) -> Response:
     """What she needs, with the release, to compute her payment again."""
-    return download(pretty_json(visit.look().receipt.record()), JSON, "receipt.json")
+    return download(pretty_json(visit.look().receipt.record()), "receipt.json")
 
 
 @router.get("/release.json")
 def release(visit: Link) -> Response:
     """The release she is paid by, also before it is public."""
-    return download(visit.look().release, JSON, "release.json")
+    return download(visit.look().release, "release.json")

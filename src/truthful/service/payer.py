@@ -17,7 +17,7 @@ from starlette.responses import Response
 from truthful.coins import in_currency
 from truthful.errors import Refused
 from truthful.service.locations import Locations
-from truthful.service.pages import CSV, TEXT, csv_text, download, language
+from truthful.service.pages import csv_text, download, language
 from truthful.service.signing import Payer, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown, log
@@ -41,7 +41,7 @@ TAKEN = {
     Kind.MTURK: "took the MTurk file",
 }
 #: First lines. MTurk's are the names of its SendBonus operation; Prolific wants none.
-HEADS = {Kind.CSV: ("player", "amount"), Kind.PROLIFIC: None, Kind.MTURK: ("WorkerId", "BonusAmount")}
+HEADS = {Kind.CSV: [("player", "amount")], Kind.PROLIFIC: [], Kind.MTURK: [("WorkerId", "BonusAmount")]}
 #: Currencies that a platform pays bonuses in.
 CURRENCIES = {Kind.PROLIFIC: ("GBP", "USD"), Kind.MTURK: ("USD",)}
 
@@ -78,7 +78,7 @@ class Bill:
             for player, coins in self.rows
             if coins > 0 or kind == Kind.CSV
         )
-        return csv_text(HEADS[kind], rows)
+        return csv_text(*HEADS[kind], *rows)
 
 
 def _bill(session: Session, locations: Locations, stored: StoredStudy) -> Bill:
@@ -116,4 +116,4 @@ def payment_file(visit: Payer, study_id: str, kind: Kind) -> Response:
         raise Refused(language(visit.request)("payer.not_for_it"))
     with visit.writing() as session:
         log(session, visit.who, TAKEN[kind], study_id)
-    return download(bill.file(kind), TEXT if kind == Kind.PROLIFIC else CSV, f"{study_id}-{kind}")
+    return download(bill.file(kind), f"{study_id}-{kind}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -21,14 +20,14 @@ from truthful.charts.estimate_charts import Effect, Forest
 from truthful.formatting import to_within
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
-from truthful.promises import Promise, promises, released_promises
+from truthful.promises import promises, released_promises
 from truthful.release import Release, read_release
 from truthful.release.release import Coefficient
 from truthful.report.findings import effects
 from truthful.service.jobs import chart_svg
 from truthful.service.locations import PLAN
-from truthful.service.offer import most_paid
-from truthful.service.pages import HTML, JSON, SVG, TOML, Visit, Visitor, download, picture_response
+from truthful.service.offer import most_paid, terms
+from truthful.service.pages import HTML, SVG, Visit, Visitor, download, picture_response
 from truthful.store import studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
@@ -38,31 +37,22 @@ from truthful.study import Study
 Row = tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """A release beside the plan it came from."""
-
-    release: Release
-    promises: tuple[Promise, ...]
-    """What is guaranteed for those who took part."""
-    before: tuple[Promise, ...]
-    """What was promised before they did."""
-    most: Decimal
-    """The most that those who took part are paid together, in coins."""
-    forest: bytes | None
-
-    @property
-    def not_protected(self) -> list[str]:
-        """What of people the result may tell as it is."""
-        return list(self.release.guarantees["privacy"].get("not_protected", ()))
-
-
 @lru_cache(maxsize=32)
-def results(release: str, plan: Plan) -> Results:
-    """The results in a release's text."""
+def results(release: str, plan: Plan) -> dict[str, Any]:
+    """The release in this text, with what is guaranteed for those who took part, and `before`, what was promised.
+
+    `most` is the most that they are paid together, in coins; `not_protected`, what of people the result may tell as it
+    is.
+    """
     read = read_release(release.encode())
-    most = most_paid(plan, read.players, Guarantees.from_record(read.guarantees))
-    return Results(read, released_promises(read, plan), promises(plan), most, _forest(read, plan.study))
+    return {
+        "release": read,
+        "promises": released_promises(read, plan),
+        "before": promises(plan),
+        "most": most_paid(plan, read.players, Guarantees.from_record(read.guarantees)),
+        "forest": _forest(read, plan.study),
+        "not_protected": list(read.guarantees["privacy"].get("not_protected", ())),
+    }
 
 
 def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, Any]:
@@ -71,7 +61,8 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
     Shares are in percent, and mean ratings on their scale; averages are of answers and predictions, if there are any.
     """
     found = results(stored.release or "", plan)
-    release, predictions = found.release, found.release.predictions
+    release: Release = found["release"]
+    predictions = release.predictions
     unit = 100.0 if plan.study.kind == "yes-no" else 1.0
     low, high = (
         (0.0, 1.0) if plan.study.kind == "yes-no" else (release.response[end] for end in ("low", "high"))
@@ -149,14 +140,13 @@ def public_page(visit: Visitor, study_id: str) -> Response:
         "withheld": _withheld(stored, plan),
     }
     if stored.state != State.PUBLISHED:
-        most = most_paid(plan, plan.players, plan.guarantees)
-        return visit.page("public/declared.html", **values, promises=promises(plan), most=most)
+        return visit.page("public/declared.html", **values, **terms(plan))
     return visit.page("public/published.html", **values, **shown_results(stored, plan, visit.locale))
 
 
 @router.get("/s/{study_id}/study.toml")
 def declaration_file(visit: Visitor, study_id: str) -> Response:
-    return download(_require_public(visit, study_id).declaration or "", TOML, "study.toml")
+    return download(_require_public(visit, study_id).declaration or "", "study.toml")
 
 
 @router.get("/s/{study_id}/plan.json")
@@ -164,13 +154,13 @@ def plan_file(visit: Visitor, study_id: str) -> Response:
     """As it will be carried out."""
     _require_public(visit, study_id)
     path = visit.service.locations.study(study_id) / PLAN
-    return download(path.read_bytes(), JSON, "plan.json")
+    return download(path.read_bytes(), "plan.json")
 
 
 @router.get("/s/{study_id}/release.json")
 def release_file(visit: Visitor, study_id: str) -> Response:
     """Byte for byte as it was stored."""
-    return download(_require_published(visit, study_id).release or "", JSON, "release.json")
+    return download(_require_published(visit, study_id).release or "", "release.json")
 
 
 @router.get("/s/{study_id}/report")
@@ -185,7 +175,7 @@ def forest(visit: Visitor, study_id: str) -> Response:
 
 def forest_chart(stored: StoredStudy, plan: Plan) -> Response:
     """What each fact does, as a chart, if there is one."""
-    chart = results(stored.release or "", plan).forest
+    chart = results(stored.release or "", plan)["forest"]
     if chart is None:
         raise Unknown("There is no chart.")
     return picture_response(chart, SVG)

@@ -32,6 +32,7 @@ from truthful.errors import InputError, Refused
 from truthful.people import invent
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
+from truthful.service.pages import csv_text
 from truthful.simulation.population import PopulationRole, assign_roles, read_agents
 from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
@@ -57,8 +58,6 @@ CHANGING = 20
 LIAR = "liar"
 #: Agents who say what is true; all others say the opposite, where there is one.
 TRUTHFUL = (Honest.name, OptOut.name)
-
-Tell = Callable[[str], None]
 
 
 def demo_study() -> str:
@@ -199,7 +198,6 @@ class RehearsalOutcome:
         return self.answered == self.paid == self.verified
 
     def words(self) -> str:
-        """A short report."""
         means = ", ".join(f"{kind} {mean:.4f} {self.currency}" for kind, mean in self.mean_payments.items())
         return (
             f"{self.answered:,} answered, {self.paid:,} were paid, {self.verified:,} found their payment right.\n"
@@ -218,7 +216,7 @@ def rehearse(
     name: str,
     password: str | None,
     seed: int,
-    tell: Tell,
+    tell: Callable[[str], None],
     study_file: Path | None = None,
 ) -> RehearsalOutcome:
     """Run a study, by default the packaged one, as a rehearsal on the service at this URL, or sign-in link."""
@@ -303,11 +301,9 @@ def _plan(analyst: Browser, page: str, panel: int) -> Plan:
 
 def _invite(analyst: Browser, page: str, bots: dict[str, Bot]) -> None:
     """Bring a roster, and give everybody her link."""
-    roster = io.StringIO()
-    writer = csv.writer(roster)
-    writer.writerow([PLAYER, *next(iter(bots.values())).features])
-    writer.writerows([player, *bot.features.values()] for player, bot in bots.items())
-    analyst.post(f"{page}/roster", files={"file": ("roster.csv", roster.getvalue())})
+    names = [PLAYER, *next(iter(bots.values())).features]
+    roster = csv_text(names, *([player, *bot.features.values()] for player, bot in bots.items()))
+    analyst.post(f"{page}/roster", files={"file": ("roster.csv", roster)})
     for row in csv.DictReader(io.StringIO(analyst.post(f"{page}/links").text)):
         bots[row[PLAYER]].link = urlsplit(row["link"]).path
 

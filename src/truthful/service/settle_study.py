@@ -45,19 +45,6 @@ from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
 NOT_PLANNED = "The study has no plan yet. Plan it first; then it can be frozen."
-NOT_INVITING = (
-    "The study does not say who asks, what for and whom to turn to. People are told that before they answer: fill in "
-    "the invitation, plan again, then freeze."
-)
-CAN_OWE = (
-    "With payments = 'expected' a participant can end up owing money, so it is for research alone. Plan with "
-    "never-negative payments."
-)
-
-TOO_FEW = (
-    f"The plan is for fewer than {studies.COARSE} people, and a study is closed only with {studies.COARSE} answers or "
-    "more. Plan it for more people."
-)
 
 
 def freeze(database: Database, locations: Locations, study_id: str, who: str, *, rehearsal: bool) -> None:
@@ -71,11 +58,20 @@ def freeze(database: Database, locations: Locations, study_id: str, who: str, *,
             raise Refused(NOT_PLANNED)
         plan = locations.freeze(study_id, stored.declaration, stored.plan)
         if plan.study.declared.invitation is None:
-            raise Refused(NOT_INVITING)
+            raise Refused(
+                "The study does not say who asks, what for and whom to turn to. People are told that before they "
+                "answer: fill in the invitation, plan again, then freeze."
+            )
         if plan.mechanism.payments == "expected":
-            raise Refused(CAN_OWE)
+            raise Refused(
+                "With payments = 'expected' a participant can end up owing money, so it is for research alone. Plan "
+                "with never-negative payments."
+            )
         if plan.players < studies.COARSE:
-            raise Refused(TOO_FEW)
+            raise Refused(
+                f"The plan is for fewer than {studies.COARSE} people, and a study is closed only with {studies.COARSE} "
+                "answers or more. Plan it for more people."
+            )
         if (brought := roster.size(session, study_id)) > plan.players:
             raise Refused(
                 f"{brought:,} people were brought, but the plan is for {plan.players:,}. Plan it for all of them, or "
@@ -90,17 +86,13 @@ def similar_studies(session: Session, study_id: str, study: Study) -> list[Store
 
     For whoever is in two of them ε adds up, and no ledger counts it: each study has its own.
     """
-    return [
-        other
-        for other in studies.everything(session)
-        if other.id != study_id and other.state != State.DRAFT and not other.rehearsal
-        if _like(Study.parse(other.declaration or ""), study)
-    ]
-
-
-def _like(one: Study, other: Study) -> bool:
-    same_name = one.name.split() == other.name.split()
-    return same_name or {**one.declaration(), "name": ""} == {**other.declaration(), "name": ""}
+    said, found = {**study.declaration(), "name": ""}, []
+    for other in studies.everything(session):
+        if other.id != study_id and other.state != State.DRAFT and not other.rehearsal:
+            one = Study.parse(other.declaration or "")
+            if one.name.split() == study.name.split() or {**one.declaration(), "name": ""} == said:
+                found.append(other)
+    return found
 
 
 #: Who does it, in the audit log.
@@ -146,8 +138,6 @@ def settle_study(
         amounts = _amounts(locations, study_id)
         with database.writing() as session:
             studies.record(session, study_id, release, report, amounts, SERVICE)
-            session.expire_all()
-            studies.require_recorded(session, study_id, release, amounts)
 
 
 def cancel_study(database: Database, locations: Locations, study_id: str, who: str) -> None:
@@ -160,8 +150,6 @@ def cancel_study(database: Database, locations: Locations, study_id: str, who: s
             bases = base_payments(locations.plan(study_id), [features for _, features, *_ in rows])
             amounts = _in_coins(locations, study_id, {row[0]: {} for row in rows}, bases)
             studies.record(session, study_id, None, None, amounts, who)
-            session.expire_all()
-            studies.require_recorded(session, study_id, None, amounts)
 
 
 def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
@@ -191,8 +179,10 @@ def _in_coins(
     digits = coin_digits(locations.plan(study_id).study.currency)
     millionths, players = [*map(in_millionths, payments)], list(told)
     coins = in_coins(millionths, players, locations.coins_key(study_id), digits)
-    rows = zip(players, millionths, coins, strict=True)
-    return [Amount(player, amount, paid, digits, **told[player]) for player, amount, paid in rows]
+    return [
+        {"player": player, "millionths": amount, "coins": paid, "digits": digits, **told[player]}
+        for player, amount, paid in zip(players, millionths, coins, strict=True)
+    ]
 
 
 #: It looks for closed studies when asked to and this often besides: whoever was asked may have died.
@@ -248,7 +238,7 @@ class Settler:
             try:
                 well = self._settle_all()
             except Exception as failed:  # the database is away: the thread must live
-                _complain(failed)
+                complain("Settling failed.", failed)
                 well = False
             pause = (
                 LOOK_SECONDS if well else FIRST_PAUSE if pause == LOOK_SECONDS else min(2 * pause, LAST_PAUSE)
@@ -286,7 +276,7 @@ class Settler:
         except Refused as refused:
             problem = str(refused)
         except Exception as failed:
-            _complain(failed)
+            complain("Settling failed.", failed)
             problem = f"Settling stopped ({type(failed).__name__}) and is tried again. See the service's own output."
         self._doing.pop(study_id, None)
         if problem is not None:
@@ -300,7 +290,7 @@ def refusal(worse: WorseThanPromised) -> dict[str, Any]:
     return {"words": worse.less, "found": cast(Guarantees, worse.found).record()}
 
 
-def _complain(failed: Exception) -> None:
-    """Tell the console where something failed. What the error says may quote an answer, so it is not told."""
+def complain(what: str, failed: Exception) -> None:
+    """Tell the console where something failed. What the error says may quote an answer or a link, so it is not told."""
     where = "".join(traceback.format_tb(failed.__traceback__))
-    print(f"Settling failed.\n{where}{type(failed).__name__}", file=sys.stderr, flush=True)
+    print(f"{what}\n{where}{type(failed).__name__}", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from truthful.service.limits import KNOWN, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
 from truthful.store import accounts, studies
-from truthful.store.studies import events
+from truthful.store.studies import events, log
 from truthful.store.tables import Account, Role
 
 COOKIE = "truthful"
@@ -54,7 +54,6 @@ class SignedIn(Visit):
 
 
 def signed_in(visit: Visitor) -> SignedIn:
-    """Who is signed in."""
     token = visit.request.cookies.get(_cookie_name(visit.service, COOKIE))
     if token is not None:
         with visit.reading() as session:
@@ -108,9 +107,12 @@ def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
     finally:
         _CHECKING.release()
     if account is None:
-        # Of any name, so that it takes as long for one that is nobody's.
+        # Of any name, so that it takes as long for one that is nobody's, which is not kept: it may be a password.
         with visit.writing() as session:
-            accounts.count_refusal(session, found)
+            if found is None:
+                log(session, "service", "refused a sign-in")
+            else:
+                log(session, "service", "refused a sign-in as", whom=found.name)
         return visit.page("signing/sign_in.html", status=403, name=name[:200], wrong=True)
     limits.accounts.forgive(trying)
     return _enter(visit, account)
@@ -237,7 +239,7 @@ def _people(visit: SignedIn, *, status: int = 200, token: str | None = None, **v
 
 
 @router.get("/log")
-def log(visit: Analyst) -> Response:
+def log_page(visit: Analyst) -> Response:
     """The latest of what was done, and by whom."""
     with visit.reading() as session:
         names = {stored.id: stored.name for stored in studies.everything(session)}

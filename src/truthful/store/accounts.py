@@ -145,11 +145,3 @@ def end(session: Session, account: Account, who: str) -> None:
     for kind in (SignInLink, SignIn):
         session.execute(delete(kind).where(kind.account_id == account.id))
     log(session, who, "ended the access of", whom=account.name)
-
-
-def count_refusal(session: Session, account: Account | None) -> None:
-    """Somebody's password was wrong. A name that is nobody's is not kept: it may be a password in the wrong field."""
-    if account is None:
-        log(session, "service", "refused a sign-in")
-    else:
-        log(session, "service", "refused a sign-in as", whom=account.name)

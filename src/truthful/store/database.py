@@ -10,17 +10,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError, SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError, OperationalError, SQLAlchemyError
+from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from truthful.errors import InputError
@@ -60,7 +61,11 @@ class Turns:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """One's part of a transaction; durable at the end of the block."""
-        with self._my_turn():
+        with self._counting:
+            self._waiting += 1
+        with self._turn:
+            with self._counting:
+                self._waiting -= 1
             shared = self._join()
             try:
                 with (
@@ -74,15 +79,6 @@ class Turns:
         shared.ended.wait()
         if not shared.kept:
             raise NotKept("The database could not keep what was written. See whether its disk is full.")
-
-    @contextmanager
-    def _my_turn(self) -> Iterator[None]:
-        with self._counting:
-            self._waiting += 1
-        with self._turn:
-            with self._counting:
-                self._waiting -= 1
-            yield
 
     def _join(self) -> _Shared:
         if self._shared is None:
@@ -124,12 +120,17 @@ class Database:
     def __init__(self, url: str) -> None:
         self._url = _url(url)
         self.engine = _engine(self._url)
-        self._writers = self.engine.execution_options(writing=True)
-        self._turns = Turns(self._writers) if self.is_sqlite else None
+        writers = self.engine.execution_options(writing=True)
+        self._turns, self._sessions = Turns(writers) if self.is_sqlite else None, sessionmaker(writers)
 
     @property
     def is_sqlite(self) -> bool:
         return self._url.get_backend_name() == "sqlite"
+
+    @property
+    def shown(self) -> str:
+        """Its URL, without the password."""
+        return self._url.render_as_string(hide_password=True)
 
     def upgrade(self) -> None:
         """Bring the tables to this version's form. What is there already stays."""
@@ -139,30 +140,28 @@ class Database:
             with self.engine.begin() as connection:
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
-        except OperationalError as problem:
+        except CommandError:
             raise InputError(
-                f"The database {self._url.render_as_string(hide_password=True)} cannot be opened: "
-                f"{str(problem.orig).splitlines()[0]}. Check that it runs and that the URL is right."
+                f"The database {self.shown} was made by a newer version. Install that version or a newer one."
             ) from None
+        except DatabaseError as problem:
+            why = str(problem.orig).splitlines()[0]
+            if isinstance(problem, OperationalError):
+                advice = f"cannot be opened: {why}. Check that it runs and that the URL is right."
+            else:
+                advice = f"cannot be used: {why}. Name another, or move it away."
+            raise InputError(f"The database {self.shown} {advice}") from None
 
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Session:
         """Nothing is written. SQLite gives one view for the whole block, PostgreSQL one for each statement.
 
         So no block may rely on two statements agreeing, unless what they read cannot change any more.
         """
-        with Session(self.engine) as session:
-            yield session
+        return Session(self.engine)
 
-    @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> AbstractContextManager[Session]:
         """One transaction: all of it is durable at the end of the block, or, after an error, none."""
-        if self._turns is not None:
-            with self._turns.writing() as session:
-                yield session
-        else:
-            with Session(self._writers) as session, session.begin():
-                yield session
+        return self._sessions.begin() if self._turns is None else self._turns.writing()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -199,24 +198,20 @@ def _look_at_the_rested(engine: Engine) -> None:
                 raise DisconnectionError from None
 
 
-def _pool(url: URL, **settings: Any) -> Engine:
-    # An error says which statement failed and never with which values: they are people's.
-    return create_engine(url, pool_size=20, max_overflow=30, hide_parameters=True, **settings)
-
-
-def _durably(url: URL) -> str:
-    """PostgreSQL's options: what is committed is on its disk, whatever the server's own setting is."""
-    own = url.query.get("options", ())
-    return " ".join([*([own] if isinstance(own, str) else own), "-c synchronous_commit=on"])
-
-
 def _engine(url: URL) -> Engine:
     """Connections. On PostgreSQL each statement sees what is committed; rows are locked where that matters."""
+    # An error says which statement failed and never with which values: they are people's.
+    settings: dict[str, Any] = {"pool_size": 20, "max_overflow": 30, "hide_parameters": True}
     if url.get_backend_name() != "sqlite":
-        engine = _pool(url, isolation_level="READ COMMITTED", connect_args={"options": _durably(url)})
+        # What is committed is on its disk, whatever the server's own setting is.
+        own = url.query.get("options", ())
+        options = " ".join([*([own] if isinstance(own, str) else own), "-c synchronous_commit=on"])
+        engine = create_engine(
+            url, isolation_level="READ COMMITTED", connect_args={"options": options}, **settings
+        )
         _look_at_the_rested(engine)
         return engine
-    engine = _pool(url)
+    engine = create_engine(url, **settings)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:

@@ -169,13 +169,11 @@ def _insert(session: Session, study_id: str, people: People) -> None:
 
 
 def clear(session: Session, stored: StoredStudy) -> None:
-    """Forget the people of a draft."""
     session.execute(delete(Player).where(Player.study_id == stored.id))
     stored.roster = stored.plan = None
 
 
 def features(session: Session, study_id: str) -> list[Features]:
-    """Everybody's features, by player."""
     rows = select(Player.features).where(Player.study_id == study_id).order_by(Player.player)
     return list(session.scalars(rows))
 

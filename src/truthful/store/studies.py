@@ -8,8 +8,7 @@ says who did what, when; it holds no answer, no amount, no link and no address.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,7 +57,6 @@ class NotNow(Refused):
 
 
 def create(session: Session, who: str, draft: dict[str, Any]) -> StoredStudy:
-    """A new draft."""
     stored = StoredStudy(
         id=secrets.token_hex(6),  # in public addresses: it says nothing, and is taken by no other
         name=str(draft.get("name", "")),
@@ -109,33 +107,28 @@ def require_draft(stored: StoredStudy) -> StoredStudy:
 def step(session: Session, study_id: str, to: State, who: str, **values: Any) -> None:
     """Make one step, if the study is where it begins; of two who try at once, one is refused."""
     what, when = STEPS[to]
-    moved = session.execute(
-        update(StoredStudy)
-        .where(StoredStudy.id == study_id, StoredStudy.state == _BEFORE[to])
-        .values({"state": to, when: datetime.now(UTC), **values})
-    )
-    if not moved.rowcount:  # type: ignore[attr-defined]
+    if not _change(session, study_id, _BEFORE[to], **{"state": to, when: datetime.now(UTC), **values}):
         stored = find(session, study_id)
         raise NotNow(f"The study is {stored.state}; only one that is {_BEFORE[to]} can become {to}.")
     log(session, who, what, study_id)
 
 
+def _change(
+    session: Session, study_id: str, state: State, /, *conditions: ColumnElement[bool], **values: Any
+) -> bool:
+    """Change a study, if it is in this state and meets the conditions; whether it was and did."""
+    met = update(StoredStudy).where(StoredStudy.id == study_id, StoredStudy.state == state, *conditions)
+    return bool(session.execute(met.values(values)).rowcount)  # type: ignore[attr-defined]
+
+
 def note_problem(session: Session, study_id: str, problem: str) -> None:
     """Why settling stopped, to be seen by the analyst; nothing, if another has settled the study meanwhile."""
-    session.execute(
-        update(StoredStudy)
-        .where(StoredStudy.id == study_id, StoredStudy.state == State.CLOSED)
-        .values(problem=problem)
-    )
+    _change(session, study_id, State.CLOSED, problem=problem)
 
 
 def note_refusal(session: Session, study_id: str, refused: dict[str, Any]) -> None:
     """What can be guaranteed for those who answered is less than was promised. The analyst decides what to do."""
-    session.execute(
-        update(StoredStudy)
-        .where(StoredStudy.id == study_id, StoredStudy.state == State.CLOSED, ~StoredStudy.accepts_less)
-        .values(refused=refused, problem=None)
-    )
+    _change(session, study_id, State.CLOSED, ~StoredStudy.accepts_less, refused=refused, problem=None)
 
 
 def accept_less(session: Session, study_id: str, who: str) -> None:
@@ -145,7 +138,6 @@ def accept_less(session: Session, study_id: str, who: str) -> None:
 
 
 def reopen(session: Session, study_id: str, who: str) -> None:
-    """Take answers again."""
     stopped = or_(StoredStudy.refused.is_not(None), StoredStudy.problem.is_not(None))
     _decide(session, study_id, stopped, state=State.OPEN, closed=None, refused=None, problem=None)
     log(session, who, "opened again", study_id)
@@ -153,14 +145,7 @@ def reopen(session: Session, study_id: str, who: str) -> None:
 
 def _decide(session: Session, study_id: str, waits: ColumnElement[bool], **values: Any) -> None:
     """What becomes of a closed study that waits for it, once; of two who decide at once, one is refused."""
-    decided = session.execute(
-        update(StoredStudy)
-        .where(
-            StoredStudy.id == study_id, StoredStudy.state == State.CLOSED, ~StoredStudy.accepts_less, waits
-        )
-        .values(values)
-    )
-    if not decided.rowcount:  # type: ignore[attr-defined]
+    if not _change(session, study_id, State.CLOSED, ~StoredStudy.accepts_less, waits, **values):
         find(session, study_id)
         raise NotNow("There is nothing to decide: the study is not closed, is being settled, or has ended.")
 
@@ -204,28 +189,11 @@ def counts(session: Session, study_id: str) -> dict[str, int]:
     return dict(zip(counted, found, strict=True))
 
 
-@dataclass(frozen=True)
-class Amount:
-    """What one player is due: exactly, in millionths of the currency, and in the coins of 10^-digits that are paid.
-
-    The rest is what her receipt says besides: how it came about.
-    """
-
-    player: str
-    millionths: int
-    coins: int
-    digits: int
-    leverage: float | None = None
-    noise_scale: float | None = None
-    peer_prediction: float | None = None
-    own_prediction: float | None = None
-    others_answer: float | None = None
-    others_prediction: float | None = None
-    surprise: float | None = None
-
-
-#: What a receipt says besides records and payments.
-TOLD = tuple(field.name for field in fields(Amount))[4:]
+#: What one player is due, by the columns of its table.
+Amount = dict[str, Any]
+AMOUNT = tuple(column.key for column in Due.__table__.columns if column.key != "study_id")
+#: What her receipt says besides her record and her payment: how that came about.
+TOLD = AMOUNT[4:]
 
 
 def record(
@@ -233,24 +201,27 @@ def record(
     study_id: str,
     release: str | None,
     report: str | None,
-    amounts: Iterable[Amount],
+    amounts: Sequence[Amount],
     who: str,
 ) -> None:
     """Store the whole outcome, or what is paid although nothing was drawn: without a release the study is cancelled.
 
-    After an error nothing has changed.
+    It is read back before the transaction ends; after an error nothing has changed.
     """
     ended = State.CANCELLED if release is None else State.SETTLED
     step(session, study_id, ended, who, release=release, report=report, problem=None)
-    session.execute(insert(Due), [{"study_id": study_id, **asdict(amount)} for amount in amounts])
+    session.execute(insert(Due), [{"study_id": study_id, **amount} for amount in amounts])
+    session.expire_all()
+    require_recorded(session, study_id, release, amounts)
 
 
-def require_recorded(session: Session, study_id: str, release: str | None, amounts: Iterable[Amount]) -> None:
-    """Read the outcome back: what the database holds is what the settlement wrote, and coins pay what is due."""
-    names = [field.name for field in fields(Amount)]
-    stored = {Amount(*(getattr(row, name) for name in names)) for row in payments(session, study_id)}
-    paid = all(pays(amount.coins, amount.millionths, amount.digits) for amount in stored)
-    if find(session, study_id).release != release or stored != set(amounts) or not paid:
+def require_recorded(session: Session, study_id: str, release: str | None, amounts: Sequence[Amount]) -> None:
+    """What the database holds is what the settlement wrote, and coins pay what is due."""
+    due = list(payments(session, study_id))
+    stored = {row.player: {name: getattr(row, name) for name in AMOUNT} for row in due}
+    written = {amount["player"]: dict.fromkeys(AMOUNT) | amount for amount in amounts}
+    paid = all(pays(row.coins, row.millionths, row.digits) for row in due)
+    if find(session, study_id).release != release or stored != written or not paid:
         raise Refused(
             f"What the database gives back of study {study_id!r} is not what its settlement wrote, so nothing was "
             "stored. The settlement's files are whole. Check the database and its disk."

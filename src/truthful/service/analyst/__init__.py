@@ -7,5 +7,3 @@ from truthful.service.analyst import plan_pages, study_pages, wizard
 router = APIRouter()
 for _part in (wizard, study_pages, plan_pages):
     router.include_router(_part.router)
-
-__all__ = ["router"]

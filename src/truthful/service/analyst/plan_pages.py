@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from urllib.parse import urlencode
 
 from babel import Locale
@@ -13,31 +12,19 @@ from fastapi import APIRouter
 from starlette.datastructures import FormData, QueryParams
 from starlette.responses import Response
 
-from truthful.agents import ASKED, KINDS, SHARES
+from truthful.agents import ASKED, KINDS, SHARES, Honest
 from truthful.errors import InputError, Refused
 from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
-from truthful.promises import Promise, otherwise, promises
-from truthful.service.analyst.study_pages import Draft, Found, Sent, declaration_of, list_people
+from truthful.promises import otherwise
+from truthful.service import jobs
+from truthful.service.analyst.study_pages import Draft, Found, Sent, declaration_of, list_people, plan_of
 from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
-from truthful.service.jobs import (
-    Asked,
-    Listed,
-    Shares,
-    count_studies,
-    frontier_svg,
-    make_plan,
-    needs_roster,
-    parse_plan,
-    parse_study,
-    plans_from_roster,
-    simulation_page,
-)
-from truthful.service.offer import most_paid, pay_range
+from truthful.service.jobs import Asked, Listed, Shares, parse_plan, parse_study
+from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
-from truthful.service.settle_study import NOT_PLANNED
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import roster, studies
 from truthful.store.studies import log
@@ -51,7 +38,6 @@ NUMBERS = ("lie", "absent_share", "failure_probability")
 WORDS = {"accuracy_of": ("coefficients", "predictions")}
 #: Typed in percent: how many of those invited will answer.
 SHARE = "response_share"
-HONEST = "honest"
 LARGEST_SEED = 2**31
 NO_PEOPLE = (
     "The facts are people's own, so the plan is made from them. Upload a file of everybody you will invite, on "
@@ -73,15 +59,6 @@ class Wishes:
     """Whether errors are typed in percentage points, as those of shares are."""
 
     @property
-    def given(self) -> int:
-        """How many of the four there are."""
-        return sum(bool(self.typed[name]) for name in WISHES) + self.listed
-
-    @property
-    def none(self) -> bool:
-        return not any(self.typed[name] for name in WISHES)
-
-    @property
     def query(self) -> str:
         return urlencode([(name, value) for name, value in self.typed.items() if value])
 
@@ -95,19 +72,6 @@ class Wishes:
         return math.ceil(1e6 * value) / 1e4 if self.points and goal == "accuracy" else value
 
 
-@dataclass(frozen=True)
-class PlanOutcome:
-    """What the planner says: a plan, or why there is none."""
-
-    plan: Plan | None = None
-    infeasible: Infeasible | None = None
-    problem: str | None = None
-    promises: tuple[Promise, ...] = ()
-    otherwise: tuple[str, ...] = ()
-    pay: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
-    most: Decimal = Decimal(0)
-
-
 def read_wishes(
     sent: FormData | QueryParams, locale: Locale, listed: bool = False, points: bool = False
 ) -> Wishes:
@@ -115,69 +79,54 @@ def read_wishes(
     typed = {name: str(sent.get(name, "")).strip()[:60] for name in (*WISHES, SHARE, *NUMBERS, *WORDS)}
     typed |= {"players": ""} if listed else {}
     asked: list[tuple[str, float | str]] = []
-    wrong = []
-    for name in (*WISHES, *NUMBERS):
+    wrong, units = [], {SHARE: 100.0, "accuracy": 100.0 if points else 1.0}
+    for name in (*WISHES, SHARE, *NUMBERS):
         number = read_number(typed[name], locale) if typed[name] else None
         if typed[name] and (number is None or not _usual(name, number)):
             wrong.append(name)
         elif number is not None:
-            asked.append((name, _as_planned(name, number, points)))
+            asked.append((name, int(number) if name == "players" else number / units.get(name, 1.0)))
             typed[name] = shown(plain(number), locale)
     asked += [(name, typed[name]) for name, words in WORDS.items() if typed[name] in words]
-    if typed[SHARE]:
-        percent = read_number(typed[SHARE], locale)
-        if percent is None or not 0 < percent <= 100:
-            wrong.append(SHARE)
-        else:
-            asked.append((SHARE, percent / 100))
     return Wishes(typed, locale, tuple(wrong), tuple(asked), listed, points)
-
-
-def _as_planned(name: str, number: float, points: bool) -> float:
-    """A typed number as the planner takes it."""
-    if name == "players":
-        return int(number)
-    return number / 100 if points and name == "accuracy" else number
 
 
 def _usual(name: str, number: float) -> bool:
     """Whether a number can be meant: people are whole, and squares of others stay numbers."""
+    if name == SHARE:
+        return 0 < number <= 100
     low, high = USUAL
     return (number == 0 or low <= abs(number) <= high) and (name != "players" or number == int(number))
 
 
-def _outcome(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> PlanOutcome:
-    """The answer to what is asked; to nothing, the plan that was kept."""
-    if wishes.none and not wishes.wrong and stored.plan is not None:
-        return _outcome_of(parse_plan(stored.plan))
-    if wishes.wrong or wishes.none or wishes.given < ENOUGH:
-        return PlanOutcome()
+def _find_plan(stored: StoredStudy, wishes: Wishes, people: Listed | None) -> Plan | Infeasible | str | None:
+    """The answer to what is asked: a plan, or why there is none; to nothing, the plan that was kept."""
+    wished = sum(bool(wishes.typed[name]) for name in WISHES)
+    if wishes.wrong:
+        return None
+    if not wished and stored.plan is not None:
+        return parse_plan(stored.plan)
+    if wished + wishes.listed < ENOUGH:
+        return None
     try:
-        return _outcome_of(make_plan(declaration_of(stored), wishes.asked, people))
+        return jobs.make_plan(declaration_of(stored), wishes.asked, people)
     except Infeasible as answer:
-        return PlanOutcome(infeasible=answer)
+        return answer
     except (InputError, Refused) as problem:
-        return PlanOutcome(problem=str(problem))
-
-
-def _outcome_of(plan: Plan) -> PlanOutcome:
-    most = most_paid(plan, plan.players, plan.guarantees)
-    return PlanOutcome(
-        plan, promises=promises(plan), otherwise=otherwise(plan), pay=pay_range(plan), most=most
-    )
+        return str(problem)
 
 
 def _answer_wishes(
     visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams
-) -> tuple[Wishes, PlanOutcome]:
+) -> tuple[Wishes, Plan | Infeasible | str | None]:
     """What is wished, and what comes of it. A plan is made from people brought already, if it may know their features.
 
     Errors of shares of yes are typed in percentage points.
     """
     study = parse_study(declaration_of(stored))
-    people = list_people(visit, stored) if plans_from_roster(study) else None
+    people = list_people(visit, stored) if jobs.plans_from_roster(study) else None
     wishes = read_wishes(sent, visit.locale, listed=people is not None, points=study.kind == "yes-no")
-    return wishes, _outcome(stored, wishes, people)
+    return wishes, _find_plan(stored, wishes, people)
 
 
 @router.get("/studies/{study_id}/plan")
@@ -187,19 +136,24 @@ def plan_page(visit: Analyst, stored: Draft) -> Response:
 
 def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams) -> Response:
     study = parse_study(declaration_of(stored))
-    if needs_roster(study) and stored.roster is None:
+    if jobs.needs_roster(study) and stored.roster is None:
         raise Refused(NO_PEOPLE)
-    wishes, outcome = _answer_wishes(visit, stored, sent)
+    wishes, found = _answer_wishes(visit, stored, sent)
     with visit.reading() as session:
         people = roster.size(session, stored.id) if wishes.listed else None
     if not any(wishes.typed.values()) and stored.plan is not None:
         before = _asked_before(stored.plan, visit.locale, wishes.points)
         wishes = replace(wishes, typed={**wishes.typed, **before})
+    plan = found if isinstance(found, Plan) else None
     return visit.page(
         "analyst/plan.html",
         stored=stored,
         wishes=wishes,
-        outcome=outcome,
+        infeasible=found if isinstance(found, Infeasible) else None,
+        problem=found if isinstance(found, str) else None,
+        plan=plan,
+        otherwise=plan and otherwise(plan),
+        **({} if plan is None else terms(plan)),
         people=people,
         shares=study.protects == "answers",
         kind=study.kind,
@@ -210,7 +164,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
     )
 
 
-def _asked_before(plan: str, locale: Locale, points: bool = False) -> dict[str, str]:
+def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
     """What the plan that was kept was asked for."""
     record = json.loads(plan)
     asked, share = dict(record.get("answer", {}).get("asked", {})), record.get(SHARE, 1.0)
@@ -226,14 +180,14 @@ def _asked_before(plan: str, locale: Locale, points: bool = False) -> dict[str, 
 @router.post("/studies/{study_id}/plan")
 def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """Keep the plan that these wishes come to."""
-    _, outcome = _answer_wishes(visit, stored, sent)
-    if outcome.plan is None:
+    _, plan = _answer_wishes(visit, stored, sent)
+    if not isinstance(plan, Plan):
         return _plan_page(visit, stored, sent)
     with visit.writing() as session:
         now = studies.lock_draft(session, stored.id)
         if (now.declaration, now.roster) != (stored.declaration, stored.roster):
             raise Refused("The study was changed meanwhile, so this plan is not its plan. Plan it again.")
-        now.plan = pretty_json(outcome.plan.record())
+        now.plan = pretty_json(plan.record())
         log(session, visit.who, "planned", stored.id)
     return go(f"/studies/{stored.id}")
 
@@ -247,25 +201,25 @@ def frontier(visit: Analyst, stored: Found) -> Response:
     if not sent and stored.plan is not None:
         points = parse_study(stored.declaration).kind == "yes-no"
         sent = QueryParams(_asked_before(stored.plan, visit.locale, points))
-    plan = _answer_wishes(visit, stored, sent)[1].plan
-    if plan is None or plan.study.kind != "number" or plan.asked_mechanism is not None:
+    _, plan = _answer_wishes(visit, stored, sent)
+    if not isinstance(plan, Plan) or plan.study.kind != "number" or plan.asked_mechanism is not None:
         raise studies.Unknown("There is no plan to draw.")
-    return picture_response(frontier_svg(plan), SVG)
+    return picture_response(jobs.frontier_svg(plan), SVG)
 
 
 @router.get("/studies/{study_id}/rehearse")
 def rehearse_page(visit: Analyst, stored: Found) -> Response:
     """A rehearsal with simulated people, before anybody is asked: observed next to guaranteed."""
-    usual = "exaggerator" if parse_plan(_plan(stored)).study.shares is None else "denier"
+    usual = "exaggerator" if parse_plan(plan_of(stored)).study.shares is None else "denier"
     return _rehearsal_page(visit, stored, {usual: "5"})
 
 
 def _rehearsal_page(
     visit: SignedIn, stored: StoredStudy, typed: dict[str, str], problem: str | None = None
 ) -> Response:
-    plan = parse_plan(_plan(stored))
+    plan = parse_plan(plan_of(stored))
     try:
-        runs = count_studies(plan)
+        runs = jobs.count_studies(plan)
     except Refused as too_large:
         runs, problem = 0, str(too_large)
     own_facts = plan.study.design.kind in ("observed", "covariance")
@@ -288,7 +242,7 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
     others = _others(stored)
     try:
         shares, seed = read_mix(sent, visit.locale, others)
-        simulation_page(_plan(stored), shares, seed, list_people(visit, stored))
+        jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored))
     except (InputError, Refused) as problem:
         typed = {name: str(sent.get(name, ""))[:20] for name in (*others, "seed")}
         return _rehearsal_page(visit, stored, typed, str(problem))
@@ -299,14 +253,16 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
 @router.get("/studies/{study_id}/rehearse/report")
 def rehearsal_report(visit: Analyst, stored: Found) -> Response:
     shares, seed = read_mix(visit.request.query_params, Locale("en"), _others(stored))
-    return picture_response(simulation_page(_plan(stored), shares, seed, list_people(visit, stored)), HTML)
+    return picture_response(
+        jobs.simulation_page(plan_of(stored), shares, seed, list_people(visit, stored)), HTML
+    )
 
 
 def _others(stored: StoredStudy) -> tuple[str, ...]:
     """Who can be mixed in; who is left is honest."""
-    study = parse_plan(_plan(stored)).study
+    study = parse_plan(plan_of(stored)).study
     more = (*SHARES, *ASKED) if study.levels is not None else SHARES if study.shares is not None else ()
-    return tuple(name for name in (*KINDS, *more) if name != HONEST)
+    return tuple(name for name in (*KINDS, *more) if name != Honest.name)
 
 
 def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ...]) -> tuple[Shares, int]:
@@ -325,9 +281,3 @@ def read_mix(sent: FormData | QueryParams, locale: Locale, others: tuple[str, ..
     if not (seed.isascii() and seed.isdecimal() and int(seed[:12]) < LARGEST_SEED):
         raise InputError(f"The seed is {seed[:20]!r}; give a whole number from 0 to {LARGEST_SEED:,}.")
     return tuple(shares), int(seed)
-
-
-def _plan(stored: StoredStudy) -> str:
-    if stored.plan is None:
-        raise Refused(NOT_PLANNED)
-    return stored.plan

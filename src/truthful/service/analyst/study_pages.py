@@ -25,8 +25,8 @@ from truthful.promises import promises
 from truthful.service.drafts import BEGINNING
 from truthful.service.jobs import Listed, needs_roster, parse_plan, parse_study, plans_from_roster
 from truthful.service.locations import FilesMissing
-from truthful.service.offer import Bases, bases, most_paid, pay_range
-from truthful.service.pages import CSV, HTML, JSON, csv_text, download, go, picture_response
+from truthful.service.offer import bases, terms
+from truthful.service.pages import HTML, csv_text, download, go, picture_response
 from truthful.service.public import forest_chart, shown_results
 from truthful.service.settle_study import NOT_PLANNED, cancel_study, freeze, similar_studies
 from truthful.service.signing import Analyst, SignedIn
@@ -86,7 +86,7 @@ def uploaded_file(sent: FormData, name: str) -> UploadFile | None:
     return value if isinstance(value, UploadFile) and value.filename else None
 
 
-def declare(visit: SignedIn, study_id: str, declaration: str | None, **values: object) -> None:
+def declare(visit: SignedIn, study_id: str, declaration: str | None, draft: dict[str, Any]) -> None:
     """Keep what a draft declares now.
 
     Its plan goes, unless the study says the same as before; people who were brought go if their features are others.
@@ -98,9 +98,7 @@ def declare(visit: SignedIn, study_id: str, declaration: str | None, **values: o
             stored.plan = None
         if stored.roster is not None and study is not None and not roster.fits(session, stored, study):
             roster.clear(session, stored)
-        stored.declaration = declaration
-        for name, value in values.items():
-            setattr(stored, name, value)
+        stored.name, stored.declaration, stored.draft = str(draft["name"]), declaration, draft
         log(session, visit.who, "changed the study", study_id)
 
 
@@ -121,6 +119,12 @@ def declaration_of(stored: StoredStudy) -> str:
     if stored.declaration is None:
         raise Refused("The study is not complete yet. Fill in all its steps first.")
     return stored.declaration
+
+
+def plan_of(stored: StoredStudy) -> str:
+    if stored.plan is None:
+        raise Refused(NOT_PLANNED)
+    return stored.plan
 
 
 @router.get("/studies")
@@ -162,7 +166,6 @@ def one_study(visit: Analyst, stored: Found) -> Response:
 
 @router.post("/studies/{study_id}/remove")
 def remove(visit: Analyst, study_id: str) -> Response:
-    """Throw a draft away."""
     with visit.writing() as session:
         studies.remove(session, study_id, visit.who)
     return go("/studies")
@@ -213,11 +216,11 @@ def settling_page(visit: SignedIn, stored: StoredStudy) -> Response:
         return shown
     plan, paid = visit.plan(stored.id), _bases(visit, stored)
     found = Guarantees.from_record(stored.refused["found"])
-    compared = zip(promises(plan), promises(replace(plan, stated=found, players=paid.people)), strict=True)
+    compared = zip(promises(plan), promises(replace(plan, stated=found, players=paid["people"])), strict=True)
     return visit.page("analyst/refused.html", stored=stored, compared=list(compared), paid=paid)
 
 
-def _bases(visit: SignedIn, stored: StoredStudy) -> Bases:
+def _bases(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
     with visit.reading() as session:
         return bases(visit.plan(stored.id), answers.features(session, stored.id))
 
@@ -225,19 +228,15 @@ def _bases(visit: SignedIn, stored: StoredStudy) -> Bases:
 @router.get("/studies/{study_id}/freeze")
 def freeze_page(visit: Analyst, stored: Draft) -> Response:
     """The last look at what will be published and can never change."""
-    if stored.plan is None:
-        raise Refused(NOT_PLANNED)
-    plan = parse_plan(stored.plan)
+    plan = parse_plan(plan_of(stored))
     with visit.reading() as session:
         before = similar_studies(session, stored.id, plan.study)
     return visit.page(
         "analyst/freeze.html",
         stored=stored,
         plan=plan,
-        promises=promises(plan),
-        pay=pay_range(plan),
         before=before,
-        most=most_paid(plan, plan.players, plan.guarantees),
+        **terms(plan),
     )
 
 
@@ -254,7 +253,7 @@ def freeze_study(visit: Analyst, study_id: str, sent: Sent) -> Response:
 @router.get("/studies/{study_id}/roster.csv")
 def roster_template(visit: Analyst, stored: Found) -> Response:
     """The header of a roster, to be filled in."""
-    return download(csv_text(roster.columns(_study(visit, stored)), []), CSV, "roster.csv")
+    return download(csv_text(roster.columns(_study(visit, stored))), "roster.csv")
 
 
 @router.post("/studies/{study_id}/roster")
@@ -310,7 +309,7 @@ def make_links(visit: Analyst, study_id: str, sent: Sent) -> Response:
     if not made:
         raise Refused("Everybody on the roster has a link already. If links were lost, replace all of them.")
     rows = ((player, f"{visit.service.settings.origin}/a/{token}") for player, token in made)
-    return download(csv_text((PLAYER, "link"), rows), CSV, "links.csv")
+    return download(csv_text((PLAYER, "link"), *rows), "links.csv")
 
 
 @router.get("/studies/{study_id}/disputes.csv")
@@ -318,7 +317,7 @@ def disputes(visit: Analyst, stored: Found) -> Response:
     """Who says that her features are wrong: ids alone."""
     with visit.reading() as session:
         rows = [(player,) for player in roster.disputes(session, stored.id)]
-    return download(csv_text((PLAYER,), rows), CSV, "disputes.csv")
+    return download(csv_text((PLAYER,), *rows), "disputes.csv")
 
 
 @router.get("/studies/{study_id}/close")
@@ -419,7 +418,7 @@ def report(visit: Analyst, stored: Settled) -> Response:
 
 @router.get("/studies/{study_id}/release.json")
 def release(visit: Analyst, stored: Settled) -> Response:
-    return download(stored.release or "", JSON, "release.json")
+    return download(stored.release or "", "release.json")
 
 
 @router.get("/studies/{study_id}/forest.svg")

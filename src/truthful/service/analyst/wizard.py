@@ -5,8 +5,8 @@ All that is typed is kept, good or bad.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from babel import Locale
 from babel.numbers import get_decimal_symbol
@@ -15,6 +15,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from truthful.errors import InputError
+from truthful.service import drafts
 from truthful.service.analyst.study_pages import (
     Draft,
     Found,
@@ -25,27 +26,9 @@ from truthful.service.analyst.study_pages import (
     text,
     uploaded_file,
 )
-from truthful.service.drafts import (
-    EXAMPLE,
-    NUMBER,
-    RATING,
-    STEPS,
-    YES,
-    YES_NO,
-    Fields,
-    asks,
-    complaints,
-    declared,
-    document,
-    fields_of,
-    kind_of,
-    missing_fields,
-    parse,
-    plain,
-    protect_features,
-)
+from truthful.service.drafts import NUMBER, RATING, STEPS, YES, YES_NO, Fields
 from truthful.service.jobs import parse_study
-from truthful.service.pages import JSON, TOML, download, go, plain_number, read_number
+from truthful.service.pages import download, go, plain_number, read_number
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown
@@ -108,17 +91,17 @@ def _study_file(sent: FormData, typed: str | None = None) -> tuple[str, Study]:
     if typed is None:
         raise InputError("No file was chosen. Choose a study.toml first.")
     declaration = typed.replace("\r\n", "\n")
-    return declaration, parse(declaration)
+    return declaration, drafts.parse(declaration)
 
 
 @router.get("/studies/{study_id}/study.toml")
 def declaration_file(visit: Analyst, stored: Found) -> Response:
-    return download(stored.declaration or "", TOML, "study.toml")
+    return download(stored.declaration or "", "study.toml")
 
 
 @router.get("/studies/{study_id}/plan.json")
 def plan_file(visit: Analyst, stored: Found) -> Response:
-    return download(stored.plan or "", JSON, "plan.json")
+    return download(stored.plan or "", "plan.json")
 
 
 @router.get("/studies/{study_id}/file")
@@ -136,7 +119,7 @@ def change_file(visit: Analyst, study_id: str, sent: Sent) -> Response:
     except InputError as problem:
         values = {"stored": find(visit, study_id), "typed": typed, "problem": str(problem)}
         return visit.page("analyst/file.html", status=400, **values)
-    declare(visit, study_id, declaration, name=study.name, draft={"name": study.name})
+    declare(visit, study_id, declaration, {"name": study.name})
     return go(f"/studies/{study_id}")
 
 
@@ -146,7 +129,9 @@ def edit(visit: Analyst, stored: Draft) -> Response:
     fields = _fields(stored)
     if fields is None:
         return go(f"/studies/{stored.id}/file")
-    waiting = (step for step in STEPS if missing_fields(fields, step) or complaints(fields, step))
+    waiting = (
+        step for step in STEPS if drafts.missing_fields(fields, step) or drafts.complaints(fields, step)
+    )
     return go(f"/studies/{stored.id}/edit/{next(waiting, STEPS[0])}")
 
 
@@ -167,22 +152,19 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
         raise Unknown("There is no such step.")
     before = _fields(stored) or {}
     # What the page does not ask for where people answer in this way stays as it is.
-    names = TYPED[step] if kind_of(before) == NUMBER else OF_SHARES.get(step, TYPED[step])
-    fields = {
-        **before,
-        **{name.lstrip("#"): _value(sent, name.lstrip("#"), name, visit.locale) for name in names},
-    }
+    names = TYPED[step] if drafts.kind_of(before) == NUMBER else OF_SHARES.get(step, TYPED[step])
+    fields = before | _values(sent, names, visit.locale)
     pressed, here = text(sent, "do"), f"/studies/{stored.id}/edit/{step}"
     if step == "people":
         fields["features"] = _rows(sent, pressed, visit.locale)
-        fields = protect_features(fields, before) if kind_of(fields) == NUMBER else fields
-    name = str(fields.get("name", ""))
-    declare(visit, stored.id, declared(fields), name=name, draft={"name": name, "fields": fields})
+        fields = drafts.protect_features(fields, before) if drafts.kind_of(fields) == NUMBER else fields
+    draft = {"name": str(fields.get("name", "")), "fields": fields}
+    declare(visit, stored.id, drafts.declared(fields), draft)
     if pressed == "add":
         return go(f"{here}#f{len(fields['features']) - 1}_name")
     if pressed.startswith("remove-"):
         return go(f"{here}#features")
-    if missing_fields(fields, step) or complaints(fields, step):
+    if drafts.missing_fields(fields, step) or drafts.complaints(fields, step):
         return _step_page(visit, find(visit, stored.id), fields, step, checked=True)
     later = STEPS[STEPS.index(step) + 1 :]
     return go(f"/studies/{stored.id}/edit/{later[0]}" if later else f"/studies/{stored.id}")
@@ -193,13 +175,13 @@ def _fields(stored: StoredStudy) -> Fields | None:
     fields = stored.draft.get("fields")
     if isinstance(fields, dict):
         return fields
-    return None if stored.declaration is None else fields_of(parse_study(stored.declaration))
+    return None if stored.declaration is None else drafts.fields_of(parse_study(stored.declaration))
 
 
 def _step_page(
     visit: SignedIn, stored: StoredStudy, fields: Fields, step: str, *, checked: bool = False
 ) -> Response:
-    empty = missing_fields(fields, step) if checked else {}
+    empty = drafts.missing_fields(fields, step) if checked else {}
     return visit.page(
         f"analyst/edit_{step}.html",
         status=400 if checked else 200,
@@ -207,41 +189,46 @@ def _step_page(
         step=step,
         steps=STEPS,
         fields=fields,
-        kind=kind_of(fields),
-        asks=asks(fields),
+        kind=drafts.kind_of(fields),
+        asks=drafts.asks(fields),
         shown=partial(shown, locale=visit.locale),
         unfilled=empty,
-        complaints=complaints(fields, step) if checked and not empty else [],
+        complaints=drafts.complaints(fields, step) if checked and not empty else [],
         **(_even(fields, visit.locale) if step == "people" else {}),
     )
 
 
 def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
     """How spread out people would be if they were spread evenly, once the features are known; and half of it."""
-    if missing_fields(fields, "people") or complaints({**fields, "least_eigenvalue": ""}, "people"):
+    if drafts.missing_fields(fields, "people") or drafts.complaints(
+        {**fields, "least_eigenvalue": ""}, "people"
+    ):
         return {"even": None, "half": None}
-    known = EXAMPLE | {"features": fields.get("features", []), "design": "uniform"}
-    even = parse_study(document(known)).even_eigenvalue
+    known = drafts.EXAMPLE | {"features": fields.get("features", []), "design": "uniform"}
+    even = parse_study(drafts.document(known)).even_eigenvalue
     return {"even": shown(f"{even:.3g}", locale), "half": shown(f"{even / 2:.2g}", locale)}
 
 
-def _rows(sent: FormData, pressed: str, locale: Locale) -> list[dict[str, Any]]:
+def _rows(sent: FormData, pressed: str, locale: Locale) -> list[dict[str, str]]:
     """The features as typed, with one more or one less if that was asked for."""
-    rows = []
-    for at in range(MOST_FEATURES):
-        if f"f{at}_name" in sent and pressed != f"remove-{at}":
-            rows.append(
-                {name.lstrip("#"): _value(sent, f"f{at}_{name.lstrip('#')}", name, locale) for name in ROW}
-            )
+    rows: list[dict[str, str]] = [
+        _values(sent, ROW, locale, f"f{at}_")
+        for at in range(MOST_FEATURES)
+        if f"f{at}_name" in sent and pressed != f"remove-{at}"
+    ]
     return [*rows, {"kind": "number"}] if pressed == "add" and len(rows) < MOST_FEATURES else rows
 
 
-def _value(sent: FormData, key: str, name: str, locale: Locale) -> str:
+def _values(sent: FormData, names: Iterable[str], locale: Locale, prefix: str = "") -> dict[str, str]:
+    bare = {name: name.lstrip("#") for name in names}
+    return {bare[name]: _value(text(sent, prefix + bare[name]), name, locale) for name in names}
+
+
+def _value(typed: str, name: str, locale: Locale) -> str:
     """A field: a number in plain form if it is one, a choice that there is, levels one a line."""
-    typed = text(sent, key)
     if name.startswith("#"):
         number = read_number(typed, locale) if typed else None
-        return typed if number is None else plain(number)
+        return typed if number is None else drafts.plain(number)
     if name in CHOICES:
         return typed if typed in CHOICES[name] else CHOICES[name][0]
     if name == "levels":
