@@ -242,10 +242,7 @@ class Measuring:
 
     def __init__(self, sums: Sums, a: float, b: float, c: float, linear: float) -> None:
         self._n, self._d = sums.count, sums.dimension
-        M, self._G, self._ZZ = (
-            as_floats(part) for part in (sums.matrix, sums.features / sums.count, sums.instruments)
-        )
-        self.inverse: Floats = np.asarray(np.linalg.inv(M), dtype=np.float64)
+        self.inverse, self._ZZ, self._G = _matrices(sums)
         self._root = _root(self._G)
         self._payments = (np.asarray(a), np.asarray(b), np.asarray(c), linear)
         self._worst = np.empty((0, 5))
@@ -324,8 +321,7 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
     most ‖M⁻¹‖. In the sup norm instruments are √d long at most, and so many times are leverages and influences.
     """
     n, d = sums.count, sums.dimension
-    M, G, ZZ = (as_floats(part) for part in (sums.matrix, sums.features / n, sums.instruments))
-    inverse = np.asarray(np.linalg.inv(M), dtype=np.float64)
+    inverse, ZZ, G = _matrices(sums)
     root = _root(G)
     cov, _ = _covariances(inverse, ZZ, root)
     factors = np.linalg.svd(inverse, compute_uv=False)
@@ -415,6 +411,13 @@ def _covariances(inverse: Floats, ZZ: Floats, root: Floats) -> tuple[Floats, Flo
     cov: Floats = inverse @ ZZ @ inverse.T
     of_predictions: Floats = root @ cov @ root
     return cov, of_predictions
+
+
+def _matrices(sums: Sums) -> tuple[Floats, Floats, Floats]:
+    """M⁻¹, ZᵀZ and G."""
+    parts = (sums.matrix, sums.instruments, sums.features / sums.count)
+    M, ZZ, G = map(as_floats, parts)
+    return np.asarray(np.linalg.inv(M), dtype=np.float64), ZZ, G
 
 
 def _root(G: Floats) -> Floats:

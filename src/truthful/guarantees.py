@@ -47,7 +47,7 @@ from truthful.deterrence import (
 )
 from truthful.errors import InputError
 from truthful.geometry import Geometry
-from truthful.one_release import OneRelease, SumRelease
+from truthful.one_release import OneRelease
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -222,8 +222,8 @@ class Guarantees:
         groups = (Privacy, Truthfulness, Accuracy, Participation, Budget)
         return cls(
             *(
-                group(**{k: tuple(v) if isinstance(v, list) else v for k, v in record[name.name].items()})
-                for group, name in zip(groups, fields(cls), strict=True)
+                group(**{k: tuple(v) if isinstance(v, list) else v for k, v in record[field.name].items()})
+                for group, field in zip(groups, fields(cls), strict=True)
             )
         )
 
@@ -255,8 +255,11 @@ def guarantees(
         found = _of_predictions(study, mechanism, asked, payable or players)
     unit, assumed = study.response_unit, found.truth.assumptions
     expected, cap, likely = map(_finite, found.bill)
+    # Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect.
+    own_features = mechanism.protects == "answers" and study.features and not study.assigned
+    not_protected = ("features", "taking part") if own_features else ("taking part",)
     return Guarantees(
-        privacy(study, mechanism),
+        Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected),
         found.truth,
         Accuracy(
             _finite(found.error),
@@ -280,13 +283,6 @@ class _Found(NamedTuple):
     error: float
     prediction_error: float
     effect_error: float | None = None
-
-
-def privacy(study: Study, mechanism: SumRelease) -> Privacy:
-    """Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect."""
-    own_features = mechanism.protects == "answers" and study.features and not study.assigned
-    not_protected = ("features", "taking part") if own_features else ("taking part",)
-    return Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected)
 
 
 def _finite(value: float) -> float | None:

@@ -32,7 +32,14 @@ from truthful.beliefs import WIDEST_RANGE, Beliefs, Predictor
 from truthful.beliefs.laws import IDENTITY, Clipped, Curve
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.sensitivity import GRAM_SENSITIVITY, AddNoise, Query, cross_sensitivity
+from truthful.estimators.sensitivity import (
+    GRAM_SENSITIVITY,
+    AddNoise,
+    Query,
+    cross_query,
+    cross_sensitivity,
+    gram_query,
+)
 from truthful.instruments import require_transform
 from truthful.moments import (
     GRID,
@@ -128,26 +135,11 @@ class SumRelease:
 
         In the sup norm as well, as max|k_ζ| ≤ 2²⁰ there.
         """
-        d = sums.dimension
-        vector = Query(
-            value=tuple(int(k) for k in sums.vector),
-            unit=SUM_UNIT,
-            sensitivity=cross_sensitivity(beliefs.response_bound),
-            weights=(1,) * d,
-            share=self.vector_epsilon / Fraction(self.epsilon),
-            norm=self.norm,
-        )
+        share = self.vector_epsilon / Fraction(self.epsilon)
+        vector = cross_query(sums.vector, beliefs.response_bound, SUM_UNIT, share, self.norm)
         if self.estimator != "noisy-statistics":
             return (vector,)
-        rows, columns = np.triu_indices(d)
-        matrix = Query(
-            value=tuple(int(k) for k in sums.matrix[rows, columns]),
-            unit=SUM_UNIT,
-            sensitivity=Fraction(GRAM_SENSITIVITY),
-            weights=tuple(1 if i == j else 2 for i, j in zip(rows, columns, strict=True)),
-            share=Fraction(self.gram_share),
-        )
-        return matrix, vector
+        return gram_query(sums.matrix, SUM_UNIT, Fraction(self.gram_share)), vector
 
     def estimate(
         self, answers: Sequence[Sequence[int]], count: int, beliefs: Bounded, matrix: PythonIntegers | None

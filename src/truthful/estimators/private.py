@@ -32,7 +32,9 @@ from truthful.estimators.certified_ridge import (
 from truthful.estimators.sensitivity import (
     GRAM_SENSITIVITY,
     Query,
+    cross_query,
     cross_sensitivity,
+    gram_query,
     minimiser_distance,
     sqrt_above,
 )
@@ -108,7 +110,7 @@ class KnownDesign:
 
     def queries(self, moments: Moments) -> tuple[Query, ...]:
         _require_players(moments, len(self.Sigma))
-        return (_cross_query(moments, self.response_bound, Fraction(1)),)
+        return (cross_query(moments.cross, self.response_bound, _product_unit(moments.count), Fraction(1)),)
 
     def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
         inverse = np.asarray(np.linalg.inv(self.Sigma), dtype=np.float64)
@@ -141,19 +143,18 @@ class NoisyStatistics:
 
     def queries(self, moments: Moments) -> tuple[Query, ...]:
         _require_players(moments, self.dimension)
-        rows, columns = np.triu_indices(self.dimension)
-        gram = Query(
-            value=tuple(int(k) for k in moments.gram[rows, columns]),
-            unit=_product_unit(moments.count),
-            sensitivity=Fraction(GRAM_SENSITIVITY),
-            weights=tuple(1 if i == j else 2 for i, j in zip(rows, columns, strict=True)),
-            share=Fraction(self.gram_share),
+        unit, share = _product_unit(moments.count), Fraction(self.gram_share)
+        return (
+            gram_query(moments.gram, unit, share),
+            cross_query(moments.cross, self.response_bound, unit, 1 - share),
         )
-        return gram, _cross_query(moments, self.response_bound, 1 - Fraction(self.gram_share))
 
     def estimate(self, answers: Sequence[Sequence[int]], count: int, epsilon: Epsilon) -> Estimate:
         unit = _product_unit(count)
-        inverse = self._floored_inverse(_floats(answers[0], unit), self.eigenvalue_floor(count, epsilon))
+        gram = np.zeros((self.dimension, self.dimension))
+        gram[np.triu_indices(self.dimension)] = _floats(answers[0], unit)
+        values, vectors = np.linalg.eigh(gram, UPLO="U")
+        inverse: Floats = vectors / np.maximum(values, self.eigenvalue_floor(count, epsilon)) @ vectors.T
         return Estimate(
             inverse @ _floats(answers[1], unit),
             inverse,
@@ -172,13 +173,6 @@ class NoisyStatistics:
     def eigenvalue_floor(self, count: int, epsilon: Epsilon) -> float:
         """ℓ = s_N·d^1.5."""
         return self.gram_scale(count, epsilon) * float(self.dimension**1.5)
-
-    def _floored_inverse(self, triangle: Floats, floor: float) -> Floats:
-        gram = np.zeros((self.dimension, self.dimension))
-        gram[np.triu_indices(self.dimension)] = triangle
-        values, vectors = np.linalg.eigh(gram, UPLO="U")
-        inverse: Floats = vectors / np.maximum(values, floor) @ vectors.T
-        return inverse
 
 
 class _Ridge(ABC):
@@ -276,16 +270,6 @@ class RidgeFree(_Ridge):
     def _distance(self, count: int) -> Fraction:
         square_radius = Fraction(self.response_bound) ** 2 * count / (4 * Fraction(self.gamma))
         return minimiser_distance(sqrt_above(square_radius), self.response_bound, self.gamma)
-
-
-def _cross_query(moments: Moments, response_bound: float, share: Fraction) -> Query:
-    return Query(
-        value=tuple(int(k) for k in moments.cross),
-        unit=_product_unit(moments.count),
-        sensitivity=cross_sensitivity(response_bound),
-        weights=(1,) * moments.dimension,
-        share=share,
-    )
 
 
 def _product_unit(count: int) -> Fraction:

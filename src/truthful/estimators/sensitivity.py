@@ -12,7 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
 
-from truthful.moments import GRID, PRODUCT, response_limit
+import numpy as np
+
+from truthful.moments import GRID, PRODUCT, PythonIntegers, response_limit
 
 # Of Σ k_x k_xᵀ in Frobenius norm: ‖xxᵀ − x'x'ᵀ‖² = ‖x‖⁴ + ‖x'‖⁴ − 2(x·x')² ≤ 2. The least integer above √2·2^40.
 GRAM_SENSITIVITY = isqrt(2 * PRODUCT**2) + 1
@@ -42,6 +44,22 @@ AddNoise = Callable[[Query, Fraction], Sequence[int]]
 def cross_sensitivity(response_bound: float) -> Fraction:
     """Of Σ k_x k_y: 2·2²⁰·floor(2²⁰·Y), exactly, attained by turning y into −y."""
     return Fraction(2 * GRID * response_limit(response_bound))
+
+
+def cross_query(
+    cross: PythonIntegers, response_bound: float, unit: Fraction, share: Fraction, norm: str = "l2"
+) -> Query:
+    """Σ k_x k_y, of features or instruments that are at most 1 long in this norm."""
+    value, weights = tuple(int(k) for k in cross), (1,) * len(cross)
+    return Query(value, unit, cross_sensitivity(response_bound), weights, share, norm)
+
+
+def gram_query(gram: PythonIntegers, unit: Fraction, share: Fraction) -> Query:
+    """The upper triangle of Σ k_x k_xᵀ, off-diagonal entries weighing 2 so that the norm is Frobenius's."""
+    rows, columns = np.triu_indices(len(gram))
+    value = tuple(int(k) for k in gram[rows, columns])
+    weights = tuple(1 if i == j else 2 for i, j in zip(rows, columns, strict=True))
+    return Query(value, unit, Fraction(GRAM_SENSITIVITY), weights, share)
 
 
 @lru_cache(maxsize=1024)  # every query of a ridge asks for it, and its numbers are public
