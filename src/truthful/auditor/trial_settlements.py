@@ -27,6 +27,7 @@ from truthful.asked_release import AskedRelease
 from truthful.auditor.attack_surface import Product
 from truthful.check import Floats
 from truthful.errors import TruthfulError
+from truthful.files import RECEIPTS
 from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees
 from truthful.moments import PRODUCT, Sums
@@ -34,7 +35,6 @@ from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
 from truthful.settlement.atomic_release import open_target
-from truthful.settlement.books import RECEIPTS
 from truthful.settlement.draw import Draw, read_draw
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION

@@ -29,12 +29,12 @@ from sqlalchemy.orm import Session
 
 from truthful.coins import in_coins, in_millionths
 from truthful.errors import Refused, WorseThanPromised
+from truthful.files import RECEIPTS
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.service.locations import Locations, SettledElsewhere
 from truthful.service.offer import base_payments, coin_digits
 from truthful.settlement import settle
-from truthful.settlement.books import RECEIPTS
 from truthful.store import answers, roster, studies
 from truthful.store.answers import Reported
 from truthful.store.database import Database

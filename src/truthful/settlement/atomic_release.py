@@ -26,12 +26,12 @@ from typing import Any
 import pyarrow.parquet
 
 from truthful.errors import InputError, Refused
-from truthful.files import exclusive, pretty_json, publish_directory, write_atomically
+from truthful.files import PAYMENTS, RECEIPTS, exclusive, pretty_json, publish_directory, write_atomically
 from truthful.intake import Counts
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
 from truthful.report import report_or_notice
-from truthful.settlement.books import PAYMENTS, RECEIPTS, MemoryBooks, PaidTotals
+from truthful.settlement.books import MemoryBooks, PaidTotals
 from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
 
@@ -129,18 +129,9 @@ class ReleaseDirectory:
                 yield
             finally:
                 if not (self.unfinished / DRAW_FILE).exists():
-                    self.discard()
-
-    def publish(self) -> None:
-        """Show the finished directory; the draw is of no more use then."""
-        publish_directory(self.unfinished, self.final)
-        (self.final / DRAW_FILE).unlink()
-
-    def discard(self) -> None:
-        """Give up an unfinished settlement that nobody has seen."""
-        with suppress(OSError):
-            _remove(self.unfinished.iterdir())
-            self.unfinished.rmdir()
+                    with suppress(OSError):
+                        _remove(self.unfinished.iterdir())
+                        self.unfinished.rmdir()
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -263,27 +254,23 @@ class Settlement:
     @cached_property
     def payments(self) -> Any:
         """Arrow table: player, payment."""
-        if self.memory is not None:
-            return self.memory.payments
-        return pyarrow.parquet.read_table(self._file(PAYMENTS))
+        return self._read(PAYMENTS) if self.memory is None else self.memory.payments
 
     @cached_property
     def receipts(self) -> Any:
         """Arrow table of every player's receipt."""
-        if self.memory is not None:
-            return self.memory.receipts
-        return pyarrow.parquet.read_table(self._file(RECEIPTS))
+        return self._read(RECEIPTS) if self.memory is None else self.memory.receipts
 
     def receipt(self, player: str | int) -> Receipt:
         """One player's receipt."""
         return find_receipt(self.receipts, player)
 
-    def _file(self, name: str) -> Path:
+    def _read(self, name: str) -> Any:
         if self.directory is None:
             raise InputError(f"This settlement was not written to a directory; it has no {name}.")
         if not (self.directory / name).exists():
             raise InputError(f"This settlement has no {name}: it was told to keep its payments alone.")
-        return self.directory / name
+        return pyarrow.parquet.read_table(self.directory / name)
 
 
 @dataclass(frozen=True)
@@ -326,7 +313,8 @@ class OpenRelease:
         write_atomically(unfinished / "settlement.json", pretty_json(summary))
         _remove(unfinished.glob(".*"))  # what a killed write left
         self.account.enter(draw, self.target.final.name)
-        self.target.publish()
+        publish_directory(unfinished, self.target.final)
+        (self.target.final / DRAW_FILE).unlink()  # of no more use
         return Settlement(release, summary, directory=self.target.final)
 
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from truthful import check
 from truthful.check import Floats
-from truthful.files import PAYMENTS as PAYMENTS
-from truthful.files import PAYMENTS_CSV as PAYMENTS_CSV
-from truthful.files import RECEIPTS as RECEIPTS
+from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
 from truthful.scoring import PAYMENT_STEPS
 
 KEPT = ("all", "payments")
-# What the payer may see; everything else in a receipt is the player's own.
-PAYMENT_COLUMNS = ["player", "payment"]
 
 #: What decided a payment.
 SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
@@ -52,26 +47,30 @@ def paid_in(payments: Floats) -> PaidTotals:
     return PaidTotals(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
 
 
-class Books(Protocol):
+class Books:
     """Takes receipts batch by batch; payments are some of their columns.
 
     `task` is the second pass as workers make it for these books, and `write` takes what it gives.
     """
 
-    def task(self, pay: Any) -> Any: ...
-    def write(self, receipts: Any) -> None: ...
-    def __enter__(self) -> Books: ...
-    def __exit__(self, *exception: object) -> None: ...
+    def task(self, pay: Any) -> Any:
+        return pay
+
+    def write(self, receipts: Any) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Books:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
 
 
-class MemoryBooks:
+class MemoryBooks(Books):
     """Books kept as Arrow tables, for a settlement that writes no files."""
 
     def __init__(self) -> None:
         self._batches: list[Any] = []
-
-    def task(self, pay: Any) -> Any:
-        return pay
 
     def write(self, receipts: Any) -> None:
         self._batches.append(receipts)
@@ -84,55 +83,37 @@ class MemoryBooks:
     def payments(self) -> Any:
         return payments_of(self.receipts)
 
-    def __enter__(self) -> MemoryBooks:
-        return self
 
-    def __exit__(self, *exception: object) -> None:
-        return None
-
-
-class FileBooks:
+class FileBooks(Books):
     """Books written to a directory in constant memory: payments as Parquet and CSV, receipts as Parquet.
 
     `kept` says which: "all", or "payments" for payments.parquet alone.
     """
 
-    def __init__(self, directory: Path, kept: str = "all") -> None:
-        self._directory = directory
-        self._kept = check.choice("books", kept, KEPT)
+    def __init__(self, directory: Path, kept: str) -> None:
+        self._directory, self._kept = directory, kept
         self._writers: list[tuple[Any, bool]] = []  # and whether it is for payments alone
 
-    def task(self, pay: Any) -> Any:
-        return pay
-
     def write(self, receipts: Any) -> None:
+        paid = payments_of(receipts)
         if not self._writers:
-            paid = payments_schema(receipts.schema)
-            self._writers = [(parquet_writer(self._directory / PAYMENTS, paid), True)]
+            self._writers = [(parquet_writer(self._directory / PAYMENTS, paid.schema), True)]
             if self._kept == "all":
                 self._writers += [
                     (parquet_writer(self._directory / RECEIPTS, receipts.schema), False),
-                    (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid), True),
+                    (pa.csv.CSVWriter(self._directory / PAYMENTS_CSV, paid.schema), True),
                 ]
         for writer, payments in self._writers:
-            writer.write(payments_of(receipts) if payments else receipts)
-
-    def __enter__(self) -> FileBooks:
-        return self
+            writer.write(paid if payments else receipts)
 
     def __exit__(self, *exception: object) -> None:
         for writer, _ in self._writers:
             writer.close()
 
 
-def payments_schema(receipts: Any) -> Any:
-    """What of the receipts the payer may see."""
-    return pa.schema([receipts.field(name) for name in PAYMENT_COLUMNS])
-
-
 def payments_of(receipts: Any) -> Any:
-    """Of a table or batch of receipts, what the payer may see: player and payment."""
-    return receipts.select(PAYMENT_COLUMNS)
+    """Of a table or batch of receipts, what the payer may see; everything else is the player's own."""
+    return receipts.select(["player", "payment"])
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:

@@ -123,17 +123,10 @@ def people_measured(
         parts.append(kx)
     kx = np.concatenate(parts)
     kz = instruments_on_grid(kx, mechanism.transform, mechanism.norm)
-    return _with_beliefs(plan, measure(kx, kz, norm=mechanism.norm), kx, kz, sums), kx
-
-
-def _with_beliefs(plan: Plan, found: Geometry, kx: Floats, kz: Floats, sums: Sums) -> Geometry:
-    """With what these people believe, and what single effects need, where answers are shares."""
-    study = plan.study
-    believed = _belief_rows(study, kx, sums)
+    found, believed = measure(kx, kz, norm=mechanism.norm), _belief_rows(plan.study, kx, sums)
     _require_payable(plan, believed)
-    if study.shares is None:
-        return replace(found, believed=believed)
-    return replace(found, believed=believed, effects=effects_of(kx, kz, difference_rows(study)))
+    effects = None if plan.study.shares is None else effects_of(kx, kz, difference_rows(plan.study))
+    return replace(found, believed=believed, effects=effects), kx
 
 
 def _belief_rows(study: Study, kx: Floats, sums: Sums) -> Floats | None:
@@ -159,11 +152,15 @@ def _many_measured(
     plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
 ) -> Geometry:
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
-    found = coarse(sums, _least_length(plan.study), mechanism.norm)
+    encoding = plan.study.declared.encoding
+    least = 1 / encoding.scale if encoding.intercept else 0.0  # ‖x‖ is at least that of the intercept
+    found = coarse(sums, least, mechanism.norm)
     if not isinstance(mechanism, OneRelease):
         return _many_with_beliefs(plan, found, sums, people)
-    if found.leverage <= LARGEST_LEVERAGE and _keeps_promises(plan, plan.guarantees_for(sums.count, found)):
-        return found
+    if found.leverage <= LARGEST_LEVERAGE:
+        promised = plan.guarantees_for(sums.count, found)
+        if _covers_cap(plan, promised) and not _less(plan, promised):
+            return found
     linear = mechanism.scoring.linear
     measuring = Measuring(sums, mechanism.base_payment, mechanism.score_weight, mechanism.clip, linear)
     for rows, ids, kx in people():
@@ -204,12 +201,6 @@ def _require_company(h: Floats, rows: Any, ids: Any) -> None:
     )
 
 
-def _least_length(study: Study) -> float:
-    """‖x‖ is at least that of the intercept."""
-    encoding = study.declared.encoding
-    return 1 / encoding.scale if encoding.intercept else 0.0
-
-
 def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
     """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
     promised = plan.guarantees
@@ -232,10 +223,6 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
             promised,
             found,
         )
-
-
-def _keeps_promises(plan: Plan, found: Guarantees) -> bool:
-    return _covers_cap(plan, found) and not _less(plan, found)
 
 
 def _covers_cap(plan: Plan, found: Guarantees) -> bool:

@@ -66,16 +66,14 @@ class Drawing:
         self.answers: list[tuple[int, ...]] = []
 
     def __call__(self, query: Query, epsilon: Fraction) -> Sequence[int]:
-        noise = _noise(query, query.sensitivity / epsilon, self._bits)
+        size, scale = len(query.value), query.sensitivity / epsilon
+        if query.norm == "sup":
+            noise = sample_sup(size, scale, self._bits)
+        else:
+            noise = sample(size, scale, self._bits, query.weights)
         answer = tuple(value + k for value, k in zip(query.value, noise, strict=True))
         self.answers.append(answer)
         return answer
-
-
-def _noise(query: Query, scale: Fraction, bits: Bits) -> list[int]:
-    if query.norm == "sup":
-        return sample_sup(len(query.value), scale, bits)
-    return sample(len(query.value), scale, bits, query.weights)
 
 
 def replay(answers: Sequence[tuple[int, ...]]) -> AddNoise:

@@ -25,21 +25,11 @@ import numpy as np
 
 from truthful import check
 from truthful.errors import InputError, Setting, TruthfulError
-from truthful.files import sync, written_whole
+from truthful.files import PAYMENTS, RECEIPTS, sync, written_whole
 from truthful.intake.duplicates import IN_MEMORY, NOTHING, Duplicates, Hashes, repeated_in
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
-from truthful.settlement.books import (
-    KEPT,
-    PAYMENTS,
-    RECEIPTS,
-    Books,
-    FileBooks,
-    MemoryBooks,
-    PaidTotals,
-    parquet_writer,
-    payments_schema,
-)
+from truthful.settlement.books import Books, FileBooks, PaidTotals, parquet_writer, payments_of
 from truthful.version import __version__
 
 DASK = Setting("engine", "dask")
@@ -224,7 +214,7 @@ def write_parts(
     with ExitStack() as files:
         for receipts, more in pay(piece):
             if not writers:
-                schemas = {PAYMENTS: payments_schema(receipts.schema), RECEIPTS: receipts.schema}
+                schemas = {PAYMENTS: payments_of(receipts).schema, RECEIPTS: receipts.schema}
                 parts = (_open_part(book / name, schemas[book.name]) for book in books)
                 writers = [files.enter_context(part) for part in parts]
             for writer in writers:
@@ -241,15 +231,15 @@ def _open_part(path: Path, schema: Any) -> Iterator[Any]:
         sync(temporary)
 
 
-class PartBooks:
+class PartBooks(Books):
     """Books in a directory that all workers share.
 
     They are built under a name that is used once, and then moved in one step. So a worker that was given up, but still
     works, meets nobody's books but its own, and none that are finished.
     """
 
-    def __init__(self, directory: Path, kept: str = "all") -> None:
-        names = (PAYMENTS, RECEIPTS) if check.choice("books", kept, KEPT) == "all" else (PAYMENTS,)
+    def __init__(self, directory: Path, kept: str) -> None:
+        names = (PAYMENTS, RECEIPTS) if kept == "all" else (PAYMENTS,)
         self._directory, self._building = directory, directory / f".books-{secrets.token_hex(8)}"
         self._books = tuple(self._building / name for name in names)
 
@@ -338,11 +328,6 @@ def open_engine(name: str, scheduler: Any, reports: Reports, directory: Path | N
         )
     with _connect(scheduler) as client:
         yield Cluster(client, directory.absolute())
-
-
-def open_books(directory: Path | None, kept: str, engine: Engine) -> Books:
-    """Books in a directory as the engine's workers write them; without one in memory."""
-    return MemoryBooks() if directory is None else engine.books(directory, kept)
 
 
 def require_engine(name: str, scheduler: Any, directory: object) -> None:

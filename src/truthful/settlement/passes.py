@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from truthful.check import Floats
@@ -22,6 +21,7 @@ from truthful.intake.duplicates import (
     NOTHING,
     Hashes,
     Repeats,
+    Rows,
     later_records,
     player_hashes,
     suspects,
@@ -36,8 +36,6 @@ from truthful.settlement.books import Books, PaidTotals, paid_in
 from truthful.settlement.engines import Engine
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,12 +28,11 @@ from truthful.plan import Plan
 from truthful.release import publish
 from truthful.settlement import checks
 from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary
-from truthful.settlement.books import KEPT
+from truthful.settlement.books import KEPT, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing
-from truthful.settlement.engines import open_books, open_engine, require_engine
+from truthful.settlement.engines import open_engine, require_engine
 from truthful.settlement.passes import Statistics, gather, measure, pay
 from truthful.share_release import SharePaymaster, ShareRelease
-from truthful.study import Study
 
 
 def settle(
@@ -61,8 +60,17 @@ def settle(
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
     """
-    started, study, tell = time.perf_counter(), plan.study, progress or _tell_nobody
-    mechanism = _require_possible(plan, out, on_bad, seed, books, engine, scheduler)
+    started, study, mechanism = time.perf_counter(), plan.study, plan.mechanism
+    tell = progress or (lambda stage, done, rows: None)
+    check.choice("books", books, KEPT)
+    if seed is None and mechanism.payments == "expected":
+        raise Refused(
+            "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
+            "Plan with never-negative payments, or give a seed to rehearse."
+        )
+    checks.require_no_dropping(mechanism, on_bad)
+    checks.require_whole_answers(study, on_bad)
+    require_engine(engine, scheduler, out)
     with open_release(plan, out, seed, spend_again) as opened:
         with (
             open_reports(reports, report_columns(study)) as source,
@@ -76,7 +84,9 @@ def settle(
             draw = opened.pending_for(statistics.sums.digest()) or _draw(plan, mechanism, statistics, seed)
             opened.keep(draw)
             estimate = _estimate(plan, mechanism, statistics, draw)
-            level = _level(study, statistics, people())
+            level = None  # what features say of it, where people are asked what the others will say
+            if study.levels is not None:
+                level = level_of(study.levels, statistics.sums, (kx for _, _, kx in people()))
             release = publish(
                 plan,
                 mechanism,
@@ -91,38 +101,12 @@ def settle(
             )
             master = _paymaster(plan, mechanism, estimate, statistics.players, level)
             rows_done = partial(tell, "payments")
-            with open_books(opened.unfinished, books, workers) as written:
+            place = opened.unfinished
+            with MemoryBooks() if place is None else workers.books(place, books) as written:
                 paid = pay(source, study, statistics, master, written, workers, rows_done)
         seconds = time.perf_counter() - started
         summary = private_summary(draw, statistics.treated, on_bad, paid, seconds, warnings)
         return opened.finish(draw, release, summary, written)
-
-
-def _tell_nobody(stage: str, done: int, rows: int | None) -> None:
-    pass
-
-
-def _require_possible(
-    plan: Plan,
-    out: str | Path | None,
-    on_bad: str,
-    seed: int | None,
-    books: str,
-    engine: str,
-    scheduler: Any,
-) -> OneRelease | ShareRelease | AskedRelease:
-    """Refuse, before anything is opened, what no reports could change."""
-    mechanism = plan.mechanism
-    check.choice("books", books, KEPT)
-    if seed is None and mechanism.payments == "expected":
-        raise Refused(
-            "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "
-            "Plan with never-negative payments, or give a seed to rehearse."
-        )
-    checks.require_no_dropping(mechanism, on_bad)
-    checks.require_whole_answers(plan.study, on_bad)
-    require_engine(engine, scheduler, out)
-    return mechanism
 
 
 def _check_people(
@@ -168,13 +152,6 @@ def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int |
 
 def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
     return mechanism.estimate(draw.answers, statistics.players, plan.study.believed, statistics.sums.matrix)
-
-
-def _level(study: Study, statistics: Statistics, people: Iterator[tuple[Any, Any, Floats]]) -> Level | None:
-    """What features say of the level, where people are asked what the others will say."""
-    if study.levels is None:
-        return None
-    return level_of(study.levels, statistics.sums, (kx for _, _, kx in people))
 
 
 def _paymaster(
