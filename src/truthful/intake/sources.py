@@ -18,7 +18,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -381,13 +381,28 @@ class CsvFile(Source):
     def _find_open_quote(self) -> None:
         """An odd number of quotes is harmless if one stands within an unquoted field: Python's parser tells."""
         row = 0
+        try:
+            for _ in self._rows():
+                row += 1
+        except csv.Error as error:
+            raise InputError(f"In {self.where}, row {row}, a quote is not closed: {error}.") from None
+
+    def _find_ragged_row(self) -> None:
+        """Arrow can tell one only where all of it is UTF-8."""
+        rows = self._rows()
+        header = len(next(rows, ()))
+        for number, fields in enumerate(rows, 1):
+            if len(fields) != header:
+                raise InputError(
+                    f"In {self.where}, row {number} has {len(fields)} fields and the header has {header}. Correct "
+                    "the row; a field that holds a comma must stand in quotes."
+                ) from None
+
+    def _rows(self) -> Iterator[list[str]]:
+        """All rows that are not blank, the header first, as Python's slower parser reads them."""
         with self._bytes() as file:
             text = io.TextIOWrapper(file, "utf-8", errors="replace", newline="")
-            try:
-                for fields in csv.reader(text, strict=True):
-                    row += bool(fields)
-            except csv.Error as error:
-                raise InputError(f"In {self.where}, row {row}, a quote is not closed: {error}.") from None
+            yield from filter(None, csv.reader(text, strict=True))
 
     def _bytes(self) -> BinaryIO:
         opener = gzip.open if self._zipped else open
@@ -395,15 +410,8 @@ class CsvFile(Source):
 
     @contextmanager
     def _reader(self, convert: Any) -> Iterator[Any]:
-        # One thread: as fast here as two, and only then does Arrow know the number of a ragged row.
-        read = pyarrow.csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK)
-        ragged: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            ragged.append(row)
-            return "error"
-
-        parse = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
+        read = pyarrow.csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK)  # as fast here as two threads
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
         try:
             with (
                 readable(self.where, "CSV"),
@@ -412,11 +420,8 @@ class CsvFile(Source):
             ):
                 yield reader
         except InputError:
-            for row in ragged:
-                raise InputError(
-                    f"In {self.where}, row {row.number - 1} has {row.actual_columns} fields and the header has "
-                    f"{row.expected_columns}. Correct the row; a field that holds a comma must stand in quotes."
-                ) from None
+            with suppress(csv.Error, OSError, EOFError):
+                self._find_ragged_row()
             raise
 
 
