@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,18 +39,21 @@ CLIPS, FINE = 11, 161
 #: Noise along typical features, as a part of R. D falls by a third between these, and beyond them hardly changes.
 NOISES = (0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.7, 1.5, 10.0)
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(frozen=True, eq=False)
 class ClipTable:
     """A number at every clip level and scale of the noise, for people of these lengths and this noise in proportion.
 
-    pinned is the one clip level that is wanted, None for all.
+    values: the number at every level (a row) and scale (a column). pinned: the one level that is wanted, None for all.
     """
 
     beliefs: Beliefs
     lengths: Floats
     proportions: Floats
-    pinned: float | None = None
+    values: Callable[[Floats, Floats], Floats]
+    pinned: float | None
 
     def __call__(self, clip: Numbers, scale: Numbers) -> Floats:
         """Linear between the levels and noises of the table."""
@@ -70,34 +74,32 @@ class ClipTable:
         """Levels, and the number at each of them (a row) and each noise."""
         R, pinned = self.beliefs.radius, self.pinned
         clips = np.linspace(LEAST_CLIP * R, R, CLIPS) if pinned is None else np.array([pinned, R])
-        table = self._values(clips, R / self._typical * np.array(NOISES))
+        table = self.values(clips, R / self._typical * np.array(NOISES))
         return (clips, table) if pinned is not None else (np.linspace(clips[0], R, FINE), _refine(table))
 
-    def _values(self, clips: Floats, scales: Floats) -> Floats:
-        """The number at every level (a row) and scale (a column)."""
-        raise NotImplementedError
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MatchedLies(ClipTable):
+def matched_lies(
+    beliefs: Beliefs, lengths: Floats, proportions: Floats, lie: float, pinned: float | None
+) -> ClipTable:
     """D; lie is D at c = R."""
-
-    lie: float
-
-    def _values(self, clips: Floats, scales: Floats) -> Floats:
-        people = Deterrence(self.beliefs, *representative(self.lengths, self.proportions))
-        return people.matched_lies(self.lie, clips, scales)
+    people = Deterrence(beliefs, *representative(lengths, proportions))
+    return ClipTable(beliefs, lengths, proportions, partial(people.matched_lies, lie), pinned)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BeliefGaps(ClipTable):
+def belief_gaps(
+    beliefs: Beliefs, lengths: Floats, proportions: Floats, shift: float, pinned: float | None
+) -> ClipTable:
     """Γ: what a centre that is wrong by `shift`, normalised, does to anybody's expectation at most."""
+    gap = partial(largest_belief_gap, beliefs, lengths, proportions, shift)
 
-    shift: float
-
-    def _values(self, clips: Floats, scales: Floats) -> Floats:
-        gap = partial(largest_belief_gap, self.beliefs, self.lengths, self.proportions, self.shift)
+    def values(clips: Floats, scales: Floats) -> Floats:
         return np.array([[gap(float(clip), float(scale)) for scale in scales] for clip in clips])
+
+    return ClipTable(beliefs, lengths, proportions, values, pinned)
+
+
+#: One of these two.
+Tabulate = Callable[[Beliefs, Floats, Floats, float, float | None], ClipTable]
 
 
 def _place(x: Floats, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
@@ -162,11 +164,7 @@ class Panel:
     roster: Floats | None = None
     response_share: float = 1.0
     accuracy_of: str = "coefficients"
-    _kept: dict[tuple[int, float, str], Geometry] = field(default_factory=dict, repr=False)
-    _directions: dict[str, Floats] = field(default_factory=dict, repr=False)
-    _believed: dict[int, Floats] = field(default_factory=dict, repr=False)
-    _matched: dict[tuple[float, float, float | None], MatchedLies] = field(default_factory=dict, repr=False)
-    _gaps: dict[tuple[float, float, float | None], BeliefGaps] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < check.finite("response_share", self.response_share) <= 1:
@@ -211,23 +209,29 @@ class Panel:
 
     def transform(self, shortening: float, norm: str = "l2") -> Transform:
         """T of the instruments, at the size that shortens this share of people."""
-        return shorten(self._pool, self._direction(norm), shortening, norm)
+        direction = self._once(lambda: best_transform(self._pool, self.accuracy_of, norm), "direction", norm)
+        return shorten(self._pool, direction, shortening, norm)
 
     def geometry(self, players: int, shortening: float, norm: str = "l2") -> Geometry:
         """That of those who answer, if so many are invited."""
         n = self._draw_size(self.answering(players))
-        if (n, shortening, norm) not in self._kept:
-            self._kept[n, shortening, norm] = self._geometry(n, shortening, norm)
-        found = self._kept[n, shortening, norm]
+        found = self._once(lambda: self._geometry(n, shortening, norm), "geometry", n, shortening, norm)
         return replace(found, lengths=self._lengths(players, n), believed=self.believed_by(players))
 
     def everybody(self, shortening: float, norm: str = "l2") -> Geometry:
         """That of all of whom those who answer are drawn."""
-        n = len(self._pool)
-        if (n, shortening, norm) not in self._kept:
-            transform = self.transform(shortening, norm)
-            self._kept[n, shortening, norm] = geometry(self._pool, transform, norm=norm)
-        return self._kept[n, shortening, norm]
+
+        def compute() -> Geometry:
+            return geometry(self._pool, self.transform(shortening, norm), norm=norm)
+
+        return self._once(compute, "everybody", shortening, norm)
+
+    def _once(self, compute: Callable[[], T], *key: object) -> T:
+        """What is computed, kept under this key."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        found: T = self._kept[key]
+        return found
 
     @cached_property
     def believed(self) -> Floats | None:
@@ -240,36 +244,27 @@ class Panel:
 
         These depend on the mean of features of those who answer, which is what chance makes of it.
         """
-        if self.study.levels is None:
+        if (beliefs := self.study.levels) is None:
             return self.believed
-        n = self.answering(players)
-        if n not in self._believed:
-            away = STANDARD_ERRORS * self._pool.std(axis=0) / math.sqrt(n)
+        n, X = self.answering(players), self._pool
+
+        def compute() -> Floats:
+            away = STANDARD_ERRORS * X.std(axis=0) / math.sqrt(n)
             if self.roster is not None:
                 away *= math.sqrt(max(0.0, 1 - n / len(self.roster)))
-            rows = asked_bounds.level_rows(self.study.levels, self._pool, self._pool.mean(axis=0), away)
-            self._believed[n] = asked_bounds.group_levels(rows)
-        return self._believed[n]
+            return asked_bounds.group_levels(asked_bounds.level_rows(beliefs, X, X.mean(axis=0), away))
 
-    def match_lies(self, shortening: float, lie: float, pinned: float | None) -> MatchedLies:
-        """The size of lies at each clip level, of people like these: noise of scale s/n, n those who answer."""
-        key = (shortening, lie, pinned)
-        if key not in self._matched:
-            self._matched[key] = MatchedLies(**self._noisy(shortening), pinned=pinned, lie=lie)
-        return self._matched[key]
+        return self._once(compute, "believed", n)
 
-    def belief_gaps(self, shortening: float, shift: float, pinned: float | None) -> BeliefGaps:
-        """What a centre that is so wrong does to expectations at each clip level, of the same people."""
-        key = (shortening, shift, pinned)
-        if key not in self._gaps:
-            self._gaps[key] = BeliefGaps(**self._noisy(shortening), pinned=pinned, shift=shift)
-        return self._gaps[key]
+    def table(self, tabulate: Tabulate, shortening: float, size: float, pinned: float | None) -> ClipTable:
+        """`matched_lies` or `belief_gaps` of people like these: noise of scale s/n, n those who answer."""
 
-    def _noisy(self, shortening: float) -> dict[str, Any]:
-        """Who is tabulated."""
-        found = self.everybody(shortening)
-        lengths, tau = found.people
-        return {"beliefs": self.study.beliefs, "lengths": lengths, "proportions": tau * found.players}
+        def compute() -> ClipTable:
+            found = self.everybody(shortening)
+            lengths, tau = found.people
+            return tabulate(self.study.beliefs, lengths, tau * found.players, size, pinned)
+
+        return self._once(compute, tabulate, shortening, size, pinned)
 
     @cached_property
     def _pool(self) -> Floats:
@@ -281,11 +276,6 @@ class Panel:
         rng = np.random.default_rng(0)
         columns = self.study.sample_features(rng, POOL * MOST_DRAWN)
         return grid_features(self.study.normalise(columns, POOL * MOST_DRAWN)) / GRID
-
-    def _direction(self, norm: str) -> Floats:
-        if norm not in self._directions:
-            self._directions[norm] = best_transform(self._pool, self.accuracy_of, norm)
-        return self._directions[norm]
 
     def _draw_size(self, answering: int) -> int:
         """The number of people of the geometry that so many are scaled from."""

@@ -26,7 +26,7 @@ from truthful.guarantees import model
 from truthful.noise import L2Laplace
 from truthful.one_release import EPSILON_RANGE
 from truthful.planner.goals import Goals
-from truthful.planner.panel import BeliefGaps, MatchedLies
+from truthful.planner.panel import ClipTable, Tabulate, belief_gaps, matched_lies
 from truthful.planner.planning import MARGIN
 from truthful.scoring import PAYMENT_STEPS, RULES
 from truthful.study import Study
@@ -71,9 +71,8 @@ class Terms:
     @cached_property
     def geometry(self) -> Geometry | None:
         """That of those who answer, where answers are protected."""
-        if self.estimator != "instruments" or self.goals.panel is None:
-            return None
-        return self.goals.panel.geometry(self.players, self.shortening)
+        panel = self.goals.panel
+        return None if panel is None else panel.geometry(self.players, self.shortening)
 
     def cost(self, choice: Choice, epsilon: Numbers) -> Floats:
         """What a budget must cover: the cap if payments are never negative, else the expected total."""
@@ -166,18 +165,18 @@ class Terms:
         return 1 - np.asarray(gram_share) if self.estimator == "noisy-statistics" else 1.0
 
     @cached_property
-    def _matched(self) -> MatchedLies:
-        lie, pinned, panel = self.goals.lie_size(self.study), self.goals.pins.get("clip"), self.goals.panel
-        if self.geometry is None or panel is None:
-            return _matched_of_design(self.study, self.estimator, lie, pinned)
-        return panel.match_lies(self.shortening, lie, pinned)
+    def _matched(self) -> ClipTable:
+        return self._table(matched_lies, self.goals.lie_size(self.study))
 
     @cached_property
-    def _belief_gaps(self) -> BeliefGaps:
+    def _belief_gaps(self) -> ClipTable:
+        return self._table(belief_gaps, self.study.tolerance)
+
+    def _table(self, tabulate: Tabulate, size: float) -> ClipTable:
         pinned, panel = self.goals.pins.get("clip"), self.goals.panel
-        if self.geometry is None or panel is None:
-            return _belief_gaps_of_design(self.study, pinned)
-        return panel.belief_gaps(self.shortening, self.study.tolerance, pinned)
+        if panel is None:
+            return _table_of_design(self.study, tabulate, size, pinned)
+        return panel.table(tabulate, self.shortening, size, pinned)
 
     def least_epsilon(self, choice: Choice) -> Floats:
         """Below this ε the noise along a typical x is larger than a useful slope allows."""
@@ -212,18 +211,9 @@ def _largest_scale(study: Study) -> float:
     return math.exp(low)
 
 
-@lru_cache(maxsize=32)
-def _matched_of_design(study: Study, estimator: str, lie: float, pinned: float | None) -> MatchedLies:
-    """Of one person, whose features are typical of the design."""
-    r = np.array([math.sqrt(study.mean_square_norm)])
-    noise = r * stretch(study)
-    return MatchedLies(beliefs=study.beliefs, lengths=r, proportions=noise, pinned=pinned, lie=lie)
-
-
-@lru_cache(maxsize=32)
-def _belief_gaps_of_design(study: Study, pinned: float | None) -> BeliefGaps:
-    """Of anybody whose features are of the design."""
-    r, noise = least_noise(study)
-    return BeliefGaps(
-        beliefs=study.beliefs, lengths=r, proportions=noise, pinned=pinned, shift=study.tolerance
-    )
+@lru_cache(maxsize=64)
+def _table_of_design(study: Study, tabulate: Tabulate, size: float, pinned: float | None) -> ClipTable:
+    """Gaps of anybody whose features are of the design; lies of one person, whose features are typical of it."""
+    typical = np.array([math.sqrt(study.mean_square_norm)])
+    r, noise = least_noise(study) if tabulate is belief_gaps else (typical, typical * stretch(study))
+    return tabulate(study.beliefs, r, noise, size, pinned)
