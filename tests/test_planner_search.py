@@ -15,7 +15,7 @@ from truthful.check import Floats
 from truthful.geometry import geometry
 from truthful.plan import Plan, design
 from truthful.planner.goals import Goals
-from truthful.planner.number_planning import NumberSolution, minimised, objective_value, solve_with
+from truthful.planner.number_planning import NumberSolution, minimised, solve_with
 from truthful.planner.panel import SHORTENINGS
 from truthful.planner.search import Axis, crossing, last_below, lowest, minimise
 from truthful.study import Study
@@ -49,7 +49,7 @@ def twin(plan: Plan, share: float) -> tuple[float, dict[str, float]]:
 def value(plan: Plan) -> float:
     """What the plan minimises."""
     assert isinstance(plan.solution, NumberSolution)
-    return objective_value(plan.solution.goals, plan.solution)
+    return plan.solution.objective
 
 
 # (players, coefficients, what is asked), planned from rosters of surveys

@@ -36,7 +36,7 @@ from truthful.planner.goals import (
 from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
 from truthful.planner.planning import Solution
-from truthful.planner.share_planning import solve_shares, usual_norm, usual_tolerance
+from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
@@ -80,13 +80,12 @@ class Plan:
         require_usual_epsilon(mechanism.epsilon)
         shares = isinstance(mechanism, ShareRelease)
         for name in ("flat", "bonus") if shares else ("base_payment", "score_weight"):
-            if not getattr(mechanism, name) <= LARGEST_PAYMENT:
-                raise InputError(
-                    f"{name} is {getattr(mechanism, name):g}; it must be at most {LARGEST_PAYMENT:,}."
-                )
-        if isinstance(mechanism, OneRelease) and not mechanism.clip <= (R := self.study.beliefs.radius) * (
-            1 + 1e-12
-        ):
+            if not (paid := getattr(mechanism, name)) <= LARGEST_PAYMENT:
+                raise InputError(f"{name} is {paid:g}; it must be at most {LARGEST_PAYMENT:,}.")
+        if not isinstance(mechanism, OneRelease):
+            return
+        R = self.study.beliefs.radius
+        if not mechanism.clip <= R * (1 + 1e-12):
             raise InputError(
                 f"clip is {mechanism.clip:g}; no prediction is further than the radius {R:g} from the centre. Give "
                 f"{R:g} or less."
@@ -147,10 +146,9 @@ class Plan:
             chosen["gram_share"] = None
         chosen["absent_share"] = self.absent_share
         chosen["failure_probability"] = self.failure_probability
-        return {
-            name: value if value is None or isinstance(value, str) else _finite(value)
-            for name, value in chosen.items()
-        }
+        numbers = {name: float(value) for name, value in chosen.items() if not isinstance(value, str | None)}
+        # None where there is no bound.
+        return chosen | {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
     def record(self) -> dict[str, Any]:
         """The plan as it is written. It holds the whole declaration, so that it stands alone."""
@@ -190,7 +188,9 @@ class Plan:
         path = Path(path)
         record = self.record()
         if self.study.path is not None:
-            record["study"]["file"] = _relative(self.study.path, path.parent)
+            # The way from one to the other, so that both can be moved together.
+            way = os.path.relpath(self.study.path.resolve(), path.parent.resolve())
+            record["study"]["file"] = Path(way).as_posix()
         try:
             write_atomically(path, pretty_json(record))
         except OSError as problem:
@@ -351,16 +351,13 @@ def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dic
     if fixed:
         require_only("bonus", asked)
         players, alpha = asked["players"], given.pop("absent_share", ABSENT_SHARE)
-        epsilon = check.positive("epsilon", asked["epsilon"])
-        chosen = {"flat": 0.0, **given, "epsilon": epsilon}
-        if "norm" not in chosen:
-            chosen["norm"] = usual_norm(study, panel, players, alpha, beta, epsilon)
-        if "tolerance" not in chosen:
-            margin, norm = check.nonnegative("margin", chosen.get("margin", 0.0)), chosen["norm"]
-            chosen["tolerance"] = usual_tolerance(study, panel, players, alpha, beta, margin, epsilon, norm)
+        margin = check.nonnegative("margin", given.get("margin", 0.0))
+        goals = Goals(**asked, pins={"absent_share": alpha}, norm=given.get("norm"))
+        usual = usual_rule(study, panel, players, goals, margin)
+        chosen = {"flat": 0.0, **usual, **given, "epsilon": asked["epsilon"]}
         return _share_plan(study, panel, players, alpha, beta, chosen)
-    pins = {"absent_share": given["absent_share"]} if "absent_share" in given else {}
-    found = solve_shares(study, Goals(**asked, pins=pins, norm=given.get("norm")), panel)
+    norm = given.pop("norm", None)
+    found = solve_shares(study, Goals(**asked, pins=given, norm=norm), panel)
     chosen = {name: getattr(found, name) for name in SHARE_PARAMETERS[1:]}
     plan = _share_plan(study, panel, found.players, found.absent_share, beta, chosen, found.shortening)
     return replace(plan, solution=found)
@@ -511,13 +508,3 @@ def _study_file(path: Path, recorded: dict[str, str]) -> Path:
             f"{file.name} was changed after {path.name} was made from it. Plan again with `truthful plan`."
         )
     return file
-
-
-def _relative(file: Path, directory: Path) -> str:
-    """The way from a directory to a file, so that both can be moved together."""
-    return Path(os.path.relpath(file.resolve(), directory.resolve())).as_posix()
-
-
-def _finite(value: float) -> float | None:
-    """A number as it is written: none where there is no bound."""
-    return float(value) if math.isfinite(value) else None

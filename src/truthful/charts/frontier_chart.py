@@ -17,8 +17,7 @@ from truthful.formatting import money, number
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.planner import Goals
-from truthful.planner.budget_frontier import FrontierPoint, Purchase, budgets_around, frontier, rivals
-from truthful.planner.number_planning import NumberSolution
+from truthful.planner.budget_frontier import FrontierPoint, Purchase, budgets_around, frontier
 from truthful.planner.panel import panel_of_design
 from truthful.study import Study
 
@@ -59,16 +58,13 @@ def chart_frontier(plan: Plan) -> Frontier:
     """The plan among what other budgets would buy, for its own goals; if it has none, for its own lie size and cost."""
     study, promised, mechanism, solved = plan.study, plan.guarantees, plan.number_mechanism, plan.solution
     cost = promised.budget.cap or promised.budget.expected or 1.0
-    if isinstance(solved, NumberSolution):
-        goals, estimators = solved.goals, rivals((solved, *solved.others))
-    else:
-        goals, estimators = _goals(plan, mechanism, cost), [mechanism.estimator]
+    goals = solved.goals if solved is not None else _goals(plan, mechanism, cost)
     accuracy = promised.accuracy
     return Frontier(
         study=study,
         players=plan.players,
         accuracy_of=goals.accuracy_of,
-        points=frontier(study, goals, plan.players, budgets_around(cost), estimators),
+        points=frontier(study, goals, plan.players, budgets_around(cost)),
         prior=study.response_unit * math.sqrt(goals.prior_error(study)),
         budget=cost,
         error=accuracy.rmse if goals.accuracy_of == "coefficients" else accuracy.prediction_rmse,
@@ -88,6 +84,7 @@ def _goals(plan: Plan, mechanism: OneRelease, cost: float) -> Goals:
         players=plan.players,
         budget=cost,
         lie=_lie_without_clip(plan, mechanism),
+        estimator=mechanism.estimator,
         rule=mechanism.rule,
         payments=mechanism.payments,
         failure_probability=plan.failure_probability,

@@ -9,9 +9,9 @@ of a budget becomes a flat fee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 
 import numpy as np
 
@@ -28,15 +28,7 @@ from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.planner.goals import Goals
 from truthful.planner.panel import SHORTENINGS, Panel
-from truthful.planner.planning import (
-    MARGIN,
-    PanelSearch,
-    PanelSolution,
-    bisect,
-    more_players,
-    panel_infeasible,
-    solve_fewest,
-)
+from truthful.planner.planning import MARGIN, Found, PanelSearch, PanelSolution, more_players, solve_panel
 from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
@@ -60,9 +52,6 @@ MOST_SLOPE = 0.9
 SPARE = 1.02
 #: More people are looked for up to so many times those there are.
 MOST_TIMES = 64
-
-#: What is minimised, and where: the share of liars, how many standard deviations surprises are clipped at, and ε.
-Found = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,6 +111,11 @@ class AskedSearch(PanelSearch):
     ratio: float
 
     LIARS, GRID, EPSILONS = 20, 72, (2e-3, 5.0)
+    ENOUGH = EPSILONS
+
+    @property
+    def options(self) -> tuple[float, ...]:
+        return STRICT_CLIPS if self.beliefs.strict else CLIPS
 
     @cached_property
     def beliefs(self) -> LevelBeliefs:
@@ -156,13 +150,19 @@ class AskedSearch(PanelSearch):
             return np.asarray(rows[:, 6].max() * (1 + s.most) + times * noise)
         return np.asarray(times * np.sqrt(rows[:, 3].max() + noise**2))
 
-    def weights(self, alpha: Floats, epsilon: Floats, times: float) -> tuple[Floats, Floats]:
-        """b, and the most that somebody can be paid, predictions included: α × ε."""
-        clip = self.clip(times, epsilon)
+    def weight(self, alpha: Floats, epsilon: Floats, clip: Floats) -> Floats:
+        """b: α × ε."""
         s = self.setting(alpha, epsilon, clip)
-        b = least_bonus(s) if self.beliefs.strict else least_weight(s, self.lie)
+        return least_bonus(s) if self.beliefs.strict else least_weight(s, self.lie)
+
+    def price(self, alpha: Floats, option: float, epsilon: Floats) -> Floats:
+        """Predictions included; the option is how many standard deviations surprises are clipped at."""
+        clip = self.clip(option, epsilon)
         gain, loss = self.extremes(clip)
-        return b, b * (gain + loss) / (1 - self.study.prediction_bonus)
+        return self.weight(alpha, epsilon, clip) * (gain + loss) / (1 - self.study.prediction_bonus)
+
+    def rank(self, errors: Floats, price: Floats) -> Floats:
+        return errors * price
 
     def extremes(self, clip: Floats) -> tuple[Floats, Floats]:
         """The most that a score adds and takes away, for a unit of b, at each clip level."""
@@ -185,81 +185,33 @@ class AskedSearch(PanelSearch):
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
         return error(self.setting(alpha, epsilon), self.goals.accuracy_of)
 
-    def most_accurate(self, grid: Floats) -> Found | None:
-        """The least error that the money buys, or, where ε is given, the least product of squared error and cost."""
-        errors, product = self.errors(self.liars, grid), self.goals.epsilon is not None
-
-        def rank(times: float) -> Floats:
-            _, head = self.weights(self.liars, grid, times)
-            return np.where(head <= self.head, errors * head if product else errors, np.inf)
-
-        return self._least(grid, rank)
-
-    def cheapest(self) -> Found | None:
-        """The least cost with which the accuracy is had."""
-        grid = self.grid
-        if self.goals.epsilon is None:
-            first = [self._first(alpha) for alpha in self.liars]
-            grid = np.unique(np.concatenate([grid, [e for e in first if math.isfinite(e)]]))
-        enough = self.errors(self.liars, grid) <= self.target * (1 + 1e-12)
-
-        def rank(times: float) -> Floats:
-            _, head = self.weights(self.liars, grid, times)
-            return np.where(enough & (head <= self.head), head, np.inf)
-
-        return self._least(grid, rank)
-
-    def _least(self, grid: Floats, rank: Callable[[float], Floats]) -> Found | None:
-        clips = STRICT_CLIPS if self.beliefs.strict else CLIPS
-        return min(self.lowest(clips, grid, rank), key=lambda one: one[0], default=None)
-
-    def _first(self, alpha: float) -> float:
-        """The least ε that is accurate enough; infinite if none is."""
-        at, (least, most) = np.array([alpha]), self.EPSILONS
-
-        def enough(epsilon: float) -> bool:
-            return float(self.errors(at, np.array([epsilon]))[0, 0]) <= self.target
-
-        return bisect(enough, least, most, 40)[1] if enough(most) else math.inf
+    def least(self) -> Found | None:
+        """What costs least with the accuracy, or is the most accurate that the money buys, on the grid."""
+        found = self.most_accurate(self.grid) if self.goals.accuracy is None else self.cheapest()
+        return min(found, key=itemgetter(0), default=None)
 
     def closer(self, found: Found) -> AskedSolution:
         """With a budget alone, the best on a finer grid, and the largest ε beyond it that the money still buys."""
-        epsilon = found[3]
         if self.goals.accuracy is not None or self.goals.epsilon is not None:
             return self._solution(*found[1:])
-        finer = self.most_accurate(np.geomspace(epsilon / self.step, epsilon * self.step, self.GRID))
-        _, alpha, times, epsilon = finer or found
-
-        def dear(level: float) -> bool:
-            head = self.weights(np.array([alpha]), np.array([level]), times)[1]
-            return not float(head[0, 0]) <= self.head
-
-        most, _ = bisect(dear, epsilon, epsilon * self.step, 30)
-        return self._solution(alpha, times, most)
+        around = np.geomspace(found[3] / self.step, found[3] * self.step, self.GRID)
+        _, alpha, times, epsilon = min(self.most_accurate(around), key=itemgetter(0), default=found)
+        return self._solution(alpha, times, self.last_affordable(alpha, times, epsilon))
 
     def _solution(self, alpha: float, times: float, epsilon: float) -> AskedSolution:
         at, e = np.array([alpha]), np.array([epsilon])
-        b = float(self.weights(at, e, times)[0][0, 0]) * (1 + MARGIN)
-        clip = self.clip(times, e)
+        clip, bonus = self.clip(times, e), self.study.prediction_bonus
+        b = float(self.weight(at, e, clip)[0, 0]) * (1 + MARGIN)
         gain, loss = (float(part[0]) for part in self.extremes(clip))
-        bonus = self.study.prediction_bonus
-        head = b * (gain + loss) / (1 - bonus)
-        left = max(0.0, self.head - head) if self.goals.budget is not None else 0.0
+        price = b * (gain + loss) / (1 - bonus)
+        left = self.left(price)
         return AskedSolution(
-            study=self.study,
-            goals=self.goals,
-            players=self.players,
-            cost=self.players * (head + left),
-            error=float(self.errors(at, e)[0, 0]),
-            panel=self.panel,
-            shortening=self.shortening,
-            epsilon=epsilon,
-            absent_share=alpha,
+            **self.common(alpha, epsilon, price + left),
             ratio=self.ratio,
             clip=float(clip[0]),
             score_weight=b,
             base_payment=b * loss + left,
-            prediction_weight=head * bonus / SCALE**2,
+            prediction_weight=price * bonus / SCALE**2,
             plausible=plausible(self.study, self.setting(at, e, clip)),
         )
 
@@ -289,15 +241,15 @@ def solve_asked(study: Study, goals: Goals, panel: Panel) -> AskedSolution:
     """The best plan's numbers; Infeasible if there is none, or none better than the centre of people's beliefs."""
     require_slope(_beliefs(study))
     solve = partial(_solve, panel=panel)
-    if goals.players is None:
-        return solve_fewest(study, goals, solve, 2 * max(4, 2 * study.dimension + 3), 200)
-    found = solve(study, goals, goals.players)
-    if found is not None:
-        return found
-    more = None
-    if panel.size is None:
-        more = more_players(study, goals, goals.players, solve, MOST_TIMES * goals.players, 1)
-    raise panel_infeasible(study, goals, goals.players, solve, "the centre of people's beliefs", "", more)
+    return solve_panel(
+        study,
+        goals,
+        solve,
+        first=2 * max(4, 2 * study.dimension + 3),
+        close=200,
+        more=partial(more_players, panel=panel, solve=solve, most=MOST_TIMES * (goals.players or 1), close=1),
+        known="the centre of people's beliefs",
+    )
 
 
 def _beliefs(study: Study) -> LevelBeliefs:
@@ -312,8 +264,7 @@ def _solve(study: Study, goals: Goals, players: int, panel: Panel) -> AskedSolut
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
         for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:
             search = AskedSearch(study, goals, panel, players, shortening, ratio / RATIO_UNIT)
-            one = search.most_accurate(search.grid) if goals.accuracy is None else search.cheapest()
-            if one is not None:
+            if (one := search.least()) is not None:
                 found.append((one, search))
         if not found:
             return None

@@ -110,9 +110,9 @@ class Goals:
 
     budget: the most all payments may cost (for certain if payments are never negative, else on average). accuracy: the
     largest error allowed, in raw response units, of coefficients, of predictions, or of the centre of people's beliefs,
-    where a pilot asks for it (`accuracy_of`). lie: the
-    largest lie that may pay, in units of the own prediction; R/2 if not given. norm: that of the noise, where answers
-    are shares. panel: who is expected to answer, where answers are protected.
+    where a pilot asks for it (`accuracy_of`). lie: the largest lie that may pay, in units of the own prediction; R/2 if
+    not given. norm: that of the noise, where answers are shares. panel: who is expected to answer, where answers are
+    protected and numbers.
     """
 
     players: int | None = None
@@ -145,10 +145,6 @@ class Goals:
         require_failure_probability(self.failure_probability)
         if self.estimator is not None:
             check.choice("estimator", self.estimator, ESTIMATORS)
-        self._check_pins()
-        self._require_enough()
-
-    def _check_pins(self) -> None:
         for name, value in self.pins.items():
             if name == "clip":
                 check.positive(name, value)
@@ -156,9 +152,7 @@ class Goals:
                 require_absent_share(value)
             else:
                 check.share(name, value)
-
-    def _require_enough(self) -> None:
-        """Players and one more of budget, accuracy, epsilon; or two of those three."""
+        # Players and one more of budget, accuracy, epsilon; or two of those three.
         given = [name for name in ("budget", "accuracy", "epsilon") if getattr(self, name) is not None]
         if len(given) + (self.players is not None) < 2:
             have = f"{given[0]} alone" if given else "players alone" if self.players else "nothing"

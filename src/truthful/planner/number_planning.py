@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -59,6 +60,8 @@ ZOOMS, ZOOM_STEPS = 4, 12
 #: How close the lie size that would do is found.
 LIE_CLOSE = 5e-3
 
+N = TypeVar("N", float, Floats)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberSolution(Solution):
@@ -73,15 +76,23 @@ class NumberSolution(Solution):
     others: tuple[NumberSolution, ...] = ()
 
     @property
+    def choice(self) -> Choice:
+        """Its numbers, beside ε."""
+        return _choice(self.terms, {name: np.array([value]) for name, value in self.point.items()})
+
+    @property
     def setting(self) -> Setting:
         """With the payments that go with it."""
-        return self.terms.setting(
-            _choice(self.terms, {k: np.array(v) for k, v in self.point.items()}), self.epsilon
-        )
+        return self.terms.setting(self.choice, self.epsilon)
 
     @property
     def minimised(self) -> str:
         return minimised(self.goals)
+
+    @property
+    def objective(self) -> float:
+        """What is minimised, of this solution."""
+        return _objective(self.goals, self.cost, self.error)
 
     @property
     def cheapest(self) -> bool:
@@ -94,7 +105,6 @@ class NumberSolution(Solution):
 
     def solve_again(self, goals: Goals, players: int) -> NumberSolution:
         """With the same estimator, near these numbers."""
-        goals = replace(goals, players=players)
         return solve_with(self.study, goals, players, self.terms.estimator, self.point)
 
     def parameters(self) -> dict[str, Any]:
@@ -107,7 +117,7 @@ class NumberSolution(Solution):
             "score_weight": s.b,
             "absent_share": s.alpha,
         }
-        numbers = {name: float(np.asarray(value)) for name, value in chosen.items()}
+        numbers = {name: np.asarray(value).item() for name, value in chosen.items()}
         named = {"estimator": s.estimator, "rule": s.rule, "payments": s.payments}
         return {"epsilon": self.epsilon, **numbers, **named}
 
@@ -127,7 +137,12 @@ class NumberSolution(Solution):
 
 def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
     """The best plan's numbers; Infeasible if there is none, or none better than answering with the prior mean."""
-    _require_estimators(study, goals)
+    if not candidates(study, goals):
+        raise InputError(
+            f"No estimator fits: {goals.estimator or 'none'!r}, where {study.protects} are protected, for a design of "
+            f"kind {study.design.kind!r}, with {', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out "
+            "to have them chosen."
+        )
     if goals.panel is None and not model(study).least_eigenvalue > 0:
         raise Infeasible(
             "the study does not say how spread out its features are. Declare design.least_eigenvalue, the least "
@@ -135,7 +150,12 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
             "evenly over their ranges and levels equally frequent; people mostly differ less. Or give epsilon and "
             "score_weight yourself."
         )
-    _require_worth_asking(study, goals)
+    target, prior = goals.error(study), goals.prior_error(study)
+    if target is not None and not target < prior:
+        raise Infeasible(
+            f"accuracy is {number(goals.accuracy or 0.0)}, and answering with the prior mean, without asking anybody, "
+            f"is off by {number(study.response_unit * math.sqrt(prior))} only. Ask for a smaller error."
+        )
     players = choose_players(study, goals)
     if players is None:
         raise Infeasible(TOO_MUCH)
@@ -143,26 +163,6 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
     if not best.feasible:
         raise _infeasible(study, goals, players, best.error)
     return replace(best, others=tuple(others))
-
-
-def _require_estimators(study: Study, goals: Goals) -> None:
-    if candidates(study, goals):
-        return
-    raise InputError(
-        f"No estimator fits: {goals.estimator or 'none'!r}, where {study.protects} are protected, for a design of "
-        f"kind {study.design.kind!r}, with {', '.join(goals.pins) or 'nothing else'} fixed. Leave some of them out to "
-        "have them chosen."
-    )
-
-
-def _require_worth_asking(study: Study, goals: Goals) -> None:
-    """Refuse an accuracy that the prior mean has already."""
-    target, prior = goals.error(study), goals.prior_error(study)
-    if target is not None and not target < prior:
-        raise Infeasible(
-            f"accuracy is {number(goals.accuracy or 0.0)}, and answering with the prior mean, without asking anybody, "
-            f"is off by {number(study.response_unit * math.sqrt(prior))} only. Ask for a smaller error."
-        )
 
 
 # Estimators
@@ -180,12 +180,8 @@ def candidates(study: Study, goals: Goals) -> tuple[str, ...]:
         fitting = ("known-design", "noisy-statistics")
     else:
         fitting = ("noisy-statistics",)
-    blurred_only = "gram_share" in goals.pins
-    return tuple(
-        name
-        for name in fitting
-        if goals.estimator in (None, name) and (name == "noisy-statistics" or not blurred_only)
-    )
+    blurred = ("noisy-statistics",) if "gram_share" in goals.pins else fitting
+    return tuple(name for name in fitting if goals.estimator in (None, name) and name in blurred)
 
 
 def axes(terms: Terms) -> dict[str, Axis]:
@@ -211,12 +207,7 @@ def axes(terms: Terms) -> dict[str, Axis]:
 def solve_all(study: Study, goals: Goals, players: int) -> tuple[NumberSolution, ...]:
     """One solution for each estimator, the best first; all infeasible if none can do it."""
     found = [solve_with(study, goals, players, name) for name in candidates(study, goals)]
-    return tuple(sorted(found, key=lambda solution: objective_value(goals, solution)))
-
-
-def objective_value(goals: Goals, solution: NumberSolution) -> float:
-    """What is minimised, of a solution."""
-    return float(_objective(goals, np.array(solution.cost), np.array(solution.error)))
+    return tuple(sorted(found, key=attrgetter("objective")))
 
 
 def minimised(goals: Goals) -> str:
@@ -226,7 +217,7 @@ def minimised(goals: Goals) -> str:
     return "error" if goals.minimises_error else "cost"
 
 
-def _objective(goals: Goals, cost: Floats, error: Floats) -> Floats:
+def _objective(goals: Goals, cost: N, error: N) -> N:
     return {"error": error, "cost": cost, "cost × squared error": cost * error}[minimised(goals)]
 
 
@@ -238,17 +229,12 @@ def solve_with(
     found = _solve_terms(terms, near)
     if estimator != "instruments":
         return found
-    better = _better_shortening(found) if math.isfinite(found.error) else _more_accurate(terms)
+    # Fewer people shortened leave a smaller error, if ε is large.
+    solved = math.isfinite(found.error)
+    better = _least_error(terms, found.choice, found.epsilon) if solved else _more_accurate(terms)
     if better is None:
         return found
-    other = _solve_terms(better, found.point or None)
-    return min(found, other, key=lambda solution: objective_value(goals, solution))
-
-
-def _better_shortening(found: NumberSolution) -> Terms | None:
-    """Other instruments with which the same numbers leave a smaller error: fewer people shortened, if ε is large."""
-    choice = _choice(found.terms, {k: np.array([v]) for k, v in found.point.items()})
-    return _least_error(found.terms, choice, found.epsilon)
+    return min(found, _solve_terms(better, found.point or None), key=attrgetter("objective"))
 
 
 def _more_accurate(terms: Terms) -> Terms | None:
@@ -282,28 +268,24 @@ def _solve_terms(terms: Terms, near: Point | None) -> NumberSolution:
         _, short, cost, error = _evaluate(terms, mesh)
         return np.where(np.isfinite(cost) & np.isfinite(error), short, np.inf), _objective(goals, cost, error)
 
-    def solution(
-        point: Point, epsilon: float = math.nan, cost: float = math.inf, error: float = math.inf
-    ) -> NumberSolution:
-        return NumberSolution(
-            study=study,
-            goals=goals,
-            players=terms.players,
-            cost=cost,
-            error=error,
-            terms=terms,
-            point=point,
-            epsilon=epsilon,
-        )
-
+    none = NumberSolution(
+        study=study,
+        goals=goals,
+        players=terms.players,
+        cost=math.inf,
+        error=math.inf,
+        terms=terms,
+        point={},
+        epsilon=math.nan,
+    )
     best = minimise(objective, axes(terms), near)
     if best is None:
-        return solution({})
+        return none
     at = {name: np.array([value]) for name, value in best.items()}
     epsilon, short, cost, error = (float(part[0]) for part in _evaluate(terms, at))
     if short > 0 or not cost <= _limit(goals.budget) or not error <= _limit(goals.error(study)):
-        return solution({})
-    return solution(best, epsilon, cost, error)
+        return none
+    return replace(none, point=best, epsilon=epsilon, cost=cost, error=error)
 
 
 def _evaluate(terms: Terms, mesh: dict[str, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
@@ -381,25 +363,6 @@ def choose_players(study: Study, goals: Goals) -> int | None:
     return _fewest(study, goals) if goals.epsilon is None else _best(study, goals)
 
 
-def nearest_players(study: Study, goals: Goals, players: int) -> int | None:
-    """Of the numbers of players with whom goals can be met, the nearest to one with whom they cannot."""
-    if goals.budget is None and goals.epsilon is None:
-        goals = replace(goals, budget=UNLIMITED)
-    enough = choose_players(study, replace(goals, players=None))
-    if enough is None or (goals.epsilon is None and enough > players):
-        return enough
-    value, estimator = min((_value(study, goals, enough, name), name) for name in candidates(study, goals))
-    if math.isinf(value):
-        return None
-    while abs(enough - players) > max(1, CLOSE * players):
-        middle = _between(players, enough)
-        if math.isfinite(_value(study, goals, middle, estimator)):
-            enough = middle
-        else:
-            players = middle
-    return enough
-
-
 def _fewest(study: Study, goals: Goals) -> int | None:
     """With each estimator in turn, as far as it does with fewer than those before."""
     found: int | None = None
@@ -458,8 +421,7 @@ def excess(
     study: Study, goals: Goals, players: int, estimator: str, near: Point | None = None
 ) -> tuple[float, Point | None]:
     """ln(cost/budget) of meeting the accuracy, above 0 if it is too dear, infinite if it cannot be met; and where."""
-    asked = replace(goals, budget=None, players=players)
-    solution = solve_with(study, asked, players, estimator, near)
+    solution = solve_with(study, replace(goals, budget=None, players=players), players, estimator, near)
     budget = math.inf if goals.budget is None else math.log(goals.budget)
     return math.log(solution.cost) - budget, solution.point or None
 
@@ -482,13 +444,8 @@ def _best(study: Study, goals: Goals) -> int | None:
     return best
 
 
-def _between(one: int, other: int) -> int:
-    middle = round(math.sqrt(one * other))
-    return middle if min(one, other) < middle < max(one, other) else (one + other) // 2
-
-
 def _value(study: Study, goals: Goals, players: int, estimator: str) -> float:
-    return objective_value(goals, solve_with(study, replace(goals, players=players), players, estimator))
+    return solve_with(study, goals, players, estimator).objective
 
 
 # Where there is none
@@ -526,12 +483,34 @@ def _reason(study: Study, goals: Goals, error: float) -> str:
 
 
 def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
-    n = nearest_players(study, goals, players)
+    n = _nearest_players(study, goals, players)
     if n is None:
         return None
     listed = None if goals.panel is None else goals.panel.size
     who = "people like those on the roster" if listed is not None and n > listed else "players"
     return Remedy("players", float(n), f"{n:,} {who}", float(players))
+
+
+def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
+    """Of the numbers of players with whom goals can be met, the nearest to one with whom they cannot."""
+    if goals.budget is None and goals.epsilon is None:
+        goals = replace(goals, budget=UNLIMITED)
+    enough = choose_players(study, replace(goals, players=None))
+    if enough is None or (goals.epsilon is None and enough > players):
+        return enough
+    value, estimator = min((_value(study, goals, enough, name), name) for name in candidates(study, goals))
+    if math.isinf(value):
+        return None
+    while abs(enough - players) > max(1, CLOSE * players):
+        # By ratios, as long as that lies between them.
+        middle = round(math.sqrt(players * enough))
+        if middle in (players, enough):
+            middle = (players + enough) // 2
+        if math.isfinite(_value(study, goals, middle, estimator)):
+            enough = middle
+        else:
+            players = middle
+    return enough
 
 
 def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:

@@ -66,6 +66,8 @@ class Solution:
 #: The best for so many players; None if there is none, or none better than asking nobody.
 S = TypeVar("S", bound=Solution)
 Solve = Callable[[Study, Goals, int], S | None]
+#: What is minimised, and where: the share of liars, the option and ε.
+Found = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,6 +95,25 @@ class PanelSearch:
     LIARS: ClassVar[int]
     GRID: ClassVar[int]
     EPSILONS: ClassVar[tuple[float, float]]
+    #: Between which the least ε that is accurate enough is looked for.
+    ENOUGH: ClassVar[tuple[float, float]]
+
+    @property
+    def options(self) -> tuple[float, ...]:
+        """Values of a third number that are tried."""
+        raise NotImplementedError
+
+    def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
+        """The mean squared errors that are guaranteed: α × ε."""
+        raise NotImplementedError
+
+    def price(self, alpha: Floats, option: float, epsilon: Floats) -> Floats:
+        """The least that somebody may have to be paid so that the truth pays, infinite where nothing does: α × ε."""
+        raise NotImplementedError
+
+    def rank(self, errors: Floats, price: Floats) -> Floats:
+        """What is the least where ε is given, and no accuracy."""
+        raise NotImplementedError
 
     @cached_property
     def answering(self) -> int:
@@ -131,15 +152,66 @@ class PanelSearch:
         """The mean squared error that is asked for."""
         return (self.goals.error(self.study) or math.inf) * (1 - MARGIN)
 
-    def lowest(
-        self, options: tuple[float, ...], grid: Floats, rank: Callable[[float], Floats]
-    ) -> Iterator[tuple[float, float, float, float]]:
-        """For each option the least rank, if it is finite, and where: the share of liars, the option, ε."""
-        for option in options:
-            values = rank(option)
+    def left(self, price: float) -> float:
+        """What is left of the budget for each, which becomes a flat fee."""
+        return max(0.0, self.head - price) if self.goals.budget is not None else 0.0
+
+    def most_accurate(self, grid: Floats) -> Iterator[Found]:
+        """The least error that the money buys with each option, or, where ε is given, its least rank."""
+        errors, free = self.errors(self.liars, grid), self.goals.epsilon is None
+
+        def rank(price: Floats) -> Floats:
+            return np.where(price <= self.head, errors if free else self.rank(errors, price), np.inf)
+
+        return self._lowest(grid, rank)
+
+    def cheapest(self) -> Iterator[Found]:
+        """The least price of the accuracy with each option."""
+        grid = self.grid
+        if self.goals.epsilon is None:
+            # From the least ε that is accurate enough at some share of liars on.
+            grid = np.unique(np.concatenate([grid, self._first()]))
+        enough = self.errors(self.liars, grid) <= self.target * (1 + 1e-12)
+        return self._lowest(grid, lambda price: np.where(enough & (price <= self.head), price, np.inf))
+
+    def _first(self) -> Floats:
+        """The least ε that is accurate enough, for each share of liars; the largest there is if none is."""
+        low, high = (np.full(len(self.liars), end) for end in self.ENOUGH)
+        for _ in range(50):
+            middle = np.sqrt(low * high)
+            enough = np.diagonal(self.errors(self.liars, middle)) <= self.target
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    def _lowest(self, grid: Floats, rank: Callable[[Floats], Floats]) -> Iterator[Found]:
+        """For each option the least rank of a price, if it is finite, and where."""
+        for option in self.options:
+            values = rank(self.price(self.liars, option, grid))
             i, j = np.unravel_index(int(np.argmin(values)), values.shape)
             if math.isfinite(values[i, j]):
                 yield float(values[i, j]), float(self.liars[i]), option, float(grid[j])
+
+    def last_affordable(self, alpha: float, option: float, epsilon: float) -> float:
+        """The largest ε from this one to the next of the grid that the money buys, which is the most accurate."""
+
+        def dear(level: float) -> bool:
+            return not self.price(np.array([alpha]), option, np.array([level])).item() <= self.head
+
+        return bisect(dear, epsilon, epsilon * self.step, 30)[0]
+
+    def common(self, alpha: float, epsilon: float, paid: float) -> dict[str, Any]:
+        """What every solution has, where everybody may be paid so much."""
+        return {
+            "study": self.study,
+            "goals": self.goals,
+            "players": self.players,
+            "cost": self.players * paid,
+            "error": self.errors(np.array([alpha]), np.array([epsilon])).item(),
+            "panel": self.panel,
+            "shortening": self.shortening,
+            "epsilon": epsilon,
+            "absent_share": alpha,
+        }
 
 
 def bisect(feasible: Callable[[float], bool], low: float, high: float, steps: int) -> tuple[float, float]:
@@ -153,8 +225,8 @@ def bisect(feasible: Callable[[float], bool], low: float, high: float, steps: in
 # Players
 
 
-def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) -> tuple[int, S] | None:
-    """About the fewest with whom there is a solution, by doubling from the first: at most a part 1/close above.
+def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) -> S | None:
+    """For about the fewest with whom there is a solution, by doubling from the first: at most a part 1/close above.
 
     With more people each costs less, until the budget is spent on too many of them.
     """
@@ -168,15 +240,7 @@ def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) 
         middle = (low + high) // 2
         one = solve(middle)
         low, high, found = (middle, high, found) if one is None else (low, middle, one)
-    return high, found
-
-
-def solve_fewest(study: Study, goals: Goals, solve: Solve[S], first: int, close: int) -> S:
-    """For the fewest players who are enough; Infeasible if no number is."""
-    found = fewest(lambda n: solve(study, goals, n), first, MOST_PLAYERS, close)
-    if found is None:
-        raise Infeasible(TOO_MUCH)
-    return found[1]
+    return found
 
 
 # What would help
@@ -247,16 +311,30 @@ def believing(study: Study) -> str:
     return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
 
 
-def panel_infeasible(
+def solve_panel(
     study: Study,
     goals: Goals,
-    players: int,
-    solve: Solve[PanelSolution],
+    solve: Solve[S],
+    *,
+    first: int,
+    close: int,
+    more: Callable[[Study, Goals, int], Remedy | None],
     known: str,
-    paying: str,
-    more: Remedy | None,
-) -> Infeasible:
-    """Why, and what would help, where `known` has an error without asking anybody."""
+    paying: str = "",
+) -> S:
+    """For the players that are asked for, or the fewest who are enough, from the first number on.
+
+    Infeasible, with what would help, if there is no solution. `known` has an error without asking anybody.
+    """
+    players = goals.players
+    if players is None:
+        found = fewest(lambda n: solve(study, goals, n), first, MOST_PLAYERS, close)
+        if found is None:
+            raise Infeasible(TOO_MUCH)
+        return found
+    found = solve(study, goals, players)
+    if found is not None:
+        return found
     prior = study.response_unit * math.sqrt(goals.prior_error(study))
     error = (
         f"an error of {number(goals.accuracy)}"
@@ -264,24 +342,26 @@ def panel_infeasible(
         else f"an error below {number(prior)}, which {known} has without asking anybody"
     )
     reason = f"{wanted(study, goals, players)} no plan guarantees {error}{paying}{believing(study)}."
-    return infeasible(study, goals, players, reason, solve, more)
+    raise infeasible(study, goals, players, reason, solve, more(study, goals, players))
 
 
 def more_players(
-    study: Study, goals: Goals, players: int, solve: Solve[PanelSolution], most: int, close: int
+    study: Study, goals: Goals, players: int, *, panel: Panel, solve: Solve[S], most: int, close: int
 ) -> Remedy | None:
     """More people who are paid as much each, where they are yet to be drawn."""
-    if goals.budget is None and goals.epsilon is None:
+    if panel.size is not None or (goals.budget is None and goals.epsilon is None):
         return None
     aim, head = with_accuracy(study, goals), None if goals.budget is None else goals.budget / players
 
-    def solve_larger(n: int) -> PanelSolution | None:
+    def solve_larger(n: int) -> S | None:
         return solve(study, replace(aim, budget=None if head is None else head * n), n)
 
     found = fewest(solve_larger, players, most, close)
     if found is None:
         return None
-    return Remedy("players", float(found[0]), f"{found[0]:,} players at as much each", float(players))
+    return Remedy(
+        "players", float(found.players), f"{found.players:,} players at as much each", float(players)
+    )
 
 
 def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:

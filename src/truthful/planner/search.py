@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from truthful.check import Floats
 
@@ -84,7 +83,7 @@ def minimise(objective: Objective, axes: dict[str, Axis], near: Point | None = N
 
     if near is None:
         grid = np.array(list(product(*(axis.places for axis in axes.values()))))
-        place, rank = _descend(ranks, _apart(grid[_order(*ranks(grid))], wide), wide, FIRST)
+        place, rank = _descend(ranks, _apart(grid[np.lexsort(ranks(grid)[::-1])], wide), wide, FIRST)
     else:
         place = np.array([axis.place(near[name]) for name, axis in axes.items()])
         place, rank = _descend(ranks, place[None], wide, FIRST)
@@ -111,7 +110,7 @@ def _descend(ranks: Ranks, centres: Floats, wide: Floats, step: float) -> tuple[
         rows, best = np.arange(len(centres)), np.lexsort((value, short), axis=1)[:, 0]
         # A tie stays where it is: the first of those around a centre is the centre itself.
         short, value, steps = short[rows, best], value[rows, best], np.where(best == 0, steps / 2, steps)
-        lead = _order(short, value)[: STARTS if turn < TOGETHER else 1]
+        lead = np.lexsort((value, short))[: STARTS if turn < TOGETHER else 1]
         centres, steps = tried[rows, best][lead], steps[lead]
         rank = float(short[lead[0]]), float(value[lead[0]])
         if np.isinf(rank[0]) or not steps[0] * wide.max() >= FINEST:
@@ -121,10 +120,6 @@ def _descend(ranks: Ranks, centres: Floats, wide: Floats, step: float) -> tuple[
 
 def _mesh(axes: dict[str, Axis], places: Floats) -> dict[str, Floats]:
     return {name: axis.value(places[:, at]) for at, (name, axis) in enumerate(axes.items())}
-
-
-def _order(short: Floats, value: Floats) -> npt.NDArray[np.intp]:
-    return np.lexsort((value, short))
 
 
 def _apart(points: Iterable[Floats], spread: Floats) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,12 @@ from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import SHORTENINGS, Panel
 from truthful.planner.planning import (
     MARGIN,
+    Found,
     PanelSearch,
     PanelSolution,
     bisect,
     more_players,
-    panel_infeasible,
-    solve_fewest,
+    solve_panel,
 )
 from truthful.study import Study
 from truthful.study.credibility import ShareBeliefs
@@ -41,9 +42,6 @@ SPARED = (0.01, 0.03, 0.1)
 NEAR_ZERO = 0.9
 #: How many times the gap between her prediction and what her answer expects a lie must move it, by default.
 ROOM = 4.0
-
-#: What is minimised, and where: the share of liars, the margin and ε.
-Found = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,7 +69,11 @@ class ShareSearch(PanelSearch):
     norm: str
     spared: float = SPARED[0]
 
-    LIARS, GRID, EPSILONS = 28, 96, (1e-3, 5.0)
+    LIARS, GRID, EPSILONS, ENOUGH = 28, 96, (1e-3, 5.0), EPSILON_RANGE
+
+    @property
+    def options(self) -> tuple[float, ...]:
+        return MARGINS
 
     @cached_property
     def beliefs(self) -> ShareBeliefs:
@@ -97,9 +99,9 @@ class ShareSearch(PanelSearch):
     def steps(self) -> int:
         return lie_steps(self.beliefs, self.goals)
 
-    def least_bonus(self, alpha: Floats, margin: float, epsilon: Floats) -> Floats:
-        """B with which the truth pays for all of cost τ or less; infinite where no bonus does."""
-        s = self.setting(alpha, margin, epsilon)
+    def price(self, alpha: Floats, option: float, epsilon: Floats) -> Floats:
+        """B with which the truth pays for all of cost τ or less; the option is a margin."""
+        s = self.setting(alpha, option, epsilon)
         earned = gain(s, self.steps) * (1 - self.spared * self._tolerates)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(earned > 0, s.saved / earned, np.inf)
@@ -111,6 +113,9 @@ class ShareSearch(PanelSearch):
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
         return error(self.setting(alpha, 0.0, epsilon), self.goals.accuracy_of)
 
+    def rank(self, errors: Floats, price: Floats) -> Floats:
+        return price
+
     def tolerance(self, alpha: float, margin: float, epsilon: float) -> float:
         """How far a share must be beyond those thought possible to be implausible.
 
@@ -121,75 +126,33 @@ class ShareSearch(PanelSearch):
 
         def truth_gain(tolerance: float) -> float:
             s = self.setting(np.array([alpha]), margin, np.array([epsilon]), tolerance)
-            return float(gain(s, self.steps)[0, 0])
+            return gain(s, self.steps).item()
 
         enough = truth_gain(math.inf) * (1 - self.spared)
         _, least = bisect(lambda tolerance: truth_gain(tolerance) >= enough, 1e-3, 1.0, 30)
         return math.ceil(least * 1000) / 1000  # in tenths of a percentage point, which people can be told
 
-    def most_accurate(self) -> ShareSolution | None:
-        """The least error that the money buys, or, where ε is given, its least bonus."""
-        liars, grid = self.liars, self.grid
-        errors = self.errors(liars, grid)
-
-        def rank(margin: float) -> Floats:
-            bonus = self.least_bonus(liars, margin, grid)
-            return np.where(bonus <= self.head, errors if self.goals.epsilon is None else bonus, np.inf)
-
-        found = [self._closer(*one) for one in self.lowest(MARGINS, grid, rank)]
+    def best(self) -> ShareSolution | None:
+        """The least bonus of an accuracy, or the least error that the money buys."""
+        if self.goals.accuracy is not None:
+            found = list(self.cheapest())
+        else:
+            found = [self._closer(*one) for one in self.most_accurate(self.grid)]
         return self._solution(*min(found)[1:]) if found else None
 
     def _closer(self, rank: float, alpha: float, margin: float, epsilon: float) -> Found:
-        """The largest ε beyond this one that the money still buys, which is the most accurate."""
         if self.goals.epsilon is not None:
             return rank, alpha, margin, epsilon
-        at = np.array([alpha])
-
-        def dear(level: float) -> bool:
-            return float(self.least_bonus(at, margin, np.array([level]))[0, 0]) > self.head
-
-        most, _ = bisect(dear, epsilon, epsilon * self.step, 30)
-        return float(self.errors(at, np.array([most]))[0, 0]), alpha, margin, most
-
-    def cheapest(self) -> ShareSolution | None:
-        """The least bonus with which the accuracy is had."""
-        liars, grid = self.liars, self.grid
-        if self.goals.epsilon is None:
-            # From the least ε that is accurate enough at some share of liars on.
-            grid = np.unique(np.concatenate([grid, self._first(liars)]))
-        enough = self.errors(liars, grid) <= self.target * (1 + 1e-12)
-
-        def rank(margin: float) -> Floats:
-            return np.where(enough, self.least_bonus(liars, margin, grid), np.inf)
-
-        least = min(self.lowest(MARGINS, grid, rank), default=None)
-        return self._solution(*least[1:]) if least is not None and least[0] <= self.head else None
-
-    def _first(self, alpha: Floats) -> Floats:
-        """The least ε that is accurate enough, for each share of liars; the largest there is if none is."""
-        low, high = (np.full(len(alpha), end) for end in EPSILON_RANGE)
-        for _ in range(50):
-            middle = np.sqrt(low * high)
-            enough = np.diagonal(self.errors(alpha, middle)) <= self.target
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return high
+        most = self.last_affordable(alpha, margin, epsilon)
+        return self.errors(np.array([alpha]), np.array([most])).item(), alpha, margin, most
 
     def _solution(self, alpha: float, margin: float, epsilon: float) -> ShareSolution:
-        at, level = np.array([alpha]), np.array([epsilon])
-        bonus = float(self.least_bonus(at, margin, level)[0, 0]) * (1 + MARGIN)
-        flat = max(0.0, self.head - bonus) if self.goals.budget is not None else 0.0
+        bonus = self.price(np.array([alpha]), margin, np.array([epsilon])).item() * (1 + MARGIN)
+        flat = self.left(bonus)
         if self.goals.accuracy is None:
             bonus, flat = bonus + flat, 0.0  # nothing else was asked for the money
         return ShareSolution(
-            study=self.study,
-            goals=self.goals,
-            players=self.players,
-            cost=self.players * (bonus + flat),
-            error=float(self.errors(at, level)[0, 0]),
-            panel=self.panel,
-            shortening=self.shortening,
-            epsilon=epsilon,
-            absent_share=alpha,
+            **self.common(alpha, epsilon, bonus + flat),
             norm=self.norm,
             margin=margin,
             tolerance=self.tolerance(alpha, margin, epsilon),
@@ -223,49 +186,30 @@ def lie_steps(
 
 def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
     """The best plan's numbers; Infeasible if there is none, or none better than the middle of what is believed."""
-    goals, solve = _with_lie(study, goals, panel), partial(_solve, panel=panel)
-    if goals.players is None:
-        few = max(2, math.ceil((2 * study.dimension + 2) / panel.response_share))
-        return solve_fewest(study, goals, solve, 2 * few, 500)
-    found = solve(study, goals, goals.players)
-    if found is not None:
-        return found
-    levels, more = _beliefs(study).levels, None
-    if panel.size is None:
-        quick = partial(_solve_sparing, panel=panel, spared=SPARED[0], shortenings=SHORTENINGS[:1])
-        more = more_players(study, goals, goals.players, quick, MOST_PLAYERS, 200)
+    goals, levels = _with_lie(study, goals, panel), _beliefs(study).levels
     paying = "the truth" if levels == 2 else f"no lie of {goals.lie:g} steps or more"
     changed = "" if levels == 2 else " (--lie changes it)"
-    known = "the middle of what is believed"
-    raise panel_infeasible(
-        study, goals, goals.players, solve, known, f", with {paying} paying{changed}", more
+    quick = partial(_solve_sparing, panel=panel, spared=SPARED[0], shortenings=SHORTENINGS[:1])
+    return solve_panel(
+        study,
+        goals,
+        partial(_solve, panel=panel),
+        first=2 * max(2, math.ceil((2 * study.dimension + 2) / panel.response_share)),
+        close=500,
+        more=partial(more_players, panel=panel, solve=quick, most=MOST_PLAYERS, close=200),
+        known="the middle of what is believed",
+        paying=f", with {paying} paying{changed}",
     )
 
 
-def usual_norm(study: Study, panel: Panel, players: int, alpha: float, beta: float, epsilon: float) -> str:
-    """The norm of a plan that is not solved for: that with which the guaranteed error is smaller."""
-    goals = Goals(players=players, epsilon=epsilon, failure_probability=beta)
-
-    def error_with(norm: str) -> float:
-        found = ShareSearch(study, goals, panel, players, 1.0, norm)
-        return float(found.errors(np.array([alpha]), np.array([epsilon]))[0, 0])
-
-    return min(_norms(study, goals), key=error_with)
-
-
-def usual_tolerance(
-    study: Study,
-    panel: Panel,
-    players: int,
-    alpha: float,
-    beta: float,
-    margin: float,
-    epsilon: float,
-    norm: str,
-) -> float:
-    """The tolerance of a plan that is not solved for: infinite if implausible shares are paid as others are."""
-    goals = _with_lie(study, Goals(players=players, epsilon=epsilon, failure_probability=beta), panel)
-    return ShareSearch(study, goals, panel, players, 1.0, norm).tolerance(alpha, margin, epsilon)
+def usual_rule(study: Study, panel: Panel, players: int, goals: Goals, margin: float) -> dict[str, Any]:
+    """Of a plan that is not solved for: the norm, if none is given that with which the guaranteed error is smaller,
+    and the tolerance, which is infinite if implausible shares are paid as others are.
+    """
+    goals = _with_lie(study, goals, panel)
+    searches = [ShareSearch(study, goals, panel, players, 1.0, norm) for norm in _norms(study, goals)]
+    best = min(searches, key=lambda one: one.errors(one.liars, one.grid).item())
+    return {"norm": best.norm, "tolerance": best.tolerance(best.liars.item(), margin, best.grid.item())}
 
 
 def _beliefs(study: Study) -> ShareBeliefs:
@@ -311,8 +255,7 @@ def _solve_sparing(
     goals = replace(goals, players=players)
 
     def solve(norm: str, shortening: float) -> ShareSolution | None:
-        search = ShareSearch(study, goals, panel, players, shortening, norm, spared)
-        return search.most_accurate() if goals.accuracy is None else search.cheapest()
+        return ShareSearch(study, goals, panel, players, shortening, norm, spared).best()
 
     def rank(one: ShareSolution) -> float:
         return one.error if goals.accuracy is None else one.bonus
