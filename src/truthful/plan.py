@@ -20,7 +20,7 @@ from truthful.guarantees import Guarantees, guarantees, require_failure_probabil
 from truthful.moments import TRANSFORM_UNIT
 from truthful.noise import NORMS
 from truthful.one_release import OneRelease
-from truthful.planner.asked_planning import rule_of, solve_asked
+from truthful.planner.asked_planning import solve_asked
 from truthful.planner.goals import (
     ASKED_PARAMETERS,
     PARAMETERS,
@@ -389,9 +389,8 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     mechanism = AskedRelease(
         estimator="instruments",
         transform=panel.transform(found.shortening),
-        rule=rule_of(study),
         plausible=found.plausible,
-        **{name: getattr(found, name) for name in ASKED_PARAMETERS if hasattr(found, name)},
+        **{name: getattr(found, name) for name in ASKED_PARAMETERS[1:]},
     )
     alpha, beta = found.absent_share, asked["failure_probability"]
     plan = _plan_for(study, found.players, mechanism, alpha, beta, panel)

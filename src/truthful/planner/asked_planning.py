@@ -58,6 +58,7 @@ MOST_TIMES = 64
 class AskedSolution(PanelSolution):
     """The numbers of a plan that asks for predictions."""
 
+    rule: str
     ratio: float
     clip: float
     score_weight: float
@@ -87,23 +88,6 @@ def require_slope(beliefs: LevelBeliefs) -> None:
         )
 
 
-def lie_size(study: Study, goals: Goals, rows: Floats) -> float:
-    """From which size on no lie may pay, half the scale being 1: asked for in units of the answer, or of steps.
-
-    By default of ratings it moves what she expects four times as far as that is from a line, at least.
-    """
-    width = study.response.high - study.response.low
-    if study.shares is not None:
-        step, steps = SCALE / (study.shares.levels - 1), lie_steps(study.shares, goals)
-        bent = math.ceil(float((ROOM * rows[:, 7] / rows[:, 0]).max()) / step - 1e-9)
-        return step * (max(steps, min(bent, study.shares.levels - 1)) if goals.lie is None else steps)
-    if goals.lie is None:
-        return SCALE * USUAL_LIE
-    if not goals.lie <= width:
-        raise InputError(f"lie is {goals.lie:g}; no lie is larger than {width:g}. Give a smaller one.")
-    return SCALE * goals.lie / width
-
-
 @dataclass(frozen=True, eq=False)
 class AskedSearch(PanelSearch):
     """What is paid and how accurate it is, at one ratio of the second question."""
@@ -123,7 +107,19 @@ class AskedSearch(PanelSearch):
 
     @cached_property
     def lie(self) -> float:
-        return lie_size(self.study, self.goals, self.believed)
+        """From which size on no lie may pay, half the scale being 1: asked for in units of the answer, or of steps.
+
+        By default of ratings it moves what she expects four times as far as that is from a line, at least.
+        """
+        asked, response, shares = self.goals.lie, self.study.response, self.study.shares
+        if shares is not None:
+            step, steps = SCALE / (shares.levels - 1), lie_steps(shares, self.goals)
+            bent = math.ceil(float((ROOM * self.believed[:, 7] / self.believed[:, 0]).max()) / step - 1e-9)
+            return step * (max(steps, min(bent, shares.levels - 1)) if asked is None else steps)
+        width = response.high - response.low
+        if asked is not None and not asked <= width:
+            raise InputError(f"lie is {asked:g}; no lie is larger than {width:g}. Give a smaller one.")
+        return SCALE * (USUAL_LIE if asked is None else asked / width)
 
     def setting(self, alpha: Floats, epsilon: Floats, clip: Floats | None = None) -> AskedSetting:
         return AskedSetting(
@@ -136,7 +132,7 @@ class AskedSearch(PanelSearch):
             beta=self.goals.failure_probability,
             ratio=self.ratio,
             clip=np.ones(len(epsilon)) if clip is None else clip,
-            judged=judges_averages(self.study),
+            judged=self.judged,
             tolerance=self.study.level_tolerance,
         )
 
@@ -175,12 +171,20 @@ class AskedSearch(PanelSearch):
     @cached_property
     def believed(self) -> Floats:
         """What groups of people believe."""
-        found = self.panel.believed_by(self.players)
-        return np.empty((0, 8)) if found is None else found
+        return np.asarray(self.panel.believed_by(self.players))
 
     @property
     def rule(self) -> str:
-        return rule_of(self.study)
+        """The payment rule: of yes and no, or of numbers and ratings."""
+        return SERUM if self.beliefs.strict else OWN_CENTRE
+
+    @property
+    def judged(self) -> bool:
+        """Whether averages that nobody thought possible are paid alike."""
+        declared = self.study.declared.beliefs
+        if declared.implausible is not None:
+            return declared.implausible == "flat"
+        return self.study.shares is not None or declared.plausible is not None
 
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
         return error(self.setting(alpha, epsilon), self.goals.accuracy_of)
@@ -201,37 +205,25 @@ class AskedSearch(PanelSearch):
     def _solution(self, alpha: float, times: float, epsilon: float) -> AskedSolution:
         at, e = np.array([alpha]), np.array([epsilon])
         clip, bonus = self.clip(times, e), self.study.prediction_bonus
-        b = float(self.weight(at, e, clip)[0, 0]) * (1 + MARGIN)
-        gain, loss = (float(part[0]) for part in self.extremes(clip))
+        b = self.weight(at, e, clip).item() * (1 + MARGIN)
+        gain, loss = (part.item() for part in self.extremes(clip))
         price = b * (gain + loss) / (1 - bonus)
         left = self.left(price)
         return AskedSolution(
             **self.common(alpha, epsilon, price + left),
+            rule=self.rule,
             ratio=self.ratio,
-            clip=float(clip[0]),
+            clip=clip.item(),
             score_weight=b,
             base_payment=b * loss + left,
             prediction_weight=price * bonus / SCALE**2,
-            plausible=plausible(self.study, self.setting(at, e, clip)),
+            plausible=plausible(self.setting(at, e, clip)),
         )
 
 
-def rule_of(study: Study) -> str:
-    """The payment rule: of yes and no, or of numbers and ratings."""
-    return SERUM if _beliefs(study).strict else OWN_CENTRE
-
-
-def judges_averages(study: Study) -> bool:
-    """Whether averages that nobody thought possible are paid alike."""
-    declared = study.declared.beliefs
-    if declared.implausible is not None:
-        return declared.implausible == "flat"
-    return study.shares is not None or declared.plausible is not None
-
-
-def plausible(study: Study, s: AskedSetting) -> tuple[float, float]:
+def plausible(s: AskedSetting) -> tuple[float, float]:
     """Between what the others' average answer must lie: what is thought possible, and what noise may add."""
-    if not judges_averages(study):
+    if not s.judged:
         return -math.inf, math.inf
     spare = float(largest_deviation(s)[0])
     return s.beliefs.low - spare, s.beliefs.high + spare

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 
@@ -65,10 +64,11 @@ def frontier(study: Study, goals: Goals, players: int, budgets: Sequence[float])
         if not math.isfinite(best.error):
             break  # What one cannot buy, no smaller one can.
         found.append(best)
-    # A larger budget buys what a smaller one does, also where its search was a little worse.
-    best_so_far = accumulate(reversed(found), lambda one, other: other if other.error < one.error else one)
-    bought = [
-        Purchase(study.response_unit * math.sqrt(one.error), one.epsilon, one.feasible) for one in best_so_far
-    ]
+    bought: list[Purchase] = []
+    for one in reversed(found):
+        error = study.response_unit * math.sqrt(one.error)
+        # A larger budget buys what a smaller one does, also where its search was a little worse.
+        better = not bought or error < bought[-1].error
+        bought.append(Purchase(error, one.epsilon, one.feasible) if better else bought[-1])
     none = [None] * (len(budgets) - len(bought))
     return tuple(map(FrontierPoint, budgets, [*none, *bought]))
