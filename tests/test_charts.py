@@ -17,7 +17,7 @@ from truthful.charts.drawing import WIDTH, Labels, canvas, draw_chart, plain_num
 from truthful.charts.frontier_chart import BEST, PRIOR, Frontier, chart_frontier, draw_frontier
 from truthful.errors import InputError
 from truthful.plan import Plan, design
-from truthful.planner.budget_frontier import FrontierPoint, Purchase
+from truthful.planner.number_planning import FrontierPoint, Purchase
 from truthful.study import Study
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,7 +48,7 @@ def shown() -> Frontier:
     points = [
         FrontierPoint(
             budget,
-            Purchase(5 * budget**-0.4, 0.003 * budget**0.5, True),
+            Purchase(5 * budget**-0.4, 0.003 * budget**0.5),
         )
         for budget in budgets
     ]
@@ -164,7 +164,7 @@ def test_curves_with_few_points_or_none_are_drawn(tmp_path: Path, left: int) -> 
 
 
 def test_errors_over_many_powers_of_ten_are_drawn(tmp_path: Path) -> None:
-    points = tuple(FrontierPoint(10.0**at, Purchase(10.0 ** (-at / 2), 1.0, True)) for at in range(21))
+    points = tuple(FrontierPoint(10.0**at, Purchase(10.0 ** (-at / 2), 1.0)) for at in range(21))
     texts = drawn(replace(shown(), points=points), tmp_path)
     assert BEST in texts
 

@@ -17,7 +17,7 @@ from truthful.formatting import money, number
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.planner import Goals
-from truthful.planner.budget_frontier import FrontierPoint, Purchase, budgets_around, frontier
+from truthful.planner.number_planning import FrontierPoint, Purchase, budgets_around, frontier
 from truthful.planner.panel import panel_of_design
 from truthful.study import Study
 

@@ -1,4 +1,4 @@
-"""Plans for answers that are numbers: which estimators, the best numbers of each, how many players, what would help.
+"""Plans for answers that are numbers: which estimator, the best numbers, how many players, what helps, what money buys.
 
 A budget buys the best accuracy, and an accuracy is had for the least money. How many players, where the analyst has not
 said: the fewest that do, or those with whom the goal is met best.
@@ -7,7 +7,7 @@ said: the fewest that do, or those with whom the goal is met best.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from truthful import check
 from truthful.bounds import Setting
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -59,6 +60,8 @@ SPARE_STEPS = 6
 ZOOMS, ZOOM_STEPS = 4, 12
 #: How close the lie size that would do is found.
 LIE_CLOSE = 5e-3
+#: A frontier has so many budgets, from a thirtieth of a given one to thirty times it.
+POINTS, REACH = 15, 30.0
 
 N = TypeVar("N", float, Floats)
 
@@ -131,7 +134,7 @@ class NumberSolution(Solution):
             "estimator": self.terms.estimator,
             "epsilon": self.epsilon if finite else None,
             "cost": self.cost if finite else None,
-            "error": self.study.response_unit * math.sqrt(self.error) if finite else None,
+            "error": self.rmse if finite else None,
         }
 
 
@@ -532,3 +535,58 @@ def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
         return None
     lie = rounded_up(found)
     return Remedy("lie", lie, f"a lie size of {lie:g} (--lie)", asked)
+
+
+# What money buys
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """What a budget buys: the guaranteed root mean square error in raw response units, and the ε it takes."""
+
+    error: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """A budget, and what the best plan makes of it; None where lies would pay."""
+
+    budget: float
+    best: Purchase | None
+
+
+def budgets_around(budget: float) -> tuple[float, ...]:
+    """Budgets at equal ratios, the given one in their middle."""
+    middle = check.positive("budget", budget)
+    return tuple(float(b) for b in np.geomspace(middle / REACH, middle * REACH, POINTS))
+
+
+def frontier(study: Study, goals: Goals, players: int, budgets: Sequence[float]) -> tuple[FrontierPoint, ...]:
+    """The best that each budget buys, for the goals' lie size and failure probability, ε being free.
+
+    Each is solved from the beginning: near the last, which often is at a corner, the search would stay there.
+    """
+    budgets = sorted(check.positive("budget", budget) for budget in budgets)
+    goals = replace(goals, players=players, accuracy=None, epsilon=None, budget=budgets[0])
+
+    def buy(budget: float) -> NumberSolution:
+        return solve_all(study, replace(goals, budget=budget), players)[0]
+
+    if len(candidates(study, goals)) > 1:
+        first, last = (buy(budget).terms.estimator for budget in (budgets[0], budgets[-1]))
+        # An estimator that is the best at both ends is tried alone between them.
+        goals = replace(goals, estimator=first if first == last else None)
+    found: list[NumberSolution] = []
+    for budget in reversed(budgets):
+        best = buy(budget)
+        if not math.isfinite(best.error):
+            break  # What one cannot buy, no smaller one can.
+        found.append(best)
+    bought: list[Purchase] = []
+    for one in reversed(found):
+        # A larger budget buys what a smaller one does, also where its search was a little worse.
+        better = not bought or one.rmse < bought[-1].error
+        bought.append(Purchase(one.rmse, one.epsilon) if better else bought[-1])
+    none = [None] * (len(budgets) - len(bought))
+    return tuple(map(FrontierPoint, budgets, [*none, *bought]))

@@ -45,6 +45,11 @@ class Solution:
     error: float
 
     @property
+    def rmse(self) -> float:
+        """The guaranteed root mean square error, in raw units."""
+        return self.study.response_unit * math.sqrt(self.error)
+
+    @property
     def minimised(self) -> str:
         """What is the least: the error, or where an accuracy is asked for, what that costs."""
         return "error" if self.goals.accuracy is None else "cost"
@@ -112,8 +117,8 @@ class PanelSearch:
         raise NotImplementedError
 
     def rank(self, errors: Floats, price: Floats) -> Floats:
-        """What is the least where ε is given, and no accuracy."""
-        raise NotImplementedError
+        """What is the least where ε is given, and no accuracy: the price, if nothing else."""
+        return price
 
     @cached_property
     def answering(self) -> int:
@@ -383,7 +388,7 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
     if looser is None:
         return None
     # With a little to spare: what a budget just buys, a search for the least cost just misses.
-    accuracy = rounded_up(study.response_unit * math.sqrt(looser.error) * (1 + SPARE))
+    accuracy = rounded_up(looser.rmse * (1 + SPARE))
     return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed", goals.accuracy)
 
 
@@ -425,14 +430,9 @@ def worth(found: Solution) -> Worth:
     budget = goals.budget or 0.0
     richer = found.solve_again(replace(goals, budget=budget * (1 + STEP)), n)
     # More money is never worse: it need not be spent.
-    gained = None if richer is None else min(0.0, _error(richer) - _error(found))
-    changed = None if crowd is None else _error(crowd) - _error(found)
+    gained = None if richer is None else min(0.0, richer.rmse - found.rmse)
+    changed = None if crowd is None else crowd.rmse - found.rmse
     return Worth("error", _per(gained, budget * STEP) or None, _per(changed, more - n) or None)
-
-
-def _error(found: Solution) -> float:
-    """In raw units."""
-    return found.study.response_unit * math.sqrt(found.error)
 
 
 def _per(change: float | None, units: float) -> float | None:

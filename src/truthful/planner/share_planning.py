@@ -113,9 +113,6 @@ class ShareSearch(PanelSearch):
     def errors(self, alpha: Floats, epsilon: Floats) -> Floats:
         return error(self.setting(alpha, 0.0, epsilon), self.goals.accuracy_of)
 
-    def rank(self, errors: Floats, price: Floats) -> Floats:
-        return price
-
     def tolerance(self, alpha: float, margin: float, epsilon: float) -> float:
         """How far a share must be beyond those thought possible to be implausible.
 
