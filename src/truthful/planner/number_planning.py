@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from truthful import check
-from truthful.bounds import Setting
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.formatting import number
@@ -84,11 +83,6 @@ class NumberSolution(Solution):
         return _choice(self.terms, {name: np.array([value]) for name, value in self.point.items()})
 
     @property
-    def setting(self) -> Setting:
-        """With the payments that go with it."""
-        return self.terms.setting(self.choice, self.epsilon)
-
-    @property
     def minimised(self) -> str:
         return minimised(self.goals)
 
@@ -111,8 +105,8 @@ class NumberSolution(Solution):
         return solve_with(self.study, goals, players, self.terms.estimator, self.point)
 
     def parameters(self) -> dict[str, Any]:
-        """The plan's parameters, by the names people use."""
-        s = self.setting
+        """The plan's parameters, by the names people use, with the payments that go with them."""
+        s = self.terms.setting(self.choice, self.epsilon)
         chosen = {
             "gram_share": s.gram_share,
             "clip": s.reach,
