@@ -6,14 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from support.surveys import answered, roster, survey
 
-from truthful.beliefs import laws, posterior
-from truthful.compiled import _compile
 from truthful.plan import design
 from truthful.settlement import settle
 
@@ -81,21 +78,3 @@ def test_ones_own_check_needs_neither_compiler_nor_tables(study: object, tmp_pat
     told = _output(CHECK, str(tmp_path / "release.json"), str(tmp_path / "receipt.json"))
     assert told.split() == ["True", "[]", "False"]
     assert np.isfinite(settlement.summary["total_paid"])
-
-
-def test_what_numpy_does_for_a_few_numbers_is_the_same_to_the_bit() -> None:
-    rng = np.random.default_rng(0)
-    m, s = rng.uniform(-1.2, 1.2, 2_000), np.exp(rng.uniform(-30, 12, 2_000))
-    s[::17] = 0.0
-    clipped = (m, s, 1.0, *laws.antiderivative(5))
-    np.testing.assert_array_equal(laws._clipped_in_numpy(*clipped), _compiled(laws._clip_mean)(*clipped))
-    weight, values, rule = rng.random((60, 50)), rng.normal(size=(60, 50, 3)), rng.random(30)
-    sums = (weight, values, rule, 20)
-    for few, many in zip(posterior._sums_in_numpy(*sums), _compiled(posterior._sums)(*sums), strict=True):
-        np.testing.assert_array_equal(few, many)
-
-
-def _compiled(loop: Any) -> Any:
-    """The compiled loop, and those of its file that it calls."""
-    _compile(sys.modules[loop.__module__].__dict__)
-    return getattr(sys.modules[loop.__module__], loop.__name__)

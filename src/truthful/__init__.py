@@ -7,9 +7,9 @@ Each arrow is one function from record to record. Names are loaded when they are
 that needs little starts quickly.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from truthful.lazily import lazy_names
 from truthful.version import __version__
 
 if TYPE_CHECKING:
@@ -35,24 +35,6 @@ if TYPE_CHECKING:
     from truthful.settlement import Settlement, settle
     from truthful.simulation import Simulation, simulate
     from truthful.study import Study
-
-_HOMES = {
-    "auditor": ("Audit", "audit"),
-    "beliefs": ("Beliefs", "CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
-    "costs": ("EmpiricalCosts", "LognormalCosts", "ParetoCosts"),
-    "errors": ("InputError", "Refused", "TruthfulError", "WorseThanPromised"),
-    "one_release": ("OneRelease",),
-    "plan": ("Plan", "design"),
-    "planner": ("Infeasible",),
-    "random_halves": ("Mechanism",),
-    "regression": ("private_regression", "truthful_regression"),
-    "release": ("Receipt", "Release", "Verdict", "verify"),
-    "scoring": ("basic_brier", "brier", "quadratic"),
-    "settlement": ("Settlement", "settle"),
-    "simulation": ("Simulation", "simulate"),
-    "study": ("Study",),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Audit",
@@ -93,13 +75,26 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "bounds":
-        return import_module("truthful.bounds")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'truthful' has no attribute {name!r}")
-    return getattr(import_module(f"truthful.{_HOME_OF[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "auditor": ("Audit", "audit"),
+        "bounds": (),
+        "beliefs": ("Beliefs", "CustomNoise", "NormalBall", "TruncatedNormal", "UniformBall", "UniformNoise"),
+        "costs": ("EmpiricalCosts", "LognormalCosts", "ParetoCosts"),
+        "errors": ("InputError", "Refused", "TruthfulError", "WorseThanPromised"),
+        "one_release": ("OneRelease",),
+        "plan": ("Plan", "design"),
+        "planner": ("Infeasible",),
+        "random_halves": ("Mechanism",),
+        "regression": ("private_regression", "truthful_regression"),
+        "release": ("Receipt", "Release", "Verdict", "verify"),
+        "scoring": ("basic_brier", "brier", "quadratic"),
+        "settlement": ("Settlement", "settle"),
+        "simulation": ("Simulation", "simulate"),
+        "study": ("Study",),
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Loops that are compiled when they meet many numbers, and run as they stand, or in NumPy, when they meet a few.
+"""Loops that are compiled when they meet many numbers, and run as they stand when they meet a few.
 
 To load a compiler and compiled code takes longer than a person's own check of her payment takes without. What a loop
 computes is the same either way, to the bit, unless it was allowed to be reordered.
@@ -15,12 +15,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
-Few = bool | Callable[..., Any]
 
 #: Numbers that loops run over as they stand, all in all, before everything is compiled.
 FEW = 20_000
-#: Numbers that a loop's counterpart in NumPy takes, at a time and all in all, before the loop is compiled.
-NUMPY_AT_A_TIME, NUMPY = 50_000, 5_000_000
 
 
 class _Thread(threading.local):
@@ -35,9 +32,8 @@ class Loop:
 
     done = 0  # numbers that all loops have run over as they stand
 
-    def __init__(self, function: Callable[..., Any], few: Few, options: dict[str, Any]) -> None:
-        self._function, self._few, self._options = function, few, options
-        self._in_numpy = 0  # numbers so far
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function, self._options = function, options
         self._compiled: Callable[..., Any] | None = None
         update_wrapper(self, function)
 
@@ -46,23 +42,15 @@ class Loop:
             if _thread.inside:
                 return self._function(*arguments)
             size = _size(arguments)
-            if callable(self._few):
-                self._in_numpy += size
-                if size <= NUMPY_AT_A_TIME and self._in_numpy <= NUMPY:
-                    return self._few(*arguments)
-            elif self._few and "numba" not in sys.modules and Loop.done + size <= FEW:
+            if "numba" not in sys.modules and Loop.done + size <= FEW:
                 Loop.done += size
-                return self._run(arguments)
+                _thread.inside = True  # the loops that it calls run as they stand, too
+                try:
+                    return self._function(*arguments)
+                finally:
+                    _thread.inside = False
             _compile(self._function.__globals__)
         return cast(Callable[..., Any], self._compiled)(*arguments)
-
-    def _run(self, arguments: tuple[Any, ...]) -> Any:
-        """As it stands, and so are the loops that it calls."""
-        _thread.inside = True
-        try:
-            return self._function(*arguments)
-        finally:
-            _thread.inside = False
 
     def compile(self) -> Callable[..., Any]:
         """The compiled function, which stands in this one's place from now on."""
@@ -76,14 +64,11 @@ class Loop:
         return getattr, (sys.modules[self._function.__module__], self._function.__name__)
 
 
-def compiled(few: Few = True, **options: Any) -> Callable[[F], F]:
-    """A decorator for loops; few: whether they can run as they stand, or what does the same in NumPy, to the bit.
-
-    Loops that call each other stand in one file, which is compiled as a whole.
-    """
+def compiled(**options: Any) -> Callable[[F], F]:
+    """A decorator for loops. Those that call each other stand in one file, which is compiled as a whole."""
 
     def decorate(function: F) -> F:
-        return cast(F, Loop(function, few, {"cache": True, "nogil": True, **options}))
+        return cast(F, Loop(function, {"cache": True, "nogil": True, **options}))
 
     return decorate
 

@@ -18,7 +18,6 @@ from scipy import special
 
 from truthful import check
 from truthful.check import Floats
-from truthful.compiled import compiled
 from truthful.errors import InputError
 from truthful.noise import piecewise
 
@@ -397,8 +396,8 @@ def _normal_k(x: Floats) -> Floats:
     return x * special.erf(x / math.sqrt(2)) / 2 + np.expm1(-(x**2) / 2) / math.sqrt(2 * math.pi)
 
 
-def _clipped_in_numpy(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
-    """`_clipped`, at half its speed."""
+def _clip_mean(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
+    """E[clip(m + s·e, ±radius)], with K by table, and beyond it by its two limits."""
     table = np.ascontiguousarray(coefficients.T)
 
     def k(z: Floats) -> Floats:
@@ -412,41 +411,6 @@ def _clipped_in_numpy(m: Floats, s: Floats, radius: float, coefficients: Floats,
     with np.errstate(all="ignore"):
         value = s * (k(np.abs(radius + m) / s) - k(np.abs(radius - m) / s))
     return np.where(s > 0, value, np.clip(m, -radius, radius))
-
-
-@compiled(few=False)
-def _k(z: float, coefficients: Floats, ends: Floats) -> float:
-    """K(|z|): by table, and beyond it by its two limits."""
-    z = abs(z)
-    if z < 2.0**_LOW:
-        return float(ends[0] * z * z)
-    mantissa, exponent = math.frexp(z)
-    cell = 2 * (exponent - 1 - _LOW)
-    if cell >= len(coefficients):
-        return float(z / 2 - ends[1])
-    x = 8 * mantissa - 5
-    if mantissa >= 0.75:
-        cell += 1
-        x -= 2
-    row = coefficients[cell]
-    value = row[_ORDER - 1]
-    for k in range(_ORDER - 2, -1, -1):
-        value = value * x + row[k]
-    return float(value * z * z)
-
-
-@compiled(few=_clipped_in_numpy)
-def _clip_mean(m: Floats, s: Floats, radius: float, coefficients: Floats, ends: Floats) -> Floats:
-    out = np.empty_like(m)
-    for i in range(len(m)):
-        if s[i] > 0:
-            difference = _k((radius + m[i]) / s[i], coefficients, ends) - _k(
-                (radius - m[i]) / s[i], coefficients, ends
-            )
-            out[i] = s[i] * difference
-        else:
-            out[i] = min(max(m[i], -radius), radius)
-    return out
 
 
 # Polynomials that stand for functions, through Chebyshev nodes on [-1, 1]
