@@ -22,11 +22,11 @@ def reference() -> str:
 
 
 def names(module: ModuleType) -> list[str]:
-    """What a further module has of its own: what it declares public, or defines, and the root does not have."""
+    """What a further module has of its own: what it declares public, or it and its parts define, and the root does not have."""
     public = getattr(module, "__all__", None) or [
         name
         for name, thing in vars(module).items()
-        if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__
+        if not name.startswith("_") and str(getattr(thing, "__module__", "")).startswith(module.__name__)
     ]
     return [name for name in public if name not in truthful.__all__]
 
