@@ -34,7 +34,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("plan",),
     # publish, and the laboratory
     ("release", "agents"),
-    ("promises", "simulation", "pilot"),
+    ("promises", "simulation", "pilot", "elicitation"),
     ("charts",),
     ("report",),
     # settle

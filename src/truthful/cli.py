@@ -158,6 +158,74 @@ def _design(study: Path, goals: dict[str, Any]) -> Plan:
     return design(declared, **goals)
 
 
+@app.command(
+    epilog="Example: truthful beliefs study.toml --mostly 20 60 --difference 30 --players 2000 --budget 2000"
+)
+def beliefs(
+    study: options.StudyFile,
+    mostly: Annotated[
+        tuple[float, float] | None, typer.Option(help="Between what nine in ten answers lie.")
+    ] = None,
+    average: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Between what the average can lie; for yes and no the share, such as 0.05 0.4."),
+    ] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            help="By how much the best-placed person's answer can differ from the worst-placed one's."
+        ),
+    ] = None,
+    effect: Annotated[
+        list[str] | None,
+        typer.Option(help="In place of --difference, for every feature: NAME=what it changes at most."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="In place of all these: a file with features and answers of an earlier study."),
+    ] = None,
+    players: Annotated[int | None, typer.Option(help="How many people you can ask.")] = None,
+    roster: Annotated[Path | None, typer.Option(help="Or a file of their features.")] = None,
+    budget: Annotated[float | None, typer.Option(help="What you can pay them all.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Turn what you can say of answers into beliefs, and show what a plan owes to them.
+
+    With --players or --roster, and --budget, also: how the plan changes if beliefs or costs are off by a factor of two.
+    """
+    from truthful.elicitation import Statements, earlier_study, elicit, vary
+    from truthful.intake import read_answers
+    from truthful.study import Study
+
+    declared, found = Study.load(study), None
+    said = Statements(mostly, average, difference, options.read_effects(effect))
+    if data is not None:
+        if said != Statements():
+            raise InputError("--data is given together with statements about answers. Give one or the other.")
+        said = earlier_study(declared, *read_answers(declared, data))
+    if said != Statements():
+        found = elicit(declared, said)
+        declared = found.apply(declared)
+    goals = {
+        name: value
+        for name, value in (("players", players), ("roster", roster), ("budget", budget))
+        if value is not None
+    }
+    if found is None and not goals:
+        raise InputError(
+            "There is nothing to do. Say something of answers (--mostly, --average, --difference), name an earlier "
+            "study (--data), or give --players and --budget to see what the plan owes to the declared beliefs."
+        )
+    changed = [*vary(declared, goals)] if goals else []
+    if as_json:
+        sections = None if found is None else asdict(found)
+        _print_json({"elicited": sections, "plans": [one.record() for one in changed]})
+        return
+    from truthful.show.plan_view import beliefs_view
+
+    _show(*beliefs_view(found, changed, study, data))
+
+
 @app.command(epilog="Example: truthful simulate plan.json --runs 50 --agents exaggerator=0.1 --seed 1")
 def simulate(
     plan: options.PlanFile,

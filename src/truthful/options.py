@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from truthful.errors import InputError
+
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 #: What may be asked of a plan, by the names of `design`'s arguments, under the headings of the help.
@@ -175,3 +177,17 @@ Password = Annotated[
         show_envvar=True,
     ),
 ]
+
+
+def read_effects(given: list[str] | None) -> dict[str, float] | None:
+    """NAME=NUMBER, as often as it is given."""
+    if not given:
+        return None
+    effects = {}
+    for one in given:
+        name, _, value = one.rpartition("=")
+        try:
+            effects[name] = float(value)
+        except ValueError:
+            raise InputError(f"--effect is {one!r}. Write a feature and a number, such as age=20.") from None
+    return effects

@@ -1,6 +1,15 @@
 """Collect: reports from any source, checked record by record, on the grid."""
 
-from truthful.intake.intake import Checked, Counts, Intake, read_features, report_columns
+from truthful.intake.intake import Checked, Counts, Intake, read_answers, read_features, report_columns
 from truthful.intake.stream import Reports, open_reports
 
-__all__ = ["Checked", "Counts", "Intake", "Reports", "open_reports", "read_features", "report_columns"]
+__all__ = [
+    "Checked",
+    "Counts",
+    "Intake",
+    "Reports",
+    "open_reports",
+    "read_answers",
+    "read_features",
+    "report_columns",
+]

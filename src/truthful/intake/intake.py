@@ -209,23 +209,37 @@ class Intake:
 def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
     """The normalised features of every good row, on the grid, from any source of reports. Other columns are ignored.
 
-    Each row goes through intake as a report does. In the place of a player it has its own number, and in the place of
-    an answer the middle of the range, so that only features can be at fault.
+    In the place of an answer each row has the middle of the range, so that only features can be at fault.
     """
     names = [feature.name for feature in study.features]
     if not names:
         raise InputError("The study has no features, so none can be brought. Leave them out.")
-    rows, parts, answer = 0, [], _any_answer(study)
-    with open_reports(source, names) as features:
-        intake = Intake(study, on_bad, where=features.where)
-        for batch in features.batches():
+    return _read_rows(study, source, on_bad, names, _any_answer(study))[0]
+
+
+def read_answers(study: Study, source: Any, on_bad: str = "error") -> tuple[Floats, Floats]:
+    """The normalised features and the answers, in their own units, of every good row of an earlier study."""
+    names = [feature.name for feature in study.features]
+    return _read_rows(study, source, on_bad, [*names, study.response.name], _any_answer(study)[1:])
+
+
+def _read_rows(
+    study: Study, source: Any, on_bad: str, names: list[str], rest: tuple[float, ...]
+) -> tuple[Floats, Floats]:
+    """x and the answer of every good row. Each goes through intake as a report, its number in the place of a player."""
+    rows, parts = 0, []
+    with open_reports(source, names) as found:
+        intake = Intake(study, on_bad, where=found.where)
+        for batch in found.batches():
             numbers = arrow_numbers(np.arange(rows + 1, rows + 1 + batch.num_rows))
-            said = [arrow_numbers(np.full(batch.num_rows, value)) for value in answer]
+            said = [arrow_numbers(np.full(batch.num_rows, value)) for value in rest]
             report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=report_columns(study))
-            parts.append(intake.check(report, rows + 1).on_grid()[0])
+            checked = intake.check(report, rows + 1)
+            parts.append((checked.on_grid()[0] / GRID, checked.values[study.response.name]))
             rows += batch.num_rows
         intake.finish()
-    return np.concatenate(parts) / GRID
+    X, answers = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return X, answers
 
 
 def _any_answer(study: Study) -> tuple[float, ...]:

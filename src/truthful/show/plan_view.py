@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from truthful.formatting import money, number, points
+from truthful.elicitation import Changed, Elicited
+from truthful.formatting import money, number, percent, points
 from truthful.plan import Plan
 from truthful.planner import Worth, worth
 from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
@@ -16,7 +19,7 @@ from truthful.planner.number_planning import NumberSolution
 from truthful.planner.share_planning import ShareSolution
 from truthful.promises import beside_published, caveats, otherwise, promises, published_penalty, slope_words
 from truthful.share_release import ShareRelease
-from truthful.show.terminal import guarantees_table, name_groups, table
+from truthful.show.terminal import guarantees_table, name_groups, notice, table
 
 #: What the parameters of a plan for yes or no, for ratings, or one that asks for predictions mean.
 MEANINGS = {
@@ -185,3 +188,47 @@ def worth_line(margins: Worth, plan: Plan) -> str:
         if change is not None
     ]
     return f"{' and '.join(parts)}.\n" if parts else ""
+
+
+# Beliefs
+
+EARLIER = (
+    "These numbers come from people's answers, without noise, and will be public. Declare them only if that is allowed "
+    "for {file}, and never from the answers of those you are about to ask."
+)
+VARIED = {
+    "signal": "signal",
+    "noise_sd": "noise",
+    "sure": "doubt of people about the average",
+    "spread": "scatter of answers",
+    "share": "width of the share",
+    "effect": "effects of features",
+    "costs": "worth of privacy",
+}
+
+
+def beliefs_view(
+    found: Elicited | None, changed: Sequence[Changed], study: Path, data: Path | None
+) -> list[RenderableType]:
+    """Sections for the study file, why they are so, and plans with beliefs and costs half and twice as large."""
+    views: list[RenderableType] = []
+    if found is not None:
+        views += [f"Put this into {study}:\n", found.toml() + "\n"]
+        if data is not None:
+            views += [notice(EARLIER.format(file=data))]
+    if changed:
+        rows = [_changed_row(one) for one in changed]
+        columns = ("if", "ε", "error", f"most, {changed[0].currency}", "lies not deterred")
+        views.append(table("The plan, and what it would be", columns, rows, right=columns[1:]))
+    return views
+
+
+def _changed_row(changed: Changed) -> tuple[str, ...]:
+    times = {0.5: "half the ", 2.0: "twice the "}.get(changed.factor, "")
+    what, found = times + VARIED.get(changed.what, changed.what), changed.record()
+    if not found["feasible"]:
+        return what, "no plan", "", "", ""
+    error = "no bound" if found["error"] is None else number(found["error"])
+    cost = "no cap" if found["cost"] is None else f"{found['cost']:,.0f}"
+    lies = "" if found["undeterred"] is None else percent(found["undeterred"])
+    return what, f"{found['epsilon']:.3g}", error, cost, lies

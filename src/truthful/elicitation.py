@@ -1,0 +1,330 @@
+"""Beliefs from what an analyst can say of people's answers, or from an earlier study; and what a plan owes to them.
+
+Statements are in units of the answer: nine in ten answers lie between two numbers; the average between two others; and
+features change it by so much at most. The signal is then the largest norm of θ that fits them: with u the units of the
+answer per normalised unit, half the width of the average gives the intercept, and an effect e of a feature
+
+    a number, e from one end of its range to the other          √d·e/2u
+    K levels, e between the highest and the lowest              √d·e/u·max over m of √(m(K−m)/K − (min(m, K−m)/K)²)
+
+the second being attained where m levels are high and the others low. Norms add as squares. If only the difference
+between the best-placed and the worst-placed person is known, one feature is taken to make all of it: no other way of
+sharing it out has a larger norm. Signal and noise must fit into the range of answers; if not, it is widened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from truthful import check
+from truthful.check import Floats
+from truthful.errors import InputError
+from truthful.plan import Plan, design
+from truthful.planner import Infeasible
+from truthful.study import Study
+from truthful.study.features import Column, Levels
+from truthful.study.parser import to_toml
+
+#: Between the 5 % and the 95 % quantile of a normal law, in standard deviations.
+NINE_IN_TEN = 3.29
+#: Noise is declared normal, cut off no closer than this many standard deviations.
+TAILS = 2.0
+#: Where nothing is said of it, the average may be off the middle of most answers by this part of their width.
+AVERAGE_OFF = 0.25
+#: An earlier study's share may be another one among these people by this part of it.
+SHARE_OFF = 0.5
+#: Standard errors that are added to effects found in an earlier study.
+ERRORS = 2.0
+#: What beliefs and costs may be off by.
+FACTORS = (0.5, 2.0)
+
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What is said of answers: most lie between two numbers, their average between two, and what features change.
+
+    scatter: their standard deviation about what features predict, in place of mostly, where it is known.
+    """
+
+    mostly: Ends | None = None
+    average: Ends | None = None
+    difference: float | None = None
+    effects: Mapping[str, float] | None = None
+    scatter: float | None = None
+
+
+@dataclass(frozen=True)
+class Elicited:
+    """Beliefs for the study file, the range that answers need if the declared one is too narrow, and why, by name."""
+
+    beliefs: dict[str, Any]
+    because: dict[str, str]
+    response: Ends | None = None
+
+    def toml(self) -> str:
+        """The sections to put into the study file, each number with its reason."""
+        ends = (
+            {} if self.response is None else {"response": {"low": self.response[0], "high": self.response[1]}}
+        )
+        lines = to_toml({**ends, "beliefs": self.beliefs}).strip().splitlines()
+        width = 2 + max(len(line) for line in lines)
+        reasons = (self.because.get(line.partition(" = ")[0]) for line in lines)
+        return "\n".join(f"{a:{width}}# {b}" if b else a for a, b in zip(lines, reasons, strict=True))
+
+    def apply(self, study: Study) -> Study:
+        """The study with these beliefs in place of its own."""
+        record = study.declaration()
+        if self.response is not None:
+            record["response"] |= {"low": self.response[0], "high": self.response[1]}
+        return Study.from_declaration({**record, "beliefs": self.beliefs})
+
+
+def elicit(study: Study, said: Statements) -> Elicited:
+    """The beliefs that statements come to, for the study's kind of answers."""
+    least, most = (0.0, 1.0) if study.kind == "yes-no" else (study.response.low, study.response.high)
+    _require_range("mostly", said.mostly, least, most)
+    _require_range("average", said.average, least, most)
+    effects, how = _effects(study, said)
+    if study.shares is not None:
+        return _shares(study, said, effects)
+    if study.levels is not None:
+        return _asked(study, said, effects)
+    return _numbers(study, said, effects, how)
+
+
+def _require_range(name: str, ends: Ends | None, least: float, most: float) -> None:
+    if ends is not None and not least <= check.finite(name, ends[0]) < check.finite(name, ends[1]) <= most:
+        raise InputError(
+            f"{name} is {ends[0]:g} to {ends[1]:g}. Give two numbers between {least:g} and {most:g}, the smaller first."
+        )
+
+
+def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
+    """The most that each feature changes an answer, in its units, and how that was told."""
+    names = [feature.name for feature in study.features]
+    if said.effects is not None:
+        if unknown := [name for name in said.effects if name not in names]:
+            raise InputError(f"There is no feature {unknown[0]!r}; they are {', '.join(names) or 'none'}.")
+        if missing := [name for name in names if name not in said.effects]:
+            raise InputError(
+                f"The effect of {missing[0]!r} is missing. Say what it changes at most: --effect {missing[0]}=…"
+            )
+        return {
+            name: abs(check.finite(name, said.effects[name])) for name in names
+        }, "as said of each feature"
+    if not names:
+        return {}, ""
+    if said.difference is None:
+        raise InputError(
+            "difference is missing. Say by how much the best-placed person's answer can differ from the "
+            "worst-placed one's, or what each feature changes at most (--effect NAME=…)."
+        )
+    return dict.fromkeys(names, check.positive("difference", said.difference)), "one feature making all of it"
+
+
+def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str) -> Elicited:
+    average, sd = _level(said)
+    centre, off = sum(average) / 2, (average[1] - average[0]) / 2
+    lengths = [_length(column, effects[column.name]) for column in study.declared.encoding.features]
+    together = max(lengths, default=0.0) if how.startswith("one") else math.hypot(*lengths)
+    length = study.declared.encoding.scale * math.hypot(off, together)
+    because = {
+        "signal": f"the average may be off by {off:.3g}, and features change answers by up to {_list(effects, how)}",
+        "noise_sd": f"answers scatter by {sd:.3g}",
+        "centre": f"the average is between {average[0]:.4g} and {average[1]:.4g}",
+    }
+    low, high, widened = study.response.low, study.response.high, None
+    unit = _unit(study, centre, (low, high))
+    if (more := length + TAILS * sd - unit) > 0:
+        widened = _round(low - more, math.floor), _round(high + more, math.ceil)
+        unit = _unit(study, centre, widened)
+        because["low"] = f"{low:g} to {high:g} has no room for both signal and noise; ask as before"
+    beliefs = {"signal": _up(length / unit), "noise_sd": _up(sd / unit), "centre": float(f"{centre:.4g}")}
+    return Elicited(beliefs, because, widened)
+
+
+def _level(said: Statements) -> tuple[Ends, float]:
+    """Between what the average can lie, and the standard deviation of answers about it."""
+    if said.scatter is not None and said.average is not None:
+        return said.average, said.scatter
+    if said.mostly is None:
+        raise InputError(
+            "mostly is missing. Say between what nine in ten answers lie, such as --mostly 20 60."
+        )
+    middle, width = sum(said.mostly) / 2, said.mostly[1] - said.mostly[0]
+    return said.average or (middle - AVERAGE_OFF * width, middle + AVERAGE_OFF * width), width / NINE_IN_TEN
+
+
+def _unit(study: Study, centre: float, response: Ends) -> float:
+    """Units of the answer per normalised unit, with this centre and range of answers."""
+    return (
+        Elicited({"signal": 0.5, "centre": float(f"{centre:.4g}")}, {}, response).apply(study).response_unit
+    )
+
+
+def _list(effects: dict[str, float], how: str) -> str:
+    if how.startswith("one"):
+        return f"{max(effects.values()):.4g}, {how}"
+    return ", ".join(f"{effect:.3g} ({name})" for name, effect in effects.items()) or "nothing"
+
+
+def _asked(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
+    """People are asked for the level: how sure they are of it, and how answers scatter, remain."""
+    beliefs = study.declared.beliefs.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    (low, high), sd = _level(said)
+    beliefs |= {"sure": _up((high - low) / NINE_IN_TEN), "spread": _up(sd)}
+    if effects:
+        beliefs["effect"] = effects
+    because = {
+        "sure": f"nine in ten people expect the average within a width of {high - low:.4g}",
+        "spread": f"answers scatter by {sd:.3g}",
+    }
+    return Elicited(beliefs, because)
+
+
+def _shares(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
+    if said.average is None:
+        raise InputError(
+            "average is missing. Say between what the share or the average can lie, such as 0.05 0.4."
+        )
+    low, high = study.response.low, study.response.high
+    share = [(end - low) / (high - low) for end in said.average]
+    beliefs = study.declared.beliefs.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    beliefs |= {"share": [float(f"{end:.3g}") for end in share]}
+    if effects:
+        beliefs["effect"] = {name: _up(effect / (high - low)) for name, effect in effects.items()}
+    if study.levels is not None:
+        beliefs["sure"] = math.floor(1e3 * (share[1] - share[0]) / math.sqrt(12)) / 1e3
+    because = {"share": "between what it can lie", "effect": "what each feature changes at most"}
+    return Elicited(beliefs, because)
+
+
+def _length(column: Column, effect: float) -> float:
+    """The largest norm of coefficients of a feature's codes that change an answer by no more than this."""
+    if not isinstance(column, Levels):
+        return effect / 2
+    K = len(column.levels)
+    return effect * math.sqrt(max(m * (K - m) / K - (min(m, K - m) / K) ** 2 for m in range(1, K)))
+
+
+def _up(value: float) -> float:
+    """Two digits, upward: what is declared must not be too little."""
+    return _round(value * (1 - 1e-9), math.ceil)
+
+
+def _round(value: float, direction: Callable[[float], int]) -> float:
+    """To two digits."""
+    digit = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
+    return float(f"{direction(value / digit) * digit:.4g}")
+
+
+# From an earlier study
+
+
+def earlier_study(study: Study, X: Floats, y: Floats) -> Statements:
+    """What features, normalised, and answers of an earlier study say of these: least squares, and caution.
+
+    The people asked next are others. Their average may be off the earlier one as if nothing were known of it but where
+    most answers lie; of shares by half of the smaller side.
+    """
+    n, d = X.shape
+    if n < 2 * d + 2:
+        raise InputError(
+            f"There are {n} earlier answers; from fewer than {2 * d + 2} nothing can be told of {d} effects."
+        )
+    inverse = np.linalg.pinv(X.T @ X)
+    theta = inverse @ (X.T @ y)
+    variance = float(np.sum((y - X @ theta) ** 2)) / (n - d)
+    effects = {}
+    for column, place in zip(study.declared.encoding.features, study.declared.encoding.slices, strict=True):
+        rows = np.eye(1) * 2 if not isinstance(column, Levels) else _contrasts(column.effects)
+        rows = rows / study.declared.encoding.scale
+        errors = np.sqrt(variance * np.einsum("ij,jk,ik->i", rows, inverse[place, place], rows))
+        effects[column.name] = float((np.abs(rows @ theta[place]) + ERRORS * errors).max())
+    mean, low, high = float(y.mean()), study.response.low, study.response.high
+    if study.shares is not None:
+        off = max(SHARE_OFF * min(mean - low, high - mean), ERRORS * math.sqrt(variance / n))
+        return Statements(average=(max(low, mean - off), min(high, mean + off)), effects=effects)
+    scatter = math.sqrt(variance)
+    off = AVERAGE_OFF * NINE_IN_TEN * scatter
+    return Statements(average=(max(low, mean - off), min(high, mean + off)), effects=effects, scatter=scatter)
+
+
+def _contrasts(codes: Floats) -> Floats:
+    """Of each pair of levels."""
+    return np.array([one - other for i, one in enumerate(codes) for other in codes[:i]])
+
+
+# What a plan owes to beliefs and costs
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The plan that the same goals come to if something that was declared is off by a factor; None: there is none."""
+
+    what: str
+    factor: float
+    currency: str
+    plan: Plan | None
+
+    def record(self) -> dict[str, Any]:
+        """What is shown of it."""
+        record: dict[str, Any] = {"what": self.what, "factor": self.factor, "feasible": self.plan is not None}
+        if self.plan is not None:
+            promised = self.plan.guarantees
+            error = promised.accuracy.effect_rmse or promised.accuracy.rmse
+            record |= {"epsilon": promised.privacy.epsilon, "error": error, "cost": promised.budget.cap}
+            record["undeterred"] = promised.truthfulness.undeterred
+        return record
+
+
+def vary(study: Study, goals: Mapping[str, Any]) -> Iterator[Changed]:
+    """The plan as declared, and those with each belief and the costs half and twice as large, where that can be."""
+    yield Changed("as declared", 1.0, study.currency, design(study, **goals))
+    for what, factor, other in _variants(study):
+        try:
+            yield Changed(what, factor, study.currency, design(other, **goals))
+        except Infeasible:
+            yield Changed(what, factor, study.currency, None)
+
+
+def _variants(study: Study) -> Iterator[tuple[str, float, Study]]:
+    record = study.declaration()
+    for name in ("signal", "noise_sd", "sure", "spread", "share", "effect", "costs"):
+        for factor in FACTORS:
+            changed = _scale(record, name, factor)
+            if changed is None:
+                continue
+            try:
+                yield name, factor, Study.from_declaration(changed)
+            except InputError:
+                continue  # beliefs that cannot be, such as a share above 1
+
+
+def _scale(record: dict[str, Any], name: str, factor: float) -> dict[str, Any] | None:
+    """A declaration with one of its parts so many times as large; None if it has no such part."""
+    if name == "costs":
+        costs = record["costs"]
+        scaled = {key: _times(costs[key], factor) for key in ("scale", "median", "values") if key in costs}
+        return {**record, "costs": {**costs, **scaled}}
+    beliefs = record["beliefs"]
+    if name == "share" and "share" in beliefs:
+        low, high = beliefs["share"]
+        middle, half = (low + high) / 2, factor * (high - low) / 2
+        return {**record, "beliefs": {**beliefs, "share": [max(0.0, middle - half), min(1.0, middle + half)]}}
+    if name not in beliefs:
+        return None
+    return {**record, "beliefs": {**beliefs, name: _times(beliefs[name], factor)}}
+
+
+def _times(value: Any, factor: float) -> Any:
+    if isinstance(value, Mapping):
+        return {name: factor * one for name, one in value.items()}
+    return [factor * one for one in value] if isinstance(value, list | tuple) else factor * value
