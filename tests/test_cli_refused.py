@@ -10,7 +10,7 @@ import pytest
 from support.commands import PLAN, Run
 from support.studies import OBSERVED, RECORDS, RELEASES
 
-from truthful.errors import InputError, Setting
+from truthful.errors import InputError, Option
 from truthful.plan import design
 
 #: Studies of people's own features, which say what is protected, or do not.
@@ -235,6 +235,6 @@ def test_warnings_of_libraries_are_not_shown(here: Path, run: Run, monkeypatch: 
 
 
 def test_settings_in_a_message_are_options_here_and_arguments_in_python() -> None:
-    error = InputError("'on_bad='drop'' is what she typed. Use ", Setting("on_bad", "clip"), ".")
+    error = InputError("'on_bad='drop'' is what she typed. Use ", Option("on_bad", "clip"), ".")
     assert str(error) == "'on_bad='drop'' is what she typed. Use on_bad='clip'."
     assert error.on_command_line == "'on_bad='drop'' is what she typed. Use --on-bad clip."

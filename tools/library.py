@@ -22,7 +22,7 @@ def reference() -> str:
 
 
 def names(module: ModuleType) -> list[str]:
-    """What a further module has of its own: what it declares public, or it and its parts define, and the root does not have."""
+    """What a further module has of its own: what it declares public, or it and its parts define."""
     public = getattr(module, "__all__", None) or [
         name
         for name, thing in vars(module).items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Setting:
+class Option:
     """A setting that a message names: `on_bad='clip'` in Python, `--on-bad clip` on the command line."""
 
     name: str
@@ -36,9 +36,9 @@ class TruthfulError(Exception):
     @property
     def on_command_line(self) -> str:
         """The message, with settings as options."""
-        if not any(isinstance(part, Setting) for part in self.args):
+        if not any(isinstance(part, Option) for part in self.args):
             return str(self)
-        return "".join(part.option if isinstance(part, Setting) else str(part) for part in self.args)
+        return "".join(part.option if isinstance(part, Option) else str(part) for part in self.args)
 
 
 class InputError(TruthfulError, ValueError):

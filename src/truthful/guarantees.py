@@ -274,7 +274,7 @@ def guarantees(
     )
 
 
-class _Found(NamedTuple):
+class _Bounds(NamedTuple):
     """What differs between kinds of answers, errors normalised; the bill is what `Budget` says of it."""
 
     truth: Truthfulness
@@ -317,12 +317,12 @@ def inaccurate_because(study: Study) -> str:
 # Numbers
 
 
-def _of_numbers(study: Study, mechanism: OneRelease, s: Setting) -> _Found:
+def _of_numbers(study: Study, mechanism: OneRelease, s: Setting) -> _Bounds:
     players, geometry = int(s.n), s.geometry
     lie = float(proved.lie_size(s))
     person = typical(study, mechanism, players, geometry)
     slope = central_slope(study, person)
-    return _Found(
+    return _Bounds(
         Truthfulness(
             lie=_finite(lie),
             slack=_finite(float(proved.truthfulness(s))),
@@ -488,10 +488,10 @@ def _direction_variance(study: Study, inverse: Floats) -> float:
 # Yes or no and ratings
 
 
-def _of_shares(study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int) -> _Found:
+def _of_shares(study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int) -> _Bounds:
     most = payable * (mechanism.flat + mechanism.bonus)
     joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / study.privacy_cost(mechanism.epsilon)
-    return _Found(_share_truth(study, mechanism, s), joining, (most, most, math.inf), *_errors(s))
+    return _Bounds(_share_truth(study, mechanism, s), joining, (most, most, math.inf), *_errors(s))
 
 
 def _errors(s: RosterSetting) -> tuple[float, float, float | None]:
@@ -576,12 +576,12 @@ def _share_tolerances(
 # Predictions of what the others will say
 
 
-def _of_predictions(study: Study, mechanism: AskedRelease, s: AskedSetting, payable: int) -> _Found:
+def _of_predictions(study: Study, mechanism: AskedRelease, s: AskedSetting, payable: int) -> _Bounds:
     truth = (_strict_truth if s.beliefs.strict else _asked_truth)(study, mechanism, s)
     average, most = (payable * each for each in _asked_payments(s, mechanism))
     least = max(0.0, _least_expected(s, mechanism) - ROUNDING)
     joining = least / study.privacy_cost(mechanism.epsilon)
-    return _Found(truth, joining, (average, most, math.inf), *_errors(s))
+    return _Bounds(truth, joining, (average, most, math.inf), *_errors(s))
 
 
 def asked_setting(

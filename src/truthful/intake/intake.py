@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from truthful import check
 from truthful.check import Floats
-from truthful.errors import InputError, Setting
+from truthful.errors import InputError, Option
 from truthful.intake.columns import arrow_numbers, missing_text, player_ids
 from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
 from truthful.intake.rules import Bad, BadRecords, BadReports, Values, ball_rules_of, player_faults, rules_of
@@ -164,7 +164,7 @@ class Intake:
             raise InputError(
                 f"In {reports.where} there are columns the study does not have: {quote_names(reports.extra)}. "
                 "Leave them out, or choose ",
-                Setting("on_bad", "clip"),
+                Option("on_bad", "clip"),
                 ", which ignores them.",
             )
 

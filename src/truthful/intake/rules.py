@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from truthful import check
 from truthful.check import Floats
-from truthful.errors import InputError, Setting
+from truthful.errors import InputError, Option
 from truthful.intake.columns import (
     Mask,
     Places,
@@ -149,7 +149,7 @@ class BadReports(InputError):
             "Or choose ",
         ]
         rest = " to move numbers into their range; where records are protected, 'drop' leaves out bad ones."
-        super().__init__("\n".join(lines), Setting("on_bad", "clip"), rest)
+        super().__init__("\n".join(lines), Option("on_bad", "clip"), rest)
 
 
 def _bad_record(fault: Fault, index: int, ids: Any, first_row: int) -> BadRecord:
@@ -187,7 +187,7 @@ Values = dict[str, Any]  # one array for each column: numbers, or places of leve
 
 
 @dataclass(frozen=True)
-class Rule(ABC):
+class ColumnRule(ABC):
     """What one column must hold. `role` is Feature, Response, or Column for predictions."""
 
     role: str
@@ -219,7 +219,7 @@ class Rule(ABC):
 
 
 @dataclass(frozen=True)
-class NumberRule(Rule):
+class NumberRule(ColumnRule):
     """A column of numbers between two declared ends."""
 
     low: float = -LARGEST
@@ -252,7 +252,7 @@ class NumberRule(Rule):
 
 
 @dataclass(frozen=True)
-class LevelRule(Rule):
+class LevelRule(ColumnRule):
     """A column that holds one of the declared levels."""
 
     levels: tuple[str, ...]
@@ -288,7 +288,7 @@ YES, NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0")
 
 
 @dataclass(frozen=True)
-class AnswerRule(Rule):
+class AnswerRule(ColumnRule):
     """The response, where it is yes or no (1 and 0), or a rating from 1 to so many levels."""
 
     kind: str
@@ -357,11 +357,11 @@ class BallRule:
         return norms
 
 
-def rules_of(study: Study) -> tuple[Rule, ...]:
+def rules_of(study: Study) -> tuple[ColumnRule, ...]:
     """One rule for each column but the player's, in the order of the study: features, the response, the prediction."""
     response = study.response
     features = (_feature_rule(feature) for feature in study.declared.encoding.features)
-    answer: Rule = NumberRule("Response", response.name, response.low, response.high)
+    answer: ColumnRule = NumberRule("Response", response.name, response.low, response.high)
     if study.shares is not None:
         answer = AnswerRule("Response", response.name, study.kind, study.shares.levels)
     asked = () if study.levels is None else (NumberRule("Column", PREDICTION, *study.prediction_range),)
@@ -374,7 +374,7 @@ def ball_rules_of(study: Study) -> tuple[BallRule, ...]:
     return (BallRule(names),) if names else ()
 
 
-def _feature_rule(feature: Column) -> Rule:
+def _feature_rule(feature: Column) -> ColumnRule:
     match feature:
         case Levels():
             return LevelRule("Feature", feature.name, feature.levels)

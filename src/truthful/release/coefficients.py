@@ -106,7 +106,7 @@ def released_shares(
     """What is published of shares, in raw units (shares of yes, or the scale of a rating), by its name in a release:
     that of everybody, coefficients, differences, and odds ratios; None: not estimable, or not asked for.
     """
-    found = _Found(study, estimate, sums, level)
+    found = _Estimates(study, estimate, sums, level)
     rows, offset = study.coefficient_map
     named = zip(study.coefficient_names, rows, offset.tolist(), strict=True)
     everybody = found.everybody
@@ -124,7 +124,7 @@ def released_shares(
     }
 
 
-class _Found:
+class _Estimates:
     """Numbers that follow from shares, each with its interval given everybody's features.
 
     Answers ±1 have the variance 1 − (x·θ)², here on average over people, at the estimate less what its own error adds.
@@ -186,7 +186,7 @@ def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list
     beliefs = study.shares
     if beliefs is None:
         return []
-    found, unit = _Found(study, estimate, sums, 2 * BEYOND - 1), 2 * study.response_unit
+    found, unit = _Estimates(study, estimate, sums, 2 * BEYOND - 1), 2 * study.response_unit
     share = found.everybody
     least, most = (study.response.low + unit * end for end in beliefs.ends)
     said = []

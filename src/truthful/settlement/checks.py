@@ -17,7 +17,7 @@ from truthful.asked_release import AskedRelease, mean_features
 from truthful.bounds import asked_bounds
 from truthful.bounds.share_bounds import believed_rows, group_beliefs
 from truthful.check import Floats
-from truthful.errors import Refused, Setting, WorseThanPromised
+from truthful.errors import Option, Refused, WorseThanPromised
 from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees, payable_to_all
@@ -57,10 +57,10 @@ def require_no_dropping(mechanism: SumRelease, on_bad: str) -> None:
     """Where answers are protected, the features of those who take part are published: no answer may decide who does."""
     if mechanism.protects == "answers" and on_bad == "drop":
         raise Refused(
-            Setting("on_bad", "drop"),
+            Option("on_bad", "drop"),
             " would leave people out because of what they answered, and sums of everybody's features are published: "
             "that would give such answers away. Use ",
-            Setting("on_bad", "clip"),
+            Option("on_bad", "clip"),
             ", or correct the file.",
         )
 
@@ -69,9 +69,9 @@ def require_whole_answers(study: Study, on_bad: str) -> None:
     """Between two answers there is none to move a bad one to."""
     if study.shares is not None and on_bad == "clip":
         raise Refused(
-            Setting("on_bad", "clip"),
+            Option("on_bad", "clip"),
             f" moves numbers into their range, and the answers are of kind {study.kind!r}. Correct the file, and use ",
-            Setting("on_bad", "error"),
+            Option("on_bad", "error"),
             ".",
         )
 

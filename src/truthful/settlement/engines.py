@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from truthful import check
-from truthful.errors import InputError, Setting, TruthfulError
+from truthful.errors import InputError, Option, TruthfulError
 from truthful.files import PAYMENTS, RECEIPTS, sync, written_whole
 from truthful.intake.duplicates import IN_MEMORY, NOTHING, Duplicates, Hashes, repeated_in
 from truthful.intake.sources import Piece
@@ -32,7 +32,7 @@ from truthful.intake.stream import Reports
 from truthful.settlement.books import Books, FileBooks, PaidTotals, parquet_writer, payments_of
 from truthful.version import __version__
 
-DASK = Setting("engine", "dask")
+DASK = Option("engine", "dask")
 P = TypeVar("P")
 T = TypeVar("T")
 Task = Callable[[P], Iterator[T]]
@@ -336,7 +336,7 @@ def require_engine(name: str, scheduler: Any, directory: object) -> None:
     if name == "threads" and scheduler is not None:
         raise InputError(
             f"A scheduler is given, {scheduler!r}, but ",
-            Setting("engine", "threads"),
+            Option("engine", "threads"),
             " has none. Say ",
             DASK,
             ".",
