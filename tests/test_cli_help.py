@@ -34,6 +34,7 @@ def test_every_command_argument_and_option_has_help(name: str) -> None:
 def test_help_is_shown_for_everything(run: Run) -> None:
     assert set(commands()) == {
         "new",
+        "beliefs",
         "plan",
         "simulate",
         "settle",

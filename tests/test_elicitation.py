@@ -103,6 +103,14 @@ def test_noise_is_that_of_most_answers_and_has_room() -> None:
     assert found.response[0] < 0 < 100 < found.response[1]
 
 
+def test_there_is_room_although_a_wider_range_bounds_the_centre_in_another_way() -> None:
+    study = Study.parse(NUMBERS)
+    said = Statements(mostly=(12, 36), average=(20, 28), difference=15)
+    found = elicit(study, said)
+    assert found.beliefs["signal"] + 2 * found.beliefs["noise_sd"] <= 1.06
+    assert found.apply(study).response_unit >= 38
+
+
 def test_a_range_with_room_is_kept() -> None:
     said = Statements(mostly=(45, 55), average=(49, 51), effects={"age": 2, "region": 2})
     assert elicit(Study.parse(NUMBERS), said).response is None

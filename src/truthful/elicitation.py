@@ -34,6 +34,8 @@ from truthful.study.parser import to_toml
 NINE_IN_TEN = 3.29
 #: Noise is declared normal, cut off no closer than this many standard deviations.
 TAILS = 2.0
+#: Of the room for both signal and noise, for rounding.
+SPARE = 1e-9
 #: Where nothing is said of it, the average may be off the middle of most answers by this part of their width.
 AVERAGE_OFF = 0.25
 #: An earlier study's share may be another one among these people by this part of it.
@@ -142,8 +144,9 @@ def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str
     }
     low, high, widened = study.response.low, study.response.high, None
     unit = _unit(study, centre, (low, high))
-    if (more := length + TAILS * sd - unit) > 0:
-        widened = _round(low - more, math.floor), _round(high + more, math.ceil)
+    while (more := length + TAILS * sd - unit) > SPARE * unit:
+        ends = widened or (low, high)
+        widened = _round(ends[0] - more, math.floor), _round(ends[1] + more, math.ceil)
         unit = _unit(study, centre, widened)
         because["low"] = f"{low:g} to {high:g} has no room for both signal and noise; ask as before"
     beliefs = {"signal": _up(length / unit), "noise_sd": _up(sd / unit), "centre": float(f"{centre:.4g}")}
