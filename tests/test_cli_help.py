@@ -35,6 +35,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
     assert set(commands()) == {
         "new",
         "beliefs",
+        "assign",
         "plan",
         "simulate",
         "settle",

@@ -226,6 +226,58 @@ def beliefs(
     _show(*beliefs_view(found, changed, study, data))
 
 
+@app.command(epilog="Example: truthful assign study.toml --players 500 --save situations.csv")
+def assign(
+    study: options.StudyFile,
+    save: Annotated[Path, typer.Option(help="The .csv file to write; it must not exist yet.")],
+    players: Annotated[int | None, typer.Option(help="How many people: p-001, p-002, …")] = None,
+    people: Annotated[
+        Path | None, typer.Option(help="Or a file with their ids in its column `player`; others are ignored.")
+    ] = None,
+    invent: Annotated[
+        bool, typer.Option("--invent", help="Invent answers too: reports to try the other commands on.")
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Repeat a draw exactly. Default: another one every time, which is told."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Draw the situations that people are shown, one for each; or invent people, answers and all."""
+    import secrets
+
+    import numpy as np
+    import pyarrow.csv
+
+    from truthful import check
+    from truthful.files import written_whole
+    from truthful.intake import read_players
+    from truthful.people import assign as draw_situations
+    from truthful.people import invent as invent_people
+    from truthful.people import number_players
+    from truthful.study import Study
+
+    declared, known = Study.load(study), None if people is None else read_players(people)
+    if (players is None) == (known is None) or (invent and known is not None):
+        raise InputError("Give --players, or --people unless answers are invented.")
+    if save.exists():
+        raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
+    seed = secrets.randbelow(10**9) if seed is None else check.integer("seed", seed, least=0)
+    rng = np.random.default_rng(seed)
+    count = len(known) if known is not None else check.integer("players", players or 0, least=1)
+    if invent:
+        rows = invent_people(declared, count, rng, spread_evenly=True).reports
+    else:
+        rows = draw_situations(declared, known or number_players(count), rng)
+    with written_whole(save) as file:
+        pyarrow.csv.write_csv(rows, file)
+    if as_json:
+        _print_json({"file": str(save), "players": count, "seed": seed})
+        return
+    what = "Invented reports of" if invent else "Drew situations for"
+    print(f"{what} {count:,} people: {save}. The same again: --seed {seed}")
+
+
 @app.command(epilog="Example: truthful simulate plan.json --runs 50 --agents exaggerator=0.1 --seed 1")
 def simulate(
     plan: options.PlanFile,

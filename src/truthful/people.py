@@ -1,8 +1,9 @@
-"""Invented people, who answer as the study believes people do: for demonstrations and rehearsals."""
+"""Situations drawn for people, and invented people, who answer as the study believes: for rehearsals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from truthful.check import Floats
+from truthful.errors import InputError
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs, likeness
 from truthful.study.declaration import PLAYER, PREDICTION
-from truthful.study.features import Levels
+from truthful.study.features import Levels, RawColumns, sample_uniform
 
 #: Centres of beliefs about numbers are so many standard deviations of an answer inside the scale.
 INSIDE = 2.5
@@ -27,10 +29,29 @@ class People:
     theta: Floats
 
 
-def invent(study: Study, players: int, rng: np.random.Generator) -> People:
+def assign(study: Study, names: Sequence[Any], rng: np.random.Generator) -> Any:
+    """A table of the situations that these people are shown: features drawn from the design, a row for each."""
+    if not study.features:
+        raise InputError(f"Study {study.name!r} has no features, so that there is nothing to assign.")
+    if not study.assigned:
+        raise InputError(
+            f"design.kind is {study.design.kind!r}: people have features of their own, so that there is nothing to "
+            "assign. Where you choose what people are shown, declare design.kind = 'uniform'."
+        )
+    return pa.table({PLAYER: names, **study.sample_features(rng, len(names))})
+
+
+def number_players(players: int) -> list[str]:
+    """Ids of invented people."""
+    width = len(str(players))
+    return [f"p-{i:0{width}d}" for i in range(1, players + 1)]
+
+
+def invent(study: Study, players: int, rng: np.random.Generator, spread_evenly: bool = False) -> People:
     """Draw θ from what is believed, features from the design, and answers: y = θ·x + z, or yes, no and ratings.
 
-    Where people are asked what the others will say, they err about what these say as much as is declared.
+    Where people are asked what the others will say, they err about what these say as much as is declared. Features of
+    which no law is declared can be spread evenly over their ranges and levels.
     """
     beliefs, levels = study.shares, study.levels
     if levels is None:
@@ -39,7 +60,11 @@ def invent(study: Study, players: int, rng: np.random.Generator) -> People:
             if beliefs is None
             else draw_shares(study, beliefs, rng)
         )
-    columns = study.sample_features(rng, players) if study.features else {}
+    columns: RawColumns = {}
+    if spread_evenly and not study.assigned:
+        columns = sample_uniform(rng, players, study.declared.encoding.features)
+    elif study.features:
+        columns = study.sample_features(rng, players)
     X = study.normalise(columns, players)
     if levels is not None:
         mean = X.mean(axis=0)
@@ -55,9 +80,7 @@ def invent(study: Study, players: int, rng: np.random.Generator) -> People:
         low, high = study.prediction_range
         predicted = np.clip(y.mean() + levels.sure * rng.standard_normal(players), -1.0, 1.0)
         said[PREDICTION] = (low + (high - low) * (1 + predicted) / 2).round(1)
-    width = len(str(players))
-    names = [f"p-{i:0{width}d}" for i in range(1, players + 1)]
-    return People(pa.table({PLAYER: names, **columns, **said}), theta)
+    return People(pa.table({PLAYER: number_players(players), **columns, **said}), theta)
 
 
 def draw_shares(study: Study, beliefs: ShareBeliefs, rng: np.random.Generator) -> Floats:

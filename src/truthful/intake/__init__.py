@@ -1,6 +1,14 @@
 """Collect: reports from any source, checked record by record, on the grid."""
 
-from truthful.intake.intake import Checked, Counts, Intake, read_answers, read_features, report_columns
+from truthful.intake.intake import (
+    Checked,
+    Counts,
+    Intake,
+    read_answers,
+    read_features,
+    read_players,
+    report_columns,
+)
 from truthful.intake.stream import Reports, open_reports
 
 __all__ = [
@@ -11,5 +19,6 @@ __all__ = [
     "open_reports",
     "read_answers",
     "read_features",
+    "read_players",
     "report_columns",
 ]

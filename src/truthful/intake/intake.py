@@ -12,6 +12,7 @@ Ranges are declared and public. How many records were bad is a function of the d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -204,6 +205,19 @@ class Intake:
             raise BadReports(self._where, "study.toml" if declared is None else declared.name, found)
         bad = {str(kind): number for kind, number in found.counts.items() if number}
         return Counts(found.all_records, kept, found.clipped, bad, self._ignored)
+
+
+def read_players(source: Any) -> list[Any]:
+    """The ids in a file of people; other columns are ignored."""
+    with open_reports(source, [PLAYER]) as found:
+        players = [one for batch in found.batches() for one in player_ids(batch.column(PLAYER)).to_pylist()]
+    for row, one in enumerate(players, 1):
+        if one is None or one == "":
+            raise InputError(f"In {found.where}, row {row}, {PLAYER!r} is missing. Give everybody an id.")
+    if len(set(players)) < len(players):
+        again = next(one for one, times in Counter(players).items() if times > 1)
+        raise InputError(f"In {found.where}, player {again!r} stands twice. Leave one of the rows out.")
+    return players
 
 
 def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
