@@ -36,7 +36,7 @@ from truthful.errata import find
 from truthful.errors import InputError
 from truthful.moments import GRID, grid_features
 from truthful.plan import Plan
-from truthful.random_halves import shrinkage_factor
+from truthful.regression import shrinkage_factor
 from truthful.simulation.predictors import predictor_of
 from truthful.study import Study
 

@@ -25,16 +25,16 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("study",),
     ("intake", "people"),
     # design
-    ("random_halves", "one_release"),
+    ("regression", "one_release"),
     ("deterrence",),
     ("asked_release", "share_release"),
     ("bounds",),
-    ("guarantees", "regression", "errata"),
+    ("guarantees", "errata"),
     ("planner",),
     ("plan",),
     # publish, and the laboratory
     ("release", "agents"),
-    ("promises", "simulation", "pilot", "elicitation"),
+    ("promises", "simulation", "elicitation"),
     ("charts",),
     ("report",),
     # settle

@@ -28,7 +28,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.private import NoisyStatistics
 from truthful.noise import L2Laplace
-from truthful.random_halves import Mechanism
+from truthful.regression import Mechanism
 
 ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
 

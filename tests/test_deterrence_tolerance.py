@@ -11,7 +11,7 @@ from support import oracles_tolerance as tolerance
 
 from truthful.check import Floats
 from truthful.deterrence import tolerated_gap
-from truthful.pilot import pilot_cost, pilot_size
+from truthful.elicitation import pilot_cost, pilot_size
 
 SIGMA2, V = 0.09, 0.04
 REPORTS = np.linspace(-12, 12, 24_001)

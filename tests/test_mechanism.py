@@ -12,8 +12,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
 from truthful.moments import grid_features, grid_responses, group_moments
-from truthful.random_halves import Mechanism, payable, peer_curve, private_estimates
-from truthful.regression import fast_answer
+from truthful.regression import Mechanism, fast_answer, payable, peer_curve, private_estimates
 from truthful.scoring import RULES
 
 

@@ -16,9 +16,9 @@ from support.shown_asked import plan_of as asked_plan_of
 from support.studies import DESIGNED
 
 from truthful.bounds.asked_bounds import centre_error
+from truthful.elicitation import Calibration, calibrate
 from truthful.errors import InputError, Refused
 from truthful.guarantees import asked_setting
-from truthful.pilot import Calibration, calibrate
 from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import settle

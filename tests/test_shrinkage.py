@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from support.oracles_estimators import mean_inverse_of_one, mean_inverse_of_two, simulated_spectra
 
-from truthful import random_halves
+from truthful import regression
 from truthful.errors import InputError, Refused
-from truthful.random_halves import central_moments, mean_inverse, shrinkage_factor
+from truthful.regression import central_moments, mean_inverse, shrinkage_factor
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10])
@@ -70,8 +70,8 @@ def test_plain_simulation_agrees(m: int, gamma: float, d: int) -> None:
     ("m", "gamma", "d"), [(1000, 100.0, 10), (700, 30.0, 3), (5000, 10.0, 8), (20, 2000.0, 2)]
 )
 def test_series_and_simulation_agree_where_both_apply(m: int, gamma: float, d: int) -> None:
-    assert random_halves._series_error(m, gamma, d) <= random_halves.SERIES_ERROR
-    assert random_halves._simulate(m, gamma, d) == pytest.approx(mean_inverse(m, gamma, d), rel=1e-4)
+    assert regression._series_error(m, gamma, d) <= regression.SERIES_ERROR
+    assert regression._simulate(m, gamma, d) == pytest.approx(mean_inverse(m, gamma, d), rel=1e-4)
 
 
 def test_the_bias_at_the_paper_s_schedule_is_a_little_above_its_bound() -> None:

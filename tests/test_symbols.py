@@ -11,7 +11,7 @@ from truthful.guarantees import Participation, Truthfulness
 from truthful.one_release import OneRelease
 from truthful.plan import design
 from truthful.planner.goals import PARAMETERS
-from truthful.random_halves import Mechanism
+from truthful.regression import Mechanism
 from truthful.release import Payment, Receipt, Release, Verdict
 from truthful.release.release import Instruments
 from truthful.study import Study

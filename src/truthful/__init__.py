@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from truthful.one_release import OneRelease
     from truthful.plan import Plan, design
     from truthful.planner import Infeasible
-    from truthful.random_halves import Mechanism
-    from truthful.regression import private_regression, truthful_regression
+    from truthful.regression import Mechanism, private_regression, truthful_regression
     from truthful.release import Receipt, Release, Verdict, verify
     from truthful.scoring import basic_brier, brier, quadratic
     from truthful.settlement import Settlement, settle
@@ -86,8 +85,7 @@ __getattr__ = lazy_names(
         "one_release": ("OneRelease",),
         "plan": ("Plan", "design"),
         "planner": ("Infeasible",),
-        "random_halves": ("Mechanism",),
-        "regression": ("private_regression", "truthful_regression"),
+        "regression": ("Mechanism", "private_regression", "truthful_regression"),
         "release": ("Receipt", "Release", "Verdict", "verify"),
         "scoring": ("basic_brier", "brier", "quadratic"),
         "settlement": ("Settlement", "settle"),

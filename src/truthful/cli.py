@@ -417,8 +417,8 @@ def pilot(
 
     Plan it first, as any study: truthful plan STUDY --players 300 --budget 3000 --accuracy-of centre --save pilot.json
     """
+    from truthful.elicitation import calibrate, require_pilot
     from truthful.files import write_atomically
-    from truthful.pilot import calibrate, require_pilot
     from truthful.plan import Plan
     from truthful.settlement import settle as settle_reports
 

@@ -24,7 +24,7 @@ from truthful.costs import ParetoCosts
 from truthful.errors import InputError
 from truthful.formatting import signed_number
 from truthful.noise import L2Laplace
-from truthful.random_halves import mean_inverse, shrinkage_factor
+from truthful.regression import mean_inverse, shrinkage_factor
 from truthful.scoring import RULES, binary_score, brier
 
 MOST_DIGITS = 8

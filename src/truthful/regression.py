@@ -1,7 +1,22 @@
-"""The paper's two algorithms on arrays, in normalised units, seeded: for research.
+"""The paper's two algorithms on arrays, in normalised units, seeded: for research. No study is planned or settled so.
 
 Nothing here protects anybody: the noise of `private_regression` comes from a seeded floating-point
 generator. A release that people rely on is made by `truthful.settle`.
+
+Algorithm 2 has two random halves, each of which is paid by what the other predicts, and three private estimates.
+How much ridge regression shrinks, on average: E[θ̂] = (1 − γκ_m)θ when x is uniform on the unit ball.
+κ_m = E[tr(γI + G)⁻¹]/d, with G = Σ x xᵀ over m players, is a public number: the expected peer prediction is the
+truth times 1 − γκ_m, so scoring against that removes the bias of ridge regression from the incentives.
+
+Write μ = m/(d+2) = E of every eigenvalue of G, A = γ + μ and E = G − μI. Then, exactly,
+
+    Aκ_m = 1 + e₂ − e₃ + δ,   e_k = E tr Eᵏ/(d Aᵏ),   δ = E tr[E⁴(A + E)⁻¹]/(d A³) ≥ 0.
+
+- Large m or γ: where λ_min(G) ≥ (1−ξ)μ, A(A + E)⁻¹ ⪯ A/(γ+(1−ξ)μ) = L, so 0 ≤ δ ≤ L·e₄ but for a rare event,
+  whose probability the matrix Chernoff bound limits. Taking δ = e₄ is then off by a known, tiny amount.
+- Otherwise: Monte Carlo with tr E, tr E², tr E³ and tr E⁴, whose means are known in closed form, as control
+  variates, until 1e-4 is five standard errors.
+- d = 1: 1/(γ+G) = ∫exp(−s(γ+G))ds factors over the players, so κ_m is one integral.
 """
 
 from __future__ import annotations
@@ -9,24 +24,349 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
+from math import comb, exp, inf, log, pi, sqrt
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cholesky, qr, solve_triangular
+from scipy.special import erf
 
 from truthful import check
 from truthful.beliefs import IDENTITY, Beliefs, Predictor
+from truthful.beliefs.laws import Clipped, Curve, Identity, Shrunk
 from truthful.check import Floats
-from truthful.errors import InputError
+from truthful.errors import InputError, Refused
+from truthful.estimators.private import (
+    Estimate,
+    Estimator,
+    KnownDesign,
+    NoisyStatistics,
+    RidgeBall,
+    RidgeFree,
+)
 from truthful.estimators.sensitivity import AddNoise, Query
-from truthful.moments import along, grid_features, grid_responses, group_moments, lengths
+from truthful.moments import (
+    GRID,
+    Groups,
+    Moments,
+    along,
+    grid_features,
+    grid_responses,
+    group_moments,
+    lengths,
+)
 from truthful.noise import laplace
-from truthful.random_halves import Estimates, Mechanism, payable, predictions, private_estimates
-from truthful.scoring import RULES
+from truthful.scoring import RULES, Rule, pay
+
+PUBLIC_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-ball", "ridge-free")
+PEER_ESTIMATORS = ("known-design", "noisy-statistics", "ridge-free")
+PAYMENTS = ("never-negative", "expected")
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """The parameters of Algorithm 2, in normalised units.
+
+    epsilon is the total: public_share of it buys the published estimate, the rest the two peer estimates
+    (each made from one half of the players, so they share one allowance).
+    design is E[x xᵀ], needed by `known-design`; regularization is the ridge penalty γ, needed by the ridges.
+    """
+
+    epsilon: float
+    base_payment: float
+    score_weight: float
+    estimator: str = "known-design"
+    peer_estimator: str | None = None
+    public_share: float = 0.9
+    regularization: float | None = None
+    peer_regularization: float | None = None
+    gram_share: float = 0.5
+    rule: str = "quadratic"
+    payments: str = "never-negative"
+    design: Floats | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check.positive("epsilon", self.epsilon)
+        check.nonnegative("base_payment", self.base_payment)
+        check.nonnegative("score_weight", self.score_weight)
+        check.share("public_share", self.public_share)
+        check.share("gram_share", self.gram_share)
+        for name in ("regularization", "peer_regularization"):
+            if getattr(self, name) is not None:
+                check.positive(name, getattr(self, name))
+        check.choice("rule", self.rule, tuple(RULES))
+        check.choice("payments", self.payments, PAYMENTS)
+        check.choice("estimator", self.estimator, PUBLIC_ESTIMATORS)
+        check.choice("peer_estimator", self.peers, PEER_ESTIMATORS)
+        for name in (self.estimator, self.peers):
+            if name.startswith("ridge") and self.regularization is None:
+                raise InputError(f"Estimator {name!r} needs a regularization (the ridge penalty, above 0).")
+            if name == "known-design" and self.design is None:
+                raise InputError(
+                    "Estimator 'known-design' needs the features' second moments E[x xᵀ]. Declare a design of "
+                    "kind uniform, covariance or unit-ball, or choose 'noisy-statistics' for observed features."
+                )
+
+    @property
+    def peers(self) -> str:
+        """The estimator of the two peer estimates; by default the public one, free instead of ball for ridges."""
+        if self.peer_estimator is not None:
+            return self.peer_estimator
+        return "ridge-free" if self.estimator == "ridge-ball" else self.estimator
+
+    @property
+    def gamma(self) -> float:
+        """The ridge penalty of the published estimate."""
+        return check.positive("regularization", self.regularization or 0.0)
+
+    @property
+    def peer_gamma(self) -> float:
+        """The ridge penalty of the peer estimates; by default the same."""
+        return self.peer_regularization or self.gamma
+
+    @property
+    def scoring(self) -> Rule:
+        """The payment rule."""
+        return RULES[self.rule]
+
+    @property
+    def epsilon_public(self) -> Fraction:
+        """Privacy spent on the published estimate, exactly."""
+        return Fraction(self.epsilon) * Fraction(self.public_share)
+
+    @property
+    def epsilon_peer(self) -> Fraction:
+        """Privacy spent on each peer estimate, exactly: the two spend it once, their players are disjoint."""
+        return Fraction(self.epsilon) - self.epsilon_public
+
+    def require_payable(self, radius: float) -> None:
+        """Refuse a base payment that would leave some payment negative: a ≥ b·loss(R)."""
+        least = self.score_weight * self.scoring.loss(radius)
+        # A last-bit difference is rounding in the product, not a payment anybody could see.
+        if self.payments == "never-negative" and not self.base_payment >= least * (1 - 1e-12):
+            raise InputError(
+                f"base_payment is {self.base_payment:g}; payments of the rule '{self.rule}' with score_weight "
+                f"{self.score_weight:g} and coefficient bound {radius:g} can fall to "
+                f"{self.base_payment - least:.6g}. Raise base_payment to at least {least:.6g} or lower score_weight."
+            )
+
+    def public_estimator(self, beliefs: Beliefs) -> Estimator:
+        """The estimator of the published coefficients."""
+        if self.estimator == "ridge-ball":
+            return RidgeBall(beliefs.dimension, self.gamma, beliefs.radius, beliefs.response_bound)
+        return self._make_estimator(self.estimator, beliefs)
+
+    def half_estimator(self, beliefs: Beliefs) -> Estimator:
+        """The estimator of each half's coefficients."""
+        return self._make_estimator(self.peers, beliefs, self.peer_regularization)
+
+    def _make_estimator(self, name: str, beliefs: Beliefs, gamma: float | None = None) -> Estimator:
+        d, Y = beliefs.dimension, beliefs.response_bound
+        if name == "ridge-free":
+            return RidgeFree(d, gamma or self.gamma, Y)
+        if name == "known-design" and self.design is not None:
+            return KnownDesign(self.design, Y)
+        return NoisyStatistics(d, Y, Fraction(self.gram_share))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """The three private estimates: what everybody may see."""
+
+    public: Estimate
+    peers: tuple[Estimate, Estimate]
+
+
+def private_estimates(
+    moments: tuple[Moments, Moments], mechanism: Mechanism, beliefs: Beliefs, add_noise: AddNoise
+) -> Estimates:
+    """Steps 2 and 3 of Algorithm 2: everybody's estimate and each half's, each with its own fresh noise."""
+    everybody = moments[0] + moments[1]
+    peer = mechanism.half_estimator(beliefs)
+    public = _estimate(mechanism.public_estimator(beliefs), everybody, mechanism.epsilon_public, add_noise)
+    half_0, half_1 = (_estimate(peer, half, mechanism.epsilon_peer, add_noise) for half in moments)
+    return Estimates(public, (half_0, half_1))
+
+
+def _estimate(estimator: Estimator, moments: Moments, epsilon: Fraction, add_noise: AddNoise) -> Estimate:
+    answers = [add_noise(query, epsilon * query.share) for query in estimator.queries(moments)]
+    return estimator.estimate(answers, moments.count, epsilon)
+
+
+def peer_curve(mechanism: Mechanism, beliefs: Beliefs, peer_count: int) -> Curve:
+    """ψ: what a peer estimate of so many players predicts, on average, when the truth along x is u.
+
+    Shrinkage (`ridge-free`) and clipping (never-negative payments) are both public functions of u, so
+    scoring against E[ψ(u) | x, y] removes them from the incentives exactly.
+    """
+    factor = 1.0
+    if mechanism.peers == "ridge-free":
+        factor = shrinkage_factor(peer_count, mechanism.peer_gamma, beliefs.dimension)
+    if mechanism.payments == "never-negative":
+        return Clipped(beliefs.radius, beliefs.dimension, factor)
+    return Identity() if factor == 1.0 else Shrunk(factor)
+
+
+def predictions(
+    mechanism: Mechanism, beliefs: Beliefs, estimates: Estimates, kx: Floats, ky: Floats, groups: Groups
+) -> tuple[Floats, Floats]:
+    """(p, q): what the other half predicts of each player, and what her own report says that it will.
+
+    p is inside ±R‖x‖, where the truth lies, if payments are never negative.
+    """
+    x, y, sizes = kx / GRID, ky / GRID, np.bincount(groups, minlength=2).tolist()
+    p, q, r = np.empty(len(y)), np.empty(len(y)), lengths(x)
+    for group, peer in ((0, estimates.peers[1]), (1, estimates.peers[0])):
+        mine = np.flatnonzero(groups == group)
+        curve = peer_curve(mechanism, beliefs, sizes[1 - group])
+        own = beliefs.predictor(curve, peer.noise_range, len(mine))
+        p[mine] = along(x[mine], peer.theta)
+        if mechanism.payments == "never-negative":
+            p[mine] = np.clip(p[mine], -beliefs.radius * r[mine], beliefs.radius * r[mine])
+        q[mine] = own(r[mine], y[mine], peer.noise_along(x[mine], r[mine]))
+    return p, q
+
+
+def payable(mechanism: Mechanism, beliefs: Beliefs, p: Floats, q: Floats) -> Floats:
+    """The rule's payment in whole millionths of the currency unit, rounded down."""
+    reach = beliefs.radius if mechanism.payments == "never-negative" else None
+    return pay(mechanism.scoring, p, q, mechanism.base_payment, mechanism.score_weight, reach)
+
+
+RELATIVE_ERROR = 1e-4
+SERIES_ERROR = 5e-5
+STANDARD_ERROR = RELATIVE_ERROR / 5
+BLOCK = 2_000_000  # normal draws at a time
+BLOCK_GROUPS = 20_000
+LARGEST_DRAWS = 200_000_000
+LEAST_GROUPS = 16
+
+
+def shrinkage_factor(m: int, gamma: float, d: int) -> float:
+    """1 − γκ_m: what is left of the truth in the average ridge estimate of m players with d features."""
+    return 1 - gamma * mean_inverse(m, gamma, d)
+
+
+@cache
+def mean_inverse(m: int, gamma: float, d: int) -> float:
+    """κ_m = E[tr(γI + G)⁻¹]/d for m players uniform on the unit ball, to a relative error below 1e-4."""
+    check.integer("m", m, least=0)
+    check.positive("gamma", gamma)
+    check.integer("d", d)
+    if m == 0:
+        return 1 / gamma
+    if d == 1:
+        return _one_dimension(m, gamma)
+    if _series_error(m, gamma, d) <= SERIES_ERROR:
+        _, e2, e3, e4 = _relative_moments(m, gamma, d).tolist()
+        series: float = 1 + e2 - e3 + e4
+        return series / (gamma + m / (d + 2))
+    return _simulate(m, gamma, d)
+
+
+def central_moments(m: int, d: int) -> Floats:
+    """E tr Eᵏ for k = 1…4, E = Σ(x xᵀ − cI) over m players, c = 1/(d+2).
+
+    With ξ = x xᵀ − cI, of eigenvalues ‖x‖² − c once and −c otherwise, and E‖x‖²ʲ = d/(d+2j): E tr ξᵏ by the
+    binomial theorem; mixed terms need ξ in pairs, E ξ² = vI and E[ξBξ] = κ(tr B)I + (2κ − c²)B, κ = 1/((d+2)(d+4)).
+    """
+    c, kappa = 1 / (d + 2), 1 / ((d + 2) * (d + 4))
+    one, two, three, four = (
+        sum(comb(k, j) * d / (d + 2 * j) * (-c) ** (k - j) for j in range(k + 1)) + (d - 1) * (-c) ** k
+        for k in (1, 2, 3, 4)
+    )
+    variance_of_trace = d / (d + 4) - (d * c) ** 2
+    pairs = 2 * two**2 / d + kappa * variance_of_trace + (2 * kappa - c**2) * two
+    return np.array([m * one, m * two, m * three, m * four + m * (m - 1) * pairs])
+
+
+def _relative_moments(m: int, gamma: float, d: int) -> Floats:
+    """e₁…e₄ = E tr Eᵏ/(d Aᵏ)."""
+    moments: Floats = central_moments(m, d) / (d * (gamma + m / (d + 2)) ** np.arange(1, 5))
+    return moments
+
+
+def _series_error(m: int, gamma: float, d: int) -> float:
+    """A bound on |δ − e₄|, the best over ξ: max(1, L−1)·e₄ and the rare event's part m⁴/(γA³)·exp(−ξ²μ/2).
+
+    The rare event has probability at most d·exp(−ξ²μ/2); on it tr E⁴ ≤ (tr E²)² ≤ m⁴ and (A+E)⁻¹ ⪯ 1/γ.
+    """
+    mu = m / (d + 2)
+    A, e4 = gamma + mu, float(_relative_moments(m, gamma, d)[3])
+    bounds = [max(1.0, A / gamma - 1) * e4]
+    for xi in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9):
+        log_rare = 4 * log(m) - log(gamma) - 3 * log(A) - xi**2 * mu / 2
+        bounds.append(max(1.0, A / (gamma + (1 - xi) * mu) - 1) * e4 + exp(min(log_rare, 100.0)))
+    return min(bounds)
+
+
+def _one_dimension(m: int, gamma: float) -> float:
+    """∫₀^∞ e^(−γs)·(E e^(−s x²))^m ds at s = t², with E e^(−t²x²) = √π erf(t)/(2t)."""
+    from scipy.integrate import quad  # one dimension is rare, and this takes long to load
+
+    width = 1 / sqrt(gamma + m / 3)
+
+    def integrand(t: float) -> float:
+        return float(2 * t * exp(-gamma * t * t) * (sqrt(pi) * erf(t) / (2 * t)) ** m) if t else 0.0
+
+    cuts = [0.0, width, 4 * width, 16 * width, 64 * width, inf]
+    return float(sum(quad(integrand, a, b, epsabs=0.0, epsrel=1e-9, limit=200)[0] for a, b in pairwise(cuts)))
+
+
+def _simulate(m: int, gamma: float, d: int) -> float:
+    """Aκ_m by regression on the control variates; the answer is the intercept at their true means."""
+    groups, total = 0, np.zeros((6, 6))
+    for block in range(LARGEST_DRAWS // (m * d)):
+        rows = _regression_rows(_spectra(m, d, block), m, gamma)
+        total += rows.T @ rows
+        groups += len(rows)
+        mean, error = _intercept(total, groups)
+        if groups >= LEAST_GROUPS and error <= STANDARD_ERROR * mean:
+            return mean / (gamma + m / (d + 2))
+        if groups >= LEAST_GROUPS and groups * m * d * (error / (STANDARD_ERROR * mean)) ** 2 > LARGEST_DRAWS:
+            break
+    raise Refused(
+        f"The shrinkage of ridge regression with gamma = {gamma:g} on {m} players and {d} features is not known to "
+        f"{RELATIVE_ERROR:g}: so few players give an estimate too unstable to score against. Raise gamma or the "
+        "number of players."
+    )
+
+
+def _regression_rows(spectra: Floats, m: int, gamma: float) -> Floats:
+    """For every simulated group: 1, the four centred control variates, and A·tr(γI + G)⁻¹/d."""
+    d = spectra.shape[1]
+    A = gamma + m / (d + 2)
+    E = (spectra - m / (d + 2)) / A
+    controls = np.stack([E, E * E, E * E * E, (E * E) * (E * E)]).mean(axis=2).T - _relative_moments(
+        m, gamma, d
+    )
+    return np.column_stack([np.ones(len(spectra)), controls, (A / (gamma + spectra)).mean(axis=1)])
+
+
+def _intercept(total: Floats, groups: int) -> tuple[float, float]:
+    """The regression's intercept and its standard error, from the sums of products of its rows."""
+    weights = np.linalg.lstsq(total[:5, :5], total[:5, 5], rcond=1e-14)[0]
+    residual = max(0.0, float(total[5, 5] - weights @ total[:5, 5]))
+    spread = float(np.linalg.pinv(total[:5, :5], rcond=1e-14, hermitian=True)[0, 0])
+    return float(weights[0]), sqrt(residual / max(1, groups - 5) * spread)
+
+
+@lru_cache(maxsize=16)
+def _spectra(m: int, d: int, block: int) -> Floats:
+    """Eigenvalues of G for many simulated groups of m players; they serve every γ."""
+    rng = np.random.default_rng([m, d, block])
+    groups = min(BLOCK_GROUPS, max(1, BLOCK // (m * d)))
+    X = rng.normal(size=(groups, m, d))
+    X *= (rng.random((groups, m)) ** (1 / d) / np.linalg.norm(X, axis=2))[:, :, None]
+    return np.asarray(np.linalg.eigvalsh(X.transpose(0, 2, 1) @ X), dtype=np.float64)
+
+
+# The algorithms on arrays
 
 ALONE = 1e-10  # 1 − leverage below this is rounding: without the player the fit does not exist
 

@@ -1,7 +1,8 @@
 """A whole study over HTTP, by programs alone: from the analyst's sign-in to everybody's check of her own payment.
 
 The analyst signs in, declares, plans, freezes a rehearsal, invites, closes and publishes. Each participant follows her
-own link, decides, answers, and checks her payment at the end.
+own link, decides, answers, and checks her payment at the end. Some change their answer, take it back, or say that their
+facts are wrong: their answers must not count.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ contact = "whoever started this service"
 [response]"""
 BROWSERS = 8
 LEAST_PLAYERS = 60  # fewer would leave too few people to each level, and sums over these are published
-#: One of so many changes her mind.
-CHANGING = 20
+#: One of so many changes her answer; takes it back; and says that her facts are wrong, with and without seeing later
+#: that they are right.
+CHANGING, WITHDRAWING, DISPUTING = 20, 50, 50
 #: A word for those who do not tell the truth, and which of the agents they are.
 LIAR = "liar"
 #: Agents who say what is true; all others say the opposite, where there is one.
@@ -109,15 +111,27 @@ class Bot:
     """What she thinks the others will say, if she is asked."""
     first: float | None = None
     """What she says before she changes her mind, if she does."""
+    disputes: tuple[str, ...] = ()
+    """That her facts are wrong, and perhaps that they are right after all."""
+    withdraws: bool = False
     link: str = ""
     code: str = ""
     paid: float | None = None
     verified: bool = False
 
+    @property
+    def stays(self) -> bool:
+        """Whether she has an answer in the end."""
+        return self.answer is not None and not self.withdraws and self.disputes[-1:] != ("dispute",)
+
     def visit(self, browser: Browser) -> None:
         """From her invitation to her answer, or away from it."""
         browser.get(self.link)
         if self.answer is None:
+            return
+        for step in self.disputes:
+            browser.post(f"{self.link}/{step}")
+        if self.disputes and not self.stays:
             return
         browser.post(f"{self.link}/consent")
         self.code = next(cookie.value or "" for cookie in browser.cookies.jar if cookie.path == self.link)
@@ -126,6 +140,8 @@ class Bot:
             sent = {name: repr(value) for name, value in said.items() if value is not None}
             for step in ("review", "submit") if answer is not None else ():
                 browser.post(f"{self.link}/{step}", data=sent)
+        if self.withdraws:
+            browser.post(f"{self.link}/withdraw")
 
     def check(self, browser: Browser, release: Release) -> None:
         """Recompute her payment from the public release and her own receipt, of what she said and nothing else."""
@@ -152,7 +168,9 @@ def invent_bots(plan: Plan, roles: tuple[PopulationRole, ...], seed: int) -> dic
     for kind, row, value in zip(kinds, rows, said, strict=True):
         answer, prediction = None if np.isnan(value) else round(float(value), 2), row.pop(PREDICTION, None)
         first = study.response.low if len(bots) % CHANGING == 0 else None
-        bots[row.pop(PLAYER)] = Bot(kind, row, answer, prediction, first)
+        moves = {1: ("dispute",), 2: ("dispute", "undispute")} if study.features else {}
+        disputes, withdraws = moves.get(len(bots) % DISPUTING, ()), len(bots) % WITHDRAWING == 3
+        bots[row.pop(PLAYER)] = Bot(kind, row, answer, prediction, first, disputes, withdraws)
     return bots
 
 
@@ -235,7 +253,7 @@ def rehearse(
         bots = invent_bots(plan, roles, seed)
         _invite(analyst, page, bots)
         _together(home, bots.values(), Bot.visit)
-        stayed = [bot for bot in bots.values() if bot.answer is not None]
+        stayed = [bot for bot in bots.values() if bot.stays]
         tell(f"{len(stayed):,} of {players:,} answered.")
         analyst.post(f"{page}/close", data={"name": study.name})
         public = f"/s/{page.rsplit('/', 1)[-1]}"

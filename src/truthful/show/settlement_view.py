@@ -18,7 +18,7 @@ from truthful.show.terminal import guarantees_table, notice, table
 if TYPE_CHECKING:
     from truthful.check import Floats
     from truthful.demo import Demonstration
-    from truthful.pilot import Calibration
+    from truthful.elicitation import Calibration
     from truthful.plan import Plan
     from truthful.release import Payment, Release, Verdict
     from truthful.report.findings import EstimateTable

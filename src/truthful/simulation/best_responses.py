@@ -25,8 +25,7 @@ from truthful.moments import as_floats, grid_features, grid_responses, lengths, 
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import shrinkage_factor
-from truthful.regression import fast_answer
+from truthful.regression import fast_answer, shrinkage_factor
 from truthful.simulation.measurements import UNKNOWN, Measurement
 from truthful.simulation.population import Features
 from truthful.simulation.predictors import own_predictor

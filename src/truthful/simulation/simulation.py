@@ -29,8 +29,7 @@ from truthful.guarantees import Guarantees, model
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.random_halves import Mechanism
-from truthful.regression import private_regression
+from truthful.regression import Mechanism, private_regression
 from truthful.simulation.best_responses import BestResponse, best_responses
 from truthful.simulation.measurements import (
     UNKNOWN,
