@@ -272,7 +272,8 @@ def test_a_centre_is_what_coefficients_of_zero_mean() -> None:
     assert dict(centred.raw_coefficients(np.zeros(4))) == pytest.approx({**centre, "region=east": 0.0})
     X = centred.normalise({"age": np.array([30.0]), "region": np.array(["north"])})
     np.testing.assert_allclose(centred.normalise_response([40 + 15 + 4], X), [0.0], atol=1e-12)
-    assert centred.half_range == pytest.approx(1 + np.linalg.norm(centred.centre))
+    # The furthest that it predicts from 100, the middle, is 40 + 18/2 − 4 = 45.
+    assert centred.half_range == pytest.approx(1 / (1 - 0.55))
 
 
 def test_a_centre_without_intercept_keeps_the_middle_in_the_middle() -> None:

@@ -369,13 +369,9 @@ class Declaration(Section):
     def centre_reach(self) -> float:
         """The furthest that the centre predicts from the middle of the range, half the range being 1.
 
-        Over all features that the ranges allow. Studies without a privacy section keep the bound of version 0.1, the
-        length of the centre, as long as it is below 1: what was settled with it can be verified for ever.
+        Over all features that the ranges allow.
         """
-        length = float(np.linalg.norm(self.centre))
-        if not self.centre.any() or (self.privacy is None and length < 1):
-            return length
-        return min(length, self.encoding.reach(self.centre))
+        return min(float(np.linalg.norm(self.centre)), self.encoding.reach(self.centre))
 
 
 def _check_second_moments(rows: tuple[tuple[float, ...], ...], d: int, intercept: bool) -> None:
