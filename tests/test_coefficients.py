@@ -17,7 +17,7 @@ from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.regression import fast_answer
 from truthful.release import verify
-from truthful.release.coefficients import released_coefficients
+from truthful.release.coefficients import released_numbers
 from truthful.release.release import Coefficient
 from truthful.settlement import settle
 from truthful.study import Study
@@ -59,7 +59,7 @@ def test_an_interval_covers_the_truth_at_least_as_often_as_it_says(estimator: st
             for query in mechanism.queries(found, study.beliefs)
         ]
         estimate = mechanism.estimate(answers, PLAYERS, study.beliefs, found.matrix)
-        return released_coefficients(study, mechanism, estimate, found)
+        return released_numbers(study, mechanism, estimate, found)["coefficients"]
 
     found = coverage(study, publish)
     assert found.min() > 0.885

@@ -126,7 +126,8 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ({"response": 3}, "study: response is 3; it must be a section of its own."),
         (
             {"design": {}},
-            "study: design.kind is missing. Choose one of 'observed', 'uniform', 'covariance', 'unit-ball'.",
+            "study: design.kind is missing. Choose one of 'observed', 'uniform', 'assigned', 'covariance', "
+            "'unit-ball'.",
         ),
         ({"design__kind": "normal"}, "study: design.kind is 'normal'; choose one of 'observed', 'uniform'"),
         (

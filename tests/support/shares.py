@@ -12,7 +12,7 @@ from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
-from truthful.study.features import sample_uniform
+from truthful.study.features import draw_columns
 
 YES_NO = """
 name = "Undeclared income"
@@ -106,7 +106,7 @@ def reports(study: Study, players: int = 2000, share: float = 0.3, seed: int = 5
     """People's features as a design draws them, and answers that have this share whatever the features."""
     rng = np.random.default_rng(seed)
     said = study.response.low + rng.binomial(study.response.values - 1, share, players)
-    columns = sample_uniform(rng, players, study.declared.encoding.features)
+    columns = draw_columns(rng, players, study.declared.encoding.features)
     names = [f"p-{k:0{len(str(players))}d}" for k in range(1, players + 1)]
     return pa.table({"player": names, **columns, study.response.name: said})
 

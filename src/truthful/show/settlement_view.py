@@ -67,6 +67,15 @@ def estimates_views(release: Release, study: Study) -> list[RenderableType]:
     return views
 
 
+def differences_views(release: Release, study: Study) -> list[RenderableType]:
+    """What differs between people who answered with numbers, if anything is known of them."""
+    from truthful.report import findings
+
+    if not release.differences:
+        return []
+    return [_estimates_table(findings.differences_table(release, study), release)]
+
+
 def _estimates_table(found: EstimateTable, release: Release) -> Table:
     level = f"{release.interval_level:.0%}"
     columns = [found.first.lower(), "estimate", f"{level} from", f"{level} to"]
@@ -209,6 +218,7 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     views += estimates_views(release, study)
     if study.shares is None and (study.levels is None or study.features):
         views.append(coefficients_table(release))
+        views += differences_views(release, study)
     views.append(guarantees_table(released_promises(release, plan)))
     if release.guarantees != release.promised:
         title, columns = "As promised, and for those who answered", ("", "promised", "now")
