@@ -68,6 +68,9 @@ KINDS = {
     "number, with facts": with_facts(NUMBER, "12").replace("\n[costs]", _EXPECTED.format(-3, 2)),
     "yes or no, with facts": with_facts(YES_NO, "0.2").replace("\n[costs]", _EXPECTED.format(-0.05, 0.02)),
     "rating, with facts": with_facts(RATING, "0.2").replace("\n[costs]", _EXPECTED.format(-0.05, 0.02)),
+    "number, with facts that interact": with_facts(NUMBER, "12")
+    .replace("\n[costs]", _EXPECTED.format(-3, 2))
+    .replace('currency = "USD"', 'currency = "USD"\ninteractions = [["age", "advice"]]'),
 }
 
 

@@ -76,6 +76,7 @@ age = -0.05
 "region=south" = 0.03
 """
 RATING = text_of((0.2, 0.6), levels=5)
+INTERACTING = 'currency = "USD"\ninteractions = [["age", "region"]]'
 TRUST = text_of((0.3, 0.6), FEATURES, "uniform", 5, effect=0.1).replace('"evaded"', '"trust"')
 TEXTS = {"yes-no": YES_NO, "features": WITH_FEATURES, "rating": TRUST}
 KINDS = {
@@ -85,6 +86,9 @@ KINDS = {
     "yes or no, sums kept back": WITH_FEATURES.replace('"answers"', '"answers"\npublish_matrix = false'),
     "rating": RATING,
     "rating, with features": text_of((0.2, 0.5), FEATURES, "uniform", 7, effect=0.1, agreement=0.6),
+    "yes or no, features that interact": WITH_FEATURES.replace('currency = "USD"', INTERACTING).replace(
+        "effect = 0.1\n", '[beliefs.effect]\nage = 0.1\nregion = 0.1\n"age:region" = 0.05\n'
+    ),
 }
 
 

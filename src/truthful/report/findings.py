@@ -12,6 +12,10 @@ from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
 from truthful.study.features import AsGiven, Levels, Numeric
 
+INTERACTING = (
+    "Features that interact with the one that differs are in their middle. With ×, it is by how much the first "
+    "difference changes over the second."
+)
 NOT_ESTIMABLE = "Odds ratios are not estimable from what was released."
 
 Row = tuple[str, str, str, str]
@@ -29,7 +33,8 @@ class EstimateTable:
 def coefficients_table(release: Release) -> EstimateTable:
     """Coefficients as they are published."""
     rows = tuple((row.name, *interval(row.value, row.low, row.high)) for row in release.coefficients)
-    return EstimateTable("Coefficients, per unit of each feature", "Coefficient", rows)
+    levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
+    return EstimateTable(f"Coefficients, per unit of each feature{levels}", "Coefficient", rows)
 
 
 # Shares of yes, and mean ratings
@@ -93,6 +98,11 @@ def differences_table(release: Release, study: Study) -> EstimateTable:
     """What is different between people, the same way for every kind of answer."""
     rows = differences(release.differences or (), study, in_points=study.kind == "yes-no")
     return EstimateTable(differences_title(study), "Difference", _rows(rows))
+
+
+def interacting(study: Study) -> str:
+    """What is meant by differences of features that interact, if any do."""
+    return INTERACTING if study.declared.interactions else ""
 
 
 def differences(rows: Sequence[Coefficient], study: Study, in_points: bool = False) -> tuple[Effect, ...]:

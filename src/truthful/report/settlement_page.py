@@ -151,7 +151,7 @@ def _find_coefficients(release: Release, plan: Plan) -> dict[str, Any]:
         "forest": Forest(found, study.response.name, release.interval_level) if found else None,
         "tables": () if alone else (*compared, findings.coefficients_table(release)),
         "lacks_odds": "",
-        "truth": "truth" if alone else "true coefficient",
+        "interacting": findings.interacting(study),
     }
 
 
@@ -180,7 +180,7 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
         "forest": Forest(rows, response.name, level, axis) if study.features else None,
         "tables": others,
         "lacks_odds": findings.NOT_ESTIMABLE if findings.lacks_odds(release, study) else "",
-        "truth": "truth",
+        "interacting": findings.interacting(study),
     }
 
 

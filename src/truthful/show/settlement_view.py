@@ -47,7 +47,8 @@ def coefficients_table(release: Release, truth: dict[str, float] | None = None) 
             word = Text("inside", "green") if inside else Text("outside", "yellow")
             cells += [to_within(truth[row.name], row.high - row.low), word]
         rows.append(cells)
-    title = f"Coefficients (effects on {release.response['name']})"
+    levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
+    title = f"Coefficients (effects on {release.response['name']}{levels})"
     return table(title, columns, rows, right=columns[1:5])
 
 
@@ -59,6 +60,7 @@ def estimates_views(release: Release, study: Study) -> list[RenderableType]:
     if release.shares is not None:
         views.append(Text(f"{findings.share_sentence(release, study)}\n", "bold"))
         views += [_estimates_table(one, release) for one in findings.share_tables(release, study)]
+        views += _interacting(study)
         views += [f"{findings.NOT_ESTIMABLE}\n"] if findings.lacks_odds(release, study) else []
     if release.predictions is not None:
         if study.shares is None:
@@ -73,7 +75,13 @@ def differences_views(release: Release, study: Study) -> list[RenderableType]:
 
     if not release.differences:
         return []
-    return [_estimates_table(findings.differences_table(release, study), release)]
+    return [_estimates_table(findings.differences_table(release, study), release), *_interacting(study)]
+
+
+def _interacting(study: Study) -> list[RenderableType]:
+    from truthful.report import findings
+
+    return [f"{words}\n"] if (words := findings.interacting(study)) else []
 
 
 def _estimates_table(found: EstimateTable, release: Release) -> Table:
