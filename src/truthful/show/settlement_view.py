@@ -81,7 +81,7 @@ def differences_views(release: Release, study: Study) -> list[RenderableType]:
 def _interacting(study: Study) -> list[RenderableType]:
     from truthful.report import findings
 
-    return [f"{words}\n"] if (words := findings.interacting(study)) else []
+    return [Text(f"{words}\n")] if (words := findings.interacting(study)) else []
 
 
 def _estimates_table(found: EstimateTable, release: Release) -> Table:
