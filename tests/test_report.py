@@ -101,7 +101,7 @@ def test_a_page_can_be_read_without_seeing_it() -> None:
 def test_every_chart_has_its_numbers_in_a_table() -> None:
     page = Page(reported()[2])
     order = [element.tag for element in page.all("figure", "table")]
-    # After what was found, as differences and as coefficients, what was promised beside what holds is in a table of its own.
+    # After differences and coefficients, what was promised beside what holds is in a table of its own.
     assert order == ["figure", "table", "table", "table", *["figure", "table"] * 3]
 
 

@@ -308,7 +308,7 @@ def test_differences_between_people_stand_below_the_coefficients(settled: tuple[
     plan, settlement = settled
     lines = [line.strip() for line in printed(*settlement_view(settlement, plan), width=100).splitlines()]
     title = lines.index("Differences in spend")
-    assert title > lines.index("Coefficients (effects on spend; levels against the mean of all)")
+    assert title > lines.index("Coefficients (effects on spend; levels")
     shown = [line.split("  ")[0].strip() for line in lines[title + 4 : title + 7]]
     assert shown == ["price, from 1 to 5", "region: south, not north", "region: east, not north"]
 
