@@ -1,6 +1,7 @@
 """Situations drawn from the command line, repeatably, and invented reports that the other commands take."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from support.commands import Run
 
 from truthful.intake import read_answers
+from truthful.people import invent
 from truthful.study import Study
 
 TEXT = """
@@ -65,6 +67,27 @@ def test_situations_follow_the_design_and_the_seed_that_is_told_repeats_them(run
     # The mean of 2,000 uniform numbers is off by more than 6 standard errors once in 10⁹ runs.
     assert abs(hours.mean() - 25) < 6 * 30 / np.sqrt(12 * 2_000)
     assert set(rows["place"].to_pylist()) == {"office", "home"}
+
+
+def test_levels_and_values_are_drawn_as_likely_as_they_are_declared(run: Run) -> None:
+    """Shares of 20,000 draws, each off by 6 of its standard errors once in 10⁸ runs."""
+    text = TEXT.replace('"uniform"', '"assigned"').replace("low = 10\nhigh = 40", "values = [10, 15, 40]")
+    unequal = text.replace('"home"]', '"home"]\nprobabilities = [0.8, 0.2]')
+    Path("study.toml").write_text(unequal)
+    assert run("assign", "study.toml", "--players", "20000", "--seed", "1", "--save", "drawn.csv").code == 0
+    drawn, invented = (
+        pyarrow.csv.read_csv("drawn.csv"),
+        invent(Study.parse(unequal), 20_000, np.random.default_rng(1)).reports,
+    )
+    for rows in (drawn, invented):
+        for name, expected in (
+            ("place", {"office": 0.8, "home": 0.2}),
+            ("hours", {10: 1 / 3, 15: 1 / 3, 40: 1 / 3}),
+        ):
+            counts = Counter(rows[name].to_pylist())
+            assert set(counts) == set(expected)
+            for value, share in expected.items():
+                assert abs(counts[value] / 20_000 - share) < 6 * np.sqrt(share * (1 - share) / 20_000)
 
 
 def test_people_keep_their_ids_and_their_order(run: Run) -> None:

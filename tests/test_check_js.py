@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support import both_studies, shares
 from support.browsers import opened
 from support.generators_study import studies
-from support.studies import DESIGNED, OBSERVED, UNIT_BALL, people
+from support.studies import DESIGNED, OBSERVED, UNEQUAL, UNIT_BALL, people
 
 from truthful.errors import TruthfulError
 from truthful.plan import Plan, design
@@ -62,6 +62,8 @@ ONE_RELEASE = {
         "records",
     ),
     "noisy-statistics": protecting(OBSERVED, "records"),
+    "instruments, unequal": protecting(UNEQUAL, "answers"),
+    "known-design, unequal": protecting(UNEQUAL, "records"),
 }
 
 
@@ -88,7 +90,7 @@ def written(numbers: int, levels: bool, beliefs: str = "", privacy: str = "") ->
 
 @cache
 def released(plan: Plan) -> tuple[Release, list[dict[str, Any]]]:
-    source = plan.study if plan.study.design.kind in ("uniform", "unit-ball") else Study.parse(DESIGNED)
+    source = plan.study if plan.study.assigned else Study.parse(DESIGNED)
     reports = people(source, plan.players).reports
     return settle(plan, reports, seed=3, accept_less=True).release, reports.to_pylist()
 
@@ -228,6 +230,19 @@ def test_it_finds_payments_of_any_study(plan: Plan) -> None:
     except TruthfulError:  # people who cannot be settled, as one who is alone with her level
         assume(False)
     check_in_node(found)
+
+
+def test_it_finds_payments_about_a_centre_of_interactions() -> None:
+    centre = {
+        "price": 3,
+        "region=north": 5,
+        "price:visits": 0.5,
+        "region=east:price": -1,
+        "region=north:sex=m": 2,
+    }
+    lines = "".join(f"'{name}' = {value}\n" for name, value in centre.items())
+    text = UNEQUAL.replace("signal = 0.6", f"signal = 0.6\n[beliefs.centre]\nintercept = 90\n{lines}")
+    check_in_node(cases(planned(protecting(text, "answers"), 300), some=10))
 
 
 @pytest.mark.parametrize(("centre", "privacy"), [(CENTRE, ""), (CENTRE, "answers"), (FAR, "answers")])

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.generators_study import people, studies
 from support.oracles_study import encode_row
+from support.studies import UNEQUAL
 
 from truthful.errors import InputError
+from truthful.study import Study
 from truthful.study.features import AsGiven, Encoding, Levels, Numeric
 
 AGE = Numeric("age", 18, 90)
@@ -76,6 +78,64 @@ def test_effects_and_codes_invert_each_other() -> None:
     assert list(raw) == ["intercept", "age", "region=north", "region=south", "region=east"]
     assert raw["region=east"] == -(0.25 + 2.0)
     np.testing.assert_allclose(ENCODING.codes(raw), codes, rtol=1e-14)
+
+
+def test_raw_coefficients_with_interactions_are_those_of_least_squares_on_raw_columns() -> None:
+    """Least squares of any answers, on x and on raw values and effect codes with their products: one model."""
+    study, rng, n = Study.parse(UNEQUAL), np.random.default_rng(3), 400
+    columns, answers = study.sample_features(rng, n), rng.uniform(0, 200, n)
+    X = study.normalise(columns)
+    theta = np.linalg.lstsq(X, study.normalise_response(answers, X), rcond=None)[0]
+    found = dict(study.raw_coefficients(theta))
+
+    price, visits = columns["price"], columns["visits"]
+    region = {level: 1.0 * (columns["region"] == level) for level in ("north", "south", "east")}
+    north, south = region["north"] - region["east"], region["south"] - region["east"]
+    sex = np.where(columns["sex"] == "f", 1.0, -1.0)
+    raw = {
+        "intercept": np.ones(n),
+        "price": price,
+        "visits": visits,
+        "price:visits": price * visits,
+        "region=north": north,
+        "region=south": south,
+        "sex=f": sex,
+        "region=north:price": north * price,
+        "region=south:price": south * price,
+        "region=north:sex=f": north * sex,
+        "region=south:sex=f": south * sex,
+    }
+    expected = np.linalg.lstsq(np.column_stack(list(raw.values())), answers, rcond=None)[0]
+    np.testing.assert_allclose([found[name] for name in raw], expected, rtol=1e-9)
+    assert (
+        len(found) == len(raw) + 1 + 1 + 1 + 4
+    )  # of levels that the others imply: east, m, east:price, and pairs
+    assert found["region=east:sex=m"] == pytest.approx(
+        found["region=north:sex=f"] + found["region=south:sex=f"]
+    )
+
+
+def test_differences_are_against_the_reference_in_the_middle_of_what_interacts() -> None:
+    study = Study.parse(UNEQUAL)
+    theta = np.random.default_rng(1).normal(size=study.dimension)
+    rows = dict(study.differences)
+    assert list(rows)[:4] == ["price", "region=north", "region=east", "visits"]
+    assert list(rows)[5:] == [
+        *("price:visits", "region=north:price", "region=east:price"),
+        *("region=north:sex=m", "region=east:sex=m"),
+    ]
+
+    def predicted(price: float, region: str, visits: float, sex: str) -> float:
+        case = {"price": [price], "region": [region], "visits": [visits], "sex": [sex]}
+        x = study.normalise(case)
+        return float(study.raw_response(x @ theta, x)[0])
+
+    def mean(region: str, price: float) -> float:
+        return (predicted(price, region, 4, "f") + predicted(price, region, 4, "m")) / 2
+
+    assert rows["region=north"] @ theta == pytest.approx(mean("north", 3) - mean("south", 3))
+    larger = (mean("north", 5) - mean("north", 1)) - (mean("south", 5) - mean("south", 1))
+    assert rows["region=north:price"] @ theta == pytest.approx(larger)
 
 
 def test_the_mean_effect_of_levels_belongs_to_the_intercept() -> None:

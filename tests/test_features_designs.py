@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -8,21 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.generators_study import studies
-from support.oracles_study import uniform_cases
+from support.oracles_study import corner_cases, drawn_cases
 
 from truthful.errors import InputError
 from truthful.study import Study
 from truthful.study.features import (
     AsGiven,
-    Column,
     CovarianceDesign,
     Encoding,
+    IndependentDesign,
     Levels,
     Numeric,
     ObservedDesign,
-    UniformDesign,
     UnitBallDesign,
-    sample_uniform,
+    draw_columns,
 )
 
 MIXED = Encoding((Numeric("age", 18, 90), Levels("region", ("n", "s", "e"))), intercept=True, scaled=True)
@@ -31,15 +29,16 @@ MIXED = Encoding((Numeric("age", 18, 90), Levels("region", ("n", "s", "e"))), in
 def test_second_moments_of_a_uniform_design_have_their_closed_form() -> None:
     expected = np.diag([1, 1 / 3, 2 / 3, 2 / 3])
     expected[2, 3] = expected[3, 2] = 1 / 3
-    np.testing.assert_allclose(UniformDesign(MIXED).second_moments, expected / 4, atol=1e-16)
-    assert UniformDesign(MIXED).least_eigenvalue == pytest.approx(1 / 12)
+    np.testing.assert_allclose(IndependentDesign(MIXED).second_moments, expected / 4, atol=1e-16)
+    assert IndependentDesign(MIXED).least_eigenvalue == pytest.approx(1 / 12)
 
 
-@given(st.data())
-def test_moments_of_a_uniform_design_are_the_sums_over_every_case(data: st.DataObject) -> None:
-    study = data.draw(studies(centred=False))
+@pytest.mark.parametrize("kind", ["uniform", "assigned"])
+@given(data=st.data())
+def test_moments_of_independent_features_are_the_sums_over_every_case(kind: str, data: st.DataObject) -> None:
+    study = data.draw(studies(kind, centred=False))
     w = np.array([data.draw(st.floats(-2, 2)) for _ in range(study.dimension)])
-    X, weights = uniform_cases(study)
+    X, weights = drawn_cases(study)
     assert study.second_moments is not None
     np.testing.assert_allclose(study.second_moments, (X.T * weights) @ X, atol=1e-12)
     np.testing.assert_allclose(study.weighted_moments(w), (X.T * (weights * (X @ w) ** 2)) @ X, atol=1e-12)
@@ -69,7 +68,7 @@ def test_the_unit_ball_agrees_with_its_closed_form_in_one_dimension() -> None:
 
 
 def test_the_bound_for_a_given_covariance_is_above_the_exact_moments() -> None:
-    exact = UniformDesign(MIXED)
+    exact = IndependentDesign(MIXED)
     bound = CovarianceDesign(tuple(map(tuple, exact.second_moments.tolist())))
     assert bound.least_eigenvalue == pytest.approx(exact.least_eigenvalue)
     for w in np.random.default_rng(5).standard_normal((20, 4)):
@@ -78,43 +77,42 @@ def test_the_bound_for_a_given_covariance_is_above_the_exact_moments() -> None:
 
 
 def test_uniform_samples_fill_their_ranges_and_levels() -> None:
-    columns = UniformDesign(MIXED).sample(np.random.default_rng(2), 20_000)
+    columns = IndependentDesign(MIXED).sample(np.random.default_rng(2), 20_000)
     X = MIXED.normalise(columns)
     assert set(columns["region"]) == {"n", "s", "e"}
     assert 18 <= columns["age"].min() < 18.1
     assert 89.9 < columns["age"].max() <= 90
     # Means of 20,000 values in [-1/4, 1/4]: Hoeffding, off by 0.02 with probability below 1e-13 for each entry.
-    np.testing.assert_allclose(X.T @ X / len(X), UniformDesign(MIXED).second_moments, atol=0.02)
+    np.testing.assert_allclose(X.T @ X / len(X), IndependentDesign(MIXED).second_moments, atol=0.02)
 
 
 @given(studies(kind="uniform", centred=False))
 def test_reach_and_leverage_of_a_uniform_design_are_those_of_its_farthest_corner(study: Study) -> None:
-    """‖Σ⁻¹x‖ and xᵀΣ⁻¹x are convex in x, so they are largest at some corner of the ranges and levels."""
-    encoding = study.declared.encoding
-    options = [
-        np.eye(encoding.dimension)[:1] if encoding.intercept else np.zeros((1, encoding.dimension)),
-        *(
-            _codes(feature, place, encoding)
-            for feature, place in zip(encoding.features, encoding.slices, strict=True)
-        ),
-    ]
-    corners = np.array([sum(choice) for choice in itertools.product(*options)]) / np.sqrt(encoding.dimension)
-    inverse = np.linalg.inv(UniformDesign(encoding).second_moments)
-    assert study.design.reach == pytest.approx(np.linalg.norm(corners @ inverse, axis=1).max())
-    assert study.design.leverage == pytest.approx(np.einsum("nd,de,ne->n", corners, inverse, corners).max())
+    """‖Σ⁻¹x‖ and xᵀΣ⁻¹x are convex in each number, so they are largest at some corner of the ranges and levels."""
+    furthest, largest = _furthest(study)
+    assert study.design.reach == pytest.approx(furthest)
+    assert study.design.leverage == pytest.approx(largest)
 
 
-def _codes(feature: Column, place: slice, encoding: Encoding) -> np.ndarray[Any, Any]:
-    """The extreme codes of one feature, in the columns of all."""
-    ends = feature.effects if isinstance(feature, Levels) else np.array([[-1.0], [1.0]])
-    rows = np.zeros((len(ends), encoding.dimension))
-    rows[:, place] = ends
-    return rows
+@given(studies(kind="assigned", centred=False))
+def test_nothing_is_beyond_reach_and_leverage_whatever_levels_are_likely(study: Study) -> None:
+    furthest, largest = _furthest(study)
+    assert furthest * (1 - 1e-9) <= study.design.reach <= 1 / study.design.least_eigenvalue * (1 + 1e-9)
+    if study.declared.intercept:
+        assert study.design.leverage == pytest.approx(largest)
+    assert study.design.leverage >= largest * (1 - 1e-9)
+
+
+def _furthest(study: Study) -> tuple[float, float]:
+    """sup ‖Σ⁻¹x‖ and sup xᵀΣ⁻¹x."""
+    corners, inverse = corner_cases(study), np.linalg.inv(study.design.second_moments)
+    leverage = np.einsum("nd,de,ne->n", corners, inverse, corners)
+    return float(np.linalg.norm(corners @ inverse, axis=1).max()), float(leverage.max())
 
 
 @pytest.mark.parametrize(
     "design",
-    [UniformDesign(MIXED), UnitBallDesign(("a", "b", "c"))],
+    [IndependentDesign(MIXED), UnitBallDesign(("a", "b", "c"))],
     ids=["uniform", "ball"],
 )
 def test_no_sample_is_beyond_reach_and_leverage_and_some_come_close(design: Any) -> None:
@@ -153,7 +151,7 @@ def test_features_of_unknown_law_are_not_invented(design: Any) -> None:
 
 def test_a_feature_without_a_range_is_not_drawn_uniformly() -> None:
     with pytest.raises(InputError, match="'u' has no declared range"):
-        sample_uniform(np.random.default_rng(0), 3, [AsGiven("u")])
+        draw_columns(np.random.default_rng(0), 3, [AsGiven("u")])
 
 
 def test_observed_features_have_no_moments() -> None:

@@ -11,6 +11,7 @@ from support.serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, 
 
 from truthful.plan import Plan
 from truthful.release import read_release
+from truthful.report.findings import difference_labels
 from truthful.service.settle_study import settle_study
 from truthful.store.studies import find, step
 from truthful.store.tables import State
@@ -86,6 +87,9 @@ def test_a_published_study_shows_its_results(studies: Studies) -> None:
     release = read_release((stored.release or "").encode())
     for row in release.coefficients:
         assert row.name in page
+    for label in difference_labels(release.declared_study(), in_words=False).values():
+        assert label in page
+    assert "Differences in “spend” between people" in page
     for guarantee in ("Privacy", "Truthfulness", "Accuracy", "Participation", "Budget"):
         assert guarantee in page
     assert "truthful verify release.json receipt.json" in page

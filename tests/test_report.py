@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.html_page import Page, check_needs_nothing, check_reads_aloud
-from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, planned, saved_study
+from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, UNEQUAL, people, planned, saved_study
 from typer.testing import CliRunner
 
 from truthful import cli
@@ -101,8 +101,8 @@ def test_a_page_can_be_read_without_seeing_it() -> None:
 def test_every_chart_has_its_numbers_in_a_table() -> None:
     page = Page(reported()[2])
     order = [element.tag for element in page.all("figure", "table")]
-    # After what was found, what was promised beside what holds is in a table of its own.
-    assert order == ["figure", "table", "table", *["figure", "table"] * 3]
+    # After differences and coefficients, what was promised beside what holds is in a table of its own.
+    assert order == ["figure", "table", "table", "table", *["figure", "table"] * 3]
 
 
 def test_the_lie_in_answers_is_the_same_number_among_the_guarantees_and_at_the_chart() -> None:
@@ -146,6 +146,24 @@ def test_the_numbers_are_those_of_the_release() -> None:
         "200",
     ):
         assert said in text
+
+
+def test_what_differs_between_people_is_drawn_and_told_against_the_reference() -> None:
+    study = Study.parse(UNEQUAL)
+    plan = planned(study, 300)
+    release = settle(plan, people(study, 300).reports, seed=1).release
+    page = Page(report(release, plan))
+    text = page.one("body").text
+    for label in (
+        "price, from 1 to 5",
+        "region: north, not south",
+        "region: east, not south",
+        "region: east, not south × sex: m, not f",
+    ):
+        assert label in text
+    assert "north (50%), south (30%), east (20%)" in text
+    assert "price × visits; region × price; region × sex" in text
+    assert "With ×, it is by how much the first difference changes over the second." in text
 
 
 def test_the_hash_of_the_file_is_that_of_the_file(tmp_path: Path) -> None:

@@ -304,6 +304,15 @@ def test_the_truth_is_shown_inside_or_outside_as_it_is(settled: tuple[Plan, Sett
     assert coverage(release, half).startswith(f"1 of {len(inside)} intervals hold the truth")
 
 
+def test_differences_between_people_stand_below_the_coefficients(settled: tuple[Plan, Settlement]) -> None:
+    plan, settlement = settled
+    lines = [line.strip() for line in printed(*settlement_view(settlement, plan), width=100).splitlines()]
+    title = lines.index("Differences in spend")
+    assert title > lines.index("Coefficients (effects on spend; levels")
+    shown = [line.split("  ")[0].strip() for line in lines[title + 4 : title + 7]]
+    assert shown == ["price, from 1 to 5", "region: south, not north", "region: east, not north"]
+
+
 def test_payments_that_are_all_the_same_have_a_chart() -> None:
     assert "500" in printed(payments_chart(np.full(500, 0.25), "USD"))
 

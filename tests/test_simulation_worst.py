@@ -29,7 +29,7 @@ from truthful.moments import Transform, grid_responses, sums
 from truthful.one_release import OneRelease
 from truthful.plan import design
 from truthful.regression import fast_answer
-from truthful.release.coefficients import released_coefficients
+from truthful.release.coefficients import released_numbers
 from truthful.simulation import simulate
 from truthful.simulation.population import assign_roles, features_of
 from truthful.simulation.simulation import set_up_numbers
@@ -245,7 +245,7 @@ def test_intervals_hold_the_truth_19_times_in_20(n: int, d: int, epsilon: float)
         estimate = mechanism.estimate(
             [fast_answer(rng)(query, mechanism.vector_epsilon)], n, beliefs, added.matrix
         )
-        stated = released_coefficients(study, mechanism, estimate, added)
+        stated = released_numbers(study, mechanism, estimate, added)["coefficients"]
         widths.append([(one.high - one.low) / 2 for one in stated])
     np.testing.assert_allclose(widths[0], widths[1], rtol=1e-9)
     rows, _ = study.coefficient_map

@@ -13,6 +13,8 @@ from truthful.study import Study
 from truthful.study.parser import EXAMPLES
 
 AGE = {"name": "age", "low": 18, "high": 90}
+REGION = {"name": "region", "levels": ["north", "south"]}
+ASSIGNED = {"kind": "assigned"}
 COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
 
 
@@ -126,7 +128,8 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
         ({"response": 3}, "study: response is 3; it must be a section of its own."),
         (
             {"design": {}},
-            "study: design.kind is missing. Choose one of 'observed', 'uniform', 'covariance', 'unit-ball'.",
+            "study: design.kind is missing. Choose one of 'observed', 'uniform', 'assigned', 'covariance', "
+            "'unit-ball'.",
         ),
         ({"design__kind": "normal"}, "study: design.kind is 'normal'; choose one of 'observed', 'uniform'"),
         (
@@ -220,6 +223,70 @@ COVARIANCE = {"kind": "covariance", "matrix": [[0.5, 0.0], [0.0, 0.5]]}
             "study: costs.probabilities is missing. Here go kind, file, probabilities",
         ),
         ({"costs": {"kind": "empirical", "file": 3}}, "study: costs.file is 3; it must be text, in quotes."),
+        (
+            {"features": [{**REGION, "reference": "west"}]},
+            "study: features[0].reference is 'west'. Feature 'region' has no such level: its levels are north, south.",
+        ),
+        (
+            {"features": [{**AGE, "reference": "18"}]},
+            "study: features[0].reference is '18'. Feature 'age' has no such level: it has no levels.",
+        ),
+        (
+            {"features": [{**REGION, "probabilities": [0.5, 0.3, 0.2]}], "design": ASSIGNED},
+            "study: features[0].probabilities has 3 numbers, and Feature 'region' has 2 levels. Give one for each",
+        ),
+        (
+            {"features": [{**REGION, "probabilities": [0.5, 0.4]}], "design": ASSIGNED},
+            "study: features[0].probabilities has the sum 0.9; it must be 1.",
+        ),
+        (
+            {"features": [{**REGION, "probabilities": [1, 0]}], "design": ASSIGNED},
+            "study: features[0].probabilities[1] is 0; it must be above 0. Leave the level 'south' out if nobody gets",
+        ),
+        (
+            {"features": [{**REGION, "probabilities": [0.5, 0.5]}], "design": {"kind": "uniform"}},
+            "study: features[0].probabilities is given, but design.kind is 'uniform'. It goes with features that you "
+            "assign by it: say design.kind = 'assigned'",
+        ),
+        (
+            {"features": [{**AGE, "probabilities": [0.5, 0.5]}], "design": ASSIGNED},
+            "study: features[0].probabilities goes with levels or values. Feature 'age' has neither",
+        ),
+        (
+            {"features": [{"name": "age", "values": [5, 5]}], "design": ASSIGNED},
+            "study: features[0].values is [5.0, 5.0]. Feature 'age' needs two or more, all different.",
+        ),
+        (
+            {"features": [{**AGE, "values": [5, 7]}], "design": ASSIGNED},
+            "study: features[0].low is 18, but values has the ends of the range. Leave it out.",
+        ),
+        (
+            {"features": [AGE, REGION], "interactions": [["age", "plan"]]},
+            "study: interactions[0] names 'plan', which is no feature; the features are age, region.",
+        ),
+        (
+            {"features": [AGE, REGION], "interactions": [["age", "age"]]},
+            "study: interactions[0] is ['age', 'age']; give the names of two different features, in [ ].",
+        ),
+        (
+            {"features": [AGE, REGION], "interactions": [["age", "region"], ["region", "age"]]},
+            "study: interactions[1] is ['region', 'age'], which is there already. Leave it out.",
+        ),
+        (
+            {
+                "features": [{"name": "u"}, {"name": "v"}],
+                "interactions": [["u", "v"]],
+                "design": {"kind": "unit-ball"},
+            },
+            "study: interactions are given, but design.kind = 'unit-ball' has none",
+        ),
+        (
+            {
+                "features": [{**AGE, "name": f"f{i}"} for i in range(12)],
+                "interactions": [[f"f{i}", f"f{i + 1}"] for i in range(11)],
+            },
+            "study: interactions link features of 531,441 combinations, one with the next; at most 250,000",
+        ),
         (
             {"costs": {"kind": "empirical", "file": "no.csv"}},
             "study: costs.file is only read for a study that is itself a file.",

@@ -40,7 +40,7 @@ from truthful.planner import Infeasible
 from truthful.release import Release
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs
-from truthful.study.features import Column, Levels
+from truthful.study.features import Column, Levels, Product
 from truthful.study.parser import to_toml
 
 #: Between the 5 % and the 95 % quantile of a normal law, in standard deviations.
@@ -123,7 +123,7 @@ def _require_range(name: str, ends: Ends | None, least: float, most: float) -> N
 
 def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
     """The most that each feature changes an answer, in its units, and how that was told."""
-    names = [feature.name for feature in study.features]
+    names = [term.name for term in study.declared.encoding.terms]
     if said.effects is not None:
         if unknown := [name for name in said.effects if name not in names]:
             raise InputError(f"There is no feature {unknown[0]!r}; they are {', '.join(names) or 'none'}.")
@@ -147,7 +147,7 @@ def _effects(study: Study, said: Statements) -> tuple[dict[str, float], str]:
 def _numbers(study: Study, said: Statements, effects: dict[str, float], how: str) -> Elicited:
     average, sd = _level(said)
     centre, off = sum(average) / 2, (average[1] - average[0]) / 2
-    lengths = [_length(column, effects[column.name]) for column in study.declared.encoding.features]
+    lengths = [_length(term, effects[term.name]) for term in study.declared.encoding.terms]
     together = max(lengths, default=0.0) if how.startswith("one") else math.hypot(*lengths)
     length = study.declared.encoding.scale * math.hypot(off, together)
     because = {
@@ -222,10 +222,13 @@ def _shares(study: Study, said: Statements, effects: dict[str, float]) -> Elicit
     return Elicited(beliefs, because)
 
 
-def _length(column: Column, effect: float) -> float:
-    """The largest norm of coefficients of a feature's codes that change an answer by no more than this."""
+def _length(column: Column | Product, effect: float) -> float:
+    """The largest norm of coefficients of a feature's codes that change an answer by no more than this.
+
+    Of an interaction each product of codes may do that.
+    """
     if not isinstance(column, Levels):
-        return effect / 2
+        return effect / 2 * math.sqrt(column.columns)
     K = len(column.levels)
     return effect * math.sqrt(max(m * (K - m) / K - (min(m, K - m) / K) ** 2 for m in range(1, K)))
 
@@ -259,8 +262,9 @@ def earlier_study(study: Study, X: Floats, y: Floats) -> Statements:
     theta = inverse @ (X.T @ y)
     variance = float(np.sum((y - X @ theta) ** 2)) / (n - d)
     effects = {}
-    for column, place in zip(study.declared.encoding.features, study.declared.encoding.slices, strict=True):
-        rows = np.eye(1) * 2 if not isinstance(column, Levels) else _contrasts(column.effects)
+    for column in study.declared.encoding.terms:
+        place = study.declared.encoding.places[column.name]
+        rows = np.eye(column.columns) * 2 if not isinstance(column, Levels) else _contrasts(column.effects)
         rows = rows / study.declared.encoding.scale
         errors = np.sqrt(variance * np.einsum("ij,jk,ik->i", rows, inverse[place, place], rows))
         effects[column.name] = float((np.abs(rows @ theta[place]) + ERRORS * errors).max())

@@ -15,7 +15,7 @@ from truthful.errors import InputError
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs, ShareBeliefs, likeness
 from truthful.study.declaration import PLAYER, PREDICTION
-from truthful.study.features import Levels, RawColumns, sample_uniform
+from truthful.study.features import Levels, RawColumns, draw_columns
 
 #: Centres of beliefs about numbers are so many standard deviations of an answer inside the scale.
 INSIDE = 2.5
@@ -36,7 +36,7 @@ def assign(study: Study, names: Sequence[Any], rng: np.random.Generator) -> Any:
     if not study.assigned:
         raise InputError(
             f"design.kind is {study.design.kind!r}: people have features of their own, so that there is nothing to "
-            "assign. Where you choose what people are shown, declare design.kind = 'uniform'."
+            "assign. Where you choose what people are shown, declare design.kind = 'uniform' or 'assigned'."
         )
     return pa.table({PLAYER: names, **study.sample_features(rng, len(names))})
 
@@ -62,7 +62,7 @@ def invent(study: Study, players: int, rng: np.random.Generator, spread_evenly: 
         )
     columns: RawColumns = {}
     if spread_evenly and not study.assigned:
-        columns = sample_uniform(rng, players, study.declared.encoding.features)
+        columns = draw_columns(rng, players, study.declared.encoding.features)
     elif study.features:
         columns = study.sample_features(rng, players)
     X = study.normalise(columns, players)

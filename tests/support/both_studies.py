@@ -11,7 +11,7 @@ import pyarrow as pa
 from truthful.plan import Plan, design
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
-from truthful.study.features import sample_uniform
+from truthful.study.features import draw_columns
 
 FACTS = """
 [[features]]
@@ -68,6 +68,9 @@ KINDS = {
     "number, with facts": with_facts(NUMBER, "12").replace("\n[costs]", _EXPECTED.format(-3, 2)),
     "yes or no, with facts": with_facts(YES_NO, "0.2").replace("\n[costs]", _EXPECTED.format(-0.05, 0.02)),
     "rating, with facts": with_facts(RATING, "0.2").replace("\n[costs]", _EXPECTED.format(-0.05, 0.02)),
+    "number, with facts that interact": with_facts(NUMBER, "12")
+    .replace("\n[costs]", _EXPECTED.format(-3, 2))
+    .replace('currency = "USD"', 'currency = "USD"\ninteractions = [["age", "advice"]]'),
 }
 
 
@@ -91,7 +94,7 @@ def reports(study: Study, players: int, seed: int = 1, level: float = 0.4) -> An
     return pa.table(
         {
             "player": names,
-            **sample_uniform(rng, players, study.declared.encoding.features),
+            **draw_columns(rng, players, study.declared.encoding.features),
             study.response.name: (low + (high - low) * said).round(2),
             PREDICTION: (start + (end - start) * predicted).round(1),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ NAMES = ("age", "income", "children", "region", "plan")
 
 
 @st.composite
-def features(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """One to four features, numbers and levels."""
+def features(draw: st.DrawFn, assigned: bool = False) -> list[dict[str, Any]]:
+    """One to four features, numbers and levels, as likely as they say where they are assigned."""
     chosen = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
     made: list[dict[str, Any]] = []
     for name in chosen:
@@ -45,20 +46,45 @@ def features(draw: st.DrawFn) -> list[dict[str, Any]]:
             low = draw(st.floats(-100, 100))
             made.append({"name": name, "low": low, "high": low + draw(st.floats(0.1, 200))})
         else:
-            made.append({"name": name, "levels": [f"l{i}" for i in range(draw(st.integers(2, 5)))]})
+            levels = [f"l{i}" for i in range(draw(st.integers(2, 5)))]
+            made.append({"name": name, "levels": levels, "reference": draw(st.sampled_from(levels))})
+        if assigned and draw(st.booleans()):
+            made[-1] |= draw(likely(made[-1]))
     return made
+
+
+@st.composite
+def likely(draw: st.DrawFn, feature: dict[str, Any]) -> dict[str, Any]:
+    """Probabilities of levels, and values of a number with theirs."""
+    given, cases = {}, feature.get("levels")
+    if cases is None:
+        cases = [feature["low"], *draw(st.sampled_from([[], [feature["low"] + 0.01]])), feature["high"]]
+        given["values"] = cases
+    weights = [draw(st.integers(1, 9)) for _ in cases]
+    return {**given, "probabilities": [weight / sum(weights) for weight in weights]}
+
+
+@st.composite
+def pairs(draw: st.DrawFn, named: list[dict[str, Any]]) -> list[list[str]]:
+    """Some features that interact, often none."""
+    names = [feature["name"] for feature in named]
+    possible = [list(pair) for pair in combinations(names, 2)]
+    if not possible or draw(st.booleans()):
+        return []
+    return draw(st.lists(st.sampled_from(possible), max_size=2, unique_by=tuple))
 
 
 @st.composite
 def studies(draw: st.DrawFn, kind: str = "uniform", centred: bool = True) -> Study:
     """A study with ranges of any kind, sometimes about a centre."""
-    low = draw(st.floats(-50, 50))
+    low, chosen = draw(st.floats(-50, 50)), draw(features(assigned=kind == "assigned"))
     record: dict[str, Any] = {
         "name": "A study",
         "currency": "EUR",
         "intercept": draw(st.booleans()),
         "response": {"name": "spend", "low": low, "high": low + draw(st.floats(1, 300))},
-        "features": draw(features()),
+        "features": chosen,
+        "interactions": draw(pairs(chosen)),
         "design": {"kind": kind},
         "beliefs": {"radius": draw(st.floats(0.1, 2)), "noise_bound": draw(st.floats(0.1, 2))},
         "costs": {"kind": "pareto", "tail": 2.0, "scale": 0.05},

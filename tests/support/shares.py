@@ -12,7 +12,7 @@ from truthful.plan import Plan, design
 from truthful.release import Release
 from truthful.settlement import Settlement, settle
 from truthful.study import Study
-from truthful.study.features import sample_uniform
+from truthful.study.features import draw_columns
 
 YES_NO = """
 name = "Undeclared income"
@@ -76,6 +76,7 @@ age = -0.05
 "region=south" = 0.03
 """
 RATING = text_of((0.2, 0.6), levels=5)
+INTERACTING = 'currency = "USD"\ninteractions = [["age", "region"]]'
 TRUST = text_of((0.3, 0.6), FEATURES, "uniform", 5, effect=0.1).replace('"evaded"', '"trust"')
 TEXTS = {"yes-no": YES_NO, "features": WITH_FEATURES, "rating": TRUST}
 KINDS = {
@@ -85,6 +86,9 @@ KINDS = {
     "yes or no, sums kept back": WITH_FEATURES.replace('"answers"', '"answers"\npublish_matrix = false'),
     "rating": RATING,
     "rating, with features": text_of((0.2, 0.5), FEATURES, "uniform", 7, effect=0.1, agreement=0.6),
+    "yes or no, features that interact": WITH_FEATURES.replace('currency = "USD"', INTERACTING).replace(
+        "effect = 0.1\n", '[beliefs.effect]\nage = 0.1\nregion = 0.1\n"age:region" = 0.05\n'
+    ),
 }
 
 
@@ -106,7 +110,7 @@ def reports(study: Study, players: int = 2000, share: float = 0.3, seed: int = 5
     """People's features as a design draws them, and answers that have this share whatever the features."""
     rng = np.random.default_rng(seed)
     said = study.response.low + rng.binomial(study.response.values - 1, share, players)
-    columns = sample_uniform(rng, players, study.declared.encoding.features)
+    columns = draw_columns(rng, players, study.declared.encoding.features)
     names = [f"p-{k:0{len(str(players))}d}" for k in range(1, players + 1)]
     return pa.table({"player": names, **columns, study.response.name: said})
 

@@ -61,6 +61,30 @@ tail = 2.0
 scale = 0.05
 """
 
+#: Features that are assigned and not all alike, and that interact in all ways.
+UNEQUAL = (
+    DESIGNED.replace('kind = "uniform"', 'kind = "assigned"')
+    .replace(
+        'currency = "USD"\n',
+        'currency = "USD"\ninteractions = [["price", "visits"], ["region", "price"], ["region", "sex"]]\n',
+    )
+    .replace(
+        '"east"]\n',
+        """"east"]
+reference = "south"
+probabilities = [0.5, 0.3, 0.2]
+[[features]]
+name = "visits"
+values = [0, 1, 8]
+probabilities = [0.6, 0.1, 0.3]
+[[features]]
+name = "sex"
+levels = ["f", "m"]
+""",
+    )
+    .replace("Designed", "Unequal")
+)
+
 RECORDS = '[privacy]\nprotects = "records"\n'
 
 #: One release with each of its estimators: the study's text.

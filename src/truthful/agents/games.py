@@ -37,7 +37,7 @@ from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
-from truthful.study.features import sample_uniform
+from truthful.study.features import draw_columns
 
 #: People who stand for all, where nobody brought them.
 FORESEEN = 4_000
@@ -178,9 +178,10 @@ def foreseen_people(plan: Plan) -> Floats:
     study, rng, n = plan.study, np.random.default_rng(0), min(plan.answering, FORESEEN)
     if not study.features:
         return study.normalise({}, n)
-    told = study.design.kind in ("uniform", "unit-ball")
     columns = (
-        study.sample_features(rng, n) if told else sample_uniform(rng, n, study.declared.encoding.features)
+        study.sample_features(rng, n)
+        if study.assigned
+        else draw_columns(rng, n, study.declared.encoding.features)
     )
     return study.normalise(columns, n)
 

@@ -38,7 +38,7 @@ from truthful.settlement.atomic_release import open_target
 from truthful.settlement.draw import Draw, read_draw
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
-from truthful.study.features import Levels, sample_uniform
+from truthful.study.features import Levels, draw_columns
 
 # More show nothing new; of fewer, some would be too much of what is known of people like them.
 FEWEST_PLAYERS, PLAYERS_A_LEVEL, PLAYERS_A_COLUMN = 64, 14, 10
@@ -61,7 +61,7 @@ def invented_reports(plan: Plan, seed: int) -> Any:
     if study.declared.design.kind == "unit-ball":
         columns = study.sample_features(rng, n)
     else:
-        columns = sample_uniform(rng, n, study.declared.encoding.features)
+        columns = draw_columns(rng, n, study.declared.encoding.features)
     for feature in study.declared.encoding.features:
         if isinstance(feature, Levels):
             columns[feature.name] = np.array(feature.levels)[rng.permutation(n) % len(feature.levels)]

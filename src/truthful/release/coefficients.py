@@ -19,30 +19,65 @@ from truthful.one_release import LeaveOneOut, SumRelease
 from truthful.release.intervals import ErrorLaw, SupErrorLaw, log_odds, odds_ratios, share_interval
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
+from truthful.study.features import Product
 
 INTERVAL_LEVEL = 0.95
+#: A published number as it follows from θ: its name, a row of θ in raw units, and a constant.
+Row = tuple[str, Floats, float]
 
 
-def released_coefficients(
-    study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, level: float = INTERVAL_LEVEL
-) -> tuple[Coefficient, ...]:
-    """Each raw coefficient is a row of L times θ plus a constant, so its error is that row's combination.
+def published_rows(study: Study) -> dict[str, tuple[Row, ...]]:
+    """What is published of θ in every release, by its name there: whoever has θ̂ can compute the values again."""
+    L, offset = study.coefficient_map
+    return {
+        "coefficients": tuple(zip(study.coefficient_names, L, offset.tolist(), strict=True)),
+        "differences": tuple((name, row, 0.0) for name, row in study.differences),
+    }
+
+
+def released_numbers(
+    study: Study,
+    mechanism: SumRelease,
+    estimate: LeaveOneOut,
+    sums: Sums,
+    features: Floats | None = None,
+    level: float = INTERVAL_LEVEL,
+) -> dict[str, Any]:
+    """All that is published of answers, in raw units, by its name in a release: numbers, or shares and ratings."""
+    if study.shares is not None:
+        return released_shares(study, mechanism, estimate, sums, features, level)
+    rows = published_rows(study)
+    if not study.features:
+        del rows["differences"]
+    found = _Rows(study, mechanism, estimate, sums, level)
+    return {name: tuple(found.number(*row) for row in some) for name, some in rows.items()}
+
+
+class _Rows:
+    """Numbers that follow from θ̂, each with its interval: a row of θ has the error of that combination.
 
     Where records are protected the features are not given, and the laws are those of means over the design.
     """
-    n, spread = sums.count, as_floats(sums.instruments)
-    mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
 
-    def law(row: Floats) -> ErrorLaw | SupErrorLaw:
-        if mechanism.estimator == "instruments":
+    def __init__(
+        self, study: Study, mechanism: SumRelease, estimate: LeaveOneOut, sums: Sums, level: float
+    ) -> None:
+        self._study, self._mechanism, self._estimate, self._level = study, mechanism, estimate, level
+        self._players, self._spread = sums.count, as_floats(sums.instruments)
+
+    def number(self, name: str, row: Floats, constant: float) -> Coefficient:
+        value = float(row @ self._estimate.theta) + constant
+        return _number(name, value, self._law(row).half_width(self._level))
+
+    def _law(self, row: Floats) -> ErrorLaw | SupErrorLaw:
+        study, estimate, n = self._study, self._estimate, self._players
+        mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
+        if self._mechanism.estimator == "instruments":
             each = study.beliefs.noise_variance if study.levels is None else study.levels.variance
-            return _law_given_features(estimate, spread, each, row)
-        if mechanism.estimator == "known-design":
+            return _law_given_features(estimate, self._spread, each, row)
+        if self._mechanism.estimator == "known-design":
             return _known_design_law(study, mean, n, row)
         return _noisy_law(study, mean, (estimate.matrix_scale or 0.0) / n, n, row)
-
-    named = zip(study.raw_coefficients(estimate.theta), study.coefficient_map[0], strict=True)
-    return tuple(_number(name, value, law(row).half_width(level)) for (name, value), row in named)
 
 
 def _number(name: str, value: float, width: float) -> Coefficient:
@@ -107,8 +142,6 @@ def released_shares(
     that of everybody, coefficients, differences, and odds ratios; None: not estimable, or not asked for.
     """
     found = _Estimates(study, estimate, sums, level)
-    rows, offset = study.coefficient_map
-    named = zip(study.coefficient_names, rows, offset.tolist(), strict=True)
     everybody = found.everybody
     if study.kind == "yes-no" and not study.features and study.levels is None:
         # One column, x = 1, and ζ = ±1 up to the grid: what was released is the sum of answers, with noise.
@@ -118,8 +151,7 @@ def released_shares(
         everybody = everybody.model_copy(update={"low": low, "high": high})
     return {
         "shares": (everybody,),
-        "coefficients": tuple(found.number(*one) for one in named),
-        "differences": tuple(found.number(name, row) for name, row in study.differences),
+        **{name: tuple(found.number(*row) for row in rows) for name, rows in published_rows(study).items()},
         "odds_ratios": _odds(study, estimate, features, level),
     }
 
@@ -193,10 +225,11 @@ def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list
     if share.high < least or share.low > most:
         told, *ends = (_share(study, value) for value in (share.value, least, most))
         said.append(f"the share of everybody is {told}, outside {ends[0]} to {ends[1]}")
-    for feature in study.features:
-        largest = unit * study.declared.effects[feature.name]
-        for name, row in study.differences_of(feature):
-            effect = found.number(name, row)
+    for term in study.declared.encoding.terms:
+        for (name, codes), (_, row) in zip(term.contrasts, study.differences_of(term), strict=True):
+            # Each column of an interaction is a number of its own.
+            times = float(np.abs(codes).sum()) / 2 if isinstance(term, Product) else 1.0
+            largest, effect = times * unit * study.declared.effects[term.name], found.number(name, row)
             if effect.high < -largest or effect.low > largest:
                 told, limit = _share(study, effect.value), _share(study, largest)
                 said.append(f"the effect of {name} is {told}, beyond {limit}")

@@ -25,9 +25,8 @@ from truthful.release.coefficients import (
     averages,
     centre_of,
     contradicted_shares,
-    released_coefficients,
+    released_numbers,
     released_predictions,
-    released_shares,
 )
 from truthful.release.release import (
     DECLARED,
@@ -72,10 +71,7 @@ def publish(
         guarantees["privacy"]["assumptions"] = [GOOD_RECORDS]
     shown = mechanism.protects == "records" or study.publishes_matrix
     parts: dict[str, Any] = {name: study.declaration().get(name) for name in DECLARED}
-    if study.shares is None:
-        parts["coefficients"] = released_coefficients(study, mechanism, estimate, sums)
-    else:
-        parts |= released_shares(study, mechanism, estimate, sums, features, INTERVAL_LEVEL)
+    parts |= released_numbers(study, mechanism, estimate, sums, features)
     if isinstance(mechanism, AskedRelease) and level is not None:
         predictions = released_predictions(study, mechanism, estimate, sums, level)
         if study.shares is not None:

@@ -25,6 +25,7 @@ DECLARED = (
     "invitation",
     "response",
     "features",
+    "interactions",
     "intercept",
     "design",
     "privacy",
@@ -32,7 +33,8 @@ DECLARED = (
     "costs",
     "payments",
 )
-#: Parts of a release that only those of yes and no, and of ratings, have; only those with predictions; only some rules.
+#: Parts of a release that only those of yes and no, and of ratings, have (or only those with features: differences);
+#: only those with predictions; only some rules.
 OF_SHARES = ("shares", "differences", "odds_ratios")
 OF_PREDICTIONS = ("predictions", "payments")
 OF_RULES = ("clip", "margin", "tolerance", "ratio", "prediction", "plausible")
@@ -204,6 +206,7 @@ class Release(Document):
     invitation: dict[str, Any] | None = None
     response: dict[str, Any]
     features: list[dict[str, Any]]
+    interactions: list[list[str]] | None = None
     intercept: bool
     design: dict[str, Any]
     privacy: dict[str, Any] | None = None
@@ -247,7 +250,7 @@ class Release(Document):
         """As it is written."""
         record = super().record()
         for part, names in (
-            (record, (*OF_SHARES, *OF_PREDICTIONS)),
+            (record, (*OF_SHARES, *OF_PREDICTIONS, "interactions")),
             (record["payment"], OF_RULES),
             (record["noise"], ("norm",)),
         ):

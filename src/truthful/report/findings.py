@@ -1,4 +1,4 @@
-"""Published estimates in words, as effects that can be compared, and in the rows of tables: for pages and terminals."""
+"""Published estimates in words, as differences between people, and in the rows of tables: for pages and terminals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from truthful.formatting import interval, share, to_within
 from truthful.release import Release
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
+from truthful.study.features import AsGiven, Levels, Numeric
 
+INTERACTING = (
+    "Features that interact with the one that differs are in their middle. With ×, it is by how much the first "
+    "difference changes over the second."
+)
 NOT_ESTIMABLE = "Odds ratios are not estimable from what was released."
 
 Row = tuple[str, str, str, str]
@@ -25,38 +30,11 @@ class EstimateTable:
     rows: tuple[Row, ...]
 
 
-def effects(release: Release, study: Study) -> tuple[Effect, ...]:
-    """What the step from a feature's least value to its greatest does, and what each level does.
-
-    A level's effect is relative to the mean of all levels. Without declared ranges (the unit ball), the step is 1. The
-    intercept is no effect.
-    """
-    steps = {
-        feature.name: (feature.low, feature.high) for feature in study.features if feature.levels is None
-    }
-    levels = {
-        f"{feature.name}={level}": f"{feature.name}: {level}"
-        for feature in study.features
-        for level in feature.levels or ()
-    }
-    found = []
-    for row in release.coefficients:
-        label, step = levels.get(row.name, row.name), 1.0
-        if row.name in steps:
-            low, high = steps[row.name]
-            step = 1.0 if low is None or high is None else high - low
-            ends = "1 more" if low is None or high is None else f"from {low:,g} to {high:,g}"
-            label = f"{row.name}, {ends}"
-        elif row.name not in levels:
-            continue
-        found.append(Effect(label, row.value * step, row.low * step, row.high * step))
-    return tuple(found)
-
-
 def coefficients_table(release: Release) -> EstimateTable:
     """Coefficients as they are published."""
     rows = tuple((row.name, *interval(row.value, row.low, row.high)) for row in release.coefficients)
-    return EstimateTable("Coefficients, per unit of each feature", "Coefficient", rows)
+    levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
+    return EstimateTable(f"Coefficients, per unit of each feature{levels}", "Coefficient", rows)
 
 
 # Shares of yes, and mean ratings
@@ -94,13 +72,10 @@ def share_sentence(release: Release, study: Study) -> str:
 
 def share_tables(release: Release, study: Study) -> tuple[EstimateTable, ...]:
     """Shares, then differences between people, then odds ratios where there are any."""
-    what, yes_no = measure(study), study.kind == "yes-no"
     of_all = ("everybody", *_write_everybody(release, study))
-    found = [EstimateTable(f"{what.capitalize()}, {study.response.name}", "Of", (of_all,))]
+    found = [EstimateTable(f"{measure(study).capitalize()}, {study.response.name}", "Of", (of_all,))]
     if study.features:
-        title = f"Differences in the {what}{', percentage points' if yes_no else ''}"
-        rows = differences(release.differences or (), study, in_points=yes_no)
-        found.append(EstimateTable(title, "Difference", _rows(rows)))
+        found.append(differences_table(release, study))
     if release.odds_ratios is not None:
         rows = differences(release.odds_ratios, study)
         found.append(EstimateTable("Odds ratios of yes", "Between", _rows(rows)))
@@ -112,16 +87,59 @@ def lacks_odds(release: Release, study: Study) -> bool:
     return study.kind == "yes-no" and bool(study.features) and release.odds_ratios is None
 
 
+def differences_title(study: Study) -> str:
+    """What differs."""
+    if study.shares is None:
+        return f"Differences in {study.response.name}"
+    return f"Differences in the {measure(study)}{', percentage points' if study.kind == 'yes-no' else ''}"
+
+
+def differences_table(release: Release, study: Study) -> EstimateTable:
+    """What is different between people, the same way for every kind of answer."""
+    rows = differences(release.differences or (), study, in_points=study.kind == "yes-no")
+    return EstimateTable(differences_title(study), "Difference", _rows(rows))
+
+
+def interacting(study: Study) -> str:
+    """What is meant by differences of features that interact, if any do."""
+    return INTERACTING if study.declared.interactions else ""
+
+
 def differences(rows: Sequence[Coefficient], study: Study, in_points: bool = False) -> tuple[Effect, ...]:
-    """By what they are between: the ends of a range, a level and the first one."""
-    names = {}
-    for feature in study.features:
-        if feature.levels is None:
-            names[feature.name] = f"{feature.name}, from {feature.low:,g} to {feature.high:,g}"
-        for level in (feature.levels or ())[1:]:
-            names[f"{feature.name}={level}"] = f"{feature.name}: {level}, not {(feature.levels or ())[0]}"
-    unit = 100 if in_points else 1
+    """By what they are between: the ends of a range, a level and the reference."""
+    names, unit = difference_labels(study), 100 if in_points else 1
     return tuple(Effect(names[row.name], unit * row.value, unit * row.low, unit * row.high) for row in rows)
+
+
+def difference_labels(study: Study, in_words: bool = True) -> dict[str, str]:
+    """What each difference is between, by its name; without words, signs that every language has."""
+    each = {
+        column.name: _label_levels(column, in_words)
+        if isinstance(column, Levels)
+        else [(column.name, _label_number(column) if in_words else column.name)]
+        for column in study.declared.encoding.features
+    }
+    labels = {name: label for some in each.values() for name, label in some}
+    for product in study.declared.encoding.products:
+        for one, label in each[product.first.name]:
+            labels |= {f"{one}:{other}": f"{label} × {by}" for other, by in each[product.second.name]}
+    return labels
+
+
+def _label_number(column: Numeric) -> str:
+    if isinstance(column, AsGiven):
+        return f"{column.name}, 1 more"
+    return f"{column.name}, from {column.low:,g} to {column.high:,g}"
+
+
+def _label_levels(column: Levels, in_words: bool) -> list[tuple[str, str]]:
+    reference = column.reference or column.levels[0]
+    joint = ", not " if in_words else " − "
+    return [
+        (f"{column.name}={level}", f"{column.name}: {level}{joint}{reference}")
+        for level in column.levels
+        if level != reference
+    ]
 
 
 def _rows(effects: Sequence[Effect]) -> tuple[Row, ...]:

@@ -22,6 +22,7 @@ Facts = list[tuple[str, str]]
 DESIGNS = {
     "observed": "Features are as they come; nothing is assumed of how they are distributed.",
     "uniform": "Features are independent, uniform on their ranges and levels.",
+    "assigned": "Features are independent, with the probabilities that are declared.",
     "covariance": "The second moments of the features are known.",
     "unit-ball": "Features are uniform on the unit ball.",
 }
@@ -89,6 +90,11 @@ def _question(study: Study, players: int) -> Facts:
         ("Answer", f"{study.response.name}, {_range_of_answers(study)}"),
         *([] if study.levels is None else [("Prediction", _range_of_predictions(study))]),
         *((feature.name, _range_of_feature(feature)) for feature in study.features),
+        *(
+            [("Interactions", "; ".join(map(" × ".join, pairs)))]
+            if (pairs := study.declared.interactions)
+            else []
+        ),
         ("People", f"{players:,}"),
     ]
 
@@ -108,8 +114,13 @@ def _range_of_predictions(study: Study) -> str:
 
 
 def _range_of_feature(feature: Feature) -> str:
-    if feature.levels is not None:
-        return ", ".join(feature.levels)
+    cases = feature.levels or [f"{value:,g}" for value in feature.values or ()]
+    if cases and feature.probabilities is not None:
+        return ", ".join(
+            f"{case} ({100 * p:.4g}%)" for case, p in zip(cases, feature.probabilities, strict=True)
+        )
+    if cases:
+        return ", ".join(cases)
     if feature.low is None or feature.high is None:
         return "a number, of a vector in the unit ball"
     return f"from {feature.low:,g} to {feature.high:,g}"
@@ -170,9 +181,9 @@ def _beliefs_of_shares(study: Study) -> Facts:
 
 def _effects(study: Study, what: str, write: Callable[[float], str]) -> Facts:
     """The largest effect of each feature, if there are any."""
-    effect = study.declared.beliefs.effect
-    each = effect if isinstance(effect, dict) else {feature.name: effect for feature in study.features}
-    words = [f"{name} changes {what} by at most {write(most or 0.0)}" for name, most in each.items()]
+    words = [
+        f"{name} changes {what} by at most {write(most)}" for name, most in study.declared.effects.items()
+    ]
     return [("Effects", f"{'; '.join(words)}.")] if words else []
 
 

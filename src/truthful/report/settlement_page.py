@@ -140,16 +140,18 @@ def _identity(release: Release) -> Facts:
 
 def _find_coefficients(release: Release, plan: Plan) -> dict[str, Any]:
     """Averages, if people were asked for predictions, and coefficients: comparable in the chart, as published below."""
-    found, averages = findings.effects(release, plan.study), _averages(release, plan)
+    study, averages = plan.study, _averages(release, plan)
+    found = findings.differences(release.differences or (), study)
     alone = averages["averages"] is not None and not found
+    compared = (findings.differences_table(release, study),) if found else ()
     return {
         "share": None,
         "everybody": None,
         **averages,
-        "forest": Forest(found, plan.study.response.name, release.interval_level) if found else None,
-        "tables": () if alone else (findings.coefficients_table(release),),
+        "forest": Forest(found, study.response.name, release.interval_level) if found else None,
+        "tables": () if alone else (*compared, findings.coefficients_table(release)),
         "lacks_odds": "",
-        "truth": "truth" if alone else "true coefficient",
+        "interacting": findings.interacting(study),
     }
 
 
@@ -178,7 +180,7 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
         "forest": Forest(rows, response.name, level, axis) if study.features else None,
         "tables": others,
         "lacks_odds": findings.NOT_ESTIMABLE if findings.lacks_odds(release, study) else "",
-        "truth": "truth",
+        "interacting": findings.interacting(study),
     }
 
 
@@ -342,7 +344,7 @@ def predicted_payments(release: Release, plan: Plan) -> Floats | None:
     Always the same people. None if the study does not say how features are distributed, or too little is published.
     """
     study = plan.study
-    if study.design.kind not in ("uniform", "unit-ball"):
+    if not study.assigned:
         return None
     rng, beliefs = np.random.default_rng(0), study.beliefs
     theta = np.array(release.theta)

@@ -30,7 +30,7 @@ from truthful.simulation import simulate
 from truthful.simulation.population import Features
 from truthful.store.roster import feature_columns
 from truthful.study import Study
-from truthful.study.features import sample_uniform
+from truthful.study.features import draw_columns
 
 #: What a plan is asked for, as pairs that can be a key.
 Asked = tuple[tuple[str, float | str], ...]
@@ -151,8 +151,8 @@ def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None 
 def _features(plan: Plan, listed: Listed | None) -> Features | Floats | None:
     """Where the study does not say how they are distributed: those of the people brought, or spread evenly."""
     study = plan.study
-    if study.design.kind in ("uniform", "unit-ball"):
+    if study.assigned:
         return None
     if listed is not None and plan.roster is not None:
         return read_features(study, listed.table(study))
-    return lambda rng, n: study.normalise(sample_uniform(rng, n, study.declared.encoding.features), n)
+    return lambda rng, n: study.normalise(draw_columns(rng, n, study.declared.encoding.features), n)

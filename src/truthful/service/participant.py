@@ -278,7 +278,7 @@ class ParticipantVisit(Visit):
             "study": study,
             "invitation": study.declared.invitation,
             # Her features are the analyst's own random numbers, and no facts about her.
-            "assigned": bool(study.features) and study.design.kind in ("uniform", "unit-ball"),
+            "assigned": bool(study.features) and study.assigned,
             "notice": None,
         }
         if name == "question":

@@ -23,7 +23,7 @@ from truthful.plan import Plan
 from truthful.promises import promises, released_promises
 from truthful.release import Release, read_release
 from truthful.release.release import Coefficient
-from truthful.report.findings import effects
+from truthful.report.findings import difference_labels
 from truthful.service.jobs import chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.offer import most_paid, terms
@@ -75,29 +75,24 @@ def shown_results(stored: StoredStudy, plan: Plan, locale: Locale) -> dict[str, 
     return {
         "found": found,
         "coefficients": _rows(release.coefficients, locale),
-        "shares": _rows(_of_shares(release, "shares"), locale, unit, (low * unit, high * unit)),
-        "differences": _rows(_of_shares(release, "differences"), locale, unit),
-        "odds_ratios": _rows(_of_shares(release, "odds_ratios"), locale),
+        "shares": _rows(release.shares or (), locale, unit, (low * unit, high * unit)),
+        "differences": _rows(release.differences or (), locale, unit),
+        "odds_ratios": _rows(release.odds_ratios or (), locale),
+        "between": difference_labels(plan.study, in_words=False),
         "averages": _rows(averages, locale),
         "centre": centre,
     }
 
 
 def _forest(release: Release, study: Study) -> bytes | None:
-    """What each fact does, as a chart; of shares the differences, those of yes in percentage points."""
-    if study.shares is None:
-        found, name = effects(release, study), study.response.name
-    else:
-        unit = 100.0 if study.kind == "yes-no" else 1.0
-        rows = _of_shares(release, "differences")
-        found = tuple(Effect(row.name, unit * row.value, unit * row.low, unit * row.high) for row in rows)
-        name = f"{study.response.name}, % yes" if study.kind == "yes-no" else study.response.name
+    """Differences between people as a chart, those of yes in percentage points."""
+    unit, between = 100.0 if study.kind == "yes-no" else 1.0, difference_labels(study, in_words=False)
+    found = tuple(
+        Effect(between[row.name], unit * row.value, unit * row.low, unit * row.high)
+        for row in release.differences or ()
+    )
+    name = f"{study.response.name}, % yes" if study.kind == "yes-no" else study.response.name
     return chart_svg(Forest(found, name, release.interval_level)) if found else None
-
-
-def _of_shares(release: Release, name: str) -> tuple[Coefficient, ...]:
-    """A part that only releases of shares have."""
-    return getattr(release, name, None) or ()
 
 
 def _rows(

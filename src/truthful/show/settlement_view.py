@@ -47,7 +47,8 @@ def coefficients_table(release: Release, truth: dict[str, float] | None = None) 
             word = Text("inside", "green") if inside else Text("outside", "yellow")
             cells += [to_within(truth[row.name], row.high - row.low), word]
         rows.append(cells)
-    title = f"Coefficients (effects on {release.response['name']})"
+    levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
+    title = f"Coefficients (effects on {release.response['name']}{levels})"
     return table(title, columns, rows, right=columns[1:5])
 
 
@@ -59,12 +60,28 @@ def estimates_views(release: Release, study: Study) -> list[RenderableType]:
     if release.shares is not None:
         views.append(Text(f"{findings.share_sentence(release, study)}\n", "bold"))
         views += [_estimates_table(one, release) for one in findings.share_tables(release, study)]
+        views += _interacting(study)
         views += [f"{findings.NOT_ESTIMABLE}\n"] if findings.lacks_odds(release, study) else []
     if release.predictions is not None:
         if study.shares is None:
             views.append(Text(f"{findings.averages_sentence(release.predictions)}\n", "bold"))
         views.append(_estimates_table(findings.averages_table(release.predictions, study), release))
     return views
+
+
+def differences_views(release: Release, study: Study) -> list[RenderableType]:
+    """What differs between people who answered with numbers, if anything is known of them."""
+    from truthful.report import findings
+
+    if not release.differences:
+        return []
+    return [_estimates_table(findings.differences_table(release, study), release), *_interacting(study)]
+
+
+def _interacting(study: Study) -> list[RenderableType]:
+    from truthful.report import findings
+
+    return [Text(f"{words}\n")] if (words := findings.interacting(study)) else []
 
 
 def _estimates_table(found: EstimateTable, release: Release) -> Table:
@@ -209,6 +226,7 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     views += estimates_views(release, study)
     if study.shares is None and (study.levels is None or study.features):
         views.append(coefficients_table(release))
+        views += differences_views(release, study)
     views.append(guarantees_table(released_promises(release, plan)))
     if release.guarantees != release.promised:
         title, columns = "As promised, and for those who answered", ("", "promised", "now")

@@ -138,7 +138,7 @@ def features_of(plan: Plan, given: Any) -> tuple[Features, Brought]:
             return lambda rng, n: rows[rng.integers(len(rows), size=n)], Brought(len(rows), hashed)
         everybody = plan.answering == len(rows)
         return partial(_choose_invited, rows), Brought(len(rows), hashed, everybody)
-    if study.features and study.design.kind not in ("uniform", "unit-ball"):
+    if study.features and not study.assigned:
         raise InputError(
             f"design.kind is {study.design.kind!r}: the study does not say how features are distributed, so nobody can "
             "be simulated. Bring people's features with --features FILE, or in Python with simulate(…, features=X)."
@@ -172,11 +172,14 @@ def draw_features(study: Study, rng: np.random.Generator, n: int) -> Floats:
         x[0] = 1.0 / encoding.scale
     for feature, place in zip(encoding.features, encoding.slices, strict=True):
         if isinstance(feature, Levels):
-            feature.encode(rng.integers(len(feature.levels), size=n), encoding.scale, x[place])
+            feature.encode(feature.draw_places(rng, n), encoding.scale, x[place])
+        elif feature.values is not None:
+            feature.encode(feature.draw(rng, n), encoding.scale, x[place])
         else:
             code = rng.random(out=x[place.start])
             code *= 2.0 / encoding.scale
             code -= 1.0 / encoding.scale
+    encoding.multiply(x)
     return x.T
 
 

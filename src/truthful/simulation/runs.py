@@ -40,7 +40,7 @@ from truthful.one_release import LeaveOneOut, payable, peer_predictions, require
 from truthful.people import answers, draw_answers, draw_centre, draw_level, draw_shares
 from truthful.plan import Plan
 from truthful.regression import fast_answer
-from truthful.release.coefficients import everybody_row, released_coefficients, released_shares
+from truthful.release.coefficients import everybody_row, released_numbers
 from truthful.release.release import Coefficient
 from truthful.share_release import SharePaymaster
 from truthful.simulation.population import Features, PopulationRole, Sampler
@@ -510,13 +510,12 @@ class SumContext(Context):
         rows = np.array([row, *(difference for _, difference in study.differences)])
         off, covered = rows @ (estimate.theta - theta), None
         if intervals:
-            found: tuple[Coefficient, ...]
+            numbers = released_numbers(study, mechanism, estimate, outcome.sums, level=LEVEL)
+            found: tuple[Coefficient, ...] = numbers["coefficients"]
             if study.shares is None:
-                found = released_coefficients(study, mechanism, estimate, outcome.sums, LEVEL)
                 truth = np.array([value for _, value in study.raw_coefficients(theta)])
             else:
-                of_shares = released_shares(study, mechanism, estimate, outcome.sums, None, LEVEL)
-                found, truth = (*of_shares["shares"], *of_shares["differences"]), rows @ theta
+                found, truth = (*numbers["shares"], *numbers["differences"]), rows @ theta
                 truth[0] += constant
             within = [one.low <= value <= one.high for one, value in zip(found, truth.tolist(), strict=True)]
             covered = np.array(within, dtype=np.float64)

@@ -186,7 +186,8 @@ def fits(session: Session, stored: StoredStudy, study: Study) -> bool:
 
 def _hash(people: People, study: Study) -> str:
     """Of people, and of what their features were checked for."""
-    checked = [feature.model_dump(mode="json", exclude={"sensitive"}) for feature in study.features]
+    unchecked = {"sensitive", "reference", "values", "probabilities"}
+    checked = [feature.model_dump(mode="json", exclude=unchecked) for feature in study.features]
     return sha256({"people": {player: dict(people[player]) for player in sorted(people)}, "checked": checked})
 
 

@@ -176,12 +176,7 @@ def column_effects(
             f"expected names {unknown[0]!r}, which is no effect; the effects are {', '.join(sorted(known))}."
         )
     for feature, place in zip(encoding.features, encoding.slices, strict=True):
-        effect = effects[feature.name]
-        if not 0 <= effect <= 1:
-            raise InputError(
-                f"effect of {feature.name!r} is {effect:g}; give the most that the feature changes the share, "
-                "between 0 and 1."
-            )
+        effect = _effect(effects, feature.name)
         given = np.array([expected.get(name, 0.0) for name in feature.names])
         if isinstance(feature, Levels):
             factors.append(effect)
@@ -189,7 +184,19 @@ def column_effects(
         else:
             numbers[place.start] = effect
             means[place.start] = given[0] / 2
+    for product in encoding.products:
+        # Each product of codes is a number of its own, from -1 to 1, of which nothing is expected.
+        place = encoding.places[product.name]
+        numbers[place] = [_effect(effects, product.name)] * product.columns
     return tuple(means.tolist()), tuple(numbers), tuple(factors)
+
+
+def _effect(effects: Mapping[str, float], name: str) -> float:
+    if not 0 <= effects[name] <= 1:
+        raise InputError(
+            f"effect of {name!r} is {effects[name]:g}; give the most that it changes the share, between 0 and 1."
+        )
+    return effects[name]
 
 
 def _double(effects: Effects) -> Effects:

@@ -15,9 +15,21 @@ from truthful.beliefs import NormalBall, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
-from truthful.study.features import INTERCEPT, AsGiven, Column, Encoding, Levels, Numeric
+from truthful.study.features import (
+    INTERCEPT,
+    MOST_COMBINATIONS,
+    AsGiven,
+    Column,
+    Encoding,
+    Levels,
+    Numeric,
+    Product,
+    combinations,
+    linked,
+)
 from truthful.study.sections import (
     NARROWEST,
+    Assigned,
     Covariance,
     DeclaredBeliefs,
     Empirical,
@@ -34,6 +46,7 @@ from truthful.study.sections import (
     Text,
     Uniform,
     UnitBall,
+    Word,
     wrong,
 )
 
@@ -68,7 +81,8 @@ class Declaration(Section):
     invitation: Invitation | None = None
     response: Response
     features: tuple[Feature, ...] = ()
-    design: Annotated[Observed | Uniform | Covariance | UnitBall, Field(discriminator="kind")]
+    interactions: tuple[tuple[Word, Word], ...] | None = None
+    design: Annotated[Observed | Uniform | Assigned | Covariance | UnitBall, Field(discriminator="kind")]
     privacy: PrivacySection | None = None
     beliefs: DeclaredBeliefs
     costs: Annotated[Pareto | Lognormal | Empirical, Field(discriminator="kind")]
@@ -81,6 +95,15 @@ class Declaration(Section):
         if isinstance(design, dict) and design.get("kind") == "unit-ball":
             return {"intercept": False, **data}
         return data
+
+    @field_validator("interactions", mode="before")
+    @classmethod
+    def _pairs(cls, interactions: Any) -> Any:
+        """None is as good as an empty list; what is no list of pairs is said in a sentence of its own."""
+        for at, pair in enumerate(interactions if isinstance(interactions, list | tuple) else ()):
+            if not isinstance(pair, list | tuple) or len(pair) != 2 or pair[0] == pair[1]:
+                raise wrong((at,), f"is {pair!r}; give the names of two different features, in [ ].")
+        return interactions or None
 
     @field_validator("beliefs", mode="before")
     @classmethod
@@ -101,6 +124,7 @@ class Declaration(Section):
     def _consistent(self) -> Declaration:
         self._check_names()
         self._check_features()
+        self._check_interactions()
         self._check_design(self.encoding.dimension)
         self._check_predictions()
         self._check_tolerance()
@@ -118,15 +142,18 @@ class Declaration(Section):
     @cached_property
     def encoding(self) -> Encoding:
         ball = isinstance(self.design, UnitBall)
-        columns: list[Column] = []
+        columns: dict[str, Column] = {}
         for feature in self.features:
+            name, likely = feature.name, feature.probabilities
             if ball:
-                columns.append(AsGiven(feature.name))
+                columns[name] = AsGiven(name)
             elif feature.levels is not None:
-                columns.append(Levels(feature.name, feature.levels))
+                columns[name] = Levels(name, feature.levels, feature.reference, likely)
             else:
-                columns.append(Numeric(feature.name, cast(float, feature.low), cast(float, feature.high)))
-        return Encoding(tuple(columns), self.intercept, scaled=not ball)
+                ends = cast(float, feature.low), cast(float, feature.high)
+                columns[name] = Numeric(name, *ends, feature.values, likely)
+        products = tuple(Product(columns[one], columns[other]) for one, other in self.interactions or ())
+        return Encoding(tuple(columns.values()), self.intercept, scaled=not ball, products=products)
 
     @cached_property
     def centre(self) -> Floats:
@@ -145,6 +172,7 @@ class Declaration(Section):
     def _check_names(self) -> None:
         taken = Counter([*RESERVED, self.response.name, *(f.name for f in self.features)])
         taken += Counter(f"{f.name}={level}" for f in self.features for level in f.levels or ())
+        taken += Counter(f"{one}:{other}" for one, other in self.interactions or ())
         if repeated := [name for name, times in taken.items() if times > 1]:
             raise ValueError(
                 f"The name {repeated[0]!r} is used twice. The response and every feature need a name of "
@@ -168,11 +196,45 @@ class Declaration(Section):
                     f"is missing. Feature {feature.name!r} needs its public range (low and high) or its levels. They "
                     "are never read off the data: that would leak.",
                 )
+            for key in ("values", "probabilities"):
+                if getattr(feature, key) is not None and not isinstance(self.design, Assigned):
+                    raise wrong(
+                        ("features", i, key),
+                        f"is given, but design.kind is {self.design.kind!r}. It goes with features that you assign by "
+                        "it: say design.kind = 'assigned', or leave it out.",
+                    )
         sensitive = [feature.name for feature in self.features if feature.sensitive]
         if self.privacy is not None and self.privacy.protects == "answers" and sensitive:
             raise ValueError(
                 f"Feature {sensitive[0]!r} is sensitive, but privacy.protects = 'answers' publishes sums of features "
                 "as they are. Say protects = 'records', or leave the feature out."
+            )
+
+    def _check_interactions(self) -> None:
+        """Before anything is computed of them: pairs of features that are declared, each once, and not too many."""
+        names = [feature.name for feature in self.features]
+        seen: set[frozenset[str]] = set()
+        for at, pair in enumerate(self.interactions or ()):
+            if isinstance(self.design, UnitBall):
+                raise wrong(
+                    "interactions",
+                    "are given, but design.kind = 'unit-ball' has none: products of features that are uniform on the "
+                    "ball have another law. Leave them out, or give features a range.",
+                )
+            if unknown := [name for name in pair if name not in names]:
+                raise wrong(
+                    ("interactions", at),
+                    f"names {unknown[0]!r}, which is no feature; the features are {', '.join(names) or 'none'}.",
+                )
+            if frozenset(pair) in seen:
+                raise wrong(("interactions", at), f"is {list(pair)}, which is there already. Leave it out.")
+            seen.add(frozenset(pair))
+        most = max(map(combinations, linked(self.encoding)), default=0)
+        if self.interactions and most > MOST_COMBINATIONS:
+            raise wrong(
+                "interactions",
+                f"link features of {most:,} combinations, one with the next; at most {MOST_COMBINATIONS:,} can be "
+                "computed with (a number counts three). Leave some out.",
             )
 
     def _check_design(self, d: int) -> None:
@@ -349,8 +411,8 @@ class Declaration(Section):
 
     @property
     def effects(self) -> dict[str, float]:
-        """The largest effect of each feature."""
-        effect, names = self.beliefs.effect, [feature.name for feature in self.features]
+        """The largest effect of each feature and each interaction."""
+        effect, names = self.beliefs.effect, [term.name for term in self.encoding.terms]
         if not isinstance(effect, dict):
             return dict.fromkeys(names, effect or 0.0)
         if unknown := sorted(set(effect) - set(names)):

@@ -6,7 +6,8 @@ Every feature becomes one or more *codes* in [−1, 1]:
 - one of k levels: k − 1 codes (effect coding). Level j < k is the j-th unit vector, the last level is
   (−1, …, −1), so a level's effect is relative to the mean of all levels and the effects sum to zero.
 
-An intercept is the code 1. With d codes in all, x = codes/√d, so ‖x‖ ≤ 1 always.
+An intercept is the code 1, and an interaction of two features the products of their codes. With d codes in all, x =
+codes/√d, so ‖x‖ ≤ 1 always.
 
 A design is the law of x, with its moments: the estimator for a known design inverts E[x xᵀ]; its sampling error follows
 from E[(w·x)² x xᵀ].
@@ -17,9 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,13 +33,17 @@ INTERCEPT = "intercept"
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number, coded slope·v + shift."""
+    """A number, coded slope·v + shift. values, and how likely each is: all that it can be, where it is assigned."""
 
     name: str
     low: float
     high: float
+    values: tuple[float, ...] | None = None
+    probabilities: tuple[float, ...] | None = None
 
     columns = 1
+    corners = np.array([[-1.0], [1.0]])
+    """The code at both ends."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,6 +58,29 @@ class Numeric:
     def shift(self) -> Floats:
         """What a unit of the code's coefficient adds to the raw intercept."""
         return np.array([-(self.low + self.high) / (self.high - self.low)])
+
+    @property
+    def contrasts(self) -> tuple[tuple[str, Floats], ...]:
+        """What is compared, as a combination of the code's coefficient: one end of the range with the other."""
+        return ((self.name, np.array([2.0])),)
+
+    @cached_property
+    def law(self) -> tuple[Floats, Floats]:
+        """Points and weights with the moments of the code, up to the fifth; none here is above the fourth.
+
+        A number that is uniform on its range has those of three points (Gauss and Legendre).
+        """
+        if self.values is None:
+            return np.array([[-np.sqrt(0.6)], [0.0], [np.sqrt(0.6)]]), np.array([5.0, 8.0, 5.0]) / 18.0
+        points = np.empty((len(self.values), 1))
+        self.encode(self.values, 1.0, points.T)
+        return points, _weights(self.probabilities, len(self.values))
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
+        """Values of n invented people."""
+        if self.values is None:
+            return rng.uniform(self.low, self.high, n)
+        return np.array(self.values)[_places(rng, n, len(self.values), self.probabilities)]
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         """The code of every value, over the scale, into the row of `out`."""
@@ -71,16 +99,29 @@ class AsGiven(Numeric):
     low: float = -1.0
     high: float = 1.0
 
+    @property
+    def contrasts(self) -> tuple[tuple[str, Floats], ...]:
+        """Of 1 more: it has no range."""
+        return ((self.name, np.ones(1)),)
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
+        raise InputError(f"Feature {self.name!r} has no declared range to draw from.")
+
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         np.divide(np.asarray(values, dtype=np.float64), scale, out=out[0])
 
 
 @dataclass(frozen=True)
 class Levels:
-    """One of k ≥ 2 levels, effect coded in k − 1 columns."""
+    """One of k ≥ 2 levels, effect coded in k − 1 columns: compared with the reference, and drawn as likely as it says.
+
+    By default that is the first level, and all are equally likely.
+    """
 
     name: str
     levels: tuple[str, ...]
+    reference: str | None = None
+    probabilities: tuple[float, ...] | None = None
 
     @property
     def columns(self) -> int:
@@ -96,8 +137,33 @@ class Levels:
         return np.vstack([np.eye(self.columns), -np.ones(self.columns)])
 
     @property
+    def corners(self) -> Floats:
+        """All codes that there are."""
+        return self.effects
+
+    @property
     def shift(self) -> Floats:
         return np.zeros(self.columns)
+
+    @property
+    def contrasts(self) -> tuple[tuple[str, Floats], ...]:
+        """Every other level less the reference, as combinations of the codes' coefficients."""
+        at = self.levels.index(self.reference or self.levels[0])
+        rows = zip(self.names, self.effects - self.effects[at], strict=True)
+        return tuple(row for place, row in enumerate(rows) if place != at)
+
+    @cached_property
+    def law(self) -> tuple[Floats, Floats]:
+        """The codes of the levels, and how likely each is."""
+        return self.effects, _weights(self.probabilities, len(self.levels))
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
+        """Levels of n invented people, as text."""
+        return np.array(self.levels)[self.draw_places(rng, n)]
+
+    def draw_places(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
+        """Their places in the list of levels."""
+        return _places(rng, n, len(self.levels), self.probabilities)
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         places = self.positions(values)
@@ -132,28 +198,98 @@ class Levels:
 Column = Numeric | Levels
 
 
+def _weights(probabilities: tuple[float, ...] | None, count: int) -> Floats:
+    """How likely each of so many is, the sum being 1."""
+    if probabilities is None:
+        return np.full(count, 1.0 / count)
+    return np.array(probabilities) / math.fsum(probabilities)
+
+
+def _places(
+    rng: np.random.Generator, n: int, count: int, probabilities: tuple[float, ...] | None
+) -> np.ndarray[Any, Any]:
+    """n draws of one of so many."""
+    if probabilities is None:
+        return rng.integers(count, size=n)
+    return rng.choice(count, size=n, p=_weights(probabilities, count))
+
+
+@dataclass(frozen=True)
+class Product:
+    """An interaction: the products of two features' codes, those of the second running fastest."""
+
+    first: Column
+    second: Column
+
+    @property
+    def name(self) -> str:
+        return f"{self.first.name}:{self.second.name}"
+
+    @property
+    def columns(self) -> int:
+        return self.first.columns * self.second.columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{one}:{other}" for one in self.first.names for other in self.second.names)
+
+    @property
+    def contrasts(self) -> tuple[tuple[str, Floats], ...]:
+        """By how much a difference of the one is larger at one end of a difference of the other than at its start."""
+        return tuple(
+            (f"{one}:{other}", np.kron(row, column))
+            for one, row in self.first.contrasts
+            for other, column in self.second.contrasts
+        )
+
+    def codes(self, effects: Floats) -> tuple[Floats, Floats, Floats]:
+        """The codes' coefficients for raw ones, what goes with them: raw effects of the first, codes of the second."""
+        table = effects.reshape(len(self.first.names), len(self.second.names))
+        inner = [self.second.codes(row) for row in table]
+        outer = [self.first.codes(column) for column in np.array([codes for codes, _ in inner]).T]
+        coefficients = np.array([codes for codes, _ in outer]).T.ravel()
+        return coefficients, np.array([mean for _, mean in inner]), np.array([mean for _, mean in outer])
+
+
 @dataclass(frozen=True)
 class Encoding:
-    """All features of a study as one vector x of d columns: the intercept first, if there is one."""
+    """All features of a study as one vector x of d columns: the intercept first, if there is one; interactions last."""
 
     features: tuple[Column, ...]
     intercept: bool
     scaled: bool
     """Whether the codes are divided by √d."""
+    products: tuple[Product, ...] = ()
 
     @cached_property
     def dimension(self) -> int:
-        return int(self.intercept) + sum(feature.columns for feature in self.features)
+        return int(self.intercept) + sum(term.columns for term in self.terms)
+
+    @property
+    def terms(self) -> tuple[Column | Product, ...]:
+        """All that has coefficients beside the intercept."""
+        return (*self.features, *self.products)
 
     @property
     def scale(self) -> float:
         return math.sqrt(self.dimension) if self.scaled else 1.0
 
     @cached_property
+    def places(self) -> dict[str, slice]:
+        """Which columns of x belong to each feature and each interaction, by its name."""
+        return self._cut([int(self.intercept), *(term.columns for term in self.terms)])
+
+    @property
     def slices(self) -> tuple[slice, ...]:
-        """Which columns of x belong to each feature."""
-        ends = np.cumsum([int(self.intercept), *(feature.columns for feature in self.features)]).tolist()
-        return tuple(slice(start, end) for start, end in pairwise(ends))
+        """Those of the features, in their order."""
+        return tuple(self.places[feature.name] for feature in self.features)
+
+    def _cut(self, sizes: list[int]) -> dict[str, slice]:
+        ends = np.cumsum(sizes).tolist()
+        return {
+            term.name: slice(start, end)
+            for term, (start, end) in zip(self.terms, pairwise(ends), strict=True)
+        }
 
     def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
         """x for every row of the raw columns: one array per feature, of numbers, level places or level names.
@@ -171,39 +307,67 @@ class Encoding:
             X[:, 0] = 1.0 / self.scale
         for feature, place in zip(self.features, self.slices, strict=True):
             feature.encode(columns[feature.name], self.scale, X[:, place].T)
+        self.multiply(X.T)
         return X
 
+    def multiply(self, rows: Floats) -> None:
+        """Fill in the rows of interactions, those of the features being there: the columns of x."""
+        for product in self.products:
+            first, second = (rows[self.places[one.name]] for one in (product.first, product.second))
+            pairs = ((one, other) for one in first for other in second)
+            for row, (one, other) in zip(rows[self.places[product.name]], pairs, strict=True):
+                np.multiply(one, other, out=row)
+                row *= self.scale
+
     def reach(self, coefficients: Floats) -> float:
-        """The largest |coefficients·x| over all x that the ranges and levels allow; ‖coefficients‖ on the unit ball."""
+        """The largest |coefficients·x| over all x that the ranges and levels allow; ‖coefficients‖ on the unit ball.
+
+        Or more, with interactions: each is taken where it is largest by itself.
+        """
         if not self.scaled:
             return float(np.linalg.norm(coefficients))
         low = high = float(coefficients[0]) if self.intercept else 0.0
-        for feature, place in zip(self.features, self.slices, strict=True):
-            corners = feature.effects if isinstance(feature, Levels) else np.array([[-1.0], [1.0]])
-            values = corners @ coefficients[place]
+        for term in self.terms:
+            corners = (
+                np.kron(term.first.corners, term.second.corners)
+                if isinstance(term, Product)
+                else term.corners
+            )
+            values = corners @ coefficients[self.places[term.name]]
             low, high = low + float(values.min()), high + float(values.max())
         return max(-low, high) / self.scale
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the raw coefficients, the intercept first: k of them for a feature of k levels."""
-        return (INTERCEPT, *(name for feature in self.features for name in feature.names))
+        return (INTERCEPT, *(name for term in self.terms for name in term.names))
 
     @cached_property
     def effects(self) -> Floats:
         """The matrix from coefficients of the codes to raw coefficients, one row for each name.
 
-        raw prediction = intercept + Σ coefficient·value + Σ effect of the level, exactly.
+        raw prediction = intercept + Σ coefficient·value + Σ effect of the level + Σ coefficient·product, exactly. A
+        product of codes is one of shifted values, so that part of its coefficient belongs to both features alone.
         """
-        rows = np.zeros((len(self.names), self.dimension))
+        rows, named = np.zeros((len(self.names), self.dimension)), self._named
         if self.intercept:
             rows[0, 0] = 1.0
-        start = 1
-        for feature, place in zip(self.features, self.slices, strict=True):
+        for feature in self.features:
+            place = self.places[feature.name]
             rows[0, place] = feature.shift
-            rows[start : start + len(feature.names), place] = feature.effects
-            start += len(feature.names)
+            rows[named[feature.name], place] = feature.effects
+        for product in self.products:
+            one, other, place = product.first, product.second, self.places[product.name]
+            rows[0, place] = np.kron(one.shift, other.shift)
+            rows[named[one.name], place] = np.kron(one.effects, other.shift)
+            rows[named[other.name], place] = np.kron(one.shift, other.effects)
+            rows[named[product.name], place] = np.kron(one.effects, other.effects)
         return rows
+
+    @property
+    def _named(self) -> dict[str, slice]:
+        """Which names belong to each feature and each interaction."""
+        return self._cut([1, *(len(term.names) for term in self.terms)])
 
     def codes(self, raw: Mapping[str, float]) -> Floats:
         """Coefficients of the codes from raw coefficients: the inverse of `effects`.
@@ -214,9 +378,15 @@ class Encoding:
         if unknown:
             raise InputError(f"{unknown[0]!r} is no coefficient; choose from {', '.join(self.names)}.")
         coefficients, constant = np.zeros(self.dimension), 0.0
-        for feature, place in zip(self.features, self.slices, strict=True):
-            effects = np.array([raw.get(name, 0.0) for name in feature.names])
-            coefficients[place], moved = feature.codes(effects)
+        effects = {term.name: np.array([raw.get(name, 0.0) for name in term.names]) for term in self.terms}
+        for product in self.products:
+            found, of_first, of_second = product.codes(effects[product.name])
+            coefficients[self.places[product.name]] = found
+            coefficients[self.places[product.second.name]] += of_second
+            effects[product.first.name] += of_first
+        for feature in self.features:
+            found, moved = feature.codes(effects[feature.name])
+            coefficients[self.places[feature.name]] += found
             constant += moved
         value = raw[INTERCEPT] + constant if INTERCEPT in raw else 0.0
         if self.intercept:
@@ -291,7 +461,7 @@ class Design:
         """Raw columns of n invented people."""
         raise InputError(
             f"design.kind is {self.kind!r}: the study does not say how features are distributed. To draw some, "
-            "declare design.kind = 'uniform', or bring a file of features."
+            "declare design.kind = 'uniform' or 'assigned', or bring a file of features."
         )
 
 
@@ -354,97 +524,166 @@ class UnitBallDesign(Design):
         return dict(zip(self.names, np.ascontiguousarray(direction.T), strict=True))
 
 
+#: Combinations of features that interact with each other, directly or by way of others: so many at most.
+MOST_COMBINATIONS = 250_000
+
+
+def linked(encoding: Encoding) -> list[Encoding]:
+    """The features that interact, directly or by way of others, with their interactions; each other one alone."""
+    groups = [{feature.name} for feature in encoding.features]
+    for product in encoding.products:
+        pair = {product.first.name, product.second.name}
+        together = [group for group in groups if group & pair]
+        groups = [group for group in groups if not group & pair] + [set[str]().union(*together)]
+    return [
+        Encoding(
+            tuple(feature for feature in encoding.features if feature.name in group),
+            intercept=False,
+            scaled=False,
+            products=tuple(product for product in encoding.products if product.first.name in group),
+        )
+        for group in groups
+    ]
+
+
+def combinations(encoding: Encoding) -> int:
+    """Of how many points the law of these features is made."""
+    return math.prod(len(feature.law[1]) for feature in encoding.features)
+
+
+class Block(NamedTuple):
+    """Columns of x that depend on no others: points and weights with the moments of their codes c, and c where all
+    numbers are at their ends."""
+
+    columns: list[int]
+    points: Floats
+    weights: Floats
+    corners: Floats
+
+    @classmethod
+    def of(cls, part: Encoding, places: Mapping[str, slice]) -> Block:
+        """Of these features, whose columns these are: every combination."""
+        points, weights = zip(*(feature.law for feature in part.features), strict=True)
+        columns = [at for term in part.terms for at in range(places[term.name].start, places[term.name].stop)]
+        corners = [feature.corners for feature in part.features]
+        return cls(columns, _joint(part, points), reduce(np.kron, weights), _joint(part, corners))
+
+    @property
+    def mean(self) -> Floats:
+        return np.asarray(self.weights @ self.points)
+
+    @property
+    def moments(self) -> Floats:
+        """E[c cᵀ]."""
+        return np.asarray((self.points.T * self.weights) @ self.points)
+
+
+def _joint(part: Encoding, codes: Sequence[Floats]) -> Floats:
+    """The codes of every combination of features, with those of their interactions."""
+    places = np.indices([len(one) for one in codes]).reshape(len(codes), -1)
+    C = np.empty((places.shape[1], part.dimension))
+    for feature, one, at in zip(part.features, codes, places, strict=True):
+        C[:, part.places[feature.name]] = one[at]
+    part.multiply(C.T)
+    return C
+
+
 @dataclass(frozen=True)
-class UniformDesign(Design):
-    """Independent features: numbers uniform on their declared ranges, levels equally likely."""
+class IndependentDesign(Design):
+    """Independent features: numbers uniform on their ranges, or one of some values; values and levels as likely as
+    is declared, or equally likely."""
 
     encoding: Encoding
-
-    kind = "uniform"
+    kind: str = "uniform"
 
     @cached_property
     def second_moments(self) -> Floats:
-        """Diagonal blocks over d: 1 (intercept), 1/3 (a number), (I + 11ᵀ)/k (effect codes of k levels)."""
-        Sigma = np.eye(self.encoding.dimension)
-        for points, weights, place in self._blocks:
-            Sigma[place, place] = (points.T * weights) @ points
-        return Sigma / self.encoding.dimension
+        """Blocks over d: 1 (intercept), 1/3 (a number), (I + 11ᵀ)/k (effect codes of k equally likely levels)."""
+        S = np.outer(self._mean, self._mean)
+        for block in self._blocks:
+            S[np.ix_(block.columns, block.columns)] = block.moments
+        return np.asarray(S / self.encoding.dimension)
+
+    @cached_property
+    def _mean(self) -> Floats:
+        """E[c] of the codes c = √d·x."""
+        mean = np.zeros(self.encoding.dimension)
+        mean[: int(self.encoding.intercept)] = 1.0
+        for block in self._blocks:
+            mean[block.columns] = block.mean
+        return mean
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        return [Block.of(part, self.encoding.places) for part in linked(self.encoding)]
 
     @cached_property
     def reach(self) -> float:
-        """sup ‖Σ⁻¹x‖: in codes c = √d·x with S = E[c cᵀ] that is √d·‖S⁻¹c‖, and blocks reach their largest together."""
-        return float(np.sqrt(self.encoding.dimension * self._sup_of_blocks(power=2)))
+        """sup ‖Σ⁻¹x‖, in codes √d·‖S⁻¹c‖, or a little more if levels are not equally likely.
+
+        With c = μ + c̃ and S̃ = E[c̃c̃ᵀ], S⁻¹c is S̃_b⁻¹c̃_b in each block, and 1 − Σ μ_b·S̃_b⁻¹c̃_b of the intercept.
+        """
+        if self._implied:
+            return 1 / self.least_eigenvalue
+        furthest, low, high = 0.0, 1.0, 1.0
+        for block in self._blocks:
+            moved = self._centred(block)[1]
+            along = moved @ block.mean
+            low, high = low - float(along.max()), high - float(along.min())
+            furthest += float(np.einsum("ij,ij->i", moved, moved).max())
+        constant = max(-low, high) ** 2 if self.encoding.intercept else 0.0
+        return float(np.sqrt(self.encoding.dimension * (constant + furthest)))
 
     @cached_property
     def leverage(self) -> float:
-        """sup xᵀΣ⁻¹x = sup cᵀS⁻¹c."""
-        return self._sup_of_blocks(power=1)
-
-    def _sup_of_blocks(self, power: int) -> float:
-        """sup cᵀS⁻ᵖc, block by block: a number's code is ±1 there, a level is one of its codes."""
-        d, total = self.encoding.dimension, float(self.encoding.intercept)
-        for feature, place in zip(self.encoding.features, self.encoding.slices, strict=True):
-            ends = feature.effects if isinstance(feature, Levels) else np.array([[1.0]])
-            inverse = np.linalg.inv(d * self.second_moments[place, place])
-            total += float(np.einsum("ij,jk,ik->i", ends, np.linalg.matrix_power(inverse, power), ends).max())
+        """sup xᵀΣ⁻¹x = sup cᵀS⁻¹c: 1 of the intercept, and c̃_bᵀS̃_b⁻¹c̃_b of each block."""
+        if self._implied:
+            return 1 / self.least_eigenvalue
+        total = float(self.encoding.intercept)
+        for block in self._blocks:
+            total += float(np.einsum("ij,ij->i", *self._centred(block)).max())
         return total
 
     @cached_property
-    def _blocks(self) -> list[tuple[Floats, Floats, slice]]:
-        """For every feature points and weights with the moments of its codes, and its columns.
+    def least_eigenvalue(self) -> float:
+        return float(np.linalg.eigvalsh(self.second_moments)[0])
 
-        A number's code is uniform on [−1, 1], whose moments up to the fifth are those of three points (Gauss and
-        Legendre); no moment here is above the fourth. Levels are their own points.
-        """
-        number = np.array([[-np.sqrt(0.6)], [0.0], [np.sqrt(0.6)]]), np.array([5.0, 8.0, 5.0]) / 18.0
-        blocks = []
-        for feature, place in zip(self.encoding.features, self.encoding.slices, strict=True):
-            k = len(feature.names)
-            law = (feature.effects, np.full(k, 1.0 / k)) if isinstance(feature, Levels) else number
-            blocks.append((*law, place))
-        return blocks
+    @property
+    def _implied(self) -> bool:
+        """Whether codes have a mean, and no intercept to take it up: blocks are then not orthogonal."""
+        return not self.encoding.intercept and float(np.abs(self._mean).max()) > 1e-12
+
+    def _centred(self, block: Block) -> tuple[Floats, Floats]:
+        """c̃ and S̃⁻¹c̃ at the corners, where they are longest: a number's code is ±1 there, a level one of its codes."""
+        corners, mean = block.corners - block.mean, block.mean
+        return corners, corners @ np.linalg.inv(block.moments - np.outer(mean, mean))
 
     def weighted_moments(self, w: Floats) -> Floats:
         """E[(w·x)² x xᵀ], exactly.
 
-        In codes c = √d·x, w·c = a + Σ A_b: a is the intercept's part, and A_b = w_b·c_b are the independent,
-        centred parts of the features. With S = E[c cᵀ] without the intercept, g = S w and V = wᵀS w, the
-        block of two features b ≠ b′ is 2 g_b g_b′ᵀ, of one feature
-        (a² + V − V_b)S_b + E[(A_b² + 2aA_b) c_b c_bᵀ], of a feature and the intercept 2a g_b + E[A_b² c_b], of
-        the intercept a² + V.
+        In codes c = μ + c̃, w·c = a + Σ A_b: a = w·μ, and A_b = w_b·c̃_b are the independent, centred parts of the
+        blocks. With S = E[c̃c̃ᵀ], g = S w and V = wᵀS w, the moments E[(w·c)² c̃c̃ᵀ] are 2 g_b g_b′ᵀ of two blocks, and
+        (a² + V − V_b)S_b + E[(A_b² + 2aA_b) c̃_b c̃_bᵀ] of one; E[(w·c)² c̃_b] = 2a g_b + E[A_b² c̃_b]; E[(w·c)²] =
+        a² + V.
         """
-        d = self.encoding.dimension
-        S = d * self.second_moments
-        a = 0.0
-        if self.encoding.intercept:
-            a, S[0, 0] = float(w[0]), 0.0
-        g = S @ w
+        d, mean = self.encoding.dimension, self._mean
+        S = d * self.second_moments - np.outer(mean, mean)
+        a, g = float(w @ mean), S @ w
         V = float(w @ g)
-        Q = 2 * np.outer(g, g) + (a * a + V) * S
-        for points, weights, place in self._blocks:
-            A = points @ w[place]
+        Q, first = 2 * np.outer(g, g) + (a * a + V) * S, 2 * a * g
+        for block in self._blocks:
+            at, points, weights = block.columns, block.points - block.mean, block.weights
+            A = points @ w[at]
             own = (points.T * (weights * (A * A + 2 * a * A))) @ points
-            Q[place, place] += (
-                own - float(w[place] @ g[place]) * S[place, place] - 2 * np.outer(g[place], g[place])
-            )
-            if self.encoding.intercept:
-                Q[0, place] = Q[place, 0] = 2 * a * g[place] + points.T @ (weights * A * A)
-        if self.encoding.intercept:
-            Q[0, 0] = a * a + V
+            Q[np.ix_(at, at)] += own - float(w[at] @ g[at]) * S[np.ix_(at, at)] - 2 * np.outer(g[at], g[at])
+            first[at] += points.T @ (weights * A * A)
+        Q += np.outer(mean, first) + np.outer(first, mean) + (a * a + V) * np.outer(mean, mean)
         return np.asarray(Q / d**2)
 
     def sample(self, rng: np.random.Generator, n: int) -> RawColumns:
-        return sample_uniform(rng, check.integer("n", n, least=0), self.encoding.features)
+        return draw_columns(rng, check.integer("n", n, least=0), self.encoding.features)
 
 
-def sample_uniform(rng: np.random.Generator, n: int, features: Sequence[Column]) -> RawColumns:
-    """Raw columns of n invented people: numbers uniform on their ranges, levels (as text) equally likely."""
-    columns: RawColumns = {}
-    for feature in features:
-        if isinstance(feature, Levels):
-            columns[feature.name] = np.array(feature.levels)[rng.integers(len(feature.levels), size=n)]
-        elif isinstance(feature, AsGiven):
-            raise InputError(f"Feature {feature.name!r} has no declared range to draw from.")
-        else:
-            columns[feature.name] = rng.uniform(feature.low, feature.high, n)
-    return columns
+def draw_columns(rng: np.random.Generator, n: int, features: Sequence[Column]) -> RawColumns:
+    """Raw columns of n invented people: each feature by its own law, which is even if none is declared."""
+    return {feature.name: feature.draw(rng, n) for feature in features}

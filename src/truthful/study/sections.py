@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,6 +55,8 @@ Word = Annotated[Text, AfterValidator(_without_nul)]
 
 # Ends of a declared range at most this large and its width at least its inverse: squares of either stay numbers.
 LARGEST = 1e50
+#: The sum of probabilities may be off 1 by so much: they are typed by hand, and divided by it.
+PROBABILITY_SLACK = 1e-6
 # Standard deviations from this share of their bound on: own predictions then keep nine digits wherever a report lies.
 NARROWEST = 1e-3
 
@@ -148,13 +151,33 @@ class Invitation(Section):
 
 
 class Feature(Section):
-    """A verified fact about a player: a number in a public range, or one of several levels."""
+    """A verified fact about a player: a number in a public range, or one of several levels.
+
+    reference: the level with which others are compared, the first if it is left out. Where features are assigned,
+    values are all that a number can be, and probabilities how likely each of them, or each level, is.
+    """
 
     name: Word
     low: Number | None = None
     high: Number | None = None
     levels: tuple[Word, ...] | None = None
     sensitive: Flag | None = None
+    reference: Word | None = None
+    values: tuple[Number, ...] | None = None
+    probabilities: tuple[Number, ...] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ends_of_values(cls, data: Any) -> Any:
+        """The range of a number that is one of some values is theirs."""
+        values = data.get("values") if isinstance(data, dict) else None
+        if not isinstance(values, list | tuple) or not values or not all(map(_is_number, values)):
+            return data
+        for name, end in (("low", float(min(values))), ("high", float(max(values)))):
+            if data.get(name, end) != end:
+                raise wrong(name, f"is {data[name]!r}, but values has the ends of the range. Leave it out.")
+            data = {**data, name: end}
+        return data
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -163,9 +186,16 @@ class Feature(Section):
             return levels
         return [str(v) if _is_number(v) else v for v in levels]
 
+    @field_validator("reference", mode="before")
+    @classmethod
+    def _number_as_text(cls, reference: Any) -> Any:
+        return str(reference) if _is_number(reference) else reference
+
     @model_validator(mode="after")
     def _range_or_levels(self) -> Feature:
         title = f"Feature {self.name!r}"
+        self._check_reference(title)
+        self._check_probabilities(title)
         if self.levels is None:
             if (self.low is None) != (self.high is None):
                 raise wrong("low" if self.low is None else "high", f"is missing. {title} needs both ends.")
@@ -182,6 +212,35 @@ class Feature(Section):
             raise wrong("levels", f"names {repeated[0]!r} twice. {title} needs different levels.")
         return self
 
+    def _check_reference(self, title: str) -> None:
+        if self.reference is not None and self.reference not in (self.levels or ()):
+            known = f"its levels are {', '.join(self.levels)}" if self.levels else "it has no levels"
+            raise wrong("reference", f"is {self.reference!r}. {title} has no such level: {known}.")
+
+    def _check_probabilities(self, title: str) -> None:
+        """As many as there are levels or values, above 0, with the sum 1."""
+        values, probabilities = self.values, self.probabilities
+        if values is not None and (len(values) < 2 or len(set(values)) < len(values)):
+            raise wrong("values", f"is {list(values)}. {title} needs two or more, all different.")
+        if probabilities is None:
+            return
+        cases, what = (self.levels, "level") if self.levels is not None else (values, "value")
+        if cases is None:
+            raise wrong("probabilities", f"goes with levels or values. {title} has neither; leave it out.")
+        if len(probabilities) != len(cases):
+            raise wrong(
+                "probabilities",
+                f"has {len(probabilities)} numbers, and {title} has {len(cases)} {what}s. Give one for each {what}.",
+            )
+        if not min(probabilities) > 0:
+            at = min(range(len(cases)), key=lambda place: probabilities[place])
+            raise wrong(
+                ("probabilities", at),
+                f"is {probabilities[at]:g}; it must be above 0. Leave the {what} {cases[at]!r} out if nobody gets it.",
+            )
+        if not abs(math.fsum(probabilities) - 1) <= PROBABILITY_SLACK:
+            raise wrong("probabilities", f"has the sum {math.fsum(probabilities):.9g}; it must be 1.")
+
 
 class Observed(Section):
     """Features as they come; optionally a promise about the least eigenvalue of E[x xᵀ], normalised."""
@@ -194,6 +253,12 @@ class Uniform(Section):
     """Independent features, uniform on their ranges and levels."""
 
     kind: Literal["uniform"]
+
+
+class Assigned(Section):
+    """Independent features, each by the probabilities that are declared with it, or uniform."""
+
+    kind: Literal["assigned"]
 
 
 class Covariance(Section):

@@ -32,16 +32,19 @@ from truthful.files import sha256, write_atomically
 from truthful.study.credibility import LevelBeliefs, ShareBeliefs
 from truthful.study.declaration import Declaration
 from truthful.study.features import (
+    Column,
     CovarianceDesign,
     Design,
+    IndependentDesign,
     ObservedDesign,
+    Product,
     RawColumns,
-    UniformDesign,
     UnitBallDesign,
     put_place,
 )
 from truthful.study.parser import declare, parse_toml
 from truthful.study.sections import (
+    Assigned,
     Covariance,
     Empirical,
     Feature,
@@ -237,7 +240,7 @@ class Study:
     @property
     def assigned(self) -> bool:
         """Whether features are drawn at random by the analyst, and so say nothing of anybody."""
-        return self.declared.design.kind in ("uniform", "unit-ball")
+        return self.declared.design.kind in ("uniform", "assigned", "unit-ball")
 
     @property
     def publishes_matrix(self) -> bool:
@@ -323,29 +326,33 @@ class Study:
 
     @cached_property
     def coefficient_names(self) -> tuple[str, ...]:
-        """The intercept first, then features; `region=north` for the effect of a level."""
+        """The intercept first, then features and interactions; `region=north` for the effect of a level."""
         names = self.declared.encoding.names
         return names[len(names) - len(self.coefficient_map[1]) :]
 
     def raw_coefficients(self, theta: npt.ArrayLike) -> list[tuple[str, float]]:
-        """(name, value) in raw units: response = intercept + Σ value·feature + Σ effects of levels."""
+        """(name, value) in raw units: response = intercept + Σ value·feature + Σ effects of levels + products."""
         L, offset = self.coefficient_map
         raw = L @ check.vector("theta", theta, self.dimension) + offset
         return list(zip(self.coefficient_names, raw.tolist(), strict=True))
 
     @cached_property
     def differences(self) -> tuple[tuple[str, Floats], ...]:
-        """Effects as differences, rows of θ in raw units: of a number between its ends, of a level from the first."""
-        return tuple(one for feature in self.features for one in self.differences_of(feature))
+        """Effects as differences, rows of θ in raw units: of a number between its ends, of a level from the reference.
 
-    def differences_of(self, feature: Feature) -> list[tuple[str, Floats]]:
-        """Those of one feature."""
-        by_name = dict(zip(self.coefficient_names, self.coefficient_map[0], strict=True))
-        if feature.levels is None:
-            width = (feature.high or 0.0) - (feature.low or 0.0)
-            return [(feature.name, by_name[feature.name] * width)]
-        first, *others = (f"{feature.name}={level}" for level in feature.levels)
-        return [(name, by_name[name] - by_name[first]) for name in others]
+        What a feature interacts with is in its middle there: halfway between its ends, or the mean of its levels. Of an
+        interaction, how much larger a difference of the one is at the end of a difference of the other.
+        """
+        return tuple(one for term in self.declared.encoding.terms for one in self.differences_of(term))
+
+    def differences_of(self, term: Column | Product) -> list[tuple[str, Floats]]:
+        """Those of one feature or interaction."""
+        encoding, found = self.declared.encoding, []
+        for name, codes in term.contrasts:
+            row = np.zeros(self.dimension)
+            row[encoding.places[term.name]] = self.response_unit / encoding.scale * codes
+            found.append((name, row))
+        return found
 
     def theta(self, raw: Mapping[str, float]) -> Floats:
         """θ for raw coefficients: the inverse of `raw_coefficients`. Names left out are 0.
@@ -363,8 +370,8 @@ class Study:
         match section:
             case Observed():
                 return ObservedDesign(section.least_eigenvalue)
-            case Uniform():
-                return UniformDesign(encoding)
+            case Uniform() | Assigned():
+                return IndependentDesign(encoding, section.kind)
             case Covariance():
                 return CovarianceDesign(section.matrix)
             case UnitBall():
@@ -383,7 +390,7 @@ class Study:
     @property
     def even_eigenvalue(self) -> float:
         """λ_min(Σ) if numbers were spread evenly over their ranges and levels were equally frequent."""
-        return float(np.linalg.eigvalsh(UniformDesign(self.declared.encoding).second_moments)[0])
+        return float(np.linalg.eigvalsh(IndependentDesign(self.declared.encoding).second_moments)[0])
 
     @property
     def mean_square_norm(self) -> float:

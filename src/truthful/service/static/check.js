@@ -108,6 +108,13 @@ function believed({ release, beliefs, scale }, x) {
       mean += (codes[0] * expected(name)) / 2;
     }
   }
+  for (const { name, size } of interactions(release)) {
+    const effect = typeof beliefs.effect === "number" ? beliefs.effect : beliefs.effect[name];
+    for (const code of x.slice(place, (place += size)).map((v) => v * scale)) {
+      variance += (code * effect) ** 2 / 12;
+      reach += (Math.abs(code) * effect) / 2;
+    }
+  }
   const K = release.response.kind === "rating" ? release.response.levels : 2;
   const Z = credibility(mean, variance, K, beliefs);
   return { mean, credibility: Z, low: Math.max(mean - reach, 0), high: Math.min(mean + reach, 1) };
@@ -210,6 +217,10 @@ function differences({ release, beliefs, scale }, x, mean) {
     }
     place = end;
   }
+  for (const { name, size } of interactions(release)) {
+    const effect = unit * (typeof beliefs.effect === "number" ? beliefs.effect : beliefs.effect[name]);
+    for (let j = 0; j < size; j++, place++) variance += ((x[place] - mean[place]) * scale * effect) ** 2 / 12;
+  }
   const slope = beliefs.share
     ? credibility((beliefs.share[0] + beliefs.share[1]) / 2 + offset / 2, variance / 4, kind === "rating" ? K : 2, beliefs)
     : variance / (variance + (unit * beliefs.spread) ** 2);
@@ -245,12 +256,31 @@ function declared(release) {
   const R = shares ? 1.0 : (beliefs.signal ?? beliefs.radius);
   const M = shares ? 0.0 : beliefs.signal === undefined ? beliefs.noise_bound : 1.0 - beliefs.signal;
   const ball = release.design.kind === "unit-ball";
-  const columns = release.features.map((feature) => (feature.levels ? feature.levels.length - 1 : 1));
-  const d = columns.reduce((sum, count) => sum + count, release.intercept ? 1 : 0);
+  const sizes = [...release.features.map(columns), ...interactions(release).map(({ size }) => size)];
+  const d = sizes.reduce((sum, count) => sum + count, release.intercept ? 1 : 0);
   const study = { release, beliefs, R, M, ball, d, scale: ball ? 1.0 : Math.sqrt(d) };
   study.centre = centre(study);
   study.half = (R + M) / (1.0 - centreReach(study));
   return study;
+}
+
+/** How many codes a feature has. */
+function columns(feature) {
+  return feature.levels ? feature.levels.length - 1 : 1;
+}
+
+/** Pairs of features whose products count too, after all features; each product of their codes is a column of x. */
+function interactions(release) {
+  return (release.interactions ?? []).map((pair) => {
+    const [first, second] = pair.map((name) => release.features.findIndex((feature) => feature.name === name));
+    const size = columns(release.features[first]) * columns(release.features[second]);
+    return { name: pair.join(":"), first, second, size };
+  });
+}
+
+/** Every product of an entry of the one with an entry of the other, those of the other running fastest. */
+function products(one, other) {
+  return one.flatMap((a) => other.map((b) => a * b));
 }
 
 /** The furthest that the centre predicts from the middle of the range, which is 1 wide to either side. */
@@ -267,7 +297,19 @@ function centreReach({ release, centre, ball, scale }) {
     const own = centre.slice(place, (place += levels ? levels.length - 1 : 1));
     add(levels ? [...own, -own.reduce((sum, c) => sum + c, 0)] : [-own[0], own[0]]);
   }
+  for (const { first, second, size } of interactions(release)) {
+    const own = centre.slice(place, (place += size));
+    const [one, other] = [first, second].map((at) => corners(release.features[at]));
+    add(one.flatMap((a) => other.map((b) => dot(products(a, b), own))));
+  }
   return Math.min(length, Math.max(-low, high) / scale);
+}
+
+/** All codes of levels, and those of a number at its ends. */
+function corners({ levels }) {
+  if (!levels) return [[-1], [1]];
+  const last = levels.length - 1;
+  return levels.map((_, at) => levels.slice(0, -1).map((_, j) => (at === last ? -1 : at === j ? 1 : 0)));
 }
 
 /** The centre of the prior as coefficients of x, where half the answer's range is 1; all zeros if there is none. */
@@ -275,34 +317,55 @@ function centre({ release, beliefs, ball, scale }) {
   const given = typeof beliefs.centre === "object" ? (beliefs.centre ?? {}) : {};
   const value = (name) => given[name] ?? 0;
   const { low, high } = release.response;
-  const coefficients = [];
-  let constant = 0;
-  for (const feature of release.features) {
-    if (feature.levels) {
-      const effects = feature.levels.map((level) => value(`${feature.name}=${level}`));
-      const mean = effects.reduce((sum, effect) => sum + effect, 0) / effects.length;
-      coefficients.push(...effects.slice(0, -1).map((effect) => effect - mean));
-      constant += mean;
-    } else if (ball) {
-      coefficients.push(value(feature.name));
-    } else {
-      const width = feature.high - feature.low;
-      const coefficient = value(feature.name) / (2.0 / width);
-      coefficients.push(coefficient);
-      constant += (coefficient * (feature.low + feature.high)) / width;
-    }
+  const effects = release.features.map((feature) => names(feature).map(value));
+  const added = release.features.map((feature) => new Array(columns(feature)).fill(0));
+  const together = [];
+  for (const { first, second } of interactions(release)) {
+    const [one, other] = [release.features[first], release.features[second]];
+    const inner = names(one).map((a) => uncode(other, names(other).map((b) => value(`${a}:${b}`)), ball));
+    const outer = added[second].map((_, j) => uncode(one, inner.map(([found]) => found[j]), ball));
+    together.push(...added[first].flatMap((_, i) => outer.map(([found]) => found[i])));
+    inner.forEach(([, mean], i) => (effects[first][i] += mean));
+    outer.forEach(([, mean], j) => (added[second][j] += mean));
   }
+  let constant = 0;
+  const coefficients = release.features.flatMap((feature, at) => {
+    const [found, moved] = uncode(feature, effects[at], ball);
+    constant += moved;
+    return found.map((coefficient, j) => added[at][j] + coefficient);
+  });
+  coefficients.push(...together);
   if (release.intercept) {
     coefficients.unshift("intercept" in given ? given.intercept - (low + high) / 2 + constant : 0);
   }
   return coefficients.map((c) => c * ((scale * 2) / (high - low)));
 }
 
+/** The names of a feature's coefficients. */
+function names({ name, levels }) {
+  return levels ? levels.map((level) => `${name}=${level}`) : [name];
+}
+
+/** Coefficients of a feature's codes from those of its values or levels, and the constant that goes with them. */
+function uncode({ levels, low, high }, effects, ball) {
+  if (levels) {
+    const mean = effects.reduce((sum, effect) => sum + effect, 0) / effects.length;
+    return [effects.slice(0, -1).map((effect) => effect - mean), mean];
+  }
+  if (ball) return [effects, 0];
+  const coefficient = effects[0] / (2.0 / (high - low));
+  return [[coefficient], (coefficient * (low + high)) / (high - low)];
+}
+
 /** Her features and answer as x and y, cut to the grid toward zero: just what the service computed with. */
 function record(study, receipt) {
   const { release, R, M, scale } = study;
   const raw = release.intercept ? [1.0 / scale] : [];
-  for (const feature of release.features) raw.push(...codes(study, feature, receipt.features[feature.name]));
+  const own = release.features.map((feature) => codes(study, feature, receipt.features[feature.name]));
+  raw.push(...own.flat());
+  for (const { first, second } of interactions(release)) {
+    raw.push(...products(own[first], own[second]).map((v) => v * scale));
+  }
 
   const { low, high } = release.response;
   let y = (2.0 * receipt.report - low - high) * (study.half / (high - low));
@@ -396,22 +459,43 @@ function inverts(inverse, matrix) {
   );
 }
 
-/** The declared E[x x']: of a matrix, of the unit ball, or of features that are uniform, independent and of mean 0. */
-function moments({ design, features, intercept }, d, scale) {
+/**
+ * The declared E[x x']: of a matrix, of the unit ball, or of features that are independent. There a column is a product of
+ * codes, one of each feature in it (none: 1), and so is the product of two columns, at most two of each: their mean is the
+ * product of what each feature has.
+ */
+function moments(release, d, scale) {
+  const { design, features, intercept } = release;
   if (design.kind === "covariance") return design.matrix;
-  const matrix = Array.from({ length: d }, () => new Array(d).fill(0));
-  if (design.kind === "unit-ball") return matrix.map((row, i) => row.map((_, j) => (i === j ? 1 / (d + 2) : 0)));
-  let place = 0;
-  const block = (size, value) => {
-    for (let i = 0; i < size; i++) for (let j = 0; j < size; j++) matrix[place + i][place + j] = value(i, j) / scale ** 2;
-    place += size;
-  };
-  if (intercept) block(1, () => 1);
-  for (const { levels } of features) {
-    if (levels) block(levels.length - 1, (i, j) => (i === j ? 2 : 1) / levels.length);
-    else block(1, () => 1 / 3);
-  }
-  return matrix;
+  const square = (value) => Array.from({ length: d }, (_, i) => Array.from({ length: d }, (_, j) => value(i, j)));
+  if (design.kind === "unit-ball") return square((i, j) => (i === j ? 1 / (d + 2) : 0));
+  const codes = features.map((feature, at) => corners(feature)[0].map((_, j) => [[at, j]]));
+  const pairs = interactions(release).flatMap(({ first, second }) =>
+    codes[first].flatMap((a) => codes[second].map((b) => [...a, ...b])),
+  );
+  const all = [...(intercept ? [[]] : []), ...codes.flat(), ...pairs];
+  const laws = features.map(law);
+  return square((i, j) => {
+    const factors = new Map();
+    for (const [at, place] of [...all[i], ...all[j]]) factors.set(at, [...(factors.get(at) ?? []), place]);
+    return [...factors].reduce((value, [at, places]) => value * mean(laws[at], places), 1) / scale ** 2;
+  });
+}
+
+/** Codes that a feature has, each with its probability; of a number that is uniform on its range, +-1/sqrt 3 has as much. */
+function law(feature) {
+  const { levels, values, low, high, probabilities } = feature;
+  const points = levels
+    ? corners(feature)
+    : (values?.map((value) => [(2 * value - low - high) / (high - low)]) ?? [[-1 / Math.sqrt(3)], [1 / Math.sqrt(3)]]);
+  const weights = probabilities ?? points.map(() => 1);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return points.map((codes, at) => ({ codes, weight: weights[at] / total }));
+}
+
+/** The mean of a product of these codes of one feature. */
+function mean(cases, places) {
+  return cases.reduce((sum, { codes, weight }) => sum + places.reduce((all, place) => all * codes[place], weight), 0);
 }
 
 /** A symmetric matrix with its eigenvalues raised to at least `least`: Jacobi's rotations make it diagonal. */
