@@ -30,6 +30,7 @@ from truthful.promises import (
     Promise,
     caveats,
     otherwise,
+    precisions_table,
     promised_and_found,
     released_promises,
     slope_words,
@@ -81,6 +82,7 @@ def report(release: Release, plan: Plan) -> str:
         level=f"{release.interval_level:.0%}",
         found=_find_shares(release, plan) or _find_coefficients(release, plan),
         guarantees=[(promise, _number_assumptions(promise, assumptions)) for promise in promised],
+        precisions=precisions_table(kept, plan.study),
         kept=promised_and_found(release, plan),
         odds=odds,
         surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
@@ -293,7 +295,7 @@ def _lie_rows(shown: Lies, width: float) -> list[tuple[str, str, str, str]]:
     """The truth, and lies of some sizes: what each moves and earns, and whether it can pay."""
     rows = []
     for lie in (shown.at(share * width) for share in (0.0, *LIES) if share * width <= shown.curve[-1].size):
-        pays = "no promise" if shown.D is None else "for some" if shown.may_pay(lie) else "no"
+        pays = "no promise" if shown.D is None else "who values privacy" if shown.may_pay(lie) else "no"
         rows.append(
             (
                 number(lie.size) if lie.size else "0, the truth",
