@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from truthful.check import Floats
+from truthful.errors import InputError
 from truthful.moments import (
     GRID,
     Sums,
@@ -173,6 +174,13 @@ class Geometry:
     """That in which instruments are at most 1 long, and by which noise falls off."""
     matrices: tuple[Floats, Floats, Floats] | None = None
     """M⁻¹, ZᵀZ and G, from which the laws of single numbers follow."""
+
+    def matrices_of(self, players: int) -> tuple[Floats, Floats, Floats]:
+        """M⁻¹, ZᵀZ and G of so many people who are spread as these are."""
+        if self.matrices is None:
+            raise InputError("The geometry has no matrices; measure people's features again.")
+        (inverse, ZZ, G), f = self.matrices, self.players / players
+        return inverse * f, ZZ / f, G
 
     @property
     def noise_variance(self) -> float:

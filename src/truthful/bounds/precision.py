@@ -74,8 +74,7 @@ def error_quantile(study: Study, s: Setting, noise: Noise, predictions: bool = F
 
 def _instruments(study: Study, s: Setting, noise: Noise, predictions: bool, chance: float) -> float:
     """Lies, and the quantile of Bz + M⁻¹N, both parts as large as the geometry's bounds of their mean squares."""
-    (inverse, ZZ, G), f = _matrices(s)
-    geometry, _ = scaled_geometry(s)
+    (inverse, ZZ, G), (geometry, f) = _matrices(s), scaled_geometry(s)
     if not all(map(math.isfinite, (geometry.noise[predictions], geometry.sampling[predictions]))):
         return math.inf
     B = _root(G) @ inverse if predictions else inverse
@@ -121,15 +120,14 @@ def effect_quantile(study: Study, s: RosterSetting, noise: Noise) -> float | Non
     effects = s.geometry.effects
     if s.shares is None or effects is None or not len(effects):
         return None
-    setting, chance = accuracy_setting(s), s.beta / 2
-    liars = likely_liars(setting, chance) * s.n
-    (inverse, ZZ, _), f = _matrices(setting)
+    setting, chance, f = accuracy_setting(s), s.beta / 2, s.geometry.players / s.n
+    liars, (inverse, ZZ, _) = likely_liars(setting, chance) * s.n, s.geometry.matrices_of(s.n)
     found = []
     for (drawn, squares, largest), (_, row) in zip(effects, study.differences, strict=True):
-        law = law_given_features(inverse * f, ZZ / f, 4 * s.shares.variance, noise, row / study.response_unit)
+        law = law_given_features(inverse, ZZ, 4 * s.shares.variance, noise, row / study.response_unit)
         along = inverse.T @ (row / study.response_unit)
         # What is spared for the chance of who is drawn.
-        spared = math.sqrt(max(drawn / float(along @ along), squares / float(along @ ZZ @ along)))
+        spared = math.sqrt(max(drawn * f**2 / float(along @ along), squares * f / float(along @ ZZ @ along)))
         lies = 2 * min(math.ceil(round(liars, 9)) * largest * f, math.sqrt(liars * squares * f))
         found.append(lies + spared * law.half_width(1 - chance))
     return max(found)
@@ -143,11 +141,11 @@ def precisions(study: Study, s: Setting, noise: Noise) -> tuple[Precision, ...]:
     variance which is thought possible.
     """
     if s.estimator == "instruments":
-        (inverse, ZZ, G), f = _matrices(s)
+        inverse, ZZ, G = _matrices(s)
         variance = s.model.noise_variance
 
         def law(row: Floats) -> Law:
-            return law_given_features(inverse * f, ZZ / f, variance, noise, row)
+            return law_given_features(inverse, ZZ, variance, noise, row)
 
         rows = _rows(study, G)
     else:
@@ -196,12 +194,10 @@ def _law_of_records(study: Study, s: Setting, noise: Noise) -> Callable[[Floats]
     return law
 
 
-def _matrices(s: Setting) -> tuple[tuple[Floats, Floats, Floats], float]:
-    """M⁻¹, ZᵀZ and G of the geometry, and how much smaller each person's part is among n."""
-    geometry, f = scaled_geometry(s)
-    if geometry.matrices is None:
-        raise InputError("The geometry has no matrices; measure people's features again.")
-    return geometry.matrices, f.item()
+def _matrices(s: Setting) -> tuple[Floats, Floats, Floats]:
+    """M⁻¹, ZᵀZ and G of n people like those of the geometry."""
+    geometry, _ = scaled_geometry(s)
+    return geometry.matrices_of(round(float(np.asarray(s.n))))
 
 
 def _root(G: Floats) -> Floats:

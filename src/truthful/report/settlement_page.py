@@ -311,7 +311,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     """The expected payment of a typical player against her lie: features of typical length, and the truth y = 0.
 
     Her peers tell the truth, so E[p | x, y] = q(x, y), and payments are affine in p: a lie earns rule(q(y), q(y′)).
-    Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is the guarantees' own.
+    Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is her own.
     """
     study, mechanism = plan.study, plan.number_mechanism
     beliefs, unit = study.beliefs, study.response_unit
@@ -320,12 +320,10 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     q = beliefs.prediction(r, y, curve, along)
     paid = mechanism.scoring(q[0], q, a=float(mechanism.base(np.array(r))), b=mechanism.score_weight)
     sizes, moved = unit * y, unit * np.abs(q - q[0])
-    D, threshold = promised.lie, promised.lie_in_answer
+    D = promised.lie
     # Predictions differ by 2R at most: a larger D promises nothing.
     D = None if D is None or promised.slack is None or not 2 * beliefs.radius > D else unit * D
-    # Beyond central reports predictions may follow answers less steeply: D in answers has to be true of her.
-    if D is None or threshold is None or not threshold < sizes[-1] or np.interp(threshold, sizes, moved) < D:
-        threshold = None
+    threshold = None if D is None or not moved[-1] > D else float(np.interp(D, moved, sizes))
     points = zip(sizes.tolist(), moved.tolist(), paid.tolist(), strict=True)
     return Lies(tuple(LieRow(*values) for values in points), D, threshold, study.currency)
 
