@@ -18,7 +18,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("check",),
     # mathematics: arrays in, arrays out, randomness passed in
     ("coins", "lattice", "noise", "scoring", "costs"),
-    ("moments",),
+    ("moments", "error_laws"),
     ("beliefs", "estimators", "instruments"),
     ("geometry",),
     # declare and collect

@@ -4,7 +4,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from truthful.noise import L2Laplace, SupLaplace
-from truthful.release.intervals import ErrorLaw, SupErrorLaw
+from truthful.error_laws import ErrorLaw, SupErrorLaw
 
 
 def test_without_privacy_noise_the_interval_is_the_normal_one() -> None:

@@ -89,6 +89,13 @@ class Deterrence:
         """
         return self._shares((clip,), scale)[0](check.nonnegative("lie", lie))
 
+    def furthest(self, lie: float, clip: float | None, scale: float, share: float) -> float:
+        """The largest |y' − y| with |q(y') − q(y)| ≤ lie that this share of people stay below, truthful answers y.
+
+        Infinite where for more people than the others all of [−Y, Y] is free.
+        """
+        return self._shares((clip,), scale)[0].furthest(check.nonnegative("lie", lie), share)
+
     def matched_lies(self, lie: float, clips: Any, scales: Any) -> Floats:
         """The D with the undeterred share that `lie` has at c = R and the same noise; at most `lie`.
 
@@ -272,19 +279,36 @@ class _Shares:
         return float(2 * self.q.max())
 
     def __call__(self, lie: float) -> float:
+        at, answer, integral = self._reached(lie)
+        means = (answer[:, 1:] + answer[:, :-1]) / 2
+        gains = np.diff(self.q, axis=1)
+        # Where A is linear the middle is the mean.
+        bent = np.diff(at, axis=1) > 0
+        np.divide(np.diff(integral, axis=1), gains, out=means, where=bent & (gains > _THIN * self.radius))
+        return min(max(float(np.sum(self.chances * means)) / self.bound, 0.0), 1.0)
+
+    def furthest(self, lie: float, share: float) -> float:
+        """By symmetry the lowest answer that a lie may be is −A(lie − q(y)) = −A(q(−y) + lie)."""
+        _, answer, _ = self._reached(lie)
+        below = answer[:, ::-1]
+        reach = np.maximum(answer - self.answers, self.answers + below)
+        free = np.minimum(answer, below) >= self.bound * (1 - _LEVEL)
+        reach = np.where(free, np.inf, reach)
+        # A cell's chance counts at the larger of its ends.
+        cells = np.maximum(reach[:, 1:], reach[:, :-1]).ravel()
+        order = np.argsort(cells)
+        chances = np.cumsum(self.chances.ravel()[order])
+        return float(cells[order][min(np.searchsorted(chances, share * (1 - _LEVEL)), len(cells) - 1)])
+
+    def _reached(self, lie: float) -> tuple[Any, Floats, Floats]:
+        """A(q + lie) at every answer of every person, the cell of q that it lies in, and ∫A up to there."""
         keys, offset, start, low, width, rise, area = self._inverse
         reached = self.q + (lie + _LEVEL * self.radius)
         at = np.searchsorted(keys, (np.minimum(reached, self.q[:, -1:]) + offset).ravel(), side="right") - 1
         step = np.clip(reached.ravel() - start[at], 0.0, width[at])
         answer = low[at] + step * rise[at]
-        integral = (area[at] + step * (low[at] + answer) / 2).reshape(self.q.shape)
-        answer = answer.reshape(self.q.shape)
-        means = (answer[:, 1:] + answer[:, :-1]) / 2
-        gains = np.diff(self.q, axis=1)
-        # Where A is linear the middle is the mean.
-        bent = np.diff(at.reshape(self.q.shape), axis=1) > 0
-        np.divide(np.diff(integral, axis=1), gains, out=means, where=bent & (gains > _THIN * self.radius))
-        return min(max(float(np.sum(self.chances * means)) / self.bound, 0.0), 1.0)
+        integral = area[at] + step * (low[at] + answer) / 2
+        return at.reshape(self.q.shape), answer.reshape(self.q.shape), integral.reshape(self.q.shape)
 
     @cached_property
     def _inverse(self) -> tuple[Floats, ...]:
@@ -502,12 +526,29 @@ def share_beyond(study: Study, person: Typical, lie: float) -> float:
 
     q rises with the report and is odd, so that the furthest are the two extreme reports, ±(Rr + M).
     """
-    beliefs, (r, scale, curve) = study.beliefs, person
+    own, q = _absolute_predictions(study, person)
+    return float(np.mean(own + q > lie))
+
+
+def mean_square_prediction(study: Study, person: Typical) -> float:
+    """E[q²] over truthful reports, at features of typical length."""
+    return float(np.mean(_absolute_predictions(study, person)[0] ** 2))
+
+
+def _absolute_predictions(study: Study, person: Typical) -> tuple[Floats, float]:
+    """|q| of truthful reports, and the largest."""
+    beliefs, r = study.beliefs, person.length
     y = np.linspace(0, beliefs.radius * r + beliefs.noise_bound, BETWEEN)
+    q = own_predictions(study, person, y)
+    return np.interp(np.abs(_reports(study, r)), y, q), float(q[-1])
+
+
+def own_predictions(study: Study, person: Typical, y: Floats) -> Floats:
+    """q at these answers; none beyond those that she can truthfully give says more than the furthest of them."""
+    beliefs, (r, scale, curve) = study.beliefs, person
+    told = np.minimum(y, beliefs.radius * r + beliefs.noise_bound)
     # `beliefs.prediction` would load compiled code for these few where the curve has corners.
-    q = r * posterior.mean(beliefs, np.full(len(y), r), y, curve, np.full(len(y), scale))
-    own = np.interp(np.abs(_reports(study, r)), y, q)
-    return float(np.mean(own + q[-1] > lie))
+    return np.asarray(r * posterior.mean(beliefs, np.full(len(y), r), told, curve, np.full(len(y), scale)))
 
 
 def typical(study: Study, mechanism: OneRelease, players: int, geometry: Geometry | None = None) -> Typical:

@@ -38,8 +38,24 @@ def interval(value: float, low: float, high: float) -> tuple[str, str, str]:
     return to_within(value, width), to_within(low, width), to_within(high, width)
 
 
+#: What a hundredth of a currency's unit is called, where people count in them.
+HUNDREDTHS = dict.fromkeys(("USD", "EUR", "CAD", "AUD", "NZD", "SGD", "HKD", "ZAR"), "cents") | {
+    "GBP": "pence"
+}
+
+
+def cents(amount: float, currency: str) -> float | None:
+    """An amount below one unit in hundredths of it, of two digits or three; None where it is told in units."""
+    told = 100 * amount
+    if currency not in HUNDREDTHS or not 0 < abs(told) < 99.5:
+        return None
+    return float(f"{told:.{1 if abs(told) < 10 else 2}e}")
+
+
 def money(amount: float, currency: str, decimals: int | None = None) -> str:
-    """An amount with its currency, never in scientific notation: cents, or three digits of less than one unit."""
+    """An amount with its currency, never in scientific notation: below one unit in cents, or else in three digits."""
+    if decimals is None and (told := cents(amount, currency)) is not None:
+        return f"{number(told, 2 if abs(told) < 10 else 3)} {HUNDREDTHS[currency]}"
     if decimals is None and 0 < abs(amount) < 1:
         return f"{number(amount)} {currency}"
     return f"{amount:,.{2 if decimals is None else decimals}f} {currency}"
@@ -62,18 +78,22 @@ def share(value: float, width: float) -> str:
     return f"{to_within(100 * value, 100 * width)}%"
 
 
-def even_odds(epsilon: float) -> tuple[float, float, int]:
-    """ε as betting odds in percent, rounded up, and their decimals: the best at telling two answers apart."""
-    against = 100 * math.exp(-epsilon) / (1 + math.exp(-epsilon))
-    if against == 0:
-        return 100.0, 0.0, 0
-    decimals = 1 if against >= 1 else 1 - math.floor(math.log10(against))
-    step = 10.0**decimals
-    against = math.floor(against * step + 1e-9) / step
-    return round(100 - against, decimals), against, decimals
+#: Odds beyond this to one are no privacy, and are not told as numbers.
+MOST_ODDS = 99
+
+
+def protects(epsilon: float) -> bool:
+    """Whether anybody is protected in practice: even odds stay within 99:1."""
+    return epsilon <= math.log(MOST_ODDS)
+
+
+def even_odds(epsilon: float) -> tuple[float, float]:
+    """ε as betting odds in percent, rounded up to tenths: the best at telling two answers apart."""
+    against = math.floor(1000 * math.exp(-epsilon) / (1 + math.exp(-epsilon)) + 1e-9) / 10
+    return round(100 - against, 1), against
 
 
 def odds(epsilon: float) -> str:
-    """The same in words, as 52.5:47.5."""
-    better, against, decimals = even_odds(epsilon)
-    return f"{better:.{decimals}f}:{against:.{decimals}f}"
+    """The same in words, as 52.5:47.5; where nobody is protected, only that they are beyond 99:1."""
+    better, against = even_odds(epsilon)
+    return f"{better:.1f}:{against:.1f}" if protects(epsilon) else f"more than {MOST_ODDS}:1"

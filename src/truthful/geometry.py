@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from truthful.check import Floats
+from truthful.errors import InputError
 from truthful.moments import (
     GRID,
     Sums,
@@ -171,6 +172,15 @@ class Geometry:
     """What groups of these people believe, where answers are shares (truthful.bounds.share_bounds)."""
     norm: str = "l2"
     """That in which instruments are at most 1 long, and by which noise falls off."""
+    matrices: tuple[Floats, Floats, Floats] | None = None
+    """M⁻¹, ZᵀZ and G, from which the laws of single numbers follow."""
+
+    def matrices_of(self, players: int) -> tuple[Floats, Floats, Floats]:
+        """M⁻¹, ZᵀZ and G of so many people who are spread as these are."""
+        if self.matrices is None:
+            raise InputError("The geometry has no matrices; measure people's features again.")
+        (inverse, ZZ, G), f = self.matrices, self.players / players
+        return inverse * f, ZZ / f, G
 
     @property
     def noise_variance(self) -> float:
@@ -230,6 +240,7 @@ def measure(kx: Floats, kz: Floats, lengths: Lengths | None = None, norm: str = 
         lengths=Lengths(np.sort(r)) if lengths is None else lengths,
         people=(r[present], parts.tau[present]),
         norm=norm,
+        matrices=(inverse, ZZ, G),
     )
 
 
@@ -281,6 +292,7 @@ class Measuring:
             typical_noise=math.sqrt(self._squares / self._n / square),
             lengths=TotalsOf(self._base, self._gain, square),
             people=(r, tau),
+            matrices=(self.inverse, self._ZZ, self._G),
         )
 
 
@@ -346,6 +358,7 @@ def coarse(sums: Sums, least_length: float, norm: str = "l2") -> Geometry:
         lengths=SomeLengths(n, square, least_length),
         people=(np.array([math.sqrt(square)]), np.array([math.sqrt(noise)])),
         norm=norm,
+        matrices=(inverse, ZZ, G),
     )
 
 

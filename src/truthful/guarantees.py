@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from truthful.bounds.asked_bounds import AskedSetting, advantage
 from truthful.bounds.asked_bounds import gap as asked_gap
 from truthful.bounds.asked_bounds import lie_size as asked_lie_size
 from truthful.bounds.estimator_bounds import EVENTS, instruments_error
+from truthful.bounds.precision import Precision, effect_quantile, error_quantile, precisions
 from truthful.bounds.share_bounds import (
     ROUNDING,
     RosterSetting,
@@ -39,6 +40,8 @@ from truthful.deterrence import (
     largest_belief_gap,
     least_noise,
     likely_answers,
+    mean_square_prediction,
+    own_predictions,
     representative,
     share_beyond,
     tolerated_gap,
@@ -47,11 +50,12 @@ from truthful.deterrence import (
 )
 from truthful.errors import InputError
 from truthful.geometry import Geometry
+from truthful.noise import L2Laplace, laplace
 from truthful.one_release import OneRelease
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.study.credibility import ShareBeliefs
+from truthful.study.credibility import Expected, LevelBeliefs, ShareBeliefs
 
 TRUTHFUL_PEERS = "players tell the truth, all but those with the highest privacy costs (the absent share)"
 BELIEFS = "answers follow the declared linear model, prior and noise"
@@ -59,8 +63,12 @@ FEATURES = "features are drawn independently from the declared design"
 GIVEN_FEATURES = (
     "whether somebody takes part does not depend on how far her answer is from what the model predicts"
 )
-#: Of so many people it is said how wrong they may be for the truth to pay still.
+#: Of so many people it is said how wrong they may be for the truth to pay still, and which lies in an answer do not.
 NINE_IN_TEN = 0.9
+#: Lies whose cost is told, as parts of the range of answers.
+SHADED = (0.2, 0.4)
+#: People drawn from a design, for what is said of people on average.
+DRAWN = 4_000
 BELIEVED = {
     "yes-no": "people believe what is declared: that between {low} and {high} say yes, and more if they do themselves",
     "rating": "people believe what is declared: that the mean rating is between {low} and {high}, and higher if their "
@@ -94,16 +102,30 @@ class Privacy:
     not_protected: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True)
+class Shading:
+    """What a typical person loses on average, in currency, by an answer that is so far off: in raw units, or in steps.
+
+    Everybody else is honest here, and beliefs are as declared. Her features are of typical length, and her answer is
+    the one that is expected of people like her. Of yes and no it is the mean over both.
+    """
+
+    by: float
+    costs: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Truthfulness:
     """No lie that moves the own prediction by more than `lie` pays; no lie at all gains more than `slack`.
 
     So it is for all players whose privacy cost is at most a threshold: all but the absent share, with this probability.
     `share` is that of people, at features of typical length, who could tell a lie beyond `lie` at all. `slope` is the
-    least ∂q/∂y over the central 90 % of reports there, and `lie_in_answer` what `lie` is there in raw units of the
-    answer; None where the slope is 0, and lies in the answer are free. `undeterred` is the share of possible answers
-    that move q by no more than `lie`, on average over people and their truthful answers: nothing deters those.
-    `typical_length` and `typical_noise` are ‖x‖ and the scale of the peers' noise along its unit vector, for those.
+    least ∂q/∂y over the central 90 % of reports there. For nine people in ten, of the design or the roster, every
+    answer that is off the truth by more than `lie_in_answer`, in raw units, moves q by more than `lie`; None where more
+    than one in ten can give any answer without doing so. `undeterred` is the share of possible answers that move q by
+    no more than `lie`, on average over people and their truthful answers: nothing deters those. `typical_length` and
+    `typical_noise` are ‖x‖ and the scale of the peers' noise along its unit vector, of a typical person. `shading` is
+    what lies cost her on average, beside the `typical_pay` that her honest answer earns.
 
     Of yes and no, and of ratings, it is said otherwise: no lie of `steps` steps or more pays for a `share` of people,
     and on average the truth earns `gain` more than such a lie, in currency; None where nothing is promised. For the
@@ -143,15 +165,20 @@ class Truthfulness:
     centre_amplification: float | None = None
     slope_tolerance: float | None = None
     centre_share: float | None = None
+    typical_pay: float | None = None
+    shading: tuple[Shading, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Mean squared error of the coefficients (normalised), and errors in raw response units.
+    """How far estimates are off: with this probability at most by a quantile, and on average by a root mean square.
 
-    `rmse` is the root of the first, in raw units; as ‖x‖ ≤ 1, it bounds the root mean square error of every prediction.
-    `prediction_rmse` is that error on average over people whose features follow the design. Where answers are shares,
-    `effect_rmse` is the largest of a difference between features' ends or levels.
+    `quantile` is of every prediction at once: as ‖x‖ ≤ 1, of the length of the coefficients' error, in raw units of the
+    response. `prediction_quantile` is of the root of the mean square over people whose features follow the design.
+    Where answers are shares, `effect_quantile` is of a difference between features' ends or levels, whichever it is.
+    `rmse`, `prediction_rmse` and `effect_rmse` are root mean squares of the same over studies in which no more people
+    lie than the absent share: a third of errors can be larger. mean_squared_error is the square of the first,
+    normalised. `numbers` says how wide intervals will be; `of` is what was asked for, "predictions" or "centre".
     """
 
     mean_squared_error: float | None
@@ -160,6 +187,11 @@ class Accuracy:
     probability: float
     assumptions: tuple[str, ...] = (TRUTHFUL_PEERS, BELIEFS, FEATURES, COSTS)
     effect_rmse: float | None = None
+    quantile: float | None = None
+    prediction_quantile: float | None = None
+    effect_quantile: float | None = None
+    numbers: tuple[Precision, ...] | None = None
+    of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -191,7 +223,8 @@ ADDED = (
     *("protects", "not_protected", "undeterred", "typical_length", "typical_noise"),
     *("steps", "gain", "switch", "expects_yes", "expects_no", "effect_rmse"),
     *("centre_tolerance", "centre_lie", "centre_slack", "centre_amplification", "slope_tolerance"),
-    "centre_share",
+    *("centre_share", "quantile", "prediction_quantile", "effect_quantile", "numbers", "of"),
+    *("typical_pay", "shading"),
 )
 
 
@@ -204,6 +237,10 @@ class Guarantees:
     accuracy: Accuracy
     participation: Participation
     budget: Budget
+
+    def asked_of(self, of: str | None) -> Guarantees:
+        """The same, of a plan whose accuracy was asked for of predictions, or of the centre."""
+        return replace(self, accuracy=replace(self.accuracy, of=None if of == "coefficients" else of))
 
     def record(self) -> dict[str, Any]:
         """As written in plans and releases. What came with format 2 is left out where it says nothing."""
@@ -222,10 +259,17 @@ class Guarantees:
         groups = (Privacy, Truthfulness, Accuracy, Participation, Budget)
         return cls(
             *(
-                group(**{k: tuple(v) if isinstance(v, list) else v for k, v in record[field.name].items()})
+                group(**{key: _from_record(key, value) for key, value in record[field.name].items()})
                 for group, field in zip(groups, fields(cls), strict=True)
             )
         )
+
+
+def _from_record(key: str, value: Any) -> Any:
+    of = {"numbers": Precision, "shading": Shading}.get(key)
+    if not isinstance(value, list):
+        return value
+    return tuple(value) if of is None else tuple(of(**row) for row in value)
 
 
 @lru_cache(maxsize=32)  # a settlement asks twice, before it draws and to publish
@@ -261,28 +305,52 @@ def guarantees(
     return Guarantees(
         Privacy(mechanism.epsilon, protects=mechanism.protects, not_protected=not_protected),
         found.truth,
-        Accuracy(
-            _finite(found.error),
-            _finite(unit * math.sqrt(found.error)),
-            _finite(unit * math.sqrt(found.prediction_error)),
-            max(0.0, 1 - EVENTS[mechanism.estimator] * beta),
-            assumptions=assumed,
-            effect_rmse=None if found.effect_error is None else unit * math.sqrt(found.effect_error),
-        ),
+        _accuracy(found.errors, unit, max(0.0, 1 - EVENTS[mechanism.estimator] * beta), assumed),
         Participation(float(study.costs.cdf(found.joining)), _finite(found.joining), assumptions=assumed),
         Budget(expected, cap, likely, assumptions=assumed),
     )
 
 
+class _Errors(NamedTuple):
+    """Normalised: mean squares and quantiles, of all coefficients, of predictions, and of effects where there are some.
+
+    numbers are in raw units.
+    """
+
+    squares: tuple[float, float, float | None]
+    quantiles: tuple[float, float, float | None]
+    numbers: tuple[Precision, ...]
+
+
 class _Bounds(NamedTuple):
-    """What differs between kinds of answers, errors normalised; the bill is what `Budget` says of it."""
+    """What differs between kinds of answers; the bill is what `Budget` says of it."""
 
     truth: Truthfulness
     joining: float
     bill: tuple[float, float, float]
-    error: float
-    prediction_error: float
-    effect_error: float | None = None
+    errors: _Errors
+
+
+def _accuracy(errors: _Errors, unit: float, probability: float, assumed: tuple[str, ...]) -> Accuracy:
+    """In raw units of the response."""
+    rmse, prediction_rmse, effect_rmse = (
+        None if square is None else _finite(unit * math.sqrt(square)) for square in errors.squares
+    )
+    quantile, prediction_quantile, effect_quantile = (
+        None if rmse is None or bound is None else _finite(unit * bound) for bound in errors.quantiles
+    )
+    return Accuracy(
+        _finite(errors.squares[0]),
+        rmse,
+        prediction_rmse,
+        probability,
+        assumptions=assumed,
+        effect_rmse=effect_rmse,
+        quantile=quantile,
+        prediction_quantile=prediction_quantile,
+        effect_quantile=effect_quantile,
+        numbers=None if rmse is None else errors.numbers,
+    )
 
 
 def _finite(value: float) -> float | None:
@@ -321,46 +389,80 @@ def _of_numbers(study: Study, mechanism: OneRelease, s: Setting) -> _Bounds:
     players, geometry = int(s.n), s.geometry
     lie = float(proved.lie_size(s))
     person = typical(study, mechanism, players, geometry)
-    slope = central_slope(study, person)
+    undeterred, in_answer = _undeterred(study, mechanism, players, lie, person, geometry)
     return _Bounds(
         Truthfulness(
             lie=_finite(lie),
             slack=_finite(float(proved.truthfulness(s))),
             share=share_beyond(study, person, lie),
-            slope=slope,
-            lie_in_answer=_finite(lie / slope * study.response_unit) if slope > 0 else None,
+            slope=central_slope(study, person),
+            lie_in_answer=_finite(in_answer * study.response_unit),
             probability=1 - float(s.beta),
             assumptions=(TRUTHFUL_PEERS, BELIEFS, FEATURES if geometry is None else GIVEN_FEATURES, COSTS),
-            undeterred=_undeterred_share(study, mechanism, players, lie, person, geometry),
+            undeterred=undeterred,
             typical_length=person.length,
             typical_noise=person.scale,
+            **_number_shading(study, mechanism, person),
             **_number_tolerances(study, s, person, lie),
         ),
         float(proved.joining_threshold(s)),
         (float(proved.budget(s)), float(proved.budget_cap(s)), float(proved.likely_budget(s))),
-        float(proved.accuracy(s)),
-        float(proved.prediction_error(s)),
+        _number_errors(study, mechanism, s),
     )
 
 
-def _undeterred_share(
+def _number_errors(study: Study, mechanism: OneRelease, s: Setting) -> _Errors:
+    noise = L2Laplace(study.dimension, mechanism.scale(study.beliefs))
+    squares = float(proved.accuracy(s)), float(proved.prediction_error(s)), None
+    if not math.isfinite(squares[0]):
+        return _Errors(squares, (math.inf, math.inf, None), ())
+    quantiles = *(error_quantile(study, s, noise, predictions) for predictions in (False, True)), None
+    return _Errors(squares, quantiles, precisions(study, s, noise))
+
+
+def _undeterred(
     study: Study,
     mechanism: OneRelease,
     players: int,
     lie: float,
     person: Typical,
     geometry: Geometry | None,
-) -> float:
+) -> tuple[float, float]:
+    """The share of answers that nothing deters, and from which size on lies of nine people in ten are deterred."""
     if not math.isfinite(lie):
-        return 1.0
-    scale = mechanism.scale(study.beliefs)
-    if geometry is None:
-        lengths, proportions = np.array([person.length]), np.array([person.scale * person.length / scale])
-    else:
+        return 1.0, math.inf
+    scale, Sigma = mechanism.scale(study.beliefs), study.second_moments
+    if geometry is not None:
         r, tau = geometry.people
-        lengths, proportions = representative(r, tau * (geometry.players / players))
-    people = Deterrence(study.beliefs, lengths, proportions)
-    return float(people.undeterred(lie, mechanism.clip if mechanism.clipped else None, scale))
+        people = representative(r, tau * (geometry.players / players))
+    elif study.assigned and Sigma is not None:
+        X = study.normalise(study.sample_features(np.random.default_rng(0), DRAWN), DRAWN)
+        along = np.linalg.norm(np.linalg.solve(Sigma, X.T), axis=0)
+        people = representative(np.linalg.norm(X, axis=1), along / max(1, players - 1))
+    else:  # of these features nothing is known but how far they are spread
+        people = np.array([person.length]), np.array([person.scale * person.length / scale])
+    found, clip = Deterrence(study.beliefs, *people), mechanism.clip if mechanism.clipped else None
+    return found.undeterred(lie, clip, scale), found.furthest(lie, clip, scale, NINE_IN_TEN)
+
+
+def _number_shading(study: Study, mechanism: OneRelease, person: Typical) -> dict[str, Any]:
+    """b·(q(y) − q(0))², as who answers what is expected takes the others to predict q(0) = 0 on average."""
+    off = np.array(SHADED) * 2 * study.half_range
+    costs = mechanism.score_weight * np.square(own_predictions(study, person, off))
+    earned = mechanism.score_weight * mean_square_prediction(study, person)
+    return {
+        "typical_pay": float(mechanism.base(np.array(person.length))) + earned,
+        "shading": _shadings(off * study.response_unit, costs),
+    }
+
+
+def _shadings(sizes: Floats, costs: Floats) -> tuple[Shading, ...]:
+    return tuple(Shading(by, loss) for by, loss in zip(sizes.tolist(), costs.tolist(), strict=True))
+
+
+def _steps_told(levels: int) -> Floats:
+    """Lies of one step and of two, as parts of the whole scale."""
+    return np.arange(1, min(levels, 3)) / (levels - 1)
 
 
 def _number_tolerances(study: Study, s: Setting, person: Typical, lie: float) -> dict[str, Any]:
@@ -491,16 +593,28 @@ def _direction_variance(study: Study, inverse: Floats) -> float:
 def _of_shares(study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int) -> _Bounds:
     most = payable * (mechanism.flat + mechanism.bonus)
     joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / study.privacy_cost(mechanism.epsilon)
-    return _Bounds(_share_truth(study, mechanism, s), joining, (most, most, math.inf), *_errors(s))
+    return _Bounds(
+        _share_truth(study, mechanism, s), joining, (most, most, math.inf), _errors(study, mechanism, s)
+    )
 
 
-def _errors(s: RosterSetting) -> tuple[float, float, float | None]:
-    """Mean squared errors of the coefficients, of predictions, and, where answers are shares, of differences."""
+def _errors(study: Study, mechanism: ShareRelease | AskedRelease, s: RosterSetting) -> _Errors:
+    """Errors of the coefficients, of predictions, and, where answers are shares, of differences."""
     accuracy, effects = accuracy_setting(s), effect_error(s)
+    asked = isinstance(mechanism, AskedRelease)
+    noise = laplace(mechanism.norm, study.dimension + asked, mechanism.scale(study.believed))
     error, of_people = (
         float(instruments_error(accuracy, predictions).item()) for predictions in (False, True)
     )
-    return error, of_people, None if effects is None else float(effects.item())
+    squares = error, of_people, None if effects is None else float(effects.item())
+    if not math.isfinite(error):
+        return _Errors(squares, (math.inf, math.inf, None), ())
+    one = accuracy.at(alpha=float(s.alpha[0]), epsilon=float(s.answers_epsilon[0]))
+    coefficients, of_people = (
+        error_quantile(study, one, noise, predictions) for predictions in (False, True)
+    )
+    quantiles = coefficients, of_people, effect_quantile(study, s, noise)
+    return _Errors(squares, quantiles, precisions(study, one, noise))
 
 
 def share_setting(
@@ -555,8 +669,20 @@ def _share_truth(study: Study, mechanism: ShareRelease, s: ShareSetting) -> Trut
         expects_no=expects_no,
         probability=1 - s.beta,
         assumptions=(TRUTHFUL_PEERS, _belief_told(study, beliefs), GIVEN_FEATURES, COSTS),
+        **_share_shading(mechanism, beliefs.levels, average),
         **_share_tolerances(study, mechanism, s, steps, share),
     )
+
+
+def _share_shading(mechanism: ShareRelease, levels: int, average: Expected) -> dict[str, Any]:
+    """(B/4)(δ/w)(y − y')², as who answers y takes the others' share to be δy above the switch point on average."""
+    part, steps = float((average.advantage / average.width(mechanism.margin))[0]), _steps_told(levels)
+    answers = np.linspace(-1, 1, levels)
+    earned = mechanism.bonus / 2 * (1 + part / 2 * (1 + float(np.mean(answers**2))))
+    return {
+        "typical_pay": mechanism.flat + earned,
+        "shading": _shadings(steps * (levels - 1), mechanism.bonus * part * steps**2),
+    }
 
 
 def _share_tolerances(
@@ -581,7 +707,7 @@ def _of_predictions(study: Study, mechanism: AskedRelease, s: AskedSetting, paya
     average, most = (payable * each for each in _asked_payments(s, mechanism))
     least = max(0.0, _least_expected(s, mechanism) - ROUNDING)
     joining = least / study.privacy_cost(mechanism.epsilon)
-    return _Bounds(truth, joining, (average, most, math.inf), *_errors(s))
+    return _Bounds(truth, joining, (average, most, math.inf), _errors(study, mechanism, s))
 
 
 def asked_setting(
@@ -662,6 +788,7 @@ def _asked_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Trut
         assumptions=(TRUTHFUL_PEERS, AGREED, GIVEN_FEATURES, COSTS),
         steps=steps,
         gain=earned,
+        **_asked_shading(study, mechanism, s.beliefs),
         centre_tolerance=k * told / (2 * (1 - k)) * study.response_unit if promised else None,
     )
 
@@ -678,5 +805,22 @@ def _strict_truth(study: Study, mechanism: AskedRelease, s: AskedSetting) -> Tru
         assumptions=(TRUTHFUL_PEERS, AGREED_STRICT, GIVEN_FEATURES, COSTS),
         steps=1 if paid else None,
         gain=earned if paid else None,
+        **_asked_shading(study, mechanism, s.beliefs),
         centre_tolerance=found * study.response_unit if paid else None,
     )
+
+
+def _asked_shading(study: Study, mechanism: AskedRelease, beliefs: LevelBeliefs) -> dict[str, Any]:
+    """b·s²ℓ² of numbers and ratings; of yes and no 2b·E[yΔ]/C, E[yΔ] = 4v(1 − k) with v and k those of shares."""
+    b, pay = mechanism.score_weight, mechanism.base_payment + mechanism.prediction_payment
+    if not beliefs.strict or beliefs.shares is None:
+        levels = None if beliefs.shares is None else beliefs.shares.levels
+        steps = np.array(SHADED) if levels is None else _steps_told(levels)
+        unit = SCALE * study.response_unit if levels is None else levels - 1
+        return {
+            "typical_pay": pay,
+            "shading": _shadings(steps * unit, b * (beliefs.slope * SCALE * steps) ** 2),
+        }
+    v, middle = beliefs.sure**2 / 4, (beliefs.shares.low + beliefs.shares.high) / 2
+    surprise = 4 * v * (1 - v / (middle * (1 - middle))) / mechanism.clip
+    return {"typical_pay": pay + b * surprise, "shading": _shadings(np.ones(1), np.array([2 * b * surprise]))}

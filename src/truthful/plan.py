@@ -133,7 +133,8 @@ class Plan:
             return self.stated
         alpha, beta = self.absent_share, self.failure_probability
         payable = self.players if players == self.answering else players
-        return guarantees(study, mechanism, players, alpha, beta, geometry, payable)
+        found = guarantees(study, mechanism, players, alpha, beta, geometry, payable)
+        return found if self.stated is None else found.asked_of(self.stated.accuracy.of)
 
     def parameters(self) -> dict[str, Any]:
         """The plan's parameters by the names people use, numbers as floats: 2 and 2.0 are the same plan."""
@@ -268,7 +269,13 @@ def design(
     panel = panel_for(study, roster, response_share, of)
     if panel is not None:
         asked["players"] = panel.invite(players)
-    if numbers:
+    plan = _design(study, panel, asked, given)
+    return replace(plan, stated=plan.guarantees.asked_of(accuracy_of))
+
+
+def _design(study: Study, panel: Panel | None, asked: dict[str, Any], given: dict[str, Any]) -> Plan:
+    """By what people answer, and whether they are asked what the others will say."""
+    if study.levels is None and study.shares is None:
         return _design_numbers(study, panel, asked, given)
     if panel is None:
         who = (

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from truthful.bounds import Setting, published
-from truthful.formatting import money, number, odds, percent, points
+from truthful.formatting import money, number, odds, percent, points, protects
 from truthful.guarantees import (
+    Accuracy,
     Guarantees,
     Truthfulness,
     inaccurate_because,
@@ -245,18 +246,20 @@ def _nothing(name: str, because: str = "") -> Promise:
 
 
 def _privacy(promised: Guarantees, plan: Plan) -> Promise:
-    epsilon, protects = promised.privacy.epsilon, promised.privacy.protects
-    said = (
-        "answer from any other answer"
-        if plan.study.levels is None
-        else "answer and prediction from any others"
-    )
+    epsilon, what = promised.privacy.epsilon, promised.privacy.protects
+    asked = plan.study.levels is not None
+    said = "answer and prediction from any others" if asked else "answer from any other answer"
     words = (
-        f"nobody who sees the result can tell your {said} with better than "
-        f"{odds(epsilon)} odds (ε = {epsilon:.4g})"
+        f"nobody who sees the result can tell your {said} with better than {odds(epsilon)} odds (ε = {epsilon:.4g})"
+        if protects(epsilon)
+        else f"practically no privacy: whoever sees the result may tell your {said} almost surely (ε = {epsilon:.4g})"
     )
-    if protects == "records":
-        words += ", nor your features from any others"
+    if what == "records":
+        words += (
+            ", nor your features from any others"
+            if protects(epsilon)
+            else ", and your features from any others"
+        )
     elif "features" in (promised.privacy.not_protected or ()):
         words += "; your features are not protected: sums over everybody's are published as they are"
     return _promise("privacy", promised, words)
@@ -274,23 +277,45 @@ def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
             f"only lies that move a prediction by more than {moved} would cost, and no answer does. A smaller epsilon "
             "or absent_share, a larger score_weight or more players would help",
         )
-    answer = truth.lie_in_answer
-    if answer is None:
-        in_answers = "some changes of an answer move no prediction, and are free"
-    elif not answer < study.response.high - study.response.low:
-        in_answers = f"predictions follow answers weakly (slope {number(truth.slope)})"
+    people, gained = percent(1 - plan.absent_share), money(truth.slack, study.currency)
+    words = f"{_honesty(truth, study)}for {people} of people no lie gains over {gained}"
+    if truth.lie_in_answer is not None:
+        words += f", and for nine in ten of them none of more than {number(truth.lie_in_answer)} gains at all"
+    words += (
+        f". In technical terms: no lie that moves the prediction made from an answer by more than {moved} (of "
+        f"{_width(plan)}) pays"
+    )
+    if truth.lie_in_answer is None and truth.shading:
+        words += "; more than one person in ten could give any answer without moving it so far"
+    if truth.undeterred is not None:
+        words += (
+            f"; of all other answers that people could give, {percent(truth.undeterred, 0)} are not deterred"
+        )
+    return _promise("truthfulness", promised, words)
+
+
+def _honesty(truth: Truthfulness, study: Study) -> str:
+    """What the payment does to a typical person: that honesty pays best on average, and what a lie costs her.
+
+    In a release of an earlier version it is not told.
+    """
+    if not truth.shading or truth.typical_pay is None:
+        return ""
+    agreed = "the declared beliefs hold" if study.levels is None else "people agree on what to expect"
+    pay = money(truth.typical_pay, study.currency, 2 if truth.typical_pay >= 0.1 else None)
+    first, *more = (money(one.costs, study.currency) for one in truth.shading)
+    by = [f"{one.by:.3g}" for one in truth.shading]
+    if study.kind == "yes-no":
+        lie, further = "the other answer", ""
+    elif study.kind == "rating":
+        lie, further = "a rating that is one step off", "two steps off"
     else:
-        in_answers = f"in answers that is about {number(answer)}"
-    if truth.undeterred is None:
-        free = f"a lie that large is possible for {percent(truth.share, 0)} of people with typical features"
-    else:
-        free = f"of all other answers that people could give, {percent(truth.undeterred, 0)} are not deterred"
-    return _promise(
-        "truthfulness",
-        promised,
-        f"no lie that moves the prediction made from an answer by more than {moved} (of {_width(plan)}) pays, and none "
-        f"gains over {money(truth.slack, study.currency)}, for {percent(1 - plan.absent_share)} of people; "
-        f"{in_answers}; {free}",
+        width = f"{study.response.high - study.response.low:,g}"
+        lie, further = f"shading an answer by {by[0]} (of {width})", f"by {by[-1]}"
+    costs = f"{lie} costs a typical person {first} of {pay}" + (f", {further} {more[0]}" if more else "")
+    return (
+        f"if nearly everybody else is honest and {agreed}, honesty pays best on average: {costs}. Counting also what "
+        "privacy is worth to people, and that a few lie, "
     )
 
 
@@ -305,8 +330,9 @@ def _truth_of_predictions(promised: Guarantees, plan: Plan) -> Promise:
     return _promise(
         "truthfulness",
         promised,
-        f"no lie of {number(truth.lie_in_answer)} (of {_width(plan)}) or more pays for {percent(truth.share)} of "
-        f"people, and none gains over {money(truth.slack, study.currency)}, {_wherever(study)}",
+        f"{_honesty(truth, study)}for {percent(truth.share)} of people no lie gains over "
+        f"{money(truth.slack, study.currency)}, and none of {number(truth.lie_in_answer)} (of {_width(plan)}) or more "
+        f"gains at all, {_wherever(study)}",
     )
 
 
@@ -324,15 +350,14 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
             "the bonus does not outweigh what this privacy is worth to people. A larger bonus, another epsilon or more "
             "players would help",
         )
+    people, lead = percent(truth.share), _honesty(truth, study)
     earned = f"earns at least {money(truth.gain, study.currency)} more than"
     worth = "which is at least what this privacy is worth to them"
-    people = f"pays for {percent(truth.share)} of people"
     if study.kind == "yes-no":
-        words = f"the truth {people}: on average it {earned} the other answer, {worth}"
+        words = f"{lead}for {people} of people the truth {earned} the other answer on average, {worth}"
     else:
-        lies = "no lie" if truth.steps == 1 else f"no lie of {truth.steps} steps or more"
-        told = "any" if truth.steps == 1 else "such a"
-        words = f"{lies} {people}: on average the truth {earned} {told} lie, {worth}"
+        lies = "any lie" if truth.steps == 1 else f"any lie of {truth.steps} steps or more"
+        words = f"{lead}for {people} of people the truth {earned} {lies} on average, {worth}"
     if study.levels is not None:
         words += f". This holds {_wherever(study)}"
     elif truth.switch is not None:
@@ -346,44 +371,88 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
 
 
 def _accuracy(promised: Guarantees, plan: Plan) -> Promise:
-    """Errors next to what the prior mean has, which costs nothing."""
-    accuracy, rmse, study = promised.accuracy, promised.accuracy.rmse, plan.study
-    if rmse is None:
+    """Errors next to what the prior mean has, which costs nothing: of what was asked for, first."""
+    accuracy, study = promised.accuracy, plan.study
+    if accuracy.rmse is None:
         return _nothing("accuracy", inaccurate_because(study) if study.shares is None else "")
-    told, judged, bound = number, rmse, "the error of predictions"
-    if study.shares is not None:
-        told, bound = points if study.kind == "yes-no" else number, "the error"
-        judged = rmse if accuracy.effect_rmse is None else accuracy.effect_rmse
-        prior, known = study.shares.prior_error, "the middle of what is believed"
-    elif study.levels is not None:
-        prior, known = study.levels.prior_error("coefficients"), "answering with what people expect"
-    else:
-        prior, known = model(study).prior_square, "answering with the prior mean"
-    guess = study.response_unit * math.sqrt(prior)
-    if not judged < guess:
+    told = points if study.kind == "yes-no" else number
+    errors = _errors(accuracy, plan)
+    first, (guess, known) = errors[0], _guess(accuracy, study)
+    if not first.average < guess:
         return _nothing(
             "accuracy",
-            f"the bound on {bound} is {told(judged)}, and {known}, without asking anybody, is off by {told(guess)}. "
-            "More players or a larger epsilon would help",
+            f"on average {first.what} off by up to {told(first.average)}, root mean square, and {known}, without "
+            f"asking anybody, is off by {told(guess)}. More players or a larger epsilon would help",
         )
+    averages = " and ".join(told(one.average) for one in errors)
+    if any(one.most is None for one in errors):  # of a release of an earlier version
+        words = f"on average over studies {'; '.join(one.what for one in errors)} off by {averages}, root mean square"
+    else:
+        bounds = [f"{one.what} off by at most {told(one.most or 0.0)}" for one in errors]
+        bounds[0] += "" if study.shares is not None else f" (of {_width(plan)})"
+        words = f"{'; '.join(bounds)}. On average over studies it is {averages}, root mean square"
+    return _promise("accuracy", promised, words)
+
+
+class _Error(NamedTuple):
+    """What is off, in words with their verb, by how much at most and on average."""
+
+    what: str
+    most: float | None
+    average: float
+
+
+def _errors(accuracy: Accuracy, plan: Plan) -> list[_Error]:
+    """Those that a plan is judged by: what was asked for stands first."""
+    study, rmse = plan.study, accuracy.rmse or 0.0
     alike = accuracy.prediction_rmse or rmse
     if study.shares is not None and accuracy.effect_rmse is None:
-        what = "the share of yes" if study.kind == "yes-no" else "the mean rating"
-        words = f"{what} is off by at most {told(rmse)}, root mean square"
-    elif study.shares is not None:
+        what = "the share of yes is" if study.kind == "yes-no" else "the mean rating is"
+        return [_Error(what, accuracy.quantile, rmse)]
+    if study.levels is not None and not study.features:
+        return [_Error("the average answer is", accuracy.quantile, rmse)]
+    if study.shares is not None:
         what = "shares" if study.kind == "yes-no" else "mean ratings"
-        words = (
-            f"each difference between people is off by at most {told(judged)}, root mean square; {what} of people like "
-            f"these by {told(alike)}"
-        )
-    elif study.levels is not None and not study.features:
-        words = f"the average answer is off by at most {number(rmse)} (of {_width(plan)}), root mean square"
+        found = [
+            _Error(
+                "each difference between people is", accuracy.effect_quantile, accuracy.effect_rmse or 0.0
+            ),
+            _Error(f"{what} of people like these are, taken together,", accuracy.prediction_quantile, alike),
+        ]
     else:
-        words = (
-            f"any prediction (and the coefficients, in normalised units) is off by at most {number(rmse)} (of "
-            f"{_width(plan)}), root mean square; predictions of people like these by {number(alike)}"
-        )
-    return _promise("accuracy", promised, words)
+        found = [
+            _Error("any prediction (and the coefficients, in normalised units) is", accuracy.quantile, rmse),
+            _Error(
+                "predictions of people like these are, taken together,", accuracy.prediction_quantile, alike
+            ),
+        ]
+    return found[::-1] if accuracy.of == "predictions" else found
+
+
+def _guess(accuracy: Accuracy, study: Study) -> tuple[float, str]:
+    """How far off the first of them is if nobody is asked, and what it is then."""
+    if study.shares is not None:
+        prior, known = study.shares.prior_error, "the middle of what is believed"
+    elif study.levels is not None:
+        of = "predictions" if accuracy.of == "predictions" else "coefficients"
+        prior, known = study.levels.prior_error(of), "answering with what people expect"
+    else:
+        beliefs, known = model(study), "answering with the prior mean"
+        prior = beliefs.mean_square if accuracy.of == "predictions" else beliefs.prior_square
+    return study.response_unit * math.sqrt(prior), known
+
+
+def precisions_table(
+    promised: Guarantees, study: Study
+) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:
+    """How wide the intervals of a release are, and which effects they tell from none: columns, and rows."""
+    yes_no, rows = study.kind == "yes-no", []
+    for one in promised.accuracy.numbers or ():
+        effect = "" if one.smallest_effect is None else number((100 if yes_no else 1) * one.smallest_effect)
+        name = one.name if study.features or study.shares is not None else "average answer"
+        rows.append((name, f"± {number((100 if yes_no else 1) * one.half_width)}", effect))
+    unit = ", points" if yes_no else ""
+    return ("", f"95% interval{unit}", f"smallest effect, 80% power{unit}"), rows
 
 
 def _participation(promised: Guarantees, plan: Plan) -> Promise:

@@ -11,7 +11,7 @@ import numpy as np
 
 from truthful.charts import drawing
 from truthful.charts.drawing import BLUE, GREY, INK, ORANGE, Labels
-from truthful.formatting import interval, number, odds, share, to_within
+from truthful.formatting import interval, number, odds, protects, share, to_within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -284,10 +284,11 @@ class Odds:
 
     def describe(self) -> str:
         """The chart in words."""
+        better = f"with odds of {odds(self.epsilon)} at best" if protects(self.epsilon) else "almost surely"
         return (
             "How sure somebody can be of an answer after seeing the release, against before. Who thought two answers "
-            f"equally likely can tell them apart with odds of {odds(self.epsilon)} at best (ε = {self.epsilon:.4g}). "
-            "On the diagonal nothing is learned; the band around it is all that can be."
+            f"equally likely can tell them apart {better} (ε = {self.epsilon:.4g}). On the diagonal nothing is "
+            "learned; the band around it is all that can be."
         )
 
     def paint(self, figure: Figure) -> None:

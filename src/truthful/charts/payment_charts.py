@@ -90,8 +90,8 @@ class LieRow:
 class Lies:
     """Lies of one person from the truth (of size 0) on, the larger the later, and the size from which none pays.
 
-    D: in units of predictions; None if no size is promised. threshold: the same in answers, as the guarantees have it;
-    None if no lie of hers is so large, or if one of that size does not move her own prediction so far.
+    D: in units of predictions; None if no size is promised. threshold: the same in answers; None if no lie of hers is
+    so large.
     """
 
     curve: tuple[LieRow, ...]

@@ -320,6 +320,7 @@ class Panel:
             sampling=(sampling, sampling_p),
             influence=(grown, grown_p),
             people=(lengths, tau * (len(X) / n)),
+            matrices=everybody.matrices_of(n),
             worst=one.worst * SPARE_WORST if self.study.shares or self.study.levels else one.worst,
             # The chance of who is drawn is spared for in all effects alike.
             effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),

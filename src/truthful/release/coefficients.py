@@ -11,12 +11,13 @@ import numpy as np
 
 from truthful.asked_release import SERUM, AskedRelease, Level
 from truthful.check import Floats
+from truthful.error_laws import ErrorLaw, Law, law_given_features
 from truthful.errors import InputError
 from truthful.estimators.private import Estimate
 from truthful.moments import GRID, PRODUCT, Sums, as_floats, instruments_on_grid
-from truthful.noise import L2Laplace, SupLaplace, laplace
+from truthful.noise import L2Laplace, laplace
 from truthful.one_release import LeaveOneOut, SumRelease
-from truthful.release.intervals import ErrorLaw, SupErrorLaw, log_odds, odds_ratios, share_interval
+from truthful.release.intervals import log_odds, odds_ratios, share_interval
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
 from truthful.study.features import Product
@@ -69,7 +70,7 @@ class _Rows:
         value = float(row @ self._estimate.theta) + constant
         return _number(name, value, self._law(row).half_width(self._level))
 
-    def _law(self, row: Floats) -> ErrorLaw | SupErrorLaw:
+    def _law(self, row: Floats) -> Law:
         study, estimate, n = self._study, self._estimate, self._players
         mean = Estimate(estimate.theta, estimate.inverse * n, estimate.scale / n)
         if self._mechanism.estimator == "instruments":
@@ -84,18 +85,9 @@ def _number(name: str, value: float, width: float) -> Coefficient:
     return Coefficient(name=name, value=value, low=value - width, high=value + width)
 
 
-def _law_given_features(
-    estimate: LeaveOneOut, spread: Floats, variance: float, row: Floats
-) -> ErrorLaw | SupErrorLaw:
-    """Given everybody's features, row·(θ̂ − θ) = row·Bz + row·M⁻¹N, the one exact in variance and the other in law.
-
-    spread is Σ ζζᵀ, and variance that of each answer.
-    """
-    w, dimension = estimate.inverse.T @ row, estimate.noise_dimension
-    sampling = variance * float(w @ spread @ w)
-    if estimate.norm == "sup":
-        return SupErrorLaw(sampling, SupLaplace(dimension, estimate.scale), w)
-    return ErrorLaw(sampling, (L2Laplace(dimension, estimate.scale * float(np.linalg.norm(w))),))
+def _law_given_features(estimate: LeaveOneOut, spread: Floats, variance: float, row: Floats) -> Law:
+    noise = laplace(estimate.norm, estimate.noise_dimension, estimate.scale)
+    return law_given_features(estimate.inverse, spread, variance, noise, row)
 
 
 def _known_design_law(study: Study, estimate: Estimate, players: int, row: Floats) -> ErrorLaw:
@@ -257,7 +249,7 @@ def centre_of(mechanism: AskedRelease, estimate: LeaveOneOut, level: Level) -> f
 
 def average_laws(
     study: Study, mechanism: AskedRelease, estimate: LeaveOneOut, sums: Sums, level: Level
-) -> tuple[ErrorLaw | SupErrorLaw, ErrorLaw]:
+) -> tuple[Law, ErrorLaw]:
     """Of answers, as estimates of what features predict, and of predictions, which are all known."""
     variance = 0.0 if study.levels is None else study.levels.variance
     aside = L2Laplace(estimate.noise_dimension, estimate.scale / (mechanism.ratio * level.count))

@@ -1,11 +1,5 @@
-"""How far a published number can be from the truth: a coefficient's whole error law, and the interval it gives; the
-exact interval of a single share; odds ratios. Post-processing all of it, which costs no privacy.
-
-Under truthful reports the error of one coefficient is a sum of independent parts: sampling (normal, by
-the central limit theorem) and privacy noise (a marginal of the L2-Laplace law, which is a normal whose variance
-is random). Conditionally on the random variances the sum is normal, so its
-quantiles are a one- or two-dimensional integral, not a simulation. Noise by the sup norm is no such mixture: there they
-follow from the characteristic function.
+"""How far a published share or odds ratio can be from the truth: the exact interval of a single share; odds ratios.
+Post-processing all of it, which costs no privacy. Those of coefficients follow from `truthful.error_laws`.
 """
 
 from __future__ import annotations
@@ -20,93 +14,8 @@ from scipy import special
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.noise import L2Laplace, SupLaplace, laplace, normal_mixture
+from truthful.noise import L2Laplace, laplace
 from truthful.one_release import WORST_CONDITION
-
-#: How many standard deviations half a period of the Fourier series is: beyond there is a chance of 1e-8 at most.
-PERIOD = 12.0
-#: Terms of it at most, so many at a time, until all of these are below what matters.
-TERMS, FEW, SMALL = 1024, 16, 1e-8
-
-
-@dataclass(frozen=True)
-class ErrorLaw:
-    """The error of one number: normal with this variance, plus independent privacy noises, each along one direction."""
-
-    variance: float
-    noises: tuple[L2Laplace, ...] = ()
-
-    @property
-    def whole_variance(self) -> float:
-        """With that of the privacy noises."""
-        return self.variance + sum(noise.marginal_variance for noise in self.noises)
-
-    def half_width(self, level: float) -> float:
-        """The h with P(|error| ≤ h) = level."""
-        # The random variance of the sum, as support points and weights.
-        variances, weights = np.array([self.variance]), np.array([1.0])
-        for noise in self.noises:
-            shares, spreads = normal_mixture(noise.dimension)
-            variances = np.add.outer(variances, (noise.scale * spreads) ** 2).ravel()
-            weights = np.outer(weights, shares).ravel()
-        deviations = np.sqrt(variances)
-        largest = float(deviations.max())
-        if largest == 0.0:
-            return 0.0
-
-        # The tail is convex, so that Newton's steps from 0 rise to the root.
-        h, step = 0.0, largest
-        while step > 1e-12 * largest:
-            excess = weights @ special.ndtr(-h / deviations) - (1.0 - level) / 2
-            density = weights @ (np.exp(-0.5 * (h / deviations) ** 2) / deviations) / math.sqrt(2 * math.pi)
-            step = float(excess / density)
-            h += step
-        return h
-
-
-@dataclass(frozen=True, eq=False)
-class SupErrorLaw:
-    """The error of one number: normal with this variance, and weights·v, v privacy noise by the sup norm."""
-
-    variance: float
-    noise: SupLaplace
-    weights: Floats
-
-    @property
-    def whole_variance(self) -> float:
-        """With that of the privacy noise."""
-        return self.variance + self.noise.marginal_variance * float(np.sum(np.square(self.weights)))
-
-    def half_width(self, level: float) -> float:
-        """The h with P(|error| ≤ h) = level, to about 1e-5 of it.
-
-        P(|error| ≤ h) = h/L + Σ 2/(πk)·sin(πkh/L)·E[cos(πk·error/L)], where |error| > L has next to no chance.
-        """
-        deviation = math.sqrt(self.whole_variance)
-        if deviation == 0.0:
-            return 0.0
-        L = PERIOD * deviation
-        frequencies, sizes = self._series(L)
-        low, high = 0.0, L
-        while high - low > 1e-9 * L:
-            middle = (low + high) / 2
-            inside = middle / L + float(np.sin(frequencies * middle) @ sizes)
-            low, high = (middle, high) if inside < level else (low, middle)
-        return (low + high) / 2
-
-    def _series(self, L: float) -> tuple[Floats, Floats]:
-        """πk/L and 2/(πk)·E[cos(πk·error/L)], a few terms at a time until they are small."""
-        frequencies, sizes = [], []
-        for first in range(1, TERMS, FEW):
-            k = np.arange(first, first + FEW, dtype=np.float64)
-            t: Floats = math.pi / L * k
-            normal = np.exp(-0.5 * self.variance * t**2)
-            frequencies.append(t)
-            sizes.append(self.noise.characteristic(self.weights, t) * normal * 2 / (math.pi * k))
-            if np.abs(sizes[-1]).max() < SMALL:
-                break
-        return np.concatenate(frequencies), np.concatenate(sizes)
-
 
 #: Chances below e^−36 = 2e-16 are left out.
 REMOTE = 36.0

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from truthful.charts.drawing import Chart, inline
-from truthful.formatting import money, number, odds
+from truthful.formatting import money, number, odds, protects
 from truthful.promises import Promise
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
@@ -55,7 +55,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"draw": _draw, "sentence": sentence, "money": money, "number": number, "odds": odds}
+    templates.filters |= {"draw": _draw, "sentence": sentence, "money": money, "number": number}
+    templates.filters |= {"odds": odds, "protects": protects}
     return templates
 
 

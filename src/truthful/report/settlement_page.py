@@ -30,6 +30,7 @@ from truthful.promises import (
     Promise,
     caveats,
     otherwise,
+    precisions_table,
     promised_and_found,
     released_promises,
     slope_words,
@@ -81,6 +82,7 @@ def report(release: Release, plan: Plan) -> str:
         level=f"{release.interval_level:.0%}",
         found=_find_shares(release, plan) or _find_coefficients(release, plan),
         guarantees=[(promise, _number_assumptions(promise, assumptions)) for promise in promised],
+        precisions=precisions_table(kept, plan.study),
         kept=promised_and_found(release, plan),
         odds=odds,
         surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
@@ -295,7 +297,7 @@ def _lie_rows(shown: Lies, width: float) -> list[tuple[str, str, str, str]]:
     """The truth, and lies of some sizes: what each moves and earns, and whether it can pay."""
     rows = []
     for lie in (shown.at(share * width) for share in (0.0, *LIES) if share * width <= shown.curve[-1].size):
-        pays = "no promise" if shown.D is None else "for some" if shown.may_pay(lie) else "no"
+        pays = "no promise" if shown.D is None else "who values privacy" if shown.may_pay(lie) else "no"
         rows.append(
             (
                 number(lie.size) if lie.size else "0, the truth",
@@ -311,7 +313,7 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     """The expected payment of a typical player against her lie: features of typical length, and the truth y = 0.
 
     Her peers tell the truth, so E[p | x, y] = q(x, y), and payments are affine in p: a lie earns rule(q(y), q(y′)).
-    Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is the guarantees' own.
+    Lies beyond R‖x‖ + M, which the beliefs exclude, are moved there. D in answers is her own.
     """
     study, mechanism = plan.study, plan.number_mechanism
     beliefs, unit = study.beliefs, study.response_unit
@@ -320,12 +322,10 @@ def lies(plan: Plan, players: int, promised: Truthfulness) -> Lies:
     q = beliefs.prediction(r, y, curve, along)
     paid = mechanism.scoring(q[0], q, a=float(mechanism.base(np.array(r))), b=mechanism.score_weight)
     sizes, moved = unit * y, unit * np.abs(q - q[0])
-    D, threshold = promised.lie, promised.lie_in_answer
+    D = promised.lie
     # Predictions differ by 2R at most: a larger D promises nothing.
     D = None if D is None or promised.slack is None or not 2 * beliefs.radius > D else unit * D
-    # Beyond central reports predictions may follow answers less steeply: D in answers has to be true of her.
-    if D is None or threshold is None or not threshold < sizes[-1] or np.interp(threshold, sizes, moved) < D:
-        threshold = None
+    threshold = None if D is None or not moved[-1] > D else float(np.interp(D, moved, sizes))
     points = zip(sizes.tolist(), moved.tolist(), paid.tolist(), strict=True)
     return Lies(tuple(LieRow(*values) for values in points), D, threshold, study.currency)
 

@@ -20,13 +20,13 @@ from truthful.asked_release import SCALE, AskedRelease, score
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
 from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
-from truthful.formatting import even_odds
+from truthful.formatting import even_odds, protects
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
 from truthful.moments import lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
-from truthful.promises import promises
+from truthful.promises import precisions_table, promises
 from truthful.release import Verdict
 from truthful.scoring import PAYMENT_STEPS, round_down
 from truthful.share_release import ShareRelease
@@ -85,9 +85,10 @@ def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
 
 
 def terms(plan: Plan) -> Shown:
-    """What a plan promises, and what it pays to each and to all."""
+    """What a plan promises, how wide intervals will be, and what it pays to each and to all."""
     most = most_paid(plan, plan.players, plan.guarantees)
-    return {"promises": promises(plan), "pay": pay_range(plan), "most": most}
+    intervals = precisions_table(plan.guarantees, plan.study)[1]
+    return {"promises": promises(plan), "intervals": intervals, "pay": pay_range(plan), "most": most}
 
 
 def base_payments(plan: Plan, people: Sequence[Features]) -> list[float]:
@@ -132,20 +133,24 @@ def _normalise(study: Study, people: Sequence[Features]) -> Floats:
 def make_offer(plan: Plan, features: Features) -> Shown:
     """What somebody with these features gets and gives away by taking part: pay in coins, and odds as in a bet.
 
-    `all_protected` is whether these odds are about all that is known of her, and not only her answer. `shows_sums` is
-    whether sums of features are published as they are.
+    `protects` is whether these are odds that protect anybody. `all_protected` is whether they are about all that is
+    known of her, and not only her answer. `shows_sums` is whether sums of features are published as they are. `shading`
+    is what a typical person loses on average by lies of some sizes.
     """
     mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
     least, most = pay_range(plan, features)
     odds = Odds(mechanism.epsilon)
+    scored = (mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0
     return {
         "least": least,
         "most": most,
-        "scored": (mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0,
+        "scored": scored,
         "all_protected": study.protects == "records" and bool(study.features),
         "shows_sums": study.publishes_matrix,
         "epsilon": mechanism.epsilon,
-        "even_odds": even_odds(mechanism.epsilon)[:2],
+        "protects": protects(mechanism.epsilon),
+        "even_odds": even_odds(mechanism.epsilon),
+        "shading": plan.guarantees.truthfulness.shading or () if scored else (),
         "surer": [(before, *odds.rounded(before)) for before in BEFORE],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),

@@ -30,6 +30,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from truthful.formatting import HUNDREDTHS, cents
 from truthful.plan import Plan
 from truthful.service.limits import Limits
 from truthful.service.locations import Locations, Settings
@@ -109,6 +110,15 @@ def money(amount: Decimal | float, currency: str, locale: Locale, digits: int | 
     return str(format_currency(amount, currency, pattern, locale=locale, currency_digits=False))
 
 
+def small_money(amount: float, currency: str, texts: Texts) -> str:
+    """An amount that may be below the smallest coin: in cents where people count in them, else to four digits."""
+    told = cents(amount, currency)
+    if told is None:
+        return money(amount, currency, texts.locale, 4 if amount < 1 else None)
+    words = texts("shared.cents") if HUNDREDTHS[currency] == "cents" else texts("shared.pence")
+    return f"{number(told, texts.locale)} {words}"
+
+
 def number(value: float, locale: Locale) -> str:
     """A number with the digits that it has, up to fifteen."""
     return str(format_decimal(Decimal(f"{value:.15g}"), format="#,##0.###############", locale=locale))
@@ -184,6 +194,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         version=__version__,
         path=request.url.path,
         money=partial(money, locale=texts.locale),
+        small_money=partial(small_money, texts=texts),
         number=partial(number, locale=texts.locale),
         percent=partial(percent, locale=texts.locale),
         moment=partial(moment, locale=texts.locale),

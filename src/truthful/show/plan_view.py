@@ -17,7 +17,15 @@ from truthful.planner import Worth, worth
 from truthful.planner.asked_planning import SMALL_SLOPE, AskedSolution
 from truthful.planner.number_planning import NumberSolution
 from truthful.planner.share_planning import ShareSolution
-from truthful.promises import beside_published, caveats, otherwise, promises, published_penalty, slope_words
+from truthful.promises import (
+    beside_published,
+    caveats,
+    otherwise,
+    precisions_table,
+    promises,
+    published_penalty,
+    slope_words,
+)
 from truthful.share_release import ShareRelease
 from truthful.show.terminal import guarantees_table, name_groups, notice, table
 
@@ -43,6 +51,7 @@ KNOWN_LESS = (
     "Ask about people of whom they know less, or declare a larger beliefs.sure if that is what they are."
 )
 BOUND = "Declare beliefs.plausible, the averages that can be: beyond them all answers then pay alike."
+FOUND = "An effect as large as in the last column is told from 0 by its interval in 80% of studies.\n"
 ALL_BONUS = (
     "All of the money goes into the bonus, for the smallest error. With --accuracy the bonus is as small as honesty "
     "allows, and the rest of the budget is a flat fee: people whose beliefs differ from the declared ones then have "
@@ -59,7 +68,7 @@ def plan_view(plan: Plan) -> list[RenderableType]:
     the money is spent on shares; and the limits where people are asked what the others will say.
     """
     asked, shares, found = plan.asked_mechanism, plan.share_mechanism, plan.solution
-    views: list[RenderableType] = [guarantees_table(promises(plan))]
+    views: list[RenderableType] = [guarantees_table(promises(plan)), *intervals_views(plan)]
     if asked is None and (told := otherwise(plan)):
         views += [Text("If people believe otherwise", "bold"), Text(" ".join(told) + "\n")]
     if asked is None and shares is None:
@@ -81,6 +90,18 @@ def plan_view(plan: Plan) -> list[RenderableType]:
         bound = f" {BOUND}" if math.isinf(asked.plausible[1]) else ""
         lines += [f"{sentence}\n" for sentence in (*others, level + bound)]
     return [*views, *(Text(line) for line in lines if line)]
+
+
+def intervals_views(plan: Plan) -> list[RenderableType]:
+    """How wide the intervals of a release will be, and the smallest effects that they find."""
+    columns, rows = precisions_table(plan.guarantees, plan.study)
+    if not rows:
+        return []
+    effects = any(effect for _, _, effect in rows)
+    kept = columns if effects else columns[:2]
+    shown = [row[: len(kept)] for row in rows]
+    views: list[RenderableType] = [table("How wide intervals will be", kept, shown, right=kept[1:])]
+    return [*views, Text(FOUND, "dim")] if effects else views
 
 
 def _centre_line(plan: Plan, found: AskedSolution) -> str:
