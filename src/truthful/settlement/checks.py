@@ -1,14 +1,16 @@
 """What is checked of those who answered before anything is drawn, from features and public numbers alone.
 
 Answers are not looked at: whatever is refused here is refused whatever anybody said. Where records are protected,
-features are not looked at either: only how many people there are counts.
+features are looked at only where the estimate rests on a declared design, and only to refuse features that contradict
+it (`require_design`): a refusal is told to the analyst, who holds the records, and nothing is drawn or published. With
+people who follow the design it is rarer than one in a million, whoever takes part.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,15 +24,18 @@ from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees, payable_to_all
 from truthful.intake.intake import LevelCounts
-from truthful.moments import GRID, PRODUCT, Sums, instruments_on_grid
+from truthful.moments import GRID, PRODUCT, Sums, as_floats, instruments_on_grid
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study import Study
+from truthful.study.features import INTERCEPT, Encoding, Levels
 
 #: A level that fewer people have is not published: with two or three, sums all but give their features away.
 FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
+#: How rarely people whose features follow the declared design may be taken for others.
+FALSE_ALARM = 1e-6
 #: How much more than promised may be found: of lies, and of anything else, for rounding.
 SPARE_LIE, SPARE = 0.05, 1e-6
 #: Up to so many people everybody's own numbers are measured; of more, bounds from sums alone, if they are enough.
@@ -112,7 +117,7 @@ def people_measured(
 
     Nobody may be more than half of what is known of people like her.
     """
-    require_invertible(sums.matrix)
+    require_invertible(sums.matrix, plan.study.declared.encoding.column_names)
     if sums.count > MEASURED:
         return _many_measured(plan, mechanism, sums, people), None
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
@@ -201,15 +206,113 @@ def _require_company(h: Floats, rows: Any, ids: Any) -> None:
     )
 
 
-def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
-    """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
-    promised = plan.guarantees
+@dataclass(frozen=True)
+class Difference:
+    """By how much the second moments of those who answered differ most from the declared ones, and in words at what.
+
+    `size` is in units of what chance allows.
+    """
+
+    size: float
+    words: str
+
+
+def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Difference | None:
+    """Where the features of those who answered differ most from the declared design; None if none is declared.
+
+    If they follow it, no difference is above 1, but with probability `FALSE_ALARM`: Hoeffding's inequality for every
+    entry of XᵀX/n, in which a square lies within 1/d, any other product within 2/d, and all within 1 on the unit ball.
+    What one feature does alone is told rather than what two do together.
+    """
+    declared, encoding = study.second_moments, study.declared.encoding
+    if declared is None:
+        return None
+    d, found = encoding.dimension, as_floats(sums.features) / sums.count
+    ranges = (2.0 - np.eye(d)) / d if encoding.scaled else np.ones((d, d))
+    likely = ranges * math.sqrt(math.log(d * (d + 1) / FALSE_ALARM) / (2 * sums.count)) + 4 / GRID
+    sizes = np.abs(found - declared) / likely
+    alone = np.zeros((d, d), dtype=np.bool_)
+    for place in encoding.slices:
+        alone[place, place] = True
+        alone[0, place] = alone[0, place] | encoding.intercept
+    rows, columns = np.nonzero(alone if np.max(sizes[alone], initial=0.0) > 1 else np.triu(np.ones((d, d))))
+    worst = int(np.argmax(sizes[rows, columns]))
+    i, j = int(rows[worst]), int(columns[worst])
+    return Difference(float(sizes[i, j]), _differing(study, found, declared, cells, (i, j)))
+
+
+def _differing(study: Study, found: Floats, declared: Floats, cells: LevelCounts, at: tuple[int, int]) -> str:
+    """In which way features differ from the design, where this entry of their second moments does."""
+    encoding, j = study.declared.encoding, at[1]
+    one, name = (encoding.column_names[column] for column in at)
+    feature = next(feature for feature in encoding.features if feature.name == name)
+    if one not in (INTERCEPT, name):
+        now, before = (m[at] * encoding.scale**2 for m in (found, declared))
+        return f"{one!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
+    if isinstance(feature, Levels):
+        return _differing_levels(feature, cells.levels[name], declared, encoding)
+    middle, half = (feature.low + feature.high) / 2, (feature.high - feature.low) / 2
+    if encoding.intercept:
+        now, before = (m[0, j] / m[0, 0] for m in (found, declared))
+        if found[j, j] / found[0, 0] - now * now <= 4 / GRID:
+            return f"{name!r} is {number(middle + half * now)} for everybody"
+        if at[0] == 0:
+            return f"{name!r} averages {number(middle + half * now)}, not {number(middle + half * before)}"
+    now, before = (half * encoding.scale * math.sqrt(m[j, j]) for m in (found, declared))
+    return f"{name!r} is {number(now)} away from {number(middle)} (root mean square), not {number(before)}"
+
+
+def _differing_levels(feature: Levels, counts: Any, declared: Floats, encoding: Encoding) -> str:
+    """The level whose share differs most; declared shares follow from the means of codes, or are taken as equal."""
+    k, shares = len(feature.levels), counts / counts.sum()
+    place = encoding.slices[encoding.features.index(feature)]
+    means = declared[0, place] / declared[0, 0] if encoding.intercept else np.zeros(k - 1)
+    last = (1 - means.sum()) / k
+    expected = np.append(means + last, last)
+    at = int(np.argmax(np.abs(shares - expected)))
+    return f"{shares[at]:.1%} of them have {feature.name} = {feature.levels[at]!r}, not {expected[at]:.1%}"
+
+
+def require_design(plan: Plan, sums: Sums, cells: LevelCounts) -> None:
+    """Refuse features that contradict the declared design, where the estimate rests on it: it would be wrong."""
+    if plan.mechanism.estimator != "known-design":
+        return
+    difference = design_difference(plan.study, sums, cells)
+    if difference is None or difference.size <= 1:
+        return
+    instead = (
+        "If you assigned situations, settle with those that people were shown (`truthful assign` draws them)."
+        if plan.study.assigned
+        else "Correct the matrix, if it is wrong."
+    )
+    raise Refused(
+        f"The features of those who answered contradict the declared design, {plan.study.design.kind!r}: "
+        f"{difference.words}. By chance that happens in fewer than one study of a million, and the estimate, which "
+        f"rests on the design, would be wrong. Nothing was drawn. {instead} If features are people's own, declare "
+        "design.kind = 'observed' and plan again."
+    )
+
+
+def require_promised(
+    plan: Plan, found: Guarantees, accept_less: bool, players: int, difference: Difference | None = None
+) -> None:
+    """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case.
+
+    `found` is for so many players; `difference` is where their features differ most from the declared design.
+    """
+    promised, why = plan.guarantees, ""
+    if players < plan.answering:
+        why = f"The plan is for {plan.answering:,} people, and {players:,} answered. "
+    if plan.roster is None and difference is not None and difference.size > 1:
+        why += (
+            f"It was made for the declared design, from which features differ most here: {difference.words}. "
+        )
     cap, most = found.budget.cap, promised.budget.cap
     if cap is not None and most is not None and not _covers_cap(plan, found):
         raise Refused(
             f"Payments could add up to {money(cap, plan.study.currency)} for those who answered, and the plan promises "
-            f"{money(most, plan.study.currency)} at most: their features are longer than those it was made for. Plan "
-            "again with the roster."
+            f"{money(most, plan.study.currency)} at most: their features are longer than those it was made for. "
+            f"{why}Nothing was drawn. Plan again with the roster."
         )
     less = _less(plan, found)
     if less and not accept_less:
@@ -218,8 +321,8 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
         flat = money(least, plan.study.currency, 4)
         raise WorseThanPromised(
             f"For those who answered less can be guaranteed than was promised: {'; '.join(less)}.",
-            "Nothing was drawn. Collect more answers, or accept less (--accept-less), or give the study up and pay "
-            f"everybody her base payment, which is {flat} or more.",
+            f"{why}Nothing was drawn. Collect more answers, or accept less (--accept-less), or give the study up and "
+            f"pay everybody her base payment, which is {flat} or more.",
             promised,
             found,
         )

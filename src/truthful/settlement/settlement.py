@@ -120,18 +120,20 @@ def _check_people(
 
     Refused before anything is drawn if it must be.
 
-    Answers have no part in it, and where records are protected only the number of people has.
+    Answers have no part in it. Where records are protected, features may only lead to a refusal.
     """
     checks.require_people(plan, statistics.players)
     warnings: tuple[str, ...] = ()
     features = None
     if mechanism.protects == "records":
+        checks.require_design(plan, statistics.sums, statistics.cells)
         found = plan.guarantees_for(statistics.players)
     else:
         warnings = checks.require_common_levels(plan.study, statistics.cells)
         geometry, features = checks.people_measured(plan, mechanism, statistics.sums, people)
         found = plan.guarantees_for(statistics.players, geometry)
-    checks.require_promised(plan, found, accept_less)
+    difference = checks.design_difference(plan.study, statistics.sums, statistics.cells)
+    checks.require_promised(plan, found, accept_less, statistics.players, difference)
     return found, warnings, features
 
 
