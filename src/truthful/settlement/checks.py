@@ -30,8 +30,10 @@ from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.study.features import INTERCEPT, Encoding, Levels
+from truthful.study.features import INTERCEPT, Encoding, Levels, Numeric
 
+#: Gives rows, players and features on the grid, part by part.
+FeatureParts = Callable[[], Iterator[tuple[Any, Any, Floats]]]
 #: A level that fewer people have is not published: with two or three, sums all but give their features away.
 FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
 #: How rarely people whose features follow the declared design may be taken for others.
@@ -110,8 +112,34 @@ def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class PeopleFound:
+    """What features say of those who answered: what can be guaranteed for them, warnings for the analyst, where they
+    differ most from a declared design, and the features on the grid if they may be looked at and are not too many."""
+
+    guarantees: Guarantees
+    warnings: tuple[str, ...]
+    difference: Difference | None
+    features: Floats | None
+
+
+def find_people(plan: Plan, sums: Sums, cells: LevelCounts, people: FeatureParts) -> PeopleFound:
+    """Look at those who answered; refused if nothing can be settled for them, whatever is accepted.
+
+    Answers have no part in it. Where records are protected, features may only lead to a refusal.
+    """
+    require_people(plan, sums.count)
+    difference = design_difference(plan.study, sums, cells)
+    if plan.mechanism.protects == "records":
+        require_design(plan, difference)
+        return PeopleFound(plan.guarantees_for(sums.count), (), difference, None)
+    warnings = require_common_levels(plan.study, cells)
+    geometry, features = people_measured(plan, plan.mechanism, sums, people)
+    return PeopleFound(plan.guarantees_for(sums.count, geometry), warnings, difference, features)
+
+
 def people_measured(
-    plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+    plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts
 ) -> tuple[Geometry, Floats | None]:
     """The geometry of those who answered, and their features on the grid unless they are very many.
 
@@ -153,9 +181,7 @@ def _require_payable(plan: Plan, believed: Floats | None) -> None:
         )
 
 
-def _many_measured(
-    plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
-) -> Geometry:
+def _many_measured(plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts) -> Geometry:
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
     encoding = plan.study.declared.encoding
     least = 1 / encoding.scale if encoding.intercept else 0.0  # ‖x‖ is at least that of the intercept
@@ -173,9 +199,7 @@ def _many_measured(
     return measuring.geometry()
 
 
-def _many_with_beliefs(
-    plan: Plan, found: Geometry, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
-) -> Geometry:
+def _many_with_beliefs(plan: Plan, found: Geometry, sums: Sums, people: FeatureParts) -> Geometry:
     """Bounds from sums, and what people believe, part by part: without features all believe the same."""
     study, believed = plan.study, None
     group = group_beliefs if study.levels is None else asked_bounds.group_levels
@@ -243,42 +267,55 @@ def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Differenc
 
 def _differing(study: Study, found: Floats, declared: Floats, cells: LevelCounts, at: tuple[int, int]) -> str:
     """In which way features differ from the design, where this entry of their second moments does."""
-    encoding, j = study.declared.encoding, at[1]
+    encoding = study.declared.encoding
     one, name = (encoding.column_names[column] for column in at)
-    feature = next(feature for feature in encoding.features if feature.name == name)
     if one not in (INTERCEPT, name):
         now, before = (m[at] * encoding.scale**2 for m in (found, declared))
         return f"{one!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
+    feature = next(feature for feature in encoding.features if feature.name == name)
     if isinstance(feature, Levels):
-        return _differing_levels(feature, cells.levels[name], declared, encoding)
-    middle, half = (feature.low + feature.high) / 2, (feature.high - feature.low) / 2
-    if encoding.intercept:
-        now, before = (m[0, j] / m[0, 0] for m in (found, declared))
-        if found[j, j] / found[0, 0] - now * now <= 4 / GRID:
-            return f"{name!r} is {number(middle + half * now)} for everybody"
-        if at[0] == 0:
-            return f"{name!r} averages {number(middle + half * now)}, not {number(middle + half * before)}"
-    now, before = (half * encoding.scale * math.sqrt(m[j, j]) for m in (found, declared))
-    return f"{name!r} is {number(now)} away from {number(middle)} (root mean square), not {number(before)}"
+        shares, expected = (
+            cells.levels[name] / cells.levels[name].sum(),
+            level_shares(encoding, feature, declared),
+        )
+        level = int(np.argmax(np.abs(shares - expected)))
+        return (
+            f"{shares[level]:.1%} of them have {name} = {feature.levels[level]!r}, not {expected[level]:.1%}"
+        )
+    (mean, spread), (mean_before, spread_before) = (
+        mean_and_spread(encoding, feature, m) for m in (found, declared)
+    )
+    if mean is None or mean_before is None:
+        return f"{name!r} has the root mean square {number(spread)}, not {number(spread_before)}"
+    if spread <= (feature.high - feature.low) / 1000:
+        return f"{name!r} is {number(mean)} for everybody"
+    return (
+        f"{name!r} has mean {number(mean)} and standard deviation {number(spread)}, not {number(mean_before)} and "
+        f"{number(spread_before)}"
+    )
 
 
-def _differing_levels(feature: Levels, counts: Any, declared: Floats, encoding: Encoding) -> str:
-    """The level whose share differs most; declared shares follow from the means of codes, or are taken as equal."""
-    k, shares = len(feature.levels), counts / counts.sum()
-    place = encoding.slices[encoding.features.index(feature)]
-    means = declared[0, place] / declared[0, 0] if encoding.intercept else np.zeros(k - 1)
+def mean_and_spread(encoding: Encoding, feature: Numeric, moments: Floats) -> tuple[float | None, float]:
+    """The mean and the standard deviation of a number, from E[x xᵀ]; without an intercept None, and √E[v²]."""
+    (column,) = range(encoding.dimension)[encoding.slices[encoding.features.index(feature)]]
+    half, square = (feature.high - feature.low) / 2, float(moments[column, column]) * encoding.scale**2
+    if not encoding.intercept:
+        return None, half * math.sqrt(square)
+    code = float(moments[0, column]) * encoding.scale**2
+    return (feature.low + feature.high) / 2 + half * code, half * math.sqrt(max(0.0, square - code * code))
+
+
+def level_shares(encoding: Encoding, feature: Levels, moments: Floats) -> Floats:
+    """The share of each level, from E[x xᵀ]: with an intercept, a code's mean is its level's share less the last's."""
+    k, place = len(feature.levels), encoding.slices[encoding.features.index(feature)]
+    means = moments[0, place] * encoding.scale**2 if encoding.intercept else np.zeros(k - 1)
     last = (1 - means.sum()) / k
-    expected = np.append(means + last, last)
-    at = int(np.argmax(np.abs(shares - expected)))
-    return f"{shares[at]:.1%} of them have {feature.name} = {feature.levels[at]!r}, not {expected[at]:.1%}"
+    return np.append(means + last, last)
 
 
-def require_design(plan: Plan, sums: Sums, cells: LevelCounts) -> None:
+def require_design(plan: Plan, difference: Difference | None) -> None:
     """Refuse features that contradict the declared design, where the estimate rests on it: it would be wrong."""
-    if plan.mechanism.estimator != "known-design":
-        return
-    difference = design_difference(plan.study, sums, cells)
-    if difference is None or difference.size <= 1:
+    if plan.mechanism.estimator != "known-design" or difference is None or difference.size <= 1:
         return
     instead = (
         "If you assigned situations, settle with those that people were shown (`truthful assign` draws them)."
@@ -293,13 +330,9 @@ def require_design(plan: Plan, sums: Sums, cells: LevelCounts) -> None:
     )
 
 
-def require_promised(
-    plan: Plan, found: Guarantees, accept_less: bool, players: int, difference: Difference | None = None
-) -> None:
-    """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case.
-
-    `found` is for so many players; `difference` is where their features differ most from the declared design.
-    """
+def require_promised(plan: Plan, people: PeopleFound, players: int, accept_less: bool) -> None:
+    """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
+    found, difference = people.guarantees, people.difference
     promised, why = plan.guarantees, ""
     if players < plan.answering:
         why = f"The plan is for {plan.answering:,} people, and {players:,} answered. "
