@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from truthful.regression import private_regression, truthful_regression
     from truthful.release import Receipt, Release, Verdict, verify
     from truthful.scoring import basic_brier, brier, quadratic
-    from truthful.settlement import Settlement, settle
+    from truthful.settlement import Preview, Settlement, preview, settle
     from truthful.simulation import Simulation, simulate
     from truthful.study import Study
 
@@ -49,6 +49,7 @@ __all__ = [
     "OneRelease",
     "ParetoCosts",
     "Plan",
+    "Preview",
     "Receipt",
     "Refused",
     "Release",
@@ -67,6 +68,7 @@ __all__ = [
     "bounds",
     "brier",
     "design",
+    "preview",
     "private_regression",
     "quadratic",
     "settle",
@@ -90,7 +92,7 @@ __getattr__ = lazy_names(
         "regression": ("private_regression", "truthful_regression"),
         "release": ("Receipt", "Release", "Verdict", "verify"),
         "scoring": ("basic_brier", "brier", "quadratic"),
-        "settlement": ("Settlement", "settle"),
+        "settlement": ("Preview", "Settlement", "preview", "settle"),
         "simulation": ("Simulation", "simulate"),
         "study": ("Study",),
     },

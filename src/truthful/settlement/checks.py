@@ -385,6 +385,13 @@ def _less(plan: Plan, found: Guarantees) -> list[str]:
         spare = SPARE_LIE if name.startswith("lie") else SPARE
         factor = plan.study.response_unit if name == "lie" else 1.0
         if before is not None and not (math.inf if now is None else now) <= before * (1 + spare):
-            shown = "any size" if now is None else number(now * factor)
-            less.append(f"{words} {shown} instead of {number(before * factor)}")
+            less.append(f"{words} {_instead(now and now * factor, before * factor)}")
     return less
+
+
+def _instead(now: float | None, before: float) -> str:
+    """Two numbers, in as many digits as tell them apart."""
+    if now is None:
+        return f"any size instead of {number(before)}"
+    digits = next((k for k in range(3, 9) if number(now, k) != number(before, k)), 9)
+    return f"{number(now, digits)} instead of {number(before, digits)}"
