@@ -134,3 +134,9 @@ def test_people_who_follow_the_design_are_let_pass(text: str, players: int) -> N
     assert max(sizes) <= 1
     if players > 4:
         assert max(sizes) > 0.1  # and not because anything would pass
+
+
+def test_without_features_there_is_nothing_to_contradict() -> None:
+    text = DESIGNED[: DESIGNED.index("[[features]]")] + DESIGNED[DESIGNED.index("[design]") :]
+    study = Study.parse(text)
+    assert design_difference(study, sums(np.ones((3, 1)), np.zeros(3), None), LevelCounts.zero(study)) is None

@@ -249,7 +249,7 @@ def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Differenc
     What one feature does alone is told rather than what two do together.
     """
     declared, encoding = study.second_moments, study.declared.encoding
-    if declared is None:
+    if declared is None or not encoding.features:
         return None
     d, found = encoding.dimension, as_floats(sums.features) / sums.count
     ranges = (2.0 - np.eye(d)) / d if encoding.scaled else np.ones((d, d))
