@@ -60,6 +60,7 @@ def test_less_than_was_promised_is_refused_unless_it_is_accepted(here: Path, run
     told = run("settle", "plan.json", "few.csv", "--out", "o")
     assert (told.code, told.out) == (1, "")
     assert told.err.startswith("Refused: For those who answered less can be guaranteed than was promised: ")
+    assert "The plan is for 500 people, and 300 answered." in told.err
     assert "--accept-less" in told.err
     assert not Path("o").exists()
     assert not Path("ledger.json").exists()

@@ -38,6 +38,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "assign",
         "plan",
         "simulate",
+        "check",
         "settle",
         "report",
         "verify",
@@ -69,7 +70,7 @@ def test_the_example_of_every_command_runs(name: str, settled: Path, run: Run) -
     example = commands()[name].epilog.removeprefix("Example: ")
     program, *arguments = shlex.split(example)
     assert program == "truthful"
-    if name == "settle":
+    if name in ("check", "settle"):
         (settled / "settlement").rename(settled / "earlier")
         (settled / "ledger.json").unlink()
     if name == "pilot":

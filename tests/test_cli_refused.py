@@ -73,7 +73,7 @@ def test_bad_records_are_left_out_where_records_are_protected_and_not_where_answ
     here: Path, run: Run
 ) -> None:
     Path("bad.csv").write_text(all_bad())
-    Path("records.toml").write_text(RELEASES["known-design"])
+    Path("records.toml").write_text(RELEASES["noisy-statistics"])
     assert run("plan", "records.toml", *PLAN, "--players", "100", "--save", "records.json").code == 0
     told = run("settle", "records.json", "bad.csv", "--out", "o", "--on-bad", "drop")
     assert told.code == 0

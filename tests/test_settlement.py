@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.studies import DESIGNED, RELEASES, people, planned, saved_study
+from support.studies import DESIGNED, OBSERVED, RELEASES, people, planned, saved_study
 
 from truthful.beliefs import MANY_PLAYERS
 from truthful.errors import InputError, Refused
@@ -143,7 +143,10 @@ CORNERS: dict[str, list[Any]] = {"price": [1.0, 5.0] * 30, "region": ["north", "
 @cache
 def _for_anybody(protects: str, rule: str) -> Plan:
     public = "features_public = true\n" if protects == "answers" else ""
-    study = Study.parse(f'{DESIGNED}[privacy]\nprotects = "{protects}"\n{public}')
+    declared = (
+        DESIGNED if protects == "answers" else OBSERVED
+    )  # with a declared design, corners contradict it
+    study = Study.parse(f'{declared}[privacy]\nprotects = "{protects}"\n{public}')
     roster = {"roster": pa.table(CORNERS)} if protects == "answers" else {}
     chosen = {"epsilon": 2.0, "score_weight": 0.5, "absent_share": 0.002, "rule": rule, **roster}
     return design(study, players=60, **chosen)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from truthful.regression import Mechanism, private_regression, truthful_regression
     from truthful.release import Receipt, Release, Verdict, verify
     from truthful.scoring import basic_brier, brier, quadratic
-    from truthful.settlement import Settlement, settle
+    from truthful.settlement import Preview, Settlement, preview, settle
     from truthful.simulation import Simulation, simulate
     from truthful.study import Study
 
@@ -48,6 +48,7 @@ __all__ = [
     "OneRelease",
     "ParetoCosts",
     "Plan",
+    "Preview",
     "Receipt",
     "Refused",
     "Release",
@@ -66,6 +67,7 @@ __all__ = [
     "bounds",
     "brier",
     "design",
+    "preview",
     "private_regression",
     "quadratic",
     "settle",
@@ -88,7 +90,7 @@ __getattr__ = lazy_names(
         "regression": ("Mechanism", "private_regression", "truthful_regression"),
         "release": ("Receipt", "Release", "Verdict", "verify"),
         "scoring": ("basic_brier", "brier", "quadratic"),
-        "settlement": ("Settlement", "settle"),
+        "settlement": ("Preview", "Settlement", "preview", "settle"),
         "simulation": ("Simulation", "simulate"),
         "study": ("Study",),
     },

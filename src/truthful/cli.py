@@ -330,15 +330,40 @@ def simulate(
         print(f"Wrote {report}.")
 
 
+@app.command(epilog="Example: truthful check plan.json reports.parquet")
+def check(
+    plan: options.PlanFile,
+    reports: options.ReportsFile,
+    on_bad: options.OnBad = "error",
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what `settle` would do with reports: nothing is drawn, spent or written.
+
+    Every record is checked, features are compared with the declared design, and what could be guaranteed for these
+    people with what was promised. The exit code is 1 if `settle` would refuse.
+    """
+    from truthful.plan import Plan
+    from truthful.settlement import preview
+
+    planned = Plan.load(plan)
+    with _progress(not as_json) as progress:
+        seen = preview(planned, reports, on_bad=on_bad, progress=progress)
+    if as_json:
+        _print_json(seen.record())
+    else:
+        from truthful.show.settlement_view import preview_view
+
+        _show(*preview_view(seen))
+        if seen.settles:
+            print(f"  truthful settle {plan} {reports} --out settlement")
+    if not seen.settles:
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Example: truthful settle plan.json reports.parquet --out settlement")
 def settle(
     plan: options.PlanFile,
-    reports: Annotated[
-        str,
-        typer.Argument(
-            help="The reports: .csv, .csv.gz, .parquet, a directory of Parquet parts, or the URL of such Parquet files."
-        ),
-    ],
+    reports: options.ReportsFile,
     out: Annotated[Path, typer.Option(help="A directory that does not exist yet.")],
     on_bad: options.OnBad = "error",
     spend_again: Annotated[

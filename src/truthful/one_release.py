@@ -270,15 +270,28 @@ class LeaveOneOut:
         return len(self.vector) + (self.predictions is not None)
 
 
-def require_invertible(matrix: PythonIntegers) -> None:
-    """Refuse a matrix from which coefficients cannot be told apart. It is a function of features alone."""
-    condition = float(np.linalg.cond(as_floats(matrix)))
-    if not condition <= WORST_CONDITION:
-        raise InputError(
-            f"The features of those who answered do not tell all coefficients apart (condition number {condition:.1e}, "
-            f"at most {WORST_CONDITION:.0e} is possible): a feature is constant among them, or follows from others. "
-            "Leave it out, or merge levels that nobody has."
-        )
+def require_invertible(matrix: PythonIntegers, names: Sequence[str] = ()) -> None:
+    """Refuse a matrix from which coefficients cannot be told apart. It is a function of features alone.
+
+    `names` are the features that its columns belong to: those that are at fault are told.
+    """
+    floats = as_floats(matrix)
+    condition = float(np.linalg.cond(floats))
+    if condition <= WORST_CONDITION:
+        return
+    at_fault = "a feature is constant among them, or follows from others"
+    if len(names):
+        # No x has anything along the last singular vector.
+        parts = np.abs(np.linalg.svd(floats)[2][-1])
+        own = [name for name, part in zip(names, parts, strict=True) if part > parts.max() / 10]
+        quoted = [repr(name) for name in dict.fromkeys(own) if name != "intercept"]
+        be, follow = ("is", "follows from others") if len(quoted) == 1 else ("are", "follow from each other")
+        at_fault = f"{' and '.join(quoted)} {be} constant among them, or {follow}"
+    raise InputError(
+        f"The features of those who answered do not tell all coefficients apart (condition number {condition:.1e}, "
+        f"at most {WORST_CONDITION:.0e} is possible): {at_fault}. Leave one out, or merge "
+        "levels that nobody has."
+    )
 
 
 def _symmetric(triangle: Sequence[int], d: int) -> PythonIntegers:

@@ -90,6 +90,12 @@ def take_goals(command: Callable[..., None]) -> Callable[..., None]:
 
 
 PlanFile = Annotated[Path, typer.Argument(help="The plan, as written by `truthful plan --save`.")]
+ReportsFile = Annotated[
+    str,
+    typer.Argument(
+        help="The reports: .csv, .csv.gz, .parquet, a directory of Parquet parts, or the URL of such Parquet files."
+    ),
+]
 ReleaseFile = Annotated[Path, typer.Argument(help="The public release.json.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON record, for machines.")]
 Seed = Annotated[

@@ -177,6 +177,11 @@ def _limits_of_predictions(plan: Plan, tolerance: float) -> tuple[str, str]:
 def promised_and_found(release: Release, plan: Plan) -> list[tuple[str, str, str]]:
     """Numbers of the guarantees as they were promised, and as they hold for those who answered."""
     before, now = Guarantees.from_record(release.promised), Guarantees.from_record(release.guarantees)
+    return compare_guarantees(before, now, plan)
+
+
+def compare_guarantees(before: Guarantees, now: Guarantees, plan: Plan) -> list[tuple[str, str, str]]:
+    """Numbers of two guarantees side by side."""
     rows = []
     for words, of, tell in _comparisons(plan):
         first, second = ("nothing" if value is None else tell(value) for value in (of(before), of(now)))

@@ -308,7 +308,7 @@ def checks_finding(product: Product, plan: Plan, seed: int) -> Finding:
         "few": [(reports.slice(0, 3), True)],
         "alike": [(alike, True)],
     }
-    if plan.mechanism.protects == "records":  # then features may not decide anything either
+    if plan.mechanism.estimator == "noisy-statistics":  # then features may not decide anything either
         groups["good"] += groups.pop("alike")
     faults, outcomes = [], 0
     for name, several in groups.items():

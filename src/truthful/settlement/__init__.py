@@ -1,6 +1,7 @@
-"""Settle: the private release, everybody's payment, and the books."""
+"""Settle: the private release, everybody's payment, and the books; and a look at reports before that."""
 
 from truthful.settlement.atomic_release import Progress, Settlement
+from truthful.settlement.preview import Preview, preview
 from truthful.settlement.settlement import settle
 
-__all__ = ["Progress", "Settlement", "settle"]
+__all__ = ["Preview", "Progress", "Settlement", "preview", "settle"]

@@ -153,10 +153,14 @@ class LedgerAccount:
     ledger: Ledger
     path: Path | None
 
+    @property
+    def spent(self) -> float:
+        """The ε that the study has spent."""
+        return self.ledger.spent_epsilon(self.plan.study.name, self.plan.study.sha256)
+
     def require_unspent(self, pending: Draw | None, spend_again: bool) -> None:
         """Refuse a second real release, unless it is wanted, or is the first one, entered and to be finished."""
-        study, epsilon = self.plan.study, self.plan.mechanism.epsilon
-        spent = self.ledger.spent_epsilon(study.name, study.sha256)
+        spent, epsilon = self.spent, self.plan.mechanism.epsilon
         entered = pending is not None and self.ledger.holds(pending.name)
         if spent > 0 and not (self.rehearsal or entered or spend_again):
             raise Refused(
@@ -183,24 +187,31 @@ class LedgerAccount:
         self.ledger.with_entry(entry).save(self.path)
 
 
-@contextmanager
-def open_account(plan: Plan, rehearsal: bool) -> Iterator[LedgerAccount]:
-    """The study's ledger, locked while a settlement runs."""
+def read_account(plan: Plan, rehearsal: bool) -> LedgerAccount:
+    """The study's ledger as it is now, which nobody is kept from writing to."""
     if plan.study.path is None:
         if not rehearsal:
             raise Refused(
                 "This study is not in a file, so its ledger has no place, and a second draw could spend more privacy "
                 "unnoticed. Save the study to a file and load it from there, or give a seed to rehearse."
             )
-        yield LedgerAccount(plan, rehearsal, Ledger(), None)
-        return
+        return LedgerAccount(plan, rehearsal, Ledger(), None)
     path = plan.study.path.parent / LEDGER
-    with exclusive(path.with_name(LOCK)) as free:
+    return LedgerAccount(plan, rehearsal, read_ledger(path), path)
+
+
+@contextmanager
+def open_account(plan: Plan, rehearsal: bool) -> Iterator[LedgerAccount]:
+    """The study's ledger, locked while a settlement runs."""
+    if plan.study.path is None:
+        yield read_account(plan, rehearsal)
+        return
+    with exclusive(plan.study.path.with_name(LOCK)) as free:
         if not free:
             raise Refused(
                 f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
             )
-        yield LedgerAccount(plan, rehearsal, read_ledger(path), path)
+        yield read_account(plan, rehearsal)
 
 
 def open_target(out: Path) -> ReleaseDirectory:

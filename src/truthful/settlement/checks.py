@@ -1,14 +1,16 @@
 """What is checked of those who answered before anything is drawn, from features and public numbers alone.
 
 Answers are not looked at: whatever is refused here is refused whatever anybody said. Where records are protected,
-features are not looked at either: only how many people there are counts.
+features are looked at only where the estimate rests on a declared design, and only to refuse features that contradict
+it (`require_design`): a refusal is told to the analyst, who holds the records, and nothing is drawn or published. With
+people who follow the design it is rarer than one in a million, whoever takes part.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,15 +24,20 @@ from truthful.formatting import money, number
 from truthful.geometry import Geometry, Measuring, coarse, effects_of, leverages, measure
 from truthful.guarantees import Guarantees, payable_to_all
 from truthful.intake.intake import LevelCounts
-from truthful.moments import GRID, PRODUCT, Sums, instruments_on_grid
+from truthful.moments import GRID, PRODUCT, Sums, as_floats, instruments_on_grid
 from truthful.one_release import LARGEST_LEVERAGE, OneRelease, SumRelease, require_invertible
 from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study import Study
+from truthful.study.features import INTERCEPT, Encoding, Levels, Numeric
 
+#: Gives rows, players and features on the grid, part by part.
+FeatureParts = Callable[[], Iterator[tuple[Any, Any, Floats]]]
 #: A level that fewer people have is not published: with two or three, sums all but give their features away.
 FEWEST_ALIKE, FEWEST_TOGETHER = 10, 3
+#: How rarely people whose features follow the declared design may be taken for others.
+FALSE_ALARM = 1e-6
 #: How much more than promised may be found: of lies, and of anything else, for rounding.
 SPARE_LIE, SPARE = 0.05, 1e-6
 #: Up to so many people everybody's own numbers are measured; of more, bounds from sums alone, if they are enough.
@@ -105,14 +112,40 @@ def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class PeopleFound:
+    """What features say of those who answered: what can be guaranteed for them, warnings for the analyst, where they
+    differ most from a declared design, and the features on the grid if they may be looked at and are not too many."""
+
+    guarantees: Guarantees
+    warnings: tuple[str, ...]
+    difference: Difference | None
+    features: Floats | None
+
+
+def find_people(plan: Plan, sums: Sums, cells: LevelCounts, people: FeatureParts) -> PeopleFound:
+    """Look at those who answered; refused if nothing can be settled for them, whatever is accepted.
+
+    Answers have no part in it. Where records are protected, features may only lead to a refusal.
+    """
+    require_people(plan, sums.count)
+    difference = design_difference(plan.study, sums, cells)
+    if plan.mechanism.protects == "records":
+        require_design(plan, difference)
+        return PeopleFound(plan.guarantees_for(sums.count), (), difference, None)
+    warnings = require_common_levels(plan.study, cells)
+    geometry, features = people_measured(plan, plan.mechanism, sums, people)
+    return PeopleFound(plan.guarantees_for(sums.count, geometry), warnings, difference, features)
+
+
 def people_measured(
-    plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
+    plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts
 ) -> tuple[Geometry, Floats | None]:
     """The geometry of those who answered, and their features on the grid unless they are very many.
 
     Nobody may be more than half of what is known of people like her.
     """
-    require_invertible(sums.matrix)
+    require_invertible(sums.matrix, plan.study.declared.encoding.column_names)
     if sums.count > MEASURED:
         return _many_measured(plan, mechanism, sums, people), None
     inverse = np.linalg.inv((sums.matrix / PRODUCT).astype(np.float64)).astype(np.float64)
@@ -148,9 +181,7 @@ def _require_payable(plan: Plan, believed: Floats | None) -> None:
         )
 
 
-def _many_measured(
-    plan: Plan, mechanism: SumRelease, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
-) -> Geometry:
+def _many_measured(plan: Plan, mechanism: SumRelease, sums: Sums, people: FeatureParts) -> Geometry:
     """From sums alone, if what follows from them is as good as promised; else everybody is looked at, part by part."""
     encoding = plan.study.declared.encoding
     least = 1 / encoding.scale if encoding.intercept else 0.0  # ‖x‖ is at least that of the intercept
@@ -168,9 +199,7 @@ def _many_measured(
     return measuring.geometry()
 
 
-def _many_with_beliefs(
-    plan: Plan, found: Geometry, sums: Sums, people: Callable[[], Iterator[tuple[Any, Any, Floats]]]
-) -> Geometry:
+def _many_with_beliefs(plan: Plan, found: Geometry, sums: Sums, people: FeatureParts) -> Geometry:
     """Bounds from sums, and what people believe, part by part: without features all believe the same."""
     study, believed = plan.study, None
     group = group_beliefs if study.levels is None else asked_bounds.group_levels
@@ -201,15 +230,122 @@ def _require_company(h: Floats, rows: Any, ids: Any) -> None:
     )
 
 
-def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
+@dataclass(frozen=True)
+class Difference:
+    """By how much the second moments of those who answered differ most from the declared ones, and in words at what.
+
+    `size` is in units of what chance allows.
+    """
+
+    size: float
+    words: str
+
+
+def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Difference | None:
+    """Where the features of those who answered differ most from the declared design; None if none is declared.
+
+    If they follow it, no difference is above 1, but with probability `FALSE_ALARM`: Hoeffding's inequality for every
+    entry of XᵀX/n, in which a square lies within 1/d, any other product within 2/d, and all within 1 on the unit ball.
+    What one feature does alone is told rather than what two do together.
+    """
+    declared, encoding = study.second_moments, study.declared.encoding
+    if declared is None or not encoding.features:
+        return None
+    d, found = encoding.dimension, as_floats(sums.features) / sums.count
+    ranges = (2.0 - np.eye(d)) / d if encoding.scaled else np.ones((d, d))
+    likely = ranges * math.sqrt(math.log(d * (d + 1) / FALSE_ALARM) / (2 * sums.count)) + 4 / GRID
+    sizes = np.abs(found - declared) / likely
+    alone = np.zeros((d, d), dtype=np.bool_)
+    for place in encoding.slices:
+        alone[place, place] = True
+        alone[0, place] = alone[0, place] | encoding.intercept
+    rows, columns = np.nonzero(alone if np.max(sizes[alone], initial=0.0) > 1 else np.triu(np.ones((d, d))))
+    worst = int(np.argmax(sizes[rows, columns]))
+    i, j = int(rows[worst]), int(columns[worst])
+    return Difference(float(sizes[i, j]), _differing(study, found, declared, cells, (i, j)))
+
+
+def _differing(study: Study, found: Floats, declared: Floats, cells: LevelCounts, at: tuple[int, int]) -> str:
+    """In which way features differ from the design, where this entry of their second moments does."""
+    encoding = study.declared.encoding
+    one, name = (encoding.column_names[column] for column in at)
+    if one not in (INTERCEPT, name):
+        now, before = (m[at] * encoding.scale**2 for m in (found, declared))
+        return f"{one!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
+    feature = next(feature for feature in encoding.features if feature.name == name)
+    if isinstance(feature, Levels):
+        shares, expected = (
+            cells.levels[name] / cells.levels[name].sum(),
+            level_shares(encoding, feature, declared),
+        )
+        level = int(np.argmax(np.abs(shares - expected)))
+        return (
+            f"{shares[level]:.1%} of them have {name} = {feature.levels[level]!r}, not {expected[level]:.1%}"
+        )
+    (mean, spread), (mean_before, spread_before) = (
+        mean_and_spread(encoding, feature, m) for m in (found, declared)
+    )
+    if mean is None or mean_before is None:
+        return f"{name!r} has the root mean square {number(spread)}, not {number(spread_before)}"
+    if spread <= (feature.high - feature.low) / 1000:
+        return f"{name!r} is {number(mean)} for everybody"
+    return (
+        f"{name!r} has mean {number(mean)} and standard deviation {number(spread)}, not {number(mean_before)} and "
+        f"{number(spread_before)}"
+    )
+
+
+def mean_and_spread(encoding: Encoding, feature: Numeric, moments: Floats) -> tuple[float | None, float]:
+    """The mean and the standard deviation of a number, from E[x xᵀ]; without an intercept None, and √E[v²]."""
+    (column,) = range(encoding.dimension)[encoding.slices[encoding.features.index(feature)]]
+    half, square = (feature.high - feature.low) / 2, float(moments[column, column]) * encoding.scale**2
+    if not encoding.intercept:
+        return None, half * math.sqrt(square)
+    code = float(moments[0, column]) * encoding.scale**2
+    return (feature.low + feature.high) / 2 + half * code, half * math.sqrt(max(0.0, square - code * code))
+
+
+def level_shares(encoding: Encoding, feature: Levels, moments: Floats) -> Floats:
+    """The share of each level, from E[x xᵀ]: with an intercept, a code's mean is its level's share less the last's."""
+    k, place = len(feature.levels), encoding.slices[encoding.features.index(feature)]
+    means = moments[0, place] * encoding.scale**2 if encoding.intercept else np.zeros(k - 1)
+    last = (1 - means.sum()) / k
+    return np.append(means + last, last)
+
+
+def require_design(plan: Plan, difference: Difference | None) -> None:
+    """Refuse features that contradict the declared design, where the estimate rests on it: it would be wrong."""
+    if plan.mechanism.estimator != "known-design" or difference is None or difference.size <= 1:
+        return
+    instead = (
+        "If you assigned situations, settle with those that people were shown (`truthful assign` draws them)."
+        if plan.study.assigned
+        else "Correct the matrix, if it is wrong."
+    )
+    raise Refused(
+        f"The features of those who answered contradict the declared design, {plan.study.design.kind!r}: "
+        f"{difference.words}. By chance that happens in fewer than one study of a million, and the estimate, which "
+        f"rests on the design, would be wrong. Nothing was drawn. {instead} If features are people's own, declare "
+        "design.kind = 'observed' and plan again."
+    )
+
+
+def require_promised(plan: Plan, people: PeopleFound, players: int, accept_less: bool) -> None:
     """Refuse to settle for less than was promised, unless the analyst accepts it. The cap holds in any case."""
-    promised = plan.guarantees
+    found, difference = people.guarantees, people.difference
+    promised, why = plan.guarantees, ""
+    if players < plan.answering:
+        why = f"The plan is for {plan.answering:,} people, and {players:,} answered. "
+    if plan.roster is None and difference is not None and difference.size > 1:
+        why += (
+            f"It was made for the declared design, from which features differ most here: {difference.words}. "
+        )
     cap, most = found.budget.cap, promised.budget.cap
     if cap is not None and most is not None and not _covers_cap(plan, found):
         raise Refused(
             f"Payments could add up to {money(cap, plan.study.currency)} for those who answered, and the plan promises "
-            f"{money(most, plan.study.currency)} at most: their features are longer than those it was made for. Plan "
-            "again with the roster."
+            f"{money(most, plan.study.currency)} at most: their features are longer than those it was made for. "
+            f"{why}Nothing was drawn. Plan again with the roster."
         )
     less = _less(plan, found)
     if less and not accept_less:
@@ -218,8 +354,8 @@ def require_promised(plan: Plan, found: Guarantees, accept_less: bool) -> None:
         flat = money(least, plan.study.currency, 4)
         raise WorseThanPromised(
             f"For those who answered less can be guaranteed than was promised: {'; '.join(less)}.",
-            "Nothing was drawn. Collect more answers, or accept less (--accept-less), or give the study up and pay "
-            f"everybody her base payment, which is {flat} or more.",
+            f"{why}Nothing was drawn. Collect more answers, or accept less (--accept-less), or give the study up and "
+            f"pay everybody her base payment, which is {flat} or more.",
             promised,
             found,
         )
@@ -249,6 +385,13 @@ def _less(plan: Plan, found: Guarantees) -> list[str]:
         spare = SPARE_LIE if name.startswith("lie") else SPARE
         factor = plan.study.response_unit if name == "lie" else 1.0
         if before is not None and not (math.inf if now is None else now) <= before * (1 + spare):
-            shown = "any size" if now is None else number(now * factor)
-            less.append(f"{words} {shown} instead of {number(before * factor)}")
+            less.append(f"{words} {_instead(now and now * factor, before * factor)}")
     return less
+
+
+def _instead(now: float | None, before: float) -> str:
+    """Two numbers, in as many digits as tell them apart."""
+    if now is None:
+        return f"any size instead of {number(before)}"
+    digits = next((k for k in range(3, 9) if number(now, k) != number(before, k)), 9)
+    return f"{number(now, digits)} instead of {number(before, digits)}"

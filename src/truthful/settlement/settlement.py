@@ -119,20 +119,10 @@ def _check_people(
     """What can be guaranteed for those who answered, warnings, and their features if they are known and not too many.
 
     Refused before anything is drawn if it must be.
-
-    Answers have no part in it, and where records are protected only the number of people has.
     """
-    checks.require_people(plan, statistics.players)
-    warnings: tuple[str, ...] = ()
-    features = None
-    if mechanism.protects == "records":
-        found = plan.guarantees_for(statistics.players)
-    else:
-        warnings = checks.require_common_levels(plan.study, statistics.cells)
-        geometry, features = checks.people_measured(plan, mechanism, statistics.sums, people)
-        found = plan.guarantees_for(statistics.players, geometry)
-    checks.require_promised(plan, found, accept_less)
-    return found, warnings, features
+    found = checks.find_people(plan, statistics.sums, statistics.cells, people)
+    checks.require_promised(plan, found, statistics.players, accept_less)
+    return found.guarantees, found.warnings, found.features
 
 
 def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int | None) -> Draw:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from truthful.plan import Plan
     from truthful.release import Payment, Release, Verdict
     from truthful.report.findings import EstimateTable
-    from truthful.settlement import Settlement
+    from truthful.settlement import Preview, Settlement
     from truthful.study import Study
 
 OWN_CENTRE = "own-centre"
@@ -239,6 +239,68 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
             check = f"  truthful verify {directory}/release.json {directory}/{RECEIPTS} --player ID"
             views += ["Check a payment:", check]
     return views
+
+
+ANSWERS_UNSEEN = "Answers are checked for their range only: nothing about them is shown."
+
+
+def preview_view(seen: Preview) -> list[RenderableType]:
+    """What `settle` would do with reports: their records, their features, what could be promised, and why not."""
+    from truthful.promises import compare_guarantees
+
+    plan = seen.plan
+    usable = f"{seen.people:,} people can be used" if seen.people else "none can be used"
+    views: list[RenderableType] = [
+        f"{seen.where}: {seen.records:,} records, {usable}; the plan is for {plan.players:,}.",
+        ANSWERS_UNSEEN,
+    ]
+    if seen.clipped:
+        views.append(f"{seen.clipped:,} values would be moved into their range.")
+    if seen.bad:
+        rows = [(kind, f"{count:,}", _rows_of(seen, kind)) for kind, count in seen.bad.items()]
+        views.append(table("Bad values", ("what is wrong", "values", "first rows"), rows, right=("values",)))
+    if seen.numbers or seen.levels:
+        columns = ("feature", "declared", "found", "people")
+        views.append(table("Features", columns, _balance(seen), right=columns[1:]))
+    if seen.found is not None:
+        title, columns = "What would be promised", ("", "by the plan", "for these people")
+        views.append(
+            table(title, columns, compare_guarantees(plan.guarantees, seen.found, plan), right=columns[1:])
+        )
+    spent = f"ε = {seen.spent:g} is spent already" if seen.spent else "nothing is spent yet"
+    views.append(f"The ledger: {spent}; settling spends ε = {plan.mechanism.epsilon:.3g}.")
+    views += [Text(f"{warning}\n", "yellow") for warning in seen.warnings]
+    if seen.settles:
+        return [*views, Text("These reports can be settled:", "bold green")]
+    views.append(Text("truthful settle would refuse:", "bold red"))
+    return views + [Text(f"- {reason}") for reason in seen.reasons]
+
+
+def _rows_of(seen: Preview, kind: str) -> str:
+    """Where the first values are that are wrong in this way; never the values themselves, which may be answers."""
+    first = [
+        f"{bad.row} ({bad.column})" if bad.column else f"{bad.row}" for bad in seen.first if bad.kind == kind
+    ]
+    return ", ".join(first[:5])
+
+
+def _balance(seen: Preview) -> list[tuple[str, ...]]:
+    """Features as declared and as found: means and standard deviations of numbers, shares of levels."""
+
+    def told(mean: float | None, spread: float | None) -> str:
+        if spread is None:
+            return "—"
+        return number(spread) if mean is None else f"{number(mean)} ± {number(spread)}"
+
+    rows = [
+        (one.feature, told(one.declared_mean, one.declared_spread), told(one.mean, one.spread), "")
+        for one in seen.numbers
+    ]
+    for level in seen.levels:
+        declared = "—" if level.declared_share is None else f"{level.declared_share:.1%}"
+        people = f"{level.people:,}{' (few)' if level.few else ''}"
+        rows.append((f"{level.feature} = {level.level}", declared, f"{level.share:.1%}", people))
+    return rows
 
 
 def pilot_view(

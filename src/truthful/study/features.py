@@ -291,6 +291,12 @@ class Encoding:
             for term, (start, end) in zip(self.terms, pairwise(ends), strict=True)
         }
 
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """Of each column of x the feature that it belongs to, or the intercept."""
+        own = (name for feature in self.features for name in [feature.name] * feature.columns)
+        return (*([INTERCEPT] if self.intercept else []), *own)
+
     def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
         """x for every row of the raw columns: one array per feature, of numbers, level places or level names.
 

@@ -1,0 +1,215 @@
+"""What `settle` would do with these reports: the same checks in the same order, with nothing drawn, spent or written.
+
+It is for the analyst, who holds the reports. Of answers it says only how many cannot be used, and never a value.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from truthful.errors import TruthfulError
+from truthful.guarantees import Guarantees
+from truthful.intake import report_columns
+from truthful.intake.rules import BadRecord, BadReports
+from truthful.intake.stream import open_reports
+from truthful.moments import as_floats
+from truthful.plan import Plan
+from truthful.settlement import checks
+from truthful.settlement.atomic_release import Progress, read_account
+from truthful.settlement.engines import Threads
+from truthful.settlement.passes import Statistics, gather, measure
+from truthful.study import Study
+from truthful.study.features import Levels
+
+
+@dataclass(frozen=True)
+class FoundNumber:
+    """A number among those who answered, and as the design declares it; None where nothing is declared or known."""
+
+    feature: str
+    mean: float | None
+    spread: float
+    declared_mean: float | None = None
+    declared_spread: float | None = None
+
+
+@dataclass(frozen=True)
+class FoundLevel:
+    """A level among those who answered: how many have it, their share, and the declared one. `few`: too few to hide."""
+
+    feature: str
+    level: str
+    people: int
+    share: float
+    declared_share: float | None
+    few: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """What was found of reports before they are settled.
+
+    `records` are the rows, of which `people` can be used; `clipped` values are moved into their range. `bad` counts
+    what is wrong by kind, and `first` are the first such rows. `found` is what could be guaranteed for these people, if
+    they could be settled at all. `spent` is the ε that the study's ledger has; `refusals` are what `settle` would say.
+    """
+
+    where: str
+    plan: Plan
+    records: int
+    people: int
+    clipped: int
+    bad: dict[str, int]
+    first: tuple[BadRecord, ...]
+    numbers: tuple[FoundNumber, ...]
+    levels: tuple[FoundLevel, ...]
+    found: Guarantees | None
+    warnings: tuple[str, ...]
+    spent: float
+    refusals: tuple[TruthfulError, ...]
+
+    @property
+    def settles(self) -> bool:
+        """Whether `settle` would go on to draw."""
+        return not self.refusals
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why `settle` would refuse, in its words, but for bad values, which it quotes: they may be answers."""
+        return tuple(map(_reason, self.refusals))
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it. Values of bad records are left out: they may be answers."""
+        return {
+            "settles": self.settles,
+            "refusals": list(self.reasons),
+            "records": self.records,
+            "people": self.people,
+            "planned": self.plan.players,
+            "clipped": self.clipped,
+            "bad": self.bad,
+            "first_bad": [{"row": bad.row, "column": bad.column, "kind": bad.kind} for bad in self.first],
+            "numbers": [asdict(one) for one in self.numbers],
+            "levels": [asdict(one) for one in self.levels],
+            "promised": self.plan.guarantees.record(),
+            "guarantees": None if self.found is None else self.found.record(),
+            "warnings": list(self.warnings),
+            "epsilon": self.plan.mechanism.epsilon,
+            "spent_epsilon": self.spent,
+        }
+
+
+def preview(
+    plan: Plan,
+    reports: Any,
+    *,
+    on_bad: str = "error",
+    accept_less: bool = False,
+    progress: Progress | None = None,
+) -> Preview:
+    """Look at reports as `settle` does before it draws: nothing is drawn, spent or written.
+
+    reports, on_bad and accept_less are as for `settle`. If there are bad records that it would refuse, all else is said
+    of the good ones.
+    """
+    study, mechanism, refusals = plan.study, plan.mechanism, list[TruthfulError]()
+    spent, statistics, found = 0.0, None, None
+    with _noting(refusals):
+        checks.require_no_dropping(mechanism, on_bad)
+        checks.require_whole_answers(study, on_bad)
+    with _noting(refusals):
+        account = read_account(plan, rehearsal=False)
+        spent = account.spent
+        account.require_unspent(pending=None, spend_again=False)
+    with open_reports(reports, report_columns(study)) as source:
+        transform, norm, key, engine = mechanism.transform, mechanism.norm, secrets.token_bytes(16), Threads()
+        rows_done = partial(progress or (lambda *done: None), "statistics")
+        for treating in dict.fromkeys((on_bad, "drop")):
+            with _noting(refusals if treating == on_bad else []):
+                statistics = gather(source, study, transform, norm, key, treating, engine, rows_done)
+                break
+        if statistics is not None:
+            people = partial(measure, source, study, statistics, engine)
+            with _noting(refusals):
+                found = checks.find_people(plan, statistics.sums, statistics.cells, people)
+                checks.require_promised(plan, found, statistics.players, accept_less)
+        return _preview(source.where, plan, statistics, found, spent, tuple(refusals))
+
+
+@contextmanager
+def _noting(refusals: list[TruthfulError]) -> Iterator[None]:
+    """Note what is refused, and go on."""
+    try:
+        yield
+    except TruthfulError as refusal:
+        refusals.append(refusal)
+
+
+def _reason(refusal: TruthfulError) -> str:
+    if not isinstance(refusal, BadReports):
+        return refusal.on_command_line
+    return (
+        f"{refusal.bad_records:,} of {refusal.all_records:,} records are bad. Correct them, or see what --on-bad clip "
+        "would do, which moves numbers into their range."
+    )
+
+
+def _preview(
+    where: str,
+    plan: Plan,
+    statistics: Statistics | None,
+    found: checks.PeopleFound | None,
+    spent: float,
+    refusals: tuple[TruthfulError, ...],
+) -> Preview:
+    bad = next((one for one in refusals if isinstance(one, BadReports)), None)
+    if statistics is None and bad is None:
+        raise refusals[-1]  # nothing can be read at all
+    study = plan.study
+    return Preview(
+        where=where,
+        plan=plan,
+        records=statistics.treated.records if statistics is not None else bad.all_records if bad else 0,
+        people=0 if statistics is None else statistics.players,
+        clipped=0 if statistics is None else statistics.treated.clipped,
+        bad={str(kind): count for kind, count in bad.counts.items()}
+        if bad
+        else statistics.treated.bad
+        if statistics
+        else {},
+        first=() if bad is None else bad.records,
+        numbers=() if statistics is None else tuple(_numbers(study, statistics)),
+        levels=() if statistics is None else tuple(_levels(study, statistics)),
+        found=None if found is None else found.guarantees,
+        warnings=() if found is None else found.warnings,
+        spent=spent,
+        refusals=refusals,
+    )
+
+
+def _numbers(study: Study, statistics: Statistics) -> Iterator[FoundNumber]:
+    encoding, declared = study.declared.encoding, study.second_moments
+    moments = as_floats(statistics.sums.features) / statistics.players
+    for feature in encoding.features:
+        if not isinstance(feature, Levels):
+            now = checks.mean_and_spread(encoding, feature, moments)
+            before = () if declared is None else checks.mean_and_spread(encoding, feature, declared)
+            yield FoundNumber(feature.name, *now, *before)
+
+
+def _levels(study: Study, statistics: Statistics) -> Iterator[FoundLevel]:
+    encoding, declared = study.declared.encoding, study.second_moments
+    for feature in encoding.features:
+        if isinstance(feature, Levels):
+            counts = statistics.cells.levels[feature.name].tolist()
+            shares = (
+                [None] * len(counts) if declared is None else checks.level_shares(encoding, feature, declared)
+            )
+            for level, people, share in zip(feature.levels, counts, shares, strict=True):
+                before, few = None if share is None else float(share), people < checks.FEWEST_ALIKE
+                yield FoundLevel(feature.name, level, people, people / max(1, sum(counts)), before, few)
