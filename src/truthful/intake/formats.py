@@ -41,7 +41,7 @@ QUALTRICS = 2  # rows below the header: the questions, and the ids by which they
 IMPORT_ID = '{"ImportId"'
 SEPARATORS = ",;\t|"
 HEAD = 1 << 16  # characters, in which the header ends
-BLANK_LINE = re.compile(r"(\n\r?\n|\r\r)[\r\n]*[^\r\n]")
+BLANK_LINE = rb"(\n\r?\n|\r\r)[\r\n]*[^\r\n]"
 
 # Numbers with a decimal comma, and with a point; and those of them that may be whole, with thousands set apart.
 COMMA = r"^\s*[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?\s*$"
@@ -74,8 +74,8 @@ class TextFile(Source):
         self._check_lines()
         self._comma = self._separator != "," and self._has_decimal_comma()
         self.notes = (
-            *([_skipped_note(self.where, 2)] if self._skipped else []),
-            *([f"In {self.where} numbers are read with a decimal comma."] if self._comma else []),
+            *([_skipped_note(path.name, 2)] if self._skipped else []),
+            *([f"In {path.name} numbers are read with a decimal comma."] if self._comma else []),
         )
 
     def batches(self) -> Iterator[Any]:
@@ -115,18 +115,27 @@ class TextFile(Source):
 
         It also passes over blank lines, which spreadsheets count.
         """
-        quotes, blank, end = 0, False, ""
-        with readable(self.where, "CSV"), self._bytes() as file:
-            text = codecs.getreader(self._encoding)(file, errors="replace")
-            for block in iter(lambda: text.read(CSV_BLOCK), ""):
-                quotes += block.count('"')
-                seen = not blank and any(mark in end + block for mark in ("\n\n", "\n\r\n", "\r\r"))
-                blank = blank or (seen and BLANK_LINE.search(end + block) is not None)
+        quotes, blank, end = 0, False, b""
+        with readable(self.where, "CSV"):
+            for block in self._blocks():
+                quotes += block.count(b'"')
+                lines = end + block
+                blank = blank or _has_blank_line(lines)
                 end = block[-2:]
         if quotes % 2:
             self._find_open_quote()
-        if blank:
+        if blank and self._has_blank_row():
             self.where = f"{self.where} (blank lines not counted)"
+
+    def _has_blank_row(self) -> bool:
+        """Whether a row is blank that is not at the end; a quoted field may well hold blank lines."""
+        blank = False
+        with suppress(csv.Error):
+            for row in self._rows():
+                if blank and row:
+                    return True
+                blank = blank or not row
+        return False
 
     def _find_open_quote(self) -> None:
         """An odd number of quotes is harmless if one stands within an unquoted field: Python's parser tells."""
@@ -162,6 +171,15 @@ class TextFile(Source):
     def _bytes(self) -> BinaryIO:
         opener = gzip.open if self._zipped else open
         return cast(BinaryIO, opener(self.path, "rb"))
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The whole file, in UTF-8."""
+        with self._bytes() as file:
+            if self._encoding == "utf-8":
+                yield from iter(lambda: file.read(CSV_BLOCK), b"")
+                return
+            text = codecs.getreader(self._encoding)(file, errors="replace")
+            yield from (block.encode() for block in iter(lambda: text.read(CSV_BLOCK), ""))
 
     @contextmanager
     def _reader(self, convert: Any) -> Iterator[Any]:
@@ -233,6 +251,14 @@ def _separator(head: str, promised: str) -> str:
     header = re.sub(r'"[^"]*("|$)', "quoted", head).lstrip().partition("\n")[0]
     found = [mark for mark in SEPARATORS if mark in header]
     return found[0] if len(found) == 1 else promised
+
+
+def _has_blank_line(lines: bytes) -> bool:
+    """Whether there is one before the last line."""
+    marks = (
+        (b"\n\n", b"\n\r\n", b"\r\r") if b"\r" in lines else (b"\n\n",)
+    )  # sooner found than by the pattern
+    return any(mark in lines for mark in marks) and re.search(BLANK_LINE, lines) is not None
 
 
 def _with_points(batch: Any, numbers: Sequence[str]) -> Any:
@@ -403,9 +429,9 @@ WHOLE: dict[str, Reader] = {**WORKBOOKS, **dict.fromkeys((".dta", ".sav", ".zsav
 
 def open_file(path: Path, columns: tuple[str, ...], numbers: frozenset[str]) -> Source | None:
     """The source that a file is, None if it is of no kind that can be read. people.xlsx#Codes is the sheet 'Codes'."""
-    file, _, sheet = str(path).rpartition("#")
-    if Path(file).suffix.lower() in WORKBOOKS and not path.exists():
-        path = Path(file)
+    name, _, sheet = path.name.partition("#")
+    if sheet and Path(name).suffix.lower() in WORKBOOKS:
+        path = path.with_name(name)
     if not path.exists():
         raise InputError(f"There is no file {str(path)!r}. Give the path of one, from {str(Path.cwd())!r}.")
     suffix = path.suffix.lower()

@@ -117,10 +117,15 @@ def missing_text(column: Any) -> Mask:
     """Where a level or a player id is missing: null, nothing but spaces, or text that says so."""
     if not pa.types.is_string(column.type):
         return _mask(pc.is_null(column)) if column.null_count else np.zeros(len(column), dtype=np.bool_)
-    missing: Mask = _mask(pc.utf8_is_space(column)) | _mask(pc.is_null(column))
-    short = np.flatnonzero(_numpy(pc.binary_length(column)) <= LONGEST_WORD)
+    _, ends, data = column.buffers()
+    starts = np.frombuffer(ends, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
+    lengths = np.diff(starts)
+    missing: Mask = (lengths == 0) | _mask(pc.utf8_is_space(column)) | _mask(pc.is_null(column))
+    # Few texts are as short as these words and begin like one, and only they are looked at.
+    short = np.flatnonzero((lengths > 0) & (lengths <= LONGEST_WORD))
     if len(short):
-        missing[short] |= _mask(_says_nothing(column.take(arrow_numbers(short))).fill_null(False))
+        short = short[np.isin(np.frombuffer(data, dtype=np.uint8)[starts[short]], list(b" \tNn#."))]
+        missing[short] |= _mask(_says_nothing(column.take(arrow_numbers(short))))
     return missing
 
 
