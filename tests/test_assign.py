@@ -110,7 +110,7 @@ def test_invented_reports_are_ones_that_a_study_takes(kind: str, run: Run) -> No
         ("", ["--players", "5", "--people", "ids.csv"], "Give --players, or --people"),
         ("", [], "Give --players, or --people"),
         ("player\na\nb\na\n", ["--people", "ids.csv"], "player 'a' stands twice"),
-        ("player,x\na,1\n,2\n", ["--people", "ids.csv"], "row 2, 'player' is missing"),
+        ("player,x\na,1\n,2\n", ["--people", "ids.csv"], "row 3, 'player' is missing"),
         ("player\na\n", ["--players", "0"], "players is 0"),
     ],
 )

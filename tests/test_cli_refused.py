@@ -51,7 +51,7 @@ def test_a_bad_record_is_told_with_its_row_and_nothing_is_released(here: Path, r
     Path("bad.csv").write_text(csv(row))
     told = run("settle", "plan.json", "bad.csv", "--out", "o")
     assert told.code == 2
-    assert told.err.startswith("Error: In bad.csv, row 101: ")
+    assert told.err.startswith("Error: In bad.csv, row 102: ")
     assert shown in told.err
     assert not Path("o").exists()
     assert not Path("ledger.json").exists()
@@ -96,7 +96,7 @@ def test_bad_records_are_left_out_where_records_are_protected_and_not_where_answ
         ("ragged.csv", b"player,price,region,spend\np-1,3.0\n", "ragged.csv"),
         ("binary.csv", bytes(range(256)), "binary.csv"),
         ("broken.parquet", b"PAR1 and then nothing", "broken.parquet"),
-        ("reports.txt", b"player", "of no kind that can be read"),
+        ("reports.docx", b"player", "of no kind that can be read"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
 )

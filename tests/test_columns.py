@@ -95,7 +95,9 @@ def test_whole_numbers_are_players_of_one_type(dtype: pa.DataType) -> None:
 
 def test_a_frame_with_one_missing_number_as_player_tells_the_row() -> None:
     frame = GOOD.to_pandas().assign(player=[1, 2, None, 4, 5])
-    assert str(refused(frame)).startswith("In the table of reports, row 3: The player id is missing.")
+    assert str(refused(frame)).startswith(
+        "In the table of reports, row 2 (rows count from 0): The player id is missing."
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from support import oracles_duplicates as oracle
 
 from truthful.errors import InputError
-from truthful.intake.duplicates import PART_BITS, Duplicates, Repeats, later_records, player_hashes, suspects
+from truthful.intake.duplicates import PART_BITS, Duplicates, later_records, player_hashes, suspects
+from truthful.intake.rules import Repeats
 from truthful.intake.stream import open_reports
 
 KEY = bytes(range(16))

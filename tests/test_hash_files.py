@@ -34,7 +34,7 @@ def gathered(piece: Piece) -> Iterator[Gathered]:
 
 
 def pieces(batches: list[list[int]]) -> Iterator[Piece]:
-    return (Piece(k, 1, Held(batch), (), "") for k, batch in enumerate(batches))
+    return (Piece(k, 1, Held(batch), {}, "") for k, batch in enumerate(batches))
 
 
 @given(batches=hash_batches, in_memory=st.integers(1, 30))

@@ -121,7 +121,7 @@ def test_faults_are_those_found_one_value_at_a_time(records: list[dict[str, Any]
         take_in(pieces)
     batches, counts = take_in(pieces, "drop")
     bad_rows = {row for row, _, _ in expected}
-    kept = [record for row, record in enumerate(records, start=1) if row not in bad_rows]
+    kept = [record for row, record in enumerate(records) if row not in bad_rows]
     players, raw, _, _ = joined(batches)
     assert players == [record["player"] for record in kept]
     assert raw == [
@@ -211,14 +211,14 @@ def test_vectors_in_the_unit_ball_are_taken_as_they_are() -> None:
 
 def test_a_vector_out_of_the_unit_ball_is_told_by_its_norm() -> None:
     assert str(refused(ball([0.5, 0.5], [0.25, -1.2]), study=BALL)) == (
-        "In the table of reports, row 2: The features of player 'p-1' have norm 1.3, above 1. "
+        "In the table of reports, row 1 (rows count from 0): The features of player 'p-1' have norm 1.3, above 1. "
         "Correct the record or divide all features by one public number."
     )
     huge = refused(ball([0.5, 1e200, None, float("inf")], [0.25, 1e200, 5.0, 0.0]), study=BALL)
     assert [(bad.row, bad.kind) for bad in huge.records] == [
-        (2, "out of the unit ball"),
-        (3, "missing"),
-        (4, "not a number"),
+        (1, "out of the unit ball"),
+        (2, "missing"),
+        (3, "not a number"),
     ]
     assert "norm 1.414213562e+200" in huge.records[0].sentence
 

@@ -254,7 +254,7 @@ def test_a_person_who_is_most_of_what_is_known_of_people_like_her_is_named(tmp_p
     text = text_of(survey(3)).replace('"answers"', '"answers"\nfeatures_public = true')
     study = saved(text, tmp_path)
     plan = design(study, roster=roster(200, 3), epsilon=1.0, score_weight=1.0)
-    with pytest.raises(Refused, match=r"'p-41' \(row 42\)"):
+    with pytest.raises(Refused, match=r"'p-41' \(row 41\)"):
         settle(plan, answered(study, people), seed=1, accept_less=True)
 
 

@@ -20,23 +20,23 @@ def test_a_file_with_every_kind_of_fault_gives_one_clear_report(tmp_path: Path) 
         str(refused(tmp_path / "reports.csv"))
         == """\
 In reports.csv there are 17 bad values, in 13 of 15 records:
-  row 2: Feature 'age' of player 'p-02' is missing.
-  row 3: Feature 'age' of player 'p-03' is missing.
-  row 4: Feature 'age' of player 'p-04' is 'abc', which is not a number.
-  row 5: Response 'weekly_spend' of player 'p-05' is '12,5', which is not a number.
-  row 6: Feature 'age' of player 'p-06' is 'inf', which is not a finite number.
-  row 7: Feature 'age' of player 'p-0042' is 130, outside its declared range [18, 90].
-  row 8: Response 'weekly_spend' of player 'p-08' is -0.01, outside its declared range [0, 200].
-  row 9: Feature 'region' of player 'p-09' is 'nroth', not one of its levels north, south, east.
-  row 10: Feature 'region' of player 'p-10' is missing.
-  row 11: The player id is missing.
-  row 12: Player 'p-01' appears again; the first record is in row 1.
-  row 13: Feature 'age' of player 'p-13' is 17, outside its declared range [18, 90].
-  row 13: Feature 'region' of player 'p-13' is 'west', not one of its levels north, south, east.
-  row 13: Response 'weekly_spend' of player 'p-13' is '1e400', which is not a finite number.
-  row 14: Player 'p-01' appears again; the first record is in row 1.
-  row 14: Feature 'age' of player 'p-01' is missing.
-  row 14: Response 'weekly_spend' of player 'p-01' is missing.
+  row 3: Feature 'age' of player 'p-02' is missing.
+  row 4: Feature 'age' of player 'p-03' is missing.
+  row 5: Feature 'age' of player 'p-04' is 'abc', which is not a number.
+  row 6: Response 'weekly_spend' of player 'p-05' is '12,5', which is not a number.
+  row 7: Feature 'age' of player 'p-06' is 'inf', which is not a finite number.
+  row 8: Feature 'age' of player 'p-0042' is 130, outside its declared range [18, 90].
+  row 9: Response 'weekly_spend' of player 'p-08' is -0.01, outside its declared range [0, 200].
+  row 10: Feature 'region' of player 'p-09' is 'nroth', not one of its levels north, south, east.
+  row 11: Feature 'region' of player 'p-10' is missing.
+  row 12: The player id is missing.
+  row 13: Player 'p-01' appears again; the first record is in row 2.
+  row 14: Feature 'age' of player 'p-13' is 17, outside its declared range [18, 90].
+  row 14: Feature 'region' of player 'p-13' is 'west', not one of its levels north, south, east.
+  row 14: Response 'weekly_spend' of player 'p-13' is '1e400', which is not a finite number.
+  row 15: Player 'p-01' appears again; the first record is in row 2.
+  row 15: Feature 'age' of player 'p-01' is missing.
+  row 15: Response 'weekly_spend' of player 'p-01' is missing.
 Without a player id: Give every record the id of its player.
 Duplicate: Keep one record for each player.
 Missing: Fill in the value or leave the record out.
@@ -57,9 +57,9 @@ def test_a_long_report_is_cut_and_its_rest_counted_by_kind(tmp_path: Path) -> No
     lines = str(error).splitlines()
     assert lines[:6] == [
         "In r.csv there are 338 bad values, in 338 of 339 records:",
-        "  row 2: Feature 'age' of player 'p-2' is 130, outside its declared range [18, 90].",
-        "  row 3: Feature 'age' of player 'p-3' is 130, outside its declared range [18, 90].",
-        "  row 4: Feature 'age' of player 'p-4' is 130, outside its declared range [18, 90].",
+        "  row 3: Feature 'age' of player 'p-2' is 130, outside its declared range [18, 90].",
+        "  row 4: Feature 'age' of player 'p-3' is 130, outside its declared range [18, 90].",
+        "  row 5: Feature 'age' of player 'p-4' is 130, outside its declared range [18, 90].",
         "  and 335 more: 18 missing, 20 not a number, 297 out of range",
         "Missing: Fill in the value or leave the record out.",
     ]
@@ -71,7 +71,7 @@ def test_a_long_report_is_cut_and_its_rest_counted_by_kind(tmp_path: Path) -> No
 def test_the_report_lists_twenty_by_default_over_all_batches() -> None:
     tables = [one(player=f"q-{i}", age=200 + i).slice(1, 1) for i in range(50)]
     error = refused(tables)
-    assert [record.row for record in error.records] == list(range(1, 21))
+    assert [record.row for record in error.records] == list(range(20))
     assert "and 30 more: 30 out of range" in str(error)
 
 
@@ -110,12 +110,12 @@ def test_the_report_lists_twenty_by_default_over_all_batches() -> None:
         ({"player": "  "}, "The player id is missing. Give every record the id of its player."),
         (
             {"player": "007"},
-            "Player '007' appears again; the first record is in row 1. Keep one record for each player.",
+            "Player '007' appears again; the first record is in row 0. Keep one record for each player.",
         ),
     ],
 )
 def test_a_single_fault_is_told_in_one_sentence_with_advice(changes: dict[str, Any], expected: str) -> None:
-    assert str(refused(one(**changes))) == f"In the table of reports, row 2: {expected}"
+    assert str(refused(one(**changes))) == f"In the table of reports, row 1 (rows count from 0): {expected}"
 
 
 def test_a_bad_record_of_nobody_is_told_too() -> None:

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from truthful import options
-from truthful.errors import InputError, TruthfulError
+from truthful.errors import FileNote, InputError, TruthfulError
 from truthful.version import __version__
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def main() -> None:
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
+        warnings.simplefilter("always", FileNote)
+        warnings.showwarning = _tell_note
         try:
             app(prog_name="truthful")
         except TruthfulError as error:
@@ -56,6 +58,10 @@ def main() -> None:
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
             _fail("Error", f"{place}{error.strerror or error}.", 2)
+
+
+def _tell_note(message: Warning | str, *_: Any) -> None:
+    _complain("yellow", "Note", str(message))
 
 
 def _fail(kind: str, message: str, exit_code: int) -> None:
@@ -105,6 +111,7 @@ def new(
 @options.take_goals
 def plan(
     study: options.StudyFile,
+    column: options.Column = None,
     save: options.Save = None,
     chart: options.Chart = None,
     as_json: options.AsJson = False,
@@ -118,7 +125,7 @@ def plan(
     from truthful.planner import Infeasible
 
     try:
-        planned = _design(study, goals)
+        planned = _design(study, goals, options.read_columns(column))
     except Infeasible as problem:
         if not as_json:
             raise
@@ -145,7 +152,7 @@ def plan(
     print(f"  truthful settle {save} reports.csv --out settlement")
 
 
-def _design(study: Path, goals: dict[str, Any]) -> Plan:
+def _design(study: Path, goals: dict[str, Any], columns: dict[str, str]) -> Plan:
     """The plan of a study file; where answers are no numbers, without what is said of numbers by default."""
     from truthful.plan import design
     from truthful.study import Study, few_values
@@ -155,7 +162,7 @@ def _design(study: Path, goals: dict[str, Any]) -> Plan:
         _complain("yellow", "Warning", doubt)
     if declared.shares is not None or declared.levels is not None:
         goals = {name: value for name, value in goals.items() if (name, value) not in OF_NUMBERS}
-    return design(declared, **goals)
+    return design(declared, columns=columns, **goals)
 
 
 @app.command(
@@ -186,6 +193,7 @@ def beliefs(
     ] = None,
     players: Annotated[int | None, typer.Option(help="How many people you can ask.")] = None,
     roster: Annotated[Path | None, typer.Option(help="Or a file of their features.")] = None,
+    column: options.Column = None,
     budget: Annotated[float | None, typer.Option(help="What you can pay them all.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -194,21 +202,22 @@ def beliefs(
     With --players or --roster, and --budget, also: how the plan changes if beliefs or costs are off by a factor of two.
     """
     from truthful.elicitation import Statements, earlier_study, elicit, vary
-    from truthful.intake import read_answers
+    from truthful.intake import read_answers, read_features
     from truthful.study import Study
 
-    declared, found = Study.load(study), None
+    declared, found, columns = Study.load(study), None, options.read_columns(column)
     said = Statements(mostly, average, difference, options.read_effects(effect))
     if data is not None:
         if said != Statements():
             raise InputError("--data is given together with statements about answers. Give one or the other.")
-        said = earlier_study(declared, *read_answers(declared, data))
+        said = earlier_study(declared, *read_answers(declared, data, columns=columns))
     if said != Statements():
         found = elicit(declared, said)
         declared = found.apply(declared)
+    people = None if roster is None else read_features(declared, roster, columns=columns)
     goals = {
         name: value
-        for name, value in (("players", players), ("roster", roster), ("budget", budget))
+        for name, value in (("players", players), ("roster", people), ("budget", budget))
         if value is not None
     }
     if found is None and not goals:
@@ -234,6 +243,7 @@ def assign(
     people: Annotated[
         Path | None, typer.Option(help="Or a file with their ids in its column `player`; others are ignored.")
     ] = None,
+    column: options.Column = None,
     invent: Annotated[
         bool, typer.Option("--invent", help="Invent answers too: reports to try the other commands on.")
     ] = False,
@@ -257,7 +267,8 @@ def assign(
     from truthful.people import number_players
     from truthful.study import Study
 
-    declared, known = Study.load(study), None if people is None else read_players(people)
+    declared, columns = Study.load(study), options.read_columns(column)
+    known = None if people is None else read_players(people, columns)
     if (players is None) == (known is None) or (invent and known is not None):
         raise InputError("Give --players, or --people unless answers are invented.")
     if save.exists():
@@ -296,6 +307,7 @@ def simulate(
             "study does not say how features are distributed."
         ),
     ] = None,
+    column: options.Column = None,
     on_bad: options.OnBad = "error",
     seed: Annotated[int, typer.Option(help="Repeat a simulation exactly.")] = 0,
     report: Annotated[
@@ -309,8 +321,8 @@ def simulate(
     from truthful.simulation import read_agents
     from truthful.simulation import simulate as simulate_studies
 
-    planned, people = Plan.load(plan), read_agents(agents)
-    rows = None if features is None else read_features(planned.study, features, on_bad)
+    planned, people, columns = Plan.load(plan), read_agents(agents), options.read_columns(column)
+    rows = None if features is None else read_features(planned.study, features, on_bad, columns)
     with _progress(not as_json) as progress:
         simulation = simulate_studies(planned, people, runs=runs, seed=seed, features=rows, progress=progress)
     if as_json:
@@ -334,6 +346,7 @@ def simulate(
 def check(
     plan: options.PlanFile,
     reports: options.ReportsFile,
+    column: options.Column = None,
     on_bad: options.OnBad = "error",
     as_json: options.AsJson = False,
 ) -> None:
@@ -347,7 +360,9 @@ def check(
 
     planned = Plan.load(plan)
     with _progress(not as_json) as progress:
-        seen = preview(planned, reports, on_bad=on_bad, progress=progress)
+        seen = preview(
+            planned, reports, columns=options.read_columns(column), on_bad=on_bad, progress=progress
+        )
     if as_json:
         _print_json(seen.record())
     else:
@@ -365,6 +380,7 @@ def settle(
     plan: options.PlanFile,
     reports: options.ReportsFile,
     out: Annotated[Path, typer.Option(help="A directory that does not exist yet.")],
+    column: options.Column = None,
     on_bad: options.OnBad = "error",
     spend_again: Annotated[
         bool,
@@ -409,6 +425,7 @@ def settle(
             planned,
             reports,
             out=out,
+            columns=options.read_columns(column),
             on_bad=on_bad,
             seed=seed,
             spend_again=spend_again,
@@ -434,6 +451,7 @@ def pilot(
         Path, typer.Option(help="A directory that does not exist yet, for the pilot's settlement.")
     ],
     save: Annotated[Path, typer.Option(help="The main wave's study file to write; it must not exist yet.")],
+    column: options.Column = None,
     on_bad: options.OnBad = "error",
     seed: options.Seed = None,
     as_json: options.AsJson = False,
@@ -447,12 +465,14 @@ def pilot(
     from truthful.plan import Plan
     from truthful.settlement import settle as settle_reports
 
-    planned = Plan.load(plan)
+    planned, columns = Plan.load(plan), options.read_columns(column)
     require_pilot(planned.study)
     if save.exists():
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
     with _progress(not as_json) as progress:
-        settlement = settle_reports(planned, reports, out=out, on_bad=on_bad, seed=seed, progress=progress)
+        settlement = settle_reports(
+            planned, reports, out=out, columns=columns, on_bad=on_bad, seed=seed, progress=progress
+        )
     found = calibrate(planned, settlement.release)
     write_atomically(save, found.study)
     if as_json:

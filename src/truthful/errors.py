@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Option:
-    """A setting that a message names: `on_bad='clip'` in Python, `--on-bad clip` on the command line."""
+    """A setting that a message names: `on_bad='clip'` in Python, `--on-bad clip` on the command line.
+
+    `python` is how it is written in Python, where that is otherwise.
+    """
 
     name: str
     value: str
+    python: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}={self.value!r}"
+        return self.python or f"{self.name}={self.value!r}"
 
     @property
     def option(self) -> str:
@@ -64,6 +68,10 @@ class InvalidStudy(InputError):
 
     def __str__(self) -> str:
         return "\n".join(f"{self.source}: {problem.sentence}" for problem in self.problems)
+
+
+class FileNote(UserWarning):
+    """Something in a file was not read as it stands there, for a reason that the note gives."""
 
 
 class Refused(TruthfulError):

@@ -17,7 +17,7 @@ PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 GOALS: dict[str | None, dict[str, str]] = {
     None: {
         "players": "The most players who will take part. Default: everybody on the roster, if there is one.",
-        "roster": "A file (.csv, .parquet) of the features of everybody who is invited; other columns are ignored. "
+        "roster": "A file (as of reports) of the features of everybody who is invited; other columns are ignored. "
         "The plan is then computed from these people.",
         "response_share": "Share of those invited who are expected to answer, above 0 and at most 1.",
         "budget": "The most that all payments may cost, for certain (on average, with --payments expected). The "
@@ -93,7 +93,9 @@ PlanFile = Annotated[Path, typer.Argument(help="The plan, as written by `truthfu
 ReportsFile = Annotated[
     str,
     typer.Argument(
-        help="The reports: .csv, .csv.gz, .parquet, a directory of Parquet parts, or the URL of such Parquet files."
+        help="The reports: a file of text (.csv, .tsv), a spreadsheet (.xlsx, .ods; people.xlsx#Sheet2 is its "
+        "second sheet), of Stata (.dta), SPSS (.sav) or Parquet, a directory of Parquet parts, or the URL of such "
+        "Parquet files."
     ),
 ]
 ReleaseFile = Annotated[Path, typer.Argument(help="The public release.json.")]
@@ -106,6 +108,13 @@ OnBad = Annotated[
     str,
     typer.Option(
         help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Which column of the file is which, where its header is another: weekly_spend=Q7. Give it once for each; "
+        "columns that are not asked for are then ignored."
     ),
 ]
 StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
@@ -197,3 +206,14 @@ def read_effects(given: list[str] | None) -> dict[str, float] | None:
         except ValueError:
             raise InputError(f"--effect is {one!r}. Write a feature and a number, such as age=20.") from None
     return effects
+
+
+def read_columns(given: list[str] | None) -> dict[str, str]:
+    """NAME=HEADER, as often as it is given."""
+    columns = {}
+    for one in given or ():
+        name, equals, header = one.partition("=")
+        if not (name and equals and header):
+            raise InputError(f"--column is {one!r}. Write a name and a header, such as weekly_spend=Q7.")
+        columns[name] = header
+    return columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -225,6 +226,7 @@ def design(
     epsilon: float | None = None,
     lie: float | None = None,
     roster: Any = None,
+    columns: Mapping[str, str] | None = None,
     response_share: float = 1.0,
     accuracy_of: str = "coefficients",
     score_weight: float | None = None,
@@ -236,8 +238,9 @@ def design(
     With a budget the guaranteed error is the least that the money buys; with an accuracy the cost is the least that it
     needs. Any further parameter is kept as given. Raises Infeasible, with what would help, if there is no such plan.
 
-    roster: the features of everybody who is invited, in a file or a table as of reports; other columns are ignored.
-    Then all bounds are computed from it, and players are those on it. response_share of them are expected to answer.
+    roster: the features of everybody who is invited, in a file or a table as of reports; other columns are ignored,
+    and `columns` has the headers of those that have another one there. Then all bounds are computed from it, and
+    players are those on it. response_share of them are expected to answer.
 
     With a score_weight nothing is solved for: players, epsilon and the parameters are the plan, and the base payment is
     by default the least with which joining pays.
@@ -266,7 +269,7 @@ def design(
     if numbers:
         require_fitting(study, given)
     of = "coefficients" if accuracy_of == "centre" else accuracy_of
-    panel = panel_for(study, roster, response_share, of)
+    panel = panel_for(study, roster, response_share, of, columns)
     if panel is not None:
         asked["players"] = panel.invite(players)
     plan = _design(study, panel, asked, given)

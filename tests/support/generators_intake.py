@@ -12,9 +12,9 @@ import pytest
 from hypothesis import strategies as st
 
 from truthful.intake import Checked, Counts, Intake, report_columns
-from truthful.intake.duplicates import NO_REPEATS, Duplicates, Repeats, later_records, player_hashes, suspects
+from truthful.intake.duplicates import Duplicates, later_records, player_hashes, suspects
 from truthful.intake.intake import LevelCounts
-from truthful.intake.rules import BadReports
+from truthful.intake.rules import NO_REPEATS, BadReports, Repeats
 from truthful.intake.stream import open_reports
 from truthful.study import Study
 
@@ -101,7 +101,10 @@ def _repeats(reports: Any, batches: list[Checked]) -> Repeats:
         for batch in batches:
             duplicates.add(player_hashes(batch.everyone, KEY))
         repeated = duplicates.repeated()
-    return later_records(suspects(reports.batches(), 1, KEY, repeated)) if len(repeated) else NO_REPEATS
+    first_row = reports.place.first_row
+    return (
+        later_records(suspects(reports.batches(), first_row, KEY, repeated)) if len(repeated) else NO_REPEATS
+    )
 
 
 def joined(batches: list[Checked]) -> tuple[list[Any], list[Any], bytes, bytes]:
@@ -168,6 +171,11 @@ TEXTS = st.sampled_from(
         "nan",
         "NaN",
         "nan(1)",
+        "NA",
+        " n/a",
+        "#N/A",
+        ".",
+        "..",
         "inf",
         "-Infinity",
         "1e999",
@@ -181,8 +189,8 @@ TEXTS = st.sampled_from(
         "\u200342",
     ]
 )
-PLAYERS = st.sampled_from(["a", "b", "c", "007", "7", "", " ", "d", "e", "f", "g", "h"])
-REGIONS = st.sampled_from(["north", "south", "east", "", " ", "North", "north ", "nan"])
+PLAYERS = st.sampled_from(["a", "b", "c", "007", "7", "", " ", "NA", "na.", "d", "e", "f", "g", "h"])
+REGIONS = st.sampled_from(["north", "south", "east", "", " ", "North", "north ", "nan", "NA", " n/a ", "-"])
 RECORDS = st.lists(
     st.fixed_dictionaries({"player": PLAYERS, "age": TEXTS, "region": REGIONS, "weekly_spend": TEXTS}),
     min_size=1,

@@ -8,6 +8,8 @@ from typing import Any
 
 from truthful.intake.rules import Bad
 
+NOTHING = ("", "na", "nan", "n/a", "#n/a", ".")
+
 Record = dict[str, Any]
 
 DIGITS = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -17,7 +19,7 @@ def number(value: Any) -> float | Bad:
     """The number a value stands for, or what is wrong with it."""
     if isinstance(value, str):
         text = value.strip()
-        if text.lower() in ("", "nan"):
+        if text.lower() in NOTHING:
             return Bad.MISSING
         if not DIGITS.fullmatch(text):
             return Bad.NOT_A_NUMBER
@@ -35,18 +37,18 @@ def in_range(value: Any, low: float, high: float) -> Bad | None:
 
 
 def in_levels(value: Any, levels: tuple[str, ...]) -> Bad | None:
-    if value is None or value.strip() == "":
-        return Bad.MISSING
-    return None if value in levels else Bad.UNKNOWN_LEVEL
+    if value in levels:
+        return None
+    return Bad.MISSING if value is None or value.strip().lower() in NOTHING else Bad.UNKNOWN_LEVEL
 
 
 def faults(records: list[Record]) -> list[tuple[int, str, Bad]]:
-    """(row, column, kind) of every fault, for the study of the tests: age, region, weekly_spend."""
+    """(row from 0, column, kind) of every fault, for the study of the tests: age, region, weekly_spend."""
     found: list[tuple[int, str, Bad]] = []
     seen = set()
-    for row, record in enumerate(records, start=1):
+    for row, record in enumerate(records):
         player = record["player"]
-        nobody = player is None or (isinstance(player, str) and not player.strip())
+        nobody = player is None or (isinstance(player, str) and player.strip().lower() in NOTHING)
         kinds = {
             "player": Bad.NO_PLAYER if nobody else Bad.DUPLICATE if player in seen else None,
             "age": in_range(record["age"], 18, 90),

@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,29 +21,14 @@ import pyarrow as pa
 
 from truthful import check
 from truthful.errors import InputError
-from truthful.intake.columns import missing_text, player_ids
+from truthful.intake.rules import Repeats, Rows, missing_text, player_ids
 
 Hashes = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
 IN_MEMORY = 2_000_000  # hashes, 16 MB
 PART_BITS = 8  # 256 parts: of a billion hashes each has 32 MB
-
-
-@dataclass(frozen=True, eq=False)
-class Repeats:
-    """Records whose player already had one: their rows, ascending from 1, and the row of her first record."""
-
-    rows: Rows
-    first_rows: Rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-NO_REPEATS = Repeats(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 class Duplicates:

@@ -13,7 +13,7 @@ Ranges are declared and public. How many records were bad is a function of the d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -24,10 +24,22 @@ import pyarrow as pa
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError, Option
-from truthful.intake.columns import arrow_numbers, missing_text, player_ids
-from truthful.intake.duplicates import NO_REPEATS, Repeats, Rows
-from truthful.intake.rules import Bad, BadRecords, BadReports, Values, ball_rules_of, player_faults, rules_of
-from truthful.intake.sources import Piece, quote_names
+from truthful.intake.rules import (
+    NO_REPEATS,
+    Bad,
+    BadRecords,
+    BadReports,
+    Repeats,
+    Rows,
+    Values,
+    arrow_numbers,
+    ball_rules_of,
+    missing_text,
+    player_faults,
+    player_ids,
+    rules_of,
+)
+from truthful.intake.sources import Piece, Place, quote_names
 from truthful.intake.stream import Reports, open_reports
 from truthful.moments import GRID, grid_features, grid_responses
 from truthful.study import Study
@@ -86,7 +98,7 @@ class Checked:
     """The good records of one batch.
 
     `everyone` holds the ids of all records that have one, bad ones too: duplicates are looked for among them.
-    `rows` (counted from 1 in the source), `players` and `values` have one row for each good record; these are numbers
+    `rows` (as the source counts them), `players` and `values` have one row for each good record; these are numbers
     in raw units, as float64, and the places of levels.
     """
 
@@ -135,6 +147,11 @@ def report_columns(study: Study) -> tuple[str, ...]:
     return (PLAYER, *(feature.name for feature in study.features), study.response.name, *asked)
 
 
+def number_columns(study: Study) -> frozenset[str]:
+    """Those that hold numbers."""
+    return frozenset(rule.name for rule in rules_of(study) if rule.of_numbers)
+
+
 class Intake:
     """One pass of checks, or the part of it that is made on one piece of the reports.
 
@@ -148,20 +165,23 @@ class Intake:
         *,
         limit: int = 20,
         repeats: Repeats = NO_REPEATS,
-        where: str = "the reports",
+        place: Place | None = None,
     ) -> None:
         self.on_bad = check.choice("on_bad", on_bad, ON_BAD)
         self._study = study
         self._rules, self._ball_rules = rules_of(study), ball_rules_of(study)
         self._repeats = repeats
         self.account = BadRecords(limit)
-        self._where = where
+        self._place = place or Place()
         self._ignored: tuple[str, ...] = ()
 
     def open(self, reports: Reports) -> None:
-        """Begin a pass over the reports. Call `finish` after it."""
-        self._where, self._ignored = reports.where, reports.extra
-        if reports.extra and self.on_bad == "error":
+        """Begin a pass over the reports. Call `finish` after it.
+
+        Whoever says which column is which does not want the others.
+        """
+        self._place, self._ignored = reports.place, reports.extra
+        if reports.extra and self.on_bad == "error" and not reports.place.headers:
             raise InputError(
                 f"In {reports.where} there are columns the study does not have: {quote_names(reports.extra)}. "
                 "Leave them out, or choose ",
@@ -175,7 +195,7 @@ class Intake:
             yield self.check(batch, first_row)
 
     def check(self, batch: Any, first_row: int) -> Checked:
-        """Check one batch, whose first record is number `first_row` of the source, counted from 1."""
+        """Check one batch, whose first record is row `first_row` of the source."""
         ids = player_ids(batch.column(PLAYER))
         missing = missing_text(ids)
         values = {rule.name: rule.values(batch.column(rule.name)) for rule in self._rules}
@@ -202,55 +222,70 @@ class Intake:
         kept = found.all_records - found.bad_records
         if (found.bad_records and self.on_bad != "drop") or not kept:
             declared = self._study.path
-            raise BadReports(self._where, "study.toml" if declared is None else declared.name, found)
+            raise BadReports(self._place, "study.toml" if declared is None else declared.name, found)
         bad = {str(kind): number for kind, number in found.counts.items() if number}
         return Counts(found.all_records, kept, found.clipped, bad, self._ignored)
 
 
-def read_players(source: Any) -> list[Any]:
+def read_players(source: Any, columns: Mapping[str, str] | None = None) -> list[Any]:
     """The ids in a file of people; other columns are ignored."""
-    with open_reports(source, [PLAYER]) as found:
-        players = [one for batch in found.batches() for one in player_ids(batch.column(PLAYER)).to_pylist()]
-    for row, one in enumerate(players, 1):
-        if one is None or one == "":
-            raise InputError(f"In {found.where}, row {row}, {PLAYER!r} is missing. Give everybody an id.")
+    players: list[Any] = []
+    with open_reports(source, [PLAYER], columns=columns) as found:
+        for batch in found.batches():
+            ids = player_ids(batch.column(PLAYER))
+            for index in np.flatnonzero(missing_text(ids))[:1]:
+                row = found.place.first_row + len(players) + int(index)
+                raise InputError(
+                    f"In {found.where}, row {row}{found.place.counting}, {PLAYER!r} is missing. Give everybody an id."
+                )
+            players += ids.to_pylist()
     if len(set(players)) < len(players):
         again = next(one for one, times in Counter(players).items() if times > 1)
         raise InputError(f"In {found.where}, player {again!r} stands twice. Leave one of the rows out.")
     return players
 
 
-def read_features(study: Study, source: Any, on_bad: str = "error") -> Floats:
+def read_features(
+    study: Study, source: Any, on_bad: str = "error", columns: Mapping[str, str] | None = None
+) -> Floats:
     """The normalised features of every good row, on the grid, from any source of reports. Other columns are ignored.
 
-    In the place of an answer each row has the middle of the range, so that only features can be at fault.
+    In the place of an answer each row has the middle of the range, so that only features can be at fault. `columns`
+    gives the header of every column that has another one in the source.
     """
     names = [feature.name for feature in study.features]
     if not names:
         raise InputError("The study has no features, so none can be brought. Leave them out.")
-    return _read_rows(study, source, on_bad, names, _any_answer(study))[0]
+    return _read_rows(study, source, on_bad, columns, names, _any_answer(study))[0]
 
 
-def read_answers(study: Study, source: Any, on_bad: str = "error") -> tuple[Floats, Floats]:
+def read_answers(
+    study: Study, source: Any, on_bad: str = "error", columns: Mapping[str, str] | None = None
+) -> tuple[Floats, Floats]:
     """The normalised features and the answers, in their own units, of every good row of an earlier study."""
     names = [feature.name for feature in study.features]
-    return _read_rows(study, source, on_bad, [*names, study.response.name], _any_answer(study)[1:])
+    return _read_rows(study, source, on_bad, columns, [*names, study.response.name], _any_answer(study)[1:])
 
 
 def _read_rows(
-    study: Study, source: Any, on_bad: str, names: list[str], rest: tuple[float, ...]
+    study: Study,
+    source: Any,
+    on_bad: str,
+    columns: Mapping[str, str] | None,
+    names: list[str],
+    rest: tuple[float, ...],
 ) -> tuple[Floats, Floats]:
-    """x and the answer of every good row. Each goes through intake as a report, its number in the place of a player."""
-    rows, parts = 0, []
-    with open_reports(source, names) as found:
-        intake = Intake(study, on_bad, where=found.where)
+    """x and the answer of every good row. Each goes through intake as a report, its row in the place of a player."""
+    parts, known = [], report_columns(study)
+    with open_reports(source, names, numbers=number_columns(study), columns=columns, known=known) as found:
+        intake, row = Intake(study, on_bad, place=found.place), found.place.first_row
         for batch in found.batches():
-            numbers = arrow_numbers(np.arange(rows + 1, rows + 1 + batch.num_rows))
+            numbers = arrow_numbers(np.arange(row, row + batch.num_rows))
             said = [arrow_numbers(np.full(batch.num_rows, value)) for value in rest]
-            report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=report_columns(study))
-            checked = intake.check(report, rows + 1)
+            report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=known)
+            checked = intake.check(report, row)
             parts.append((checked.on_grid()[0] / GRID, checked.values[study.response.name]))
-            rows += batch.num_rows
+            row += batch.num_rows
         intake.finish()
     X, answers = (np.concatenate(part) for part in zip(*parts, strict=True))
     return X, answers

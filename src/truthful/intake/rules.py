@@ -1,4 +1,9 @@
-"""What a good record is, rule by rule: each reads its column of a batch and finds the faults in it."""
+"""What a good record is, rule by rule: each reads its column of a batch and finds the faults in it.
+
+Whole columns are converted by Arrow; single values are looked at only when that fails. What a value means never depends
+on its neighbours: both ways read it alike. Arrow's `array`, `scalar` and `to_numpy` load pandas, wherever it is
+installed, which takes longer than all the rest of a small file. Good columns do without.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +15,158 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError, Option
-from truthful.intake.columns import (
-    Mask,
-    Places,
-    arrow_numbers,
-    arrow_text,
-    level_places,
-    level_text,
-    missing_number,
-    missing_text,
-    numbers,
-)
-from truthful.intake.duplicates import Repeats
+from truthful.intake.sources import Place
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 from truthful.study.features import AsGiven, Column, Levels
 
+Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 Player = str | int | None
 
 TEXT_SHOWN = 40  # characters
+
+# What is read as a number in text, spaces around it aside. Python's float() takes more, such as 1_000.
+NUMBER = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)$"
+
+#: How people and their programs write that there is nothing, in lower case: R's NA, Stata's point, Excel's #N/A.
+MISSING_WORDS = ("", "na", "nan", "n/a", "#n/a", ".")
+LONGEST_WORD = 6  # so long at most, with a space on either side
+
+
+def numbers(column: Any) -> Floats:
+    """The values as float64: NaN where there is none or no number, infinite where the number is too large."""
+    if not pa.types.is_string(column.type):
+        return _floats(column.cast(pa.float64(), safe=False))
+    try:
+        return _floats(column.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        trimmed = pc.utf8_trim_whitespace(column)
+        readable = pc.match_substring_regex(trimmed, NUMBER)
+        return _floats(pc.if_else(readable, trimmed, pa.scalar(None, pa.string())).cast(pa.float64()))
+
+
+def _floats(column: Any) -> Floats:
+    values: Floats = _numpy(column.fill_null(np.nan) if column.null_count else column)
+    return values
+
+
+def _numpy(column: Any) -> Any:
+    """Arrow's numbers, not copied; anything at all where there is none."""
+    numbers = [None, column.buffers()[1]]
+    return np.from_dlpack(pa.Array.from_buffers(column.type, len(column), numbers, offset=column.offset))
+
+
+def arrow_numbers(values: Any) -> Any:
+    """NumPy's numbers as an Arrow array, not copied."""
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def arrow_text(values: tuple[str, ...]) -> Any:
+    """A few texts as an Arrow array."""
+    parts = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), len(parts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
+    )
+
+
+def missing_number(column: Any) -> Mask:
+    """Where a number is missing: null, NaN, or text that says so."""
+    if pa.types.is_string(column.type):
+        blank = _says_nothing(column)
+    elif pa.types.is_floating(column.type):
+        blank = pc.is_nan(column)
+    else:
+        blank = pa.scalar(False)
+    return _mask(pc.or_kleene(pc.is_null(column), blank))
+
+
+def _says_nothing(text: Any) -> Any:
+    return pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), value_set=arrow_text(MISSING_WORDS))
+
+
+def level_text(column: Any) -> Any:
+    """The levels as text: whole numbers without a decimal point, so that 1.0 is the level "1"."""
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    return column.cast(pa.string())
+
+
+def level_places(text: Any, levels: tuple[str, ...]) -> Places:
+    """The place of each value in the list of levels, -1 where it is not one of them."""
+    places = pc.index_in(text, value_set=arrow_text(levels))
+    found: Places = _numpy(places).astype(np.int64)
+    if places.null_count:
+        found[_mask(pc.is_null(places))] = -1
+    return found
+
+
+def missing_text(column: Any) -> Mask:
+    """Where a level or a player id is missing: null, nothing but spaces, or text that says so."""
+    if not pa.types.is_string(column.type):
+        return _mask(pc.is_null(column)) if column.null_count else np.zeros(len(column), dtype=np.bool_)
+    _, ends, data = column.buffers()
+    starts = np.frombuffer(ends, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
+    lengths = np.diff(starts)
+    missing: Mask = (lengths == 0) | _mask(pc.utf8_is_space(column)) | _mask(pc.is_null(column))
+    # Few texts are as short as these words and begin like one, and only they are looked at.
+    short = np.flatnonzero((lengths > 0) & (lengths <= LONGEST_WORD))
+    if len(short):
+        short = short[np.isin(np.frombuffer(data, dtype=np.uint8)[starts[short]], list(b" \tNn#."))]
+        missing[short] |= _mask(_says_nothing(column.take(arrow_numbers(short))))
+    return missing
+
+
+def _mask(column: Any) -> Mask:
+    mask: Mask = _numpy(column.cast(pa.uint8())).view(np.bool_)
+    return mask
+
+
+def player_ids(column: Any) -> Any:
+    """The ids as text, or as 64-bit whole numbers; null where a float column has NaN.
+
+    A frame with one missing number holds the others as floats, so whole floats are read as integers.
+    """
+    if pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
+        return column
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"Player ids must be text or whole numbers: {error}. Write them as text."
+            ) from None
+    raise InputError(f"Player ids are of type {column.type}; they must be text or whole numbers.")
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Records whose player already had one: their rows, ascending, and the row of her first record."""
+
+    rows: Rows
+    first_rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+NO_REPEATS = Repeats(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 class Bad(StrEnum):
@@ -74,7 +206,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class BadRecord:
-    """One bad value. `row` counts records from 1; `column` is empty where the whole record is at fault."""
+    """One bad value. `row` is counted as the source counts; `column` is empty where the whole record is at fault."""
 
     row: int
     player: Player
@@ -125,10 +257,10 @@ class BadRecords:
 class BadReports(InputError):
     """Some records are bad: the first of them, how many there are of each kind, and what to do.
 
-    `study` is the name of the file in which ranges are declared.
+    `place` is where they are, and `study` the name of the file in which ranges are declared.
     """
 
-    def __init__(self, where: str, study: str, found: BadRecords) -> None:
+    def __init__(self, place: Place, study: str, found: BadRecords) -> None:
         self.records = tuple(found.first)
         self.counts = Counter({kind: found.counts[kind] for kind in Bad if found.counts[kind]})
         self.bad_records = found.bad_records
@@ -136,14 +268,15 @@ class BadReports(InputError):
         advice = {kind: ADVICE[kind].format(study=study) for kind in self.counts}
         if self.counts.total() == 1:
             (bad,) = self.records
-            super().__init__(f"In {where}, row {bad.row}: {bad.sentence} {advice[bad.kind]}")
+            cell = place.cell(bad.row, bad.column)
+            super().__init__(f"In {place.where}, {cell}{place.counting}: {bad.sentence} {advice[bad.kind]}")
             return
         values, records = _plural(self.counts.total(), "bad value"), _plural(self.all_records, "record")
         left = self.counts - Counter(record.kind for record in self.records)
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in left.items())
         lines = [
-            f"In {where} there are {values}, in {self.bad_records:,} of {records}:",
-            *(f"  row {record.row}: {record.sentence}" for record in self.records),
+            f"In {place.where} there are {values}, in {self.bad_records:,} of {records}{place.counting}:",
+            *(f"  {place.cell(record.row, record.column)}: {record.sentence}" for record in self.records),
             *([f"  and {left.total():,} more: {kinds}"] if left else []),
             *(f"{kind.capitalize()}: {what}" for kind, what in advice.items()),
             "Or choose ",
@@ -192,6 +325,11 @@ class ColumnRule(ABC):
 
     role: str
     name: str
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether the column holds numbers, which some files write with a decimal comma, and not words."""
+        return True
 
     def values(self, column: Any) -> Any:
         """The values, NaN where there is none."""
@@ -257,6 +395,10 @@ class LevelRule(ColumnRule):
 
     levels: tuple[str, ...]
 
+    @property
+    def of_numbers(self) -> bool:
+        return False
+
     def values(self, column: Any) -> Places:
         """The place of each value among the levels, -1 where it is none of them."""
         return level_places(level_text(column), self.levels)
@@ -293,6 +435,10 @@ class AnswerRule(ColumnRule):
 
     kind: str
     levels: int
+
+    @property
+    def of_numbers(self) -> bool:
+        return self.kind != "yes-no"
 
     def values(self, column: Any) -> Floats:
         """The values, NaN where there is no answer."""

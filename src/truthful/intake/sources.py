@@ -1,4 +1,5 @@
-"""What all sources of reports share: kinds of columns, errors in plain words, where files lie, and pieces.
+"""What all sources of reports share: kinds of columns, errors in plain words, where files lie, and pieces; and those
+that Arrow reads by itself.
 
 Parquet parts lie on disks that this machine sees, or behind any URL that fsspec can open. A piece is what one worker
 reads and works on while others have the next ones.
@@ -6,9 +7,6 @@ reads and works on while others have the next ones.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import itertools
 import os
 import posixpath
@@ -18,24 +16,48 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
-from truthful.errors import InputError
+from truthful.errors import InputError, Option
 
 BATCH_ROWS = 65_536
 CSV_BLOCK = 1 << 20  # bytes; Arrow reads some 32 blocks ahead, and no row may be longer than a block
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas saves its row labels under this name
+ROW_LABELS = re.compile(
+    r"(__index_level_\d+__)?"
+)  # pandas saves them under this name; R, and pandas in CSV, under none
 
 
-def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> tuple[str, ...]:
-    """The columns found beyond the wanted ones; missing and repeated columns are errors."""
+@dataclass(frozen=True)
+class Place:
+    """How messages call a source and what is in it.
+
+    `first_row` is the number of its first record: 2 in spreadsheets and text, whose header is row 1, 1 in Stata and
+    SPSS, 0 in tables and Parquet. `headers` are those of columns that have another name in the study.
+    """
+
+    where: str = "the reports"
+    first_row: int = 1
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def counting(self) -> str:
+        """How rows are counted, unless as spreadsheets do."""
+        return "" if self.first_row > 1 else f" (rows count from {self.first_row})"
+
+    def cell(self, row: int, column: str) -> str:
+        """A row, and a column if it has another name in the study."""
+        return f"row {row}, column {self.headers[column]!r}" if column in self.headers else f"row {row}"
+
+
+def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint: str = "") -> tuple[str, ...]:
+    """The columns found beyond the wanted ones; missing and repeated columns are errors. Row labels are none."""
+    found = [name for name in found if not ROW_LABELS.fullmatch(str(name))]
     repeated = [name for name, times in Counter(found).items() if times > 1]
     if repeated:
         raise InputError(
@@ -45,9 +67,11 @@ def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> tu
     if missing:
         raise InputError(
             f"In {where} there is no column {quote_names(missing)}; the columns are {quote_names(found)}. "
-            f"Add the column or rename one.{_separator_hint(found)}"
+            "Add the column, or say which one it is: ",
+            Option("column", f"{missing[0]}=HEADER", f"columns={{{missing[0]!r}: 'HEADER'}}"),
+            f".{hint}",
         )
-    return tuple(name for name in found if name not in wanted and not PANDAS_INDEX.fullmatch(str(name)))
+    return tuple(name for name in found if name not in wanted)
 
 
 def quote_names(names: Sequence[object], most: int = 12) -> str:
@@ -56,14 +80,9 @@ def quote_names(names: Sequence[object], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def _separator_hint(found: Sequence[str]) -> str:
-    separator = next((mark for mark in ";\t|" if len(found) == 1 and mark in str(found[0])), None)
-    return f" The fields look separated by {separator!r}; save the file with commas." if separator else ""
-
-
-def plain(batch: Any, columns: Sequence[str], where: str) -> Any:
-    """The wanted columns in the order asked for, each as plain text or plain numbers."""
-    arrays = [_plain_array(batch.column(name), name, where) for name in columns]
+def plain(batch: Any, columns: Mapping[str, str], where: str) -> Any:
+    """The wanted columns in the order asked for and under the names asked for, each as plain text or plain numbers."""
+    arrays = [_plain_array(batch.column(header), header, where) for header in columns.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
@@ -107,7 +126,10 @@ def _explain(where: str, language: str, error: str) -> str:
     if "Empty CSV" in error:
         return f"The file {where} is empty. It must have a header and one row for each player."
     if "UTF8" in error or "utf-8" in error:
-        return f"The file {where} is not UTF-8 text. Save it as CSV in UTF-8."
+        return (
+            f"The file {where} is not UTF-8 text; most likely it is Windows-1252, which Excel's plain CSV is. Save it "
+            "as 'CSV UTF-8'."
+        )
     if "straddling" in error:
         return f"In {where} a row is longer than {CSV_BLOCK:,} bytes; most likely a quote is never closed."
     return f"Cannot read {where} as {language}: {error.splitlines()[0]}"
@@ -264,17 +286,18 @@ class RowGroups:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Consecutive reports, of which the first is number `first_row` of the source, counted from 1."""
+    """Consecutive reports, of which the first is row `first_row` of the source. `columns` have headers there."""
 
     number: int
     first_row: int
     content: Content
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
     where: str
 
     def only(self, *columns: str) -> Piece:
         """The same reports with some of their columns."""
-        return replace(self, content=self.content.only(columns), columns=columns)
+        headers = {name: self.columns[name] for name in columns}
+        return replace(self, content=self.content.only(tuple(headers.values())), columns=headers)
 
     def batches(self) -> Iterator[Any]:
         """Batches of at most 131,072 rows of plain text and numbers."""
@@ -328,12 +351,15 @@ def open_parquet(path: str, name: str, metadata: Any = None, filesystem: Any = N
 class Source(ABC):
     """Record batches that can be read again and again.
 
-    `where` is how messages call it, `extra` are the columns found but not wanted, and `rows` is None if unknown.
+    `where` is how messages call it, `first_row` the number of its first record there, `extra` are the columns found but
+    not wanted, `rows` is None if unknown, and `notes` say what was read otherwise than it stands there.
     """
 
     where: str
+    first_row = 0
     extra: tuple[str, ...]
     rows: int | None = None
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def batches(self) -> Iterator[Any]:
@@ -350,79 +376,6 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - most keep nothing
         """Remove what was kept."""
-
-
-class CsvFile(Source):
-    """A CSV file, plain or gzipped, read block by block, all values as text so that bad ones can be shown."""
-
-    def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
-        self.path, self.where, self._columns = path, path.name, columns
-        self._zipped = path.suffix.lower() == ".gz"
-        with self._reader(pyarrow.csv.ConvertOptions()) as reader:
-            self.extra = extra_columns(reader.schema.names, columns, self.where)
-        self._check_quotes()
-
-    def batches(self) -> Iterator[Any]:
-        types = dict.fromkeys(self._columns, pa.string())
-        options = pyarrow.csv.ConvertOptions(include_columns=list(self._columns), column_types=types)
-        with self._reader(options) as reader:
-            yield from reader
-
-    def fingerprint(self) -> object:
-        return file_fingerprint(self.path)
-
-    def _check_quotes(self) -> None:
-        """A quote that is never closed makes Arrow take the rest of the file, silently, for one field."""
-        with readable(self.where, "CSV"), self._bytes() as file:
-            quotes = sum(block.count(b'"') for block in iter(lambda: file.read(CSV_BLOCK), b""))
-        if quotes % 2:
-            self._find_open_quote()
-
-    def _find_open_quote(self) -> None:
-        """An odd number of quotes is harmless if one stands within an unquoted field: Python's parser tells."""
-        row = 0
-        try:
-            for _ in self._rows():
-                row += 1
-        except csv.Error as error:
-            raise InputError(f"In {self.where}, row {row}, a quote is not closed: {error}.") from None
-
-    def _find_ragged_row(self) -> None:
-        """Arrow can tell one only where all of it is UTF-8."""
-        rows = self._rows()
-        header = len(next(rows, ()))
-        for number, fields in enumerate(rows, 1):
-            if len(fields) != header:
-                raise InputError(
-                    f"In {self.where}, row {number} has {len(fields)} fields and the header has {header}. Correct "
-                    "the row; a field that holds a comma must stand in quotes."
-                ) from None
-
-    def _rows(self) -> Iterator[list[str]]:
-        """All rows that are not blank, the header first, as Python's slower parser reads them."""
-        with self._bytes() as file:
-            text = io.TextIOWrapper(file, "utf-8", errors="replace", newline="")
-            yield from filter(None, csv.reader(text, strict=True))
-
-    def _bytes(self) -> BinaryIO:
-        opener = gzip.open if self._zipped else open
-        return cast(BinaryIO, opener(self.path, "rb"))
-
-    @contextmanager
-    def _reader(self, convert: Any) -> Iterator[Any]:
-        read = pyarrow.csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK)  # as fast here as two threads
-        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        try:
-            with (
-                readable(self.where, "CSV"),
-                pa.input_stream(str(self.path), compression="gzip" if self._zipped else None) as stream,
-                pyarrow.csv.open_csv(stream, read, parse, convert) as reader,
-            ):
-                yield reader
-        except InputError:
-            with suppress(csv.Error, OSError, EOFError):
-                self._find_ragged_row()
-            raise
 
 
 class ParquetFiles(Source):
@@ -525,7 +478,7 @@ class Spool(Source):
             known = _open_table(table, self.where)
             extra.update(dict.fromkeys(extra_columns(_names(known), columns, self.where)))
             for batch in _batches(known, columns, self.where):
-                yield plain(batch, columns, self.where)
+                yield plain(batch, dict(zip(columns, columns, strict=True)), self.where)
 
     def _fill(self, batches: Iterator[Any]) -> int:
         rows = 0

@@ -7,56 +7,93 @@ not grow with their number. Both passes must see the same reports, so a source t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from truthful.errors import InputError
+from truthful.errors import FileNote, InputError
+from truthful.intake.formats import open_file
 from truthful.intake.sources import (
-    CsvFile,
     ParquetFiles,
     Piece,
+    Place,
     Source,
     Spool,
     Tables,
     column_kind,
     is_table,
     open_url,
+    quote_names,
 )
 
 PIECE_ROWS = 1 << 18
 ACCEPTED = (
-    "a path to a .csv, .csv.gz or .parquet file, a directory of .parquet parts, the URL of such Parquet files, an "
-    "Arrow, pandas or polars table, a dict of arrays, or an iterator of such tables"
+    "a path to a text file (.csv, .tsv, .tab, .txt, also .gz), a spreadsheet (.xlsx, .xls, .xlsb, .ods), a file of "
+    "Stata or SPSS (.dta, .sav, .zsav) or a .parquet file, a directory of .parquet parts, the URL of such Parquet "
+    "files, an Arrow, pandas or polars table, a dict of arrays, or an iterator of such tables"
 )
 
 
-def open_reports(source: Any, columns: Sequence[str], *, directory: Path | None = None) -> Reports:
-    """Open reports for reading; `columns` are the ones wanted, in the order wanted.
+def open_reports(
+    source: Any,
+    names: Sequence[str],
+    *,
+    numbers: Collection[str] = (),
+    columns: Mapping[str, str] | None = None,
+    known: Sequence[str] | None = None,
+    directory: Path | None = None,
+) -> Reports:
+    """Open reports for reading; `names` are the columns wanted, in the order wanted, and `numbers` those of numbers.
 
-    Use it in a `with` block. A stream that can be read only once is kept in a temporary file in `directory`
-    (the system's own if none is given), which is removed when the block ends.
+    Use it in a `with` block. `columns` has the headers of columns that are named otherwise in the source; all that it
+    names must be `known` (by default, wanted). A stream that can be read only once is kept in a temporary file in
+    `directory` (the system's own if none is given), which is removed when the block ends.
     """
-    found = _source(source, tuple(columns), directory)
+    headers = _headers(names, columns or {}, known or names)
+    of_numbers = frozenset(header for name, header in headers.items() if name in numbers)
+    found = _source(source, tuple(headers.values()), of_numbers, directory)
     try:
-        return Reports(found, tuple(columns))
+        reports = Reports(found, headers)
     except BaseException:
         found.close()
         raise
+    for note in found.notes:
+        warnings.warn(note, FileNote, stacklevel=2)
+    return reports
+
+
+def _headers(names: Sequence[str], columns: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+    """The header of every column that is wanted."""
+    for name, header in columns.items():
+        if name not in known:
+            raise InputError(
+                f"Column {header!r} is given for {name!r}, which is not asked for. Choose among {quote_names(known)}."
+            )
+    headers = {name: columns.get(name, name) for name in names}
+    for name, header in headers.items():
+        others = [other for other in headers if other != name and headers[other] == header]
+        if others:
+            raise InputError(
+                f"Column {header!r} is given for {quote_names([name, *others])}. Give each its own."
+            )
+    return headers
 
 
 class Reports:
     """Reports that can be read again and again, in batches of at most 131,072 rows of plain text and numbers.
 
-    `where` is the source as messages call it: the name of the file, or "the table of reports". `rows` is their number,
-    or None while it is not known: a CSV file is counted by its first complete pass. `extra` names the columns the
-    source has beyond the wanted ones. `readable_elsewhere`: pieces can be sent to other processes without the rows
-    themselves. `in_memory`: they are held whole.
+    `place` is what messages call the source, and `where` its name: that of the file, or "the table of reports". `rows`
+    is their number, or None while it is not known: a CSV file is counted by its first complete pass. `extra` names the
+    columns the source has beyond the wanted ones. `readable_elsewhere`: pieces can be sent to other processes without
+    the rows themselves. `in_memory`: they are held whole.
     """
 
-    def __init__(self, source: Source, columns: tuple[str, ...]) -> None:
+    def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
         self.columns = columns
         self.where, self.extra, self.rows = source.where, source.extra, source.rows
+        renamed = {name: header for name, header in columns.items() if name != header}
+        self.place = Place(source.where, source.first_row, renamed)
         self.readable_elsewhere, self.in_memory = isinstance(source, ParquetFiles), isinstance(source, Tables)
         self._source = source
         self._kinds: dict[str, str] = {}
@@ -79,7 +116,7 @@ class Reports:
         What a source holds in memory or gives only in its order is read here, batch by batch, as pieces are taken.
         """
         self._check_unchanged()
-        first_row = 1
+        first_row = self.place.first_row
         for number, (size, content) in enumerate(self._source.contents(rows or PIECE_ROWS)):
             self._check_kinds(content.schema, first_row)
             yield Piece(number, first_row, content, self.columns, self.where)
@@ -106,15 +143,15 @@ class Reports:
 
     def _check_kinds(self, schema: Any, row: int) -> None:
         """The string "7" and the number 7 are different players, so one column never holds both."""
-        for name in self.columns:
+        for name in self.columns.values():
             kind = column_kind(schema.field(name).type)
             if kind == "other":
                 continue  # told when it is read
             known = kind if kind == "nothing" else self._kinds.setdefault(name, kind)
             if kind != known:
                 raise InputError(
-                    f"Column {name!r} of {self.where} holds {known} first, and {kind} from row {row} on. "
-                    "Write all of it as text or all of it as numbers."
+                    f"Column {name!r} of {self.where} holds {known} first, and {kind} from row {row} on"
+                    f"{self.place.counting}. Write all of it as text or all of it as numbers."
                 )
 
     def _check_unchanged(self) -> None:
@@ -129,12 +166,18 @@ class Reports:
             )
 
 
-def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> Source:
+def _source(source: Any, columns: tuple[str, ...], numbers: frozenset[str], directory: Path | None) -> Source:
     if isinstance(source, str) and "://" in source:
         filesystem, path = open_url(source)
-        return _file(Path(path), columns) if filesystem is None else ParquetFiles(path, columns, filesystem)
+        if filesystem is not None:
+            return ParquetFiles(path, columns, filesystem)
+        source = path
     if isinstance(source, str | os.PathLike):
-        return _file(Path(source), columns)
+        found = open_file(Path(source), columns, numbers)
+        if found is None:
+            name = Path(source).name
+            raise InputError(f"The file {name} is of no kind that can be read; reports must be {ACCEPTED}.")
+        return found
     if is_table(source):
         return Tables([source], columns)
     if isinstance(source, list | tuple) and all(map(is_table, source)):
@@ -144,14 +187,3 @@ def _source(source: Any, columns: tuple[str, ...], directory: Path | None) -> So
     if isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
         return Spool(source, columns, directory)
     raise InputError(f"Reports were given as a {type(source).__name__}; they must be {ACCEPTED}.")
-
-
-def _file(path: Path, columns: tuple[str, ...]) -> Source:
-    if not path.exists():
-        raise InputError(f"There is no file {str(path)!r}. Give the path of one, from {str(Path.cwd())!r}.")
-    name = path.name.lower()
-    if path.is_dir() or name.endswith(".parquet"):
-        return ParquetFiles(path, columns)
-    if name.endswith((".csv", ".csv.gz")):
-        return CsvFile(path, columns)
-    raise InputError(f"The file {path.name} is of no kind that can be read; reports must be {ACCEPTED}.")

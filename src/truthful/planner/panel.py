@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
@@ -358,7 +358,13 @@ def panel_of_design(study: Study, response_share: float = 1.0, accuracy_of: str 
     return Panel(study, None, response_share, accuracy_of)
 
 
-def panel_for(study: Study, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
+def panel_for(
+    study: Study,
+    roster: Any,
+    response_share: float,
+    accuracy_of: str,
+    columns: Mapping[str, str] | None = None,
+) -> Panel | None:
     """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
     if study.protects == "answers":
         if roster is None:
@@ -366,7 +372,7 @@ def panel_for(study: Study, roster: Any, response_share: float, accuracy_of: str
         features = (
             check.matrix("roster", roster, study.dimension)
             if isinstance(roster, np.ndarray)
-            else read_features(study, roster)
+            else read_features(study, roster, columns=columns)
         )
         return Panel(study, features, response_share, accuracy_of)
     if roster is not None:

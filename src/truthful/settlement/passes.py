@@ -15,19 +15,9 @@ import pyarrow as pa
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake
-from truthful.intake.columns import arrow_numbers
-from truthful.intake.duplicates import (
-    NO_REPEATS,
-    NOTHING,
-    Hashes,
-    Repeats,
-    Rows,
-    later_records,
-    player_hashes,
-    suspects,
-)
+from truthful.intake.duplicates import NOTHING, Hashes, later_records, player_hashes, suspects
 from truthful.intake.intake import LevelCounts
-from truthful.intake.rules import BadRecords
+from truthful.intake.rules import NO_REPEATS, BadRecords, Repeats, Rows, arrow_numbers
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
 from truthful.moments import Sums, SumsTally, Transform
@@ -154,7 +144,7 @@ def gather(
 def measure(
     reports: Reports, study: Study, statistics: Statistics, engine: Engine
 ) -> Iterator[tuple[Rows, Any, Floats]]:
-    """Features once more: rows counted from 1, players and features on the grid, of the good records in their order."""
+    """Features once more: rows, players and features on the grid, of the good records in their order."""
     task = partial(measure_piece, study, statistics.on_bad, statistics.repeats)
     rows = 0
     for numbers, players, kx in engine.run(task, engine.pieces(reports)):

@@ -6,7 +6,7 @@ It is for the analyst, who holds the reports. Of answers it says only how many c
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any
 
 from truthful.errors import TruthfulError
 from truthful.guarantees import Guarantees
-from truthful.intake import report_columns
+from truthful.intake import number_columns, report_columns
 from truthful.intake.rules import BadRecord, BadReports
 from truthful.intake.stream import open_reports
 from truthful.moments import as_floats
@@ -108,13 +108,14 @@ def preview(
     plan: Plan,
     reports: Any,
     *,
+    columns: Mapping[str, str] | None = None,
     on_bad: str = "error",
     accept_less: bool = False,
     progress: Progress | None = None,
 ) -> Preview:
     """Look at reports as `settle` does before it draws: nothing is drawn, spent or written.
 
-    reports, on_bad and accept_less are as for `settle`. If there are bad records that it would refuse, all else is said
+    reports, columns, on_bad and accept_less are as for `settle`. If there are bad records that it would refuse, all else is said
     of the good ones.
     """
     study, mechanism, refusals = plan.study, plan.mechanism, list[TruthfulError]()
@@ -126,7 +127,9 @@ def preview(
         account = read_account(plan, rehearsal=False)
         spent = account.spent
         account.require_unspent(pending=None, spend_again=False)
-    with open_reports(reports, report_columns(study)) as source:
+    with open_reports(
+        reports, report_columns(study), numbers=number_columns(study), columns=columns
+    ) as source:
         transform, norm, key, engine = mechanism.transform, mechanism.norm, secrets.token_bytes(16), Threads()
         rows_done = partial(progress or (lambda *done: None), "statistics")
         for treating in dict.fromkeys((on_bad, "drop")):

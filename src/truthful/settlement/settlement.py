@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from truthful.asked_release import AskedPaymaster, AskedRelease, Level, level_of
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
-from truthful.intake import report_columns
+from truthful.intake import number_columns, report_columns
 from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, paymaster
@@ -40,6 +40,7 @@ def settle(
     reports: Any,
     *,
     out: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
     on_bad: str = "error",
     seed: int | None = None,
     spend_again: bool = False,
@@ -51,8 +52,9 @@ def settle(
 ) -> Settlement:
     """Draw the release and pay everybody.
 
-    reports: a path (CSV, Parquet, a directory of Parquet parts), the URL of Parquet files, an Arrow, pandas or polars
-    table, or an iterator of batches.
+    reports: a path (text, spreadsheets, Stata, SPSS, Parquet, a directory of Parquet parts), the URL of Parquet files,
+    an Arrow, pandas or polars table, or an iterator of batches.
+    columns: the header of every column that has another one there, as {"weekly_spend": "Q7"}; others are then ignored.
     out: a directory that does not exist yet, written whole or not at all; without it the books stay in memory.
     A seed makes a rehearsal: repeatable, marked as such everywhere, and no protection to anybody.
     accept_less: settle also if less can be guaranteed for those who answered than was promised.
@@ -73,7 +75,9 @@ def settle(
     require_engine(engine, scheduler, out)
     with open_release(plan, out, seed, spend_again) as opened:
         with (
-            open_reports(reports, report_columns(study)) as source,
+            open_reports(
+                reports, report_columns(study), numbers=number_columns(study), columns=columns
+            ) as source,
             open_engine(engine, scheduler, source, opened.unfinished) as workers,
         ):
             transform, norm, key = mechanism.transform, mechanism.norm, secrets.token_bytes(16)

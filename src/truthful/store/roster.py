@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
-from truthful.intake import Intake, open_reports, report_columns
+from truthful.intake import Intake, number_columns, open_reports, report_columns
 from truthful.intake.duplicates import later_records
 from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
@@ -41,17 +41,18 @@ def columns(study: Study) -> list[str]:
 
 def read(study: Study, path: Path) -> dict[str, dict[str, Any]]:
     """Everybody's features by player, from a CSV file; BadReports if a record is bad."""
-    with open_reports(path, columns(study)) as rows:
+    with open_reports(path, columns(study), numbers=number_columns(study)) as rows:
         if rows.extra:
             raise InputError(
                 f"There are columns that the study does not have: {', '.join(map(repr, rows.extra))}. Leave them out: "
                 "what is not asked for is not kept."
             )
         ids = [player for batch in rows.batches() for player in batch.column(PLAYER).to_pylist()]
-        _require_plain(ids)
-        named = ((row, player) for row, player in enumerate(ids, 1) if player.strip())
-        intake = Intake(study, repeats=later_records(named), where=rows.where)
-        people = dict(_check_records(study, intake, rows.batches()))
+        first_row = rows.place.first_row
+        _require_plain(ids, first_row)
+        named = ((row, player) for row, player in enumerate(ids, first_row) if player.strip())
+        intake = Intake(study, repeats=later_records(named), place=rows.place)
+        people = dict(_check_records(study, intake, rows.batches(), first_row))
         intake.finish()
     return people
 
@@ -68,10 +69,10 @@ def feature_columns(study: Study, people: Sequence[Mapping[str, Any]]) -> dict[s
 
 
 def _check_records(
-    study: Study, intake: Intake, batches: Iterable[Any]
+    study: Study, intake: Intake, batches: Iterable[Any], row: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each good record. In the place of what she says it has the least there is, which cannot be at fault."""
-    row, least = 1, {study.response.name: study.response.low}
+    least = {study.response.name: study.response.low}
     if study.levels is not None:
         least[PREDICTION] = study.prediction_range[0]
     for batch in batches:
@@ -103,8 +104,8 @@ def require_common_levels(study: Study, people: Iterable[Mapping[str, Any]]) -> 
                 )
 
 
-def _require_plain(ids: Iterable[str]) -> None:
-    for row, player in enumerate(ids, 1):
+def _require_plain(ids: Iterable[str], first_row: int) -> None:
+    for row, player in enumerate(ids, first_row):
         if len(player) > LONGEST_ID:
             raise InputError(
                 f"Row {row}: the player's id has {len(player):,} characters; give {LONGEST_ID} or fewer."
