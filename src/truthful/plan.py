@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from truthful import check
 from truthful.asked_release import AskedRelease
@@ -33,9 +34,10 @@ from truthful.planner.goals import (
     require_only,
     require_usual_epsilon,
 )
+from truthful.planner.levers import levers
 from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
-from truthful.planner.planning import Solution
+from truthful.planner.planning import Infeasible, Solution
 from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -48,6 +50,8 @@ LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
 FAILURE_PROBABILITY = 0.01
+
+S = TypeVar("S", bound=Solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +299,7 @@ def _design_numbers(study: Study, panel: Panel | None, asked: dict[str, Any], gi
         )
     pins = {name: given.pop(name) for name in PINS if name in given}
     goals = Goals(**asked, pins=pins, panel=panel, **given)
-    found = solve_numbers(study, goals)
+    found = _solved(lambda: solve_numbers(study, goals), study, goals, panel)
     beta, shortening = goals.failure_probability, found.terms.shortening
     plan = _one_release(study, found.players, beta, found.parameters(), panel, shortening)
     return replace(plan, solution=found)
@@ -357,7 +361,8 @@ def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dic
         chosen = {"flat": 0.0, **usual, **given, "epsilon": asked["epsilon"]}
         return _share_plan(study, panel, players, alpha, beta, chosen)
     norm = given.pop("norm", None)
-    found = solve_shares(study, Goals(**asked, pins=given, norm=norm), panel)
+    goals = Goals(**asked, pins=given, norm=norm)
+    found = _solved(lambda: solve_shares(study, goals, panel), study, goals, panel)
     chosen = {name: getattr(found, name) for name in SHARE_PARAMETERS[1:]}
     plan = _share_plan(study, panel, found.players, found.absent_share, beta, chosen, found.shortening)
     return replace(plan, solution=found)
@@ -385,7 +390,8 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     """A plan that asks people what the others will say. It is always solved for."""
     if unfit := sorted(set(given) - {"absent_share"}):
         raise InputError(f"{unfit[0]} is solved for where people are asked for predictions. Leave it out.")
-    found = solve_asked(study, Goals(**asked, pins=given), panel)
+    goals = Goals(**asked, pins=given)
+    found = _solved(lambda: solve_asked(study, goals, panel), study, goals, panel)
     mechanism = AskedRelease(
         estimator="instruments",
         transform=panel.transform(found.shortening),
@@ -395,6 +401,15 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     alpha, beta = found.absent_share, asked["failure_probability"]
     plan = _plan_for(study, found.players, mechanism, alpha, beta, panel)
     return replace(_promise(plan, found.shortening), solution=found)
+
+
+def _solved(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | None) -> S:
+    """What is solved for; if there is nothing, with what can be changed in the study."""
+    try:
+        return solve()
+    except Infeasible as problem:
+        answer = problem
+    raise answer.with_levers(lambda: levers(answer, study, goals, panel))
 
 
 def _plan_for(
