@@ -205,7 +205,10 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
-        """Read a plan. The declaration inside is the one carried out; the study file must still say the same."""
+        """Read a plan. The declaration inside is the one carried out; a study file that is there must say the same.
+
+        All but the ledger's place, beside that file, is known without it: only a settlement needs it.
+        """
         path = Path(path)
         record = _read_file(path)
         plan = _checked_plan(record, str(path))
@@ -510,14 +513,9 @@ def _rebuild(study: Study, record: dict[str, Any]) -> Plan:
 
 
 def _study_file(path: Path, recorded: dict[str, str]) -> Path:
-    """The study file of a plan, still as it was when the plan was made: a changed study needs a new plan."""
+    """Where a plan's study file is, or was: the ledger's place. A study that says something else needs a new plan."""
     file = (path.parent / recorded["file"]).resolve()
-    if not file.exists():
-        raise InputError(
-            f"There is no {str(file)!r}, from which {path.name} was made. The ledger of releases is kept beside it: "
-            "put the two back as they were, or plan again."
-        )
-    if Study.load(file).sha256 != recorded["sha256"]:
+    if file.exists() and Study.load(file).sha256 != recorded["sha256"]:
         raise Refused(
             f"{file.name} was changed after {path.name} was made from it. Plan again with `truthful plan`."
         )

@@ -186,20 +186,23 @@ class LedgerAccount:
 @contextmanager
 def open_account(plan: Plan, rehearsal: bool) -> Iterator[LedgerAccount]:
     """The study's ledger, locked while a settlement runs."""
-    if plan.study.path is None:
+    file = plan.study.path
+    if file is None or not file.exists():
         if not rehearsal:
             raise Refused(
                 "This study is not in a file, so its ledger has no place, and a second draw could spend more privacy "
                 "unnoticed. Save the study to a file and load it from there, or give a seed to rehearse."
+                if file is None
+                else f"There is no {str(file)!r}, from which the plan was made and beside which the ledger of releases "
+                "is kept: without it a second draw could spend more privacy unnoticed. Put the study file and its "
+                f"{LEDGER} back, or move the plan so that they are where it expects them; or give a seed to rehearse."
             )
         yield LedgerAccount(plan, rehearsal, Ledger(), None)
         return
-    path = plan.study.path.parent / LEDGER
+    path = file.parent / LEDGER
     with exclusive(path.with_name(LOCK)) as free:
         if not free:
-            raise Refused(
-                f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
-            )
+            raise Refused(f"Another settlement beside {file.name} is running. Wait until it has ended.")
         yield LedgerAccount(plan, rehearsal, read_ledger(path), path)
 
 
