@@ -161,6 +161,7 @@ def test_e11_the_published_spectrum_bound_is_vacuous_at_one_feature_and_chernoff
     assert FOUND["E11"].published == 1
     xi, mu = 0.5, 100 / 3
     assert FOUND["E11"].correct == pytest.approx(math.exp(-mu * (xi + (1 - xi) * math.log(1 - xi))))
+    assert "d·exp(−μ(ξ + (1−ξ)ln(1−ξ)))" in FOUND["E11"].fact  # what is printed is what is computed
     assert FOUND["E11"].correct <= math.exp(-(xi**2) * mu / 2)
     # At ten players the event is common enough to be seen; the bound holds, by far more than six standard errors.
     squares = np.sum(ball(np.random.default_rng(11), 20_000, 10, 1)[:, :, 0] ** 2, axis=1)

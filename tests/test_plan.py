@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.plans import case, people_of
-from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, UNIT_BALL, saved_study
+from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, UNIT_BALL, planned, saved_study
 from support.surveys import survey
 
 from truthful.bounds import proved
@@ -18,6 +18,7 @@ from truthful.files import sha256
 from truthful.geometry import geometry
 from truthful.guarantees import setting
 from truthful.one_release import OneRelease
+from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.planner.goals import (
     ASKED_PARAMETERS,
@@ -25,6 +26,7 @@ from truthful.planner.goals import (
     RELEASE_PARAMETERS,
     SHARE_PARAMETERS,
 )
+from truthful.settlement import settle
 from truthful.study import Study
 
 BOTH = {"absent_share", "failure_probability"}
@@ -127,10 +129,25 @@ def test_a_plan_in_another_directory_finds_its_study(tmp_path: Path) -> None:
     assert Plan.load(tmp_path / "plans" / "plan.json").study.path == (tmp_path / "study.toml").resolve()
 
 
-def test_a_plan_parted_from_its_study_is_not_carried_out(saved: Path, tmp_path: Path) -> None:
-    (tmp_path / "study.toml").unlink()
-    with pytest.raises(InputError, match=r"no .*study\.toml.*ledger"):
-        Plan.load(saved)
+def test_a_plan_parted_from_its_study_stands_alone_but_is_not_settled(tmp_path: Path) -> None:
+    """Its costs too, which the study had in a file of its own; a rehearsal needs no ledger."""
+    (tmp_path / "costs.csv").write_text("probability,value\n0,0\n0.5,0.05\n1,3\n")
+    pareto = 'kind = "pareto"\ntail = 2.0\nscale = 0.05\n'
+    text = DESIGNED.replace(pareto, 'kind = "empirical"\nfile = "costs.csv"\n')
+    study = saved_study(tmp_path, text)
+    plan = planned(study)
+    plan.save(tmp_path / "plan.json")
+    reports = invent(study, 500, np.random.default_rng(7)).reports
+    for name in ("study.toml", "costs.csv"):
+        (tmp_path / name).unlink()
+    again = Plan.load(tmp_path / "plan.json")
+    assert (again.sha256, again.study.costs) == (plan.sha256, study.costs)
+    with pytest.raises(
+        Refused, match=r"There is no '.*study\.toml', .* beside which the ledger of releases is kept"
+    ):
+        settle(again, reports, out=tmp_path / "settlement")
+    assert not (tmp_path / "settlement").exists()
+    assert settle(again, reports, seed=1).release.rehearsal
 
 
 def test_a_plan_of_a_study_that_changed_since_is_refused(saved: Path, tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from support.surveys import survey
 
 from truthful.check import Floats
 from truthful.errors import InputError, Refused
+from truthful.formatting import number
 from truthful.plan import Plan, design
 from truthful.planner import Goals, Infeasible
 from truthful.planner.goals import MOST_PLAYERS
-from truthful.planner.number_planning import solve_all
+from truthful.planner.number_planning import solve_all, solve_numbers
 from truthful.planner.panel import Panel, panel_of_design
 from truthful.study import Study
 
@@ -52,9 +53,21 @@ def named(part: object) -> str:
 
 
 def refusal(study: Study, asked: dict[str, Any]) -> Infeasible:
+    """Why there is no plan, and which goals would help: what else in the study would is left to tests/test_levers.py."""
     with pytest.raises(Infeasible) as caught:
-        design(study, **asked)
+        solve_numbers(study, goals_of(study, asked))
     return caught.value
+
+
+def goals_of(study: Study, asked: dict[str, Any]) -> Goals:
+    given, panel = dict(asked), None
+    people, share = given.pop("roster", None), given.pop("response_share", 1.0)
+    of = given.get("accuracy_of", "coefficients")
+    if study.protects == "answers":
+        panel = panel_of_design(study, share, of) if people is None else Panel(study, people, share, of)
+    if people is not None:
+        given["players"] = len(people)
+    return Goals(panel=panel, **given)
 
 
 def rmse(plan: Plan) -> float:
@@ -69,11 +82,9 @@ def prior_rmse(study: Study) -> float:
 
 def feasible(study: Study, asked: dict[str, Any], people: Floats | None = None) -> bool:
     """Whether there is a plan, without asking what else would help."""
-    given, panel = dict(asked), None
-    share, of = given.pop("response_share", 1.0), given.get("accuracy_of", "coefficients")
-    if study.protects == "answers":
-        panel = panel_of_design(study, share, of) if people is None else Panel(study, people, share, of)
-    goals = Goals(panel=panel, **given)
+    if people is not None:
+        asked = {**asked, "players": len(people), "roster": people}
+    goals = goals_of(study, asked)
     best = solve_all(study, goals, asked["players"])[0]
     return math.isfinite(best.cost) and best.error < goals.prior_error(study)
 
@@ -89,6 +100,7 @@ def helps_and_less_does_not(
         asked = {**asked, "players": len(people)}
     changes = []
     for remedy in answer.remedies:
+        assert not isinstance(remedy.value, str)
         before = asked.get(remedy.goal, study.beliefs.radius / 2)
         changes.append(abs(math.log(remedy.value / before)))
         value = round(remedy.value) if remedy.goal == "players" else remedy.value
@@ -108,26 +120,35 @@ def helps_and_less_does_not(
         assert feasible(study, {**changed, **slack}, enough), remedy
         fewer = {**changed, remedy.goal: less, "players": round(less) if players != len(people) else players}
         assert not feasible(study, fewer, np.resize(people, (fewer["players"], study.dimension))), remedy
-    # The goal that binds is the one that needs the least change.
-    assert changes == sorted(changes)
+    # The goal that binds is the one that needs the least change; letting lies pass comes last.
+    before_lies = changes[: len(changes) - (answer.remedies[-1].goal == "lie")]
+    assert before_lies == sorted(before_lies)
+    assert "lie" not in [remedy.goal for remedy in answer.remedies[:-1]]
     assert answer.record() == {
         "feasible": False,
         "reason": answer.reason,
         "binding": answer.remedies[0].goal,
         "feasible_with": {remedy.goal: remedy.value for remedy in answer.remedies},
+        "remedies": [
+            {"change": remedy.goal, "to": remedy.value, "words": remedy.words} for remedy in answer.remedies
+        ],
     }
     assert_the_words_hold_every_number(answer, study.currency, people)
 
 
 def assert_the_words_hold_every_number(answer: Infeasible, currency: str, people: Floats | None) -> None:
     words = {
-        "accuracy": "an error of {:g} allowed",
         "players": "{:,.0f} players" if people is None else "{:,.0f} people like those on the roster",
-        "budget": f"a budget of {{:,.2f}} {currency}",
-        "lie": "a lie size of {:g} (--lie)",
+        "budget": f"Raise the budget to {{:,.2f}} {currency}",
+        "epsilon": "epsilon to {:g}",
+        "lie": "(lie = {:g})",
     }
     for remedy in answer.remedies:
-        assert words[remedy.goal].format(remedy.value) in str(answer)
+        told = words.get(remedy.goal, "")
+        assert told.format(remedy.value) in remedy.words
+        assert f"\n- {remedy.words}" in str(answer)
+        if remedy.goal == "accuracy":
+            assert f"Allow an error of {number(float(remedy.value), 4)}." == remedy.words
 
 
 @pytest.mark.parametrize(
@@ -235,7 +256,8 @@ def test_extreme_numbers_of_players_and_dollars_give_a_plan_or_a_refusal(
 ) -> None:
     answer = plan_or_refusal(study, players=players, budget=budget)
     if isinstance(answer, Infeasible):
-        assert all(math.isfinite(remedy.value) and remedy.value > 0 for remedy in answer.remedies)
+        values = [remedy.value for remedy in answer.remedies if not isinstance(remedy.value, str)]
+        assert all(math.isfinite(value) and value > 0 for value in values)
         return
     assert rmse(answer) < prior_rmse(BALL)
     assert answer.guarantees.budget.cap is not None

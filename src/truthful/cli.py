@@ -395,17 +395,8 @@ def settle(
             help="Settle although less can be guaranteed for those who answered than was promised.",
         ),
     ] = False,
-    books: Annotated[
-        str,
-        typer.Option(
-            help="What to write: all (payments as Parquet and CSV, receipts) or payments (payments.parquet alone, for "
-            "very many players)."
-        ),
-    ] = "all",
-    engine: Annotated[
-        str,
-        typer.Option(help="Who computes: threads of this process, or dask, processes here or on a cluster."),
-    ] = "threads",
+    books: options.Books = "all",
+    engine: options.Engine = "threads",
     scheduler: Annotated[
         str | None,
         typer.Option(

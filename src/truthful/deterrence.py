@@ -113,7 +113,17 @@ class Deterrence:
         return table
 
     def _shares(self, clips: Iterable[float | None], scale: float) -> list[_Shares]:
-        """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise."""
+        """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise. Kept."""
+        clips = tuple(clips)
+        if (clips, scale) not in self._kept:
+            self._kept[clips, scale] = self._shares_at(clips, scale)
+        return self._kept[clips, scale]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[tuple[float | None, ...], float], list[_Shares]]:
+        return {}
+
+    def _shares_at(self, clips: tuple[float | None, ...], scale: float) -> list[_Shares]:
         d, answers = self.beliefs.dimension, _answers(self.beliefs, tuple(self.lengths.tolist()))
         points = np.tile(self.beliefs.radius * _points(), (len(self.lengths), 1))
         ratios = check.nonnegative("scale", scale) * self.proportions / self.lengths

@@ -12,6 +12,28 @@ import typer
 from truthful.errors import InputError
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+#: The words that options take, for the shell to complete; commands check them where they are used.
+CHOICES = {
+    "accuracy_of": ("coefficients", "predictions", "centre"),
+    "rule": ("quadratic", "brier"),
+    "payments": ("never-negative", "expected"),
+    "estimator": ("instruments", "known-design", "noisy-statistics"),
+    "on_bad": ("error", "clip", "drop"),
+    "books": ("all", "payments"),
+    "engine": ("threads", "dask"),
+}
+
+
+def words_of(option: str) -> Callable[[str], list[str]] | None:
+    """Those of an option that begin with what was typed; None where any word or number may stand."""
+    words = CHOICES.get(option)
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words or () if word.startswith(incomplete)]
+
+    return None if words is None else complete
+
+
 PAYING, ESTIMATING, PROMISING = "Payments", "Estimators", "Guarantees"
 #: What may be asked of a plan, by the names of `design`'s arguments, under the headings of the help.
 GOALS: dict[str | None, dict[str, str]] = {
@@ -81,7 +103,9 @@ def take_goals(command: Callable[..., None]) -> Callable[..., None]:
     for panel, goals in GOALS.items():
         for name, words in goals.items():
             kind, default = TYPES.get(name, (float | None, None))
-            option: Any = Annotated[kind, typer.Option(help=words, rich_help_panel=panel)]
+            option: Any = Annotated[
+                kind, typer.Option(help=words, rich_help_panel=panel, autocompletion=words_of(name))
+            ]
             command.__annotations__[name] = option
             options.append(inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=option))
     after = [parameter.replace(kind=KEYWORD_ONLY) for parameter in own]
@@ -107,7 +131,23 @@ Seed = Annotated[
 OnBad = Annotated[
     str,
     typer.Option(
-        help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out)."
+        help="Bad records: error (refuse), clip (move numbers into their range), drop (leave them out).",
+        autocompletion=words_of("on_bad"),
+    ),
+]
+Books = Annotated[
+    str,
+    typer.Option(
+        help="What to write: all (payments as Parquet and CSV, receipts) or payments (payments.parquet alone, for very "
+        "many players).",
+        autocompletion=words_of("books"),
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="Who computes: threads of this process, or dask, processes here or on a cluster.",
+        autocompletion=words_of("engine"),
     ),
 ]
 Column = Annotated[

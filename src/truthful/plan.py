@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from truthful import check
 from truthful.asked_release import AskedRelease
@@ -34,9 +34,10 @@ from truthful.planner.goals import (
     require_only,
     require_usual_epsilon,
 )
+from truthful.planner.levers import levers
 from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
-from truthful.planner.planning import Solution
+from truthful.planner.planning import Infeasible, Solution
 from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -49,6 +50,8 @@ LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
 FAILURE_PROBABILITY = 0.01
+
+S = TypeVar("S", bound=Solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +206,10 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
-        """Read a plan. The declaration inside is the one carried out; the study file must still say the same."""
+        """Read a plan. The declaration inside is the one carried out; a study file that is there must say the same.
+
+        All but the ledger's place, beside that file, is known without it: only a settlement needs it.
+        """
         path = Path(path)
         record = _read_file(path)
         plan = _checked_plan(record, str(path))
@@ -305,7 +311,7 @@ def _design_numbers(study: Study, panel: Panel | None, asked: dict[str, Any], gi
         )
     pins = {name: given.pop(name) for name in PINS if name in given}
     goals = Goals(**asked, pins=pins, panel=panel, **given)
-    found = solve_numbers(study, goals)
+    found = _solved(lambda: solve_numbers(study, goals), study, goals, panel)
     beta, shortening = goals.failure_probability, found.terms.shortening
     plan = _one_release(study, found.players, beta, found.parameters(), panel, shortening)
     return replace(plan, solution=found)
@@ -367,7 +373,8 @@ def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dic
         chosen = {"flat": 0.0, **usual, **given, "epsilon": asked["epsilon"]}
         return _share_plan(study, panel, players, alpha, beta, chosen)
     norm = given.pop("norm", None)
-    found = solve_shares(study, Goals(**asked, pins=given, norm=norm), panel)
+    goals = Goals(**asked, pins=given, norm=norm)
+    found = _solved(lambda: solve_shares(study, goals, panel), study, goals, panel)
     chosen = {name: getattr(found, name) for name in SHARE_PARAMETERS[1:]}
     plan = _share_plan(study, panel, found.players, found.absent_share, beta, chosen, found.shortening)
     return replace(plan, solution=found)
@@ -395,7 +402,8 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     """A plan that asks people what the others will say. It is always solved for."""
     if unfit := sorted(set(given) - {"absent_share"}):
         raise InputError(f"{unfit[0]} is solved for where people are asked for predictions. Leave it out.")
-    found = solve_asked(study, Goals(**asked, pins=given), panel)
+    goals = Goals(**asked, pins=given)
+    found = _solved(lambda: solve_asked(study, goals, panel), study, goals, panel)
     mechanism = AskedRelease(
         estimator="instruments",
         transform=panel.transform(found.shortening),
@@ -405,6 +413,15 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     alpha, beta = found.absent_share, asked["failure_probability"]
     plan = _plan_for(study, found.players, mechanism, alpha, beta, panel)
     return replace(_promise(plan, found.shortening), solution=found)
+
+
+def _solved(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | None) -> S:
+    """What is solved for; if there is nothing, with what can be changed in the study."""
+    try:
+        return solve()
+    except Infeasible as problem:
+        answer = problem
+    raise answer.with_levers(lambda: levers(answer, study, goals, panel))
 
 
 def _plan_for(
@@ -505,14 +522,9 @@ def _rebuild(study: Study, record: dict[str, Any]) -> Plan:
 
 
 def _study_file(path: Path, recorded: dict[str, str]) -> Path:
-    """The study file of a plan, still as it was when the plan was made: a changed study needs a new plan."""
+    """Where a plan's study file is, or was: the ledger's place. A study that says something else needs a new plan."""
     file = (path.parent / recorded["file"]).resolve()
-    if not file.exists():
-        raise InputError(
-            f"There is no {str(file)!r}, from which {path.name} was made. The ledger of releases is kept beside it: "
-            "put the two back as they were, or plan again."
-        )
-    if Study.load(file).sha256 != recorded["sha256"]:
+    if file.exists() and Study.load(file).sha256 != recorded["sha256"]:
         raise Refused(
             f"{file.name} was changed after {path.name} was made from it. Plan again with `truthful plan`."
         )

@@ -99,8 +99,7 @@ class RosterSetting:
     @cached_property
     def threshold(self) -> Floats:
         """τ of each α: with probability 1 − β no more than that share of people have a larger cost."""
-        costs = self.study.costs
-        return np.array([costs.threshold(n=self.n, alpha=float(a), beta=self.beta) for a in self.alpha])
+        return self.study.costs.upper_quantile(self._missed)
 
     @cached_property
     def saved(self) -> Floats:
@@ -114,8 +113,13 @@ class RosterSetting:
 
         Costs are independent given features and coefficients, and above τ for at most a share p of people on average.
         """
+        return self.n * self._missed
+
+    @cached_property
+    def _missed(self) -> Floats:
+        """The chance of a cost above the threshold, for each α."""
         miss = miss_probability(n=self.n, alpha=self.alpha, beta=self.beta)
-        return np.asarray(self.n * np.minimum(miss, self.alpha))
+        return np.asarray(np.minimum(miss, self.alpha))
 
     def pull_of(self, rho: Floats, v: Floats) -> Floats:
         """How far liars move what is expected of the others, E|Σ_A w_ij| ≤ min(κρ, √(κv)) by Jensen. α × rows.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
@@ -28,7 +28,7 @@ from truthful.check import Floats
 from truthful.errors import InputError, Refused
 from truthful.planner.goals import Goals
 from truthful.planner.panel import SHORTENINGS, Panel
-from truthful.planner.planning import MARGIN, Found, PanelSearch, PanelSolution, more_players, solve_panel
+from truthful.planner.planning import MARGIN, Found, PanelSearch, PanelSolution, solve_panel
 from truthful.planner.share_planning import ROOM, lie_steps
 from truthful.study import Study
 from truthful.study.credibility import LevelBeliefs
@@ -67,7 +67,7 @@ class AskedSolution(PanelSolution):
     plausible: tuple[float, float]
 
     def solve_again(self, goals: Goals, players: int) -> AskedSolution | None:
-        return _solve(self.study, goals, players, self.panel)
+        return solve_asked_for(self.study, goals, players, self.panel)
 
 
 def require_slope(beliefs: LevelBeliefs) -> None:
@@ -232,14 +232,15 @@ def plausible(s: AskedSetting) -> tuple[float, float]:
 def solve_asked(study: Study, goals: Goals, panel: Panel) -> AskedSolution:
     """The best plan's numbers; Infeasible if there is none, or none better than the centre of people's beliefs."""
     require_slope(_beliefs(study))
-    solve = partial(_solve, panel=panel)
     return solve_panel(
         study,
         goals,
-        solve,
+        panel,
+        solve_asked_for,
         first=2 * max(4, 2 * study.dimension + 3),
         close=200,
-        more=partial(more_players, panel=panel, solve=solve, most=MOST_TIMES * (goals.players or 1), close=1),
+        quick=solve_asked_for,
+        most=MOST_TIMES * (goals.players or 1),
         known="the centre of people's beliefs",
     )
 
@@ -250,8 +251,8 @@ def _beliefs(study: Study) -> LevelBeliefs:
     return study.levels
 
 
-def _solve(study: Study, goals: Goals, players: int, panel: Panel) -> AskedSolution | None:
-    """The best for so many players, of all instruments and ratios."""
+def solve_asked_for(study: Study, goals: Goals, players: int, panel: Panel) -> AskedSolution | None:
+    """The best for so many players, of all instruments and ratios; None if there is no plan."""
     goals, found = replace(goals, players=players), []
     for shortening in SHORTENINGS if study.features else SHORTENINGS[:1]:
         for ratio in CENTRE_RATIOS if goals.accuracy_of == "centre" else RATIOS:

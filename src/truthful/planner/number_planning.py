@@ -7,7 +7,7 @@ said: the fewest that do, or those with whom the goal is met best.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -25,14 +25,16 @@ from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import LEAST_CLIP, SHORTENINGS
 from truthful.planner.planning import (
     MARGIN,
-    TOO_MUCH,
     UNLIMITED,
     Infeasible,
     Remedy,
     Solution,
     believing,
-    infeasible,
+    bought,
+    changed_goal,
+    relaxed,
     rounded_up,
+    too_much,
     wanted,
     with_accuracy,
 )
@@ -58,7 +60,7 @@ CLOSE = 2e-3
 SPARE_STEPS = 6
 ZOOMS, ZOOM_STEPS = 4, 12
 #: How close the lie size that would do is found.
-LIE_CLOSE = 5e-3
+LIE_CLOSE = 2e-2
 #: A frontier has so many budgets, from a thirtieth of a given one to thirty times it.
 POINTS, REACH = 15, 30.0
 
@@ -74,7 +76,6 @@ class NumberSolution(Solution):
 
     terms: Terms
     point: Point
-    epsilon: float
     others: tuple[NumberSolution, ...] = ()
 
     @property
@@ -155,7 +156,7 @@ def solve_numbers(study: Study, goals: Goals) -> NumberSolution:
         )
     players = choose_players(study, goals)
     if players is None:
-        raise Infeasible(TOO_MUCH)
+        raise too_much(study, goals)
     best, *others = solve_all(study, goals, players)
     if not best.feasible:
         raise _infeasible(study, goals, players, best.error)
@@ -448,17 +449,21 @@ def _value(study: Study, goals: Goals, players: int, estimator: str) -> float:
 # Where there is none
 
 
+def solve_numbers_for(study: Study, goals: Goals, players: int) -> NumberSolution | None:
+    """The best for so many players; None if there is no plan."""
+    best = solve_all(study, goals, players)[0]
+    return best if best.feasible else None
+
+
 def _infeasible(study: Study, goals: Goals, players: int, error: float) -> Infeasible:
     """Why goals cannot be met with so many players (error is the best that was found), with what would help."""
     reason = f"{wanted(study, goals, players)} {_reason(study, goals, error)}."
 
-    def solve_other(study: Study, goals: Goals, players: int) -> NumberSolution | None:
-        best = solve_all(study, goals, players)[0]
-        return best if best.feasible else None
+    def find() -> Iterator[Remedy]:
+        yield from relaxed(study, goals, players, solve_numbers_for)
+        yield from filter(None, (_more_players(study, goals, players), _larger_lie(study, goals, players)))
 
-    aim = with_accuracy(study, goals)
-    more, larger = _more_players(study, aim, players), _larger_lie(study, aim, players)
-    return infeasible(study, goals, players, reason, solve_other, more, larger)
+    return Infeasible(reason, find)
 
 
 def _reason(study: Study, goals: Goals, error: float) -> str:
@@ -480,12 +485,16 @@ def _reason(study: Study, goals: Goals, error: float) -> str:
 
 
 def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
-    n = _nearest_players(study, goals, players)
-    if n is None:
+    aim = with_accuracy(study, goals)
+    n = _nearest_players(study, aim, players)
+    found = None if n is None else solve_numbers_for(study, replace(aim, players=n), n)
+    if n is None or found is None:
         return None
     listed = None if goals.panel is None else goals.panel.size
     who = "people like those on the roster" if listed is not None and n > listed else "players"
-    return Remedy("players", float(n), f"{n:,} {who}", float(players))
+    same = "" if goals.budget is None else " at the same budget"
+    verb = "Ask" if n > players else "Ask only"
+    return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{bought(goals, found)}.")
 
 
 def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
@@ -512,7 +521,7 @@ def _nearest_players(study: Study, goals: Goals, players: int) -> int | None:
 
 def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
     """The least lie size, up to R: hardly anybody could tell a larger lie, so that nothing would be deterred."""
-    asked, high = goals.lie_size(study), study.beliefs.radius
+    goals, asked, high = with_accuracy(study, goals), goals.lie_size(study), study.beliefs.radius
     if not high > asked:
         return None
 
@@ -528,7 +537,9 @@ def _larger_lie(study: Study, goals: Goals, players: int) -> Remedy | None:
     if found is None:
         return None
     lie = rounded_up(found)
-    return Remedy("lie", lie, f"a lie size of {lie:g} (--lie)", asked)
+    moved = number(lie * study.response_unit, 4)
+    words = f"Let lies pass that move a prediction by up to {moved} (lie = {lie:g})."
+    return changed_goal("lie", lie, asked, words)
 
 
 # What money buys

@@ -82,8 +82,14 @@ def matched_lies(
     beliefs: Beliefs, lengths: Floats, proportions: Floats, lie: float, pinned: float | None
 ) -> ClipTable:
     """D; lie is D at c = R."""
-    people = Deterrence(beliefs, *representative(lengths, proportions))
+    people = _deterrence(beliefs, *(tuple(part.tolist()) for part in representative(lengths, proportions)))
     return ClipTable(beliefs, lengths, proportions, partial(people.matched_lies, lie), pinned)
+
+
+@lru_cache(maxsize=4)
+def _deterrence(beliefs: Beliefs, lengths: tuple[float, ...], proportions: tuple[float, ...]) -> Deterrence:
+    """Kept: other sizes of lies are asked about the same people."""
+    return Deterrence(beliefs, np.array(lengths), np.array(proportions))
 
 
 def belief_gaps(
@@ -158,12 +164,16 @@ class Roster:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """A study's people: normalised features of a roster, or None; and the share of those invited who will answer."""
+    """A study's people: normalised features of a roster, or None; and the share of those invited who will answer.
+
+    rough: whether those who answer are taken to be spread just as all are of whom they are drawn, which is quick.
+    """
 
     study: Study
     roster: Floats | None = None
     response_share: float = 1.0
     accuracy_of: str = "coefficients"
+    rough: bool = False
     _kept: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -186,6 +196,11 @@ class Panel:
     def size(self) -> int | None:
         """How many there are; None where they are yet to be drawn."""
         return None if self.roster is None else len(self.roster)
+
+    @cached_property
+    def roughly(self) -> Panel:
+        """The same people, roughly; what is known of them is kept in one place."""
+        return replace(self, rough=True)
 
     @property
     def hashed_roster(self) -> Roster | None:
@@ -269,8 +284,9 @@ class Panel:
     @cached_property
     def _pool(self) -> Floats:
         """Everybody on the roster, or many people drawn from the design: the same ones each time a plan is made."""
-        if self.roster is not None:
-            return self.roster
+        return self._once(self._draw_pool, "pool") if self.roster is None else self.roster
+
+    def _draw_pool(self) -> Floats:
         if not self.study.features:
             return grid_features(self.study.normalise({}, MOST_DRAWN)) / GRID
         rng = np.random.default_rng(0)
@@ -279,6 +295,8 @@ class Panel:
 
     def _draw_size(self, answering: int) -> int:
         """The number of people of the geometry that so many are scaled from."""
+        if self.rough:
+            return len(self._pool)
         if self.roster is not None:
             return max(self._fewest, min(answering, self.answering(len(self.roster))))
         if answering <= EXACT or not self.study.features:

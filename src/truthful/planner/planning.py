@@ -6,17 +6,18 @@ Infeasible is an answer: what stands in the way, and the least change of each go
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
-from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from truthful.check import Floats
 from truthful.errors import Refused
-from truthful.formatting import money, number
+from truthful.formatting import money, number, points
 from truthful.planner.goals import MOST_PLAYERS, Goals
 from truthful.planner.panel import Panel
 from truthful.study import Study
@@ -31,7 +32,12 @@ TOLERANCES = (0.75, 0.5, 0.25, 0.1)
 UNLIMITED = 1e30
 #: Met from below, so that rounding breaks no promise.
 MARGIN = 1e-9
-TOO_MUCH = "no number of players up to a billion meets these goals. Raise the budget or the error."
+#: By which ratio more people are tried, where those of a first guess are too few; doubled in logarithms each time.
+NEAR = 1.03
+#: How close a number of players that would help is to the least: at most a part 1/CLOSE above.
+CLOSE = 100
+#: How often the bracket of the ε that would help is halved.
+EPSILON_STEPS = 8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,6 +49,7 @@ class Solution:
     players: int
     cost: float
     error: float
+    epsilon: float
 
     @property
     def rmse(self) -> float:
@@ -70,7 +77,16 @@ class Solution:
 
 #: The best for so many players; None if there is none, or none better than asking nobody.
 S = TypeVar("S", bound=Solution)
+S_co = TypeVar("S_co", bound=Solution, covariant=True)
 Solve = Callable[[Study, Goals, int], S | None]
+
+
+class PanelSolve(Protocol[S_co]):
+    """The same of these people."""
+
+    def __call__(self, study: Study, goals: Goals, players: int, panel: Panel) -> S_co | None: ...
+
+
 #: What is minimised, and where: the share of liars, the option and ε.
 Found = tuple[float, float, float, float]
 
@@ -81,7 +97,6 @@ class PanelSolution(Solution):
 
     panel: Panel
     shortening: float
-    epsilon: float
     absent_share: float
 
 
@@ -240,7 +255,12 @@ def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) 
         high *= 2
         if high > most:
             return None
-    low = high // 2
+    return _close_in(solve, high // 2, found, close)
+
+
+def _close_in(solve: Callable[[int], S | None], low: int, found: S, close: int) -> S:
+    """The same, between a number that is not enough and a solution for one that is."""
+    high = found.players
     while high - low > max(1, high // close):
         middle = (low + high) // 2
         one = solve(middle)
@@ -248,52 +268,124 @@ def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) 
     return found
 
 
+def fewest_of(
+    panel: Panel, solve: Callable[[Panel, int], S | None], first: int, most: int, close: int
+) -> S | None:
+    """The same of a panel's people: first as if those who answer were spread as all are, who are then too few."""
+    rough = fewest(lambda n: solve(panel.roughly, n), first, most, close)
+    if rough is None:
+        return None
+    low, high, step = rough.players - 1, rough.players, NEAR
+    while (found := solve(panel, high)) is None:
+        low, high, step = high, math.ceil(high * step), step**2
+        if high > most:
+            return None
+    return found if low < rough.players else _close_in(partial(solve, panel), low, found, close)
+
+
 # What would help
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """One goal, the least change of it that makes a plan feasible, the others being kept, and what was asked."""
+    """One change that makes a plan feasible, all else being kept: of a goal, or of the study.
+
+    goal: what is changed, and value: to what. words: a sentence of it, with what it buys. change: how large it is, the
+    logarithm of a ratio.
+    """
 
     goal: str
-    value: float
+    value: float | str
     words: str
-    asked: float
+    change: float
+
+
+#: What can be asked of a plan, or tolerated: other remedies change the study.
+CHANGEABLE = ("budget", "players", "accuracy", "epsilon", "lie", "tolerance")
+#: No more remedies are told, and no more of the study's.
+MOST_REMEDIES, MOST_LEVERS = 6, 3
 
 
 class Infeasible(Refused):
-    """No plan meets the goals. `remedies` holds what would, the smallest change first: that goal binds."""
+    """No plan meets the goals. `remedies` holds what would, the smallest change first; letting lies pass comes last.
+
+    They are looked for when they are asked for, which may take seconds.
+    """
 
     title = "Infeasible"
 
-    def __init__(self, reason: str, remedies: tuple[Remedy, ...] = ()) -> None:
-        self.reason, self.remedies = reason, remedies
-        ways = "; or with ".join(remedy.words for remedy in remedies)
-        super().__init__(reason + (f" It would be feasible with {ways}." if ways else ""))
+    def __init__(self, reason: str, find: Callable[[], Iterable[Remedy]] = tuple) -> None:
+        super().__init__(reason)
+        self.reason, self._find = reason, find
+
+    @cached_property
+    def remedies(self) -> tuple[Remedy, ...]:
+        return best_first(self._find())
+
+    def __str__(self) -> str:
+        ways = "".join(f"\n- {remedy.words}" for remedy in self.remedies)
+        return self.reason + (f"\nWhat would help, the smallest change first:{ways}" if ways else "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _told, (self.reason, self.remedies)
 
     @property
     def binding(self) -> str | None:
         """The goal whose relative change is the least."""
-        return self.remedies[0].goal if self.remedies else None
+        return next((remedy.goal for remedy in self.remedies if remedy.goal in CHANGEABLE), None)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
-        changes = {remedy.goal: remedy.value for remedy in self.remedies}
-        return {"feasible": False, "reason": self.reason, "binding": self.binding, "feasible_with": changes}
+        changes = {one.goal: one.value for one in self.remedies if one.goal in CHANGEABLE}
+        told = [{"change": one.goal, "to": one.value, "words": one.words} for one in self.remedies]
+        return {
+            "feasible": False,
+            "reason": self.reason,
+            "binding": self.binding,
+            "feasible_with": changes,
+            "remedies": told,
+        }
+
+    def with_levers(self, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
+        """The same, with what can be changed in the study."""
+
+        def find() -> Iterator[Remedy]:
+            yield from self.remedies
+            yield from sorted(levers(), key=attrgetter("change"))[:MOST_LEVERS]
+
+        return Infeasible(self.reason, find)
 
 
-def infeasible(
-    study: Study, goals: Goals, players: int, reason: str, solve: Solve[S], *others: Remedy | None
-) -> Infeasible:
-    """Why, and each goal relaxed on its own, as far as it must be: money, accuracy, tolerance, and what others are."""
-    found = (
-        _budget(study, goals, players, solve),
-        *others,
-        _accuracy(study, goals, players, solve),
-        _tolerance(study, goals, players, solve),
-    )
-    by_change = sorted(filter(None, found), key=lambda remedy: abs(math.log(remedy.value / remedy.asked)))
-    return Infeasible(reason, tuple(by_change))
+def _told(reason: str, remedies: tuple[Remedy, ...]) -> Infeasible:
+    return Infeasible(reason, lambda: remedies)
+
+
+def best_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """The smallest change first, but letting lies pass last; a handful."""
+    return tuple(sorted(remedies, key=lambda one: (one.goal == "lie", one.change))[:MOST_REMEDIES])
+
+
+def changed_goal(goal: str, value: float, asked: float, words: str) -> Remedy:
+    """Another value of a goal."""
+    return Remedy(goal, value, words, abs(math.log(value / asked)))
+
+
+def relaxed(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Iterator[Remedy]:
+    """Each goal relaxed on its own, as far as it must be: money, accuracy, ε, tolerance."""
+    for relax in (_budget, _accuracy, _epsilon, _tolerance):
+        if (found := relax(study, goals, players, solve)) is not None:
+            yield found
+
+
+def too_much(study: Study, goals: Goals) -> Infeasible:
+    """No number of players will do."""
+    ways = {
+        "budget": f"Raise the budget from {money(goals.budget or 0.0, study.currency)}",
+        "accuracy": f"allow a larger error than {in_units(study, goals.accuracy or 0.0)}",
+        "epsilon": f"choose another epsilon than {goals.epsilon}",
+    }
+    told = ", or ".join(words for name, words in ways.items() if getattr(goals, name) is not None)
+    return Infeasible(f"no number of players up to a billion meets these goals. {told[0].upper()}{told[1:]}.")
 
 
 def with_accuracy(study: Study, goals: Goals) -> Goals:
@@ -301,6 +393,11 @@ def with_accuracy(study: Study, goals: Goals) -> Goals:
     if goals.accuracy is not None:
         return goals
     return replace(goals, accuracy=study.response_unit * math.sqrt(goals.prior_error(study)) * (1 - BETTER))
+
+
+def in_units(study: Study, error: float, digits: int = 3) -> str:
+    """An error as people read it: in units of the answer, of yes and no in percentage points."""
+    return points(error, digits) if study.kind == "yes-no" else number(error, digits)
 
 
 def wanted(study: Study, goals: Goals, players: int) -> str:
@@ -319,54 +416,61 @@ def believing(study: Study) -> str:
 def solve_panel(
     study: Study,
     goals: Goals,
-    solve: Solve[S],
+    panel: Panel,
+    solve: PanelSolve[S],
     *,
     first: int,
     close: int,
-    more: Callable[[Study, Goals, int], Remedy | None],
+    quick: PanelSolve[S],
+    most: int,
     known: str,
     paying: str = "",
 ) -> S:
     """For the players that are asked for, or the fewest who are enough, from the first number on.
 
-    Infeasible, with what would help, if there is no solution. `known` has an error without asking anybody.
+    Infeasible, with what would help, if there is no solution: more players, up to the most, for whom `quick` finds one.
+    `known` has an error without asking anybody.
     """
     players = goals.players
     if players is None:
-        found = fewest(lambda n: solve(study, goals, n), first, MOST_PLAYERS, close)
+        found = fewest_of(panel, lambda people, n: solve(study, goals, n, people), first, MOST_PLAYERS, close)
         if found is None:
-            raise Infeasible(TOO_MUCH)
+            raise too_much(study, goals)
         return found
-    found = solve(study, goals, players)
+    found = solve(study, goals, players, panel)
     if found is not None:
         return found
     prior = study.response_unit * math.sqrt(goals.prior_error(study))
     error = (
-        f"an error of {number(goals.accuracy)}"
+        f"an error of {in_units(study, goals.accuracy)}"
         if goals.accuracy is not None
-        else f"an error below {number(prior)}, which {known} has without asking anybody"
+        else f"an error below {in_units(study, prior)}, which {known} has without asking anybody"
     )
     reason = f"{wanted(study, goals, players)} no plan guarantees {error}{paying}{believing(study)}."
-    raise infeasible(study, goals, players, reason, solve, more(study, goals, players))
+
+    def find() -> Iterator[Remedy]:
+        yield from relaxed(study, goals, players, partial(solve, panel=panel))
+        yield from filter(None, (_more_players(study, goals, players, panel, quick, most),))
+
+    raise Infeasible(reason, find)
 
 
-def more_players(
-    study: Study, goals: Goals, players: int, *, panel: Panel, solve: Solve[S], most: int, close: int
+def _more_players(
+    study: Study, goals: Goals, players: int, panel: Panel, solve: PanelSolve[S], most: int
 ) -> Remedy | None:
-    """More people who are paid as much each, where they are yet to be drawn."""
-    if panel.size is not None or (goals.budget is None and goals.epsilon is None):
-        return None
+    """More people who are paid as much each."""
     aim, head = with_accuracy(study, goals), None if goals.budget is None else goals.budget / players
 
-    def solve_larger(n: int) -> S | None:
-        return solve(study, replace(aim, budget=None if head is None else head * n), n)
+    def solve_larger(people: Panel, n: int) -> S | None:
+        return solve(study, replace(aim, budget=None if head is None else head * n), n, people)
 
-    found = fewest(solve_larger, players, most, close)
+    found = fewest_of(panel, solve_larger, players, most, CLOSE)
     if found is None:
         return None
-    return Remedy(
-        "players", float(found.players), f"{found.players:,} players at as much each", float(players)
-    )
+    n = found.players
+    who = "players" if panel.size is None else "people like those on the roster"
+    each = "" if head is None else f" at as much each, {money(head * n, study.currency)} in all"
+    return changed_goal("players", float(n), float(players), f"Ask {n:,} {who}{each}{bought(goals, found)}.")
 
 
 def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
@@ -376,7 +480,20 @@ def _budget(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy
     if dearer is None:
         return None
     cost = math.ceil(dearer.cost * 100) / 100
-    return Remedy("budget", cost, f"a budget of {money(cost, study.currency)}", goals.budget)
+    words = f"Raise the budget to {money(cost, study.currency)}{bought(goals, dearer)}."
+    return changed_goal("budget", cost, goals.budget, words)
+
+
+def bought(goals: Goals, found: Solution) -> str:
+    """What a change leads to: the error where none was asked for, the cost where no budget was given."""
+    error = f"the error is then {in_units(found.study, found.rmse)}" if goals.accuracy is None else ""
+    cost = f"it costs {told_cost(found)}" if goals.budget is None else ""
+    return ": " * bool(error or cost) + ", and ".join(filter(None, (error, cost)))
+
+
+def told_cost(found: Solution) -> str:
+    """What a plan costs, rounded up to cents."""
+    return money(math.ceil(found.cost * 100) / 100, found.study.currency)
 
 
 def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
@@ -389,7 +506,30 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
         return None
     # With a little to spare: what a budget just buys, a search for the least cost just misses.
     accuracy = rounded_up(looser.rmse * (1 + SPARE))
-    return Remedy("accuracy", accuracy, f"an error of {accuracy:g} allowed", goals.accuracy)
+    words = f"Allow an error of {in_units(study, accuracy, 4)}."
+    return changed_goal("accuracy", accuracy, goals.accuracy, words)
+
+
+def _epsilon(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
+    """The nearest ε that will do, on the side of the one that is chosen where it is free."""
+    asked, aim = goals.epsilon, with_accuracy(study, goals)
+    if asked is None or (free := solve(study, replace(aim, epsilon=None), players)) is None:
+        return None
+
+    def at(epsilon: float) -> S | None:
+        return solve(study, replace(aim, epsilon=epsilon), players)
+
+    found, low, high = None, asked, free.epsilon
+    for _ in range(EPSILON_STEPS):
+        middle = math.sqrt(low * high)
+        nearer = at(float(f"{middle:.3g}"))
+        low, high, found = (middle, high, found) if nearer is None else (low, middle, nearer)
+    if found is None or found.epsilon == asked:
+        return None
+    words = (
+        f"{'Raise' if found.epsilon > asked else 'Lower'} epsilon to {found.epsilon:g}{bought(goals, found)}."
+    )
+    return changed_goal("epsilon", found.epsilon, asked, words)
 
 
 def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
@@ -398,7 +538,7 @@ def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Rem
     for part in TOLERANCES if declared else ():
         if declared and solve(study.tolerating(part), aim, players) is not None:
             value = part * declared
-            return Remedy("tolerance", value, f"a beliefs.tolerance of {value:g}", declared)
+            return changed_goal("tolerance", value, declared, f"Declare a beliefs.tolerance of {value:g}.")
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from truthful.planner.planning import (
     PanelSearch,
     PanelSolution,
     bisect,
-    more_players,
     solve_panel,
 )
 from truthful.study import Study
@@ -59,7 +58,7 @@ class ShareSolution(PanelSolution):
         return "error" if self.goals.accuracy is None else "bonus"
 
     def solve_again(self, goals: Goals, players: int) -> ShareSolution | None:
-        return _solve(self.study, goals, players, self.panel)
+        return solve_shares_for(self.study, goals, players, self.panel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +185,15 @@ def solve_shares(study: Study, goals: Goals, panel: Panel) -> ShareSolution:
     goals, levels = _with_lie(study, goals, panel), _beliefs(study).levels
     paying = "the truth" if levels == 2 else f"no lie of {goals.lie:g} steps or more"
     changed = "" if levels == 2 else " (--lie changes it)"
-    quick = partial(_solve_sparing, panel=panel, spared=SPARED[0], shortenings=SHORTENINGS[:1])
     return solve_panel(
         study,
         goals,
-        partial(_solve, panel=panel),
+        panel,
+        solve_shares_for,
         first=2 * max(2, math.ceil((2 * study.dimension + 2) / panel.response_share)),
         close=500,
-        more=partial(more_players, panel=panel, solve=quick, most=MOST_PLAYERS, close=200),
+        quick=_solve_quickly,
+        most=MOST_PLAYERS,
         known="the middle of what is believed",
         paying=f", with {paying} paying{changed}",
     )
@@ -228,8 +228,9 @@ def _norms(study: Study, goals: Goals) -> tuple[str, ...]:
     return NORMS if study.features else NORMS[:1]
 
 
-def _solve(study: Study, goals: Goals, players: int, panel: Panel) -> ShareSolution | None:
-    """For so many players, so that all saying no is implausible if that can be had."""
+def solve_shares_for(study: Study, goals: Goals, players: int, panel: Panel) -> ShareSolution | None:
+    """For so many players, so that all saying no is implausible if that can be had; None if there is no such plan."""
+    goals = _with_lie(study, goals, panel)
     first, low = _solve_sparing(study, goals, players, panel, SPARED[0]), _beliefs(study).low
     if first is None or math.isinf(first.tolerance) or first.tolerance < NEAR_ZERO * low or not low > 0:
         return first
@@ -238,6 +239,11 @@ def _solve(study: Study, goals: Goals, players: int, panel: Panel) -> ShareSolut
         if other is not None and other.tolerance < NEAR_ZERO * low:
             return other
     return first
+
+
+def _solve_quickly(study: Study, goals: Goals, players: int, panel: Panel) -> ShareSolution | None:
+    """With one kind of instruments, whether or not all saying no is implausible."""
+    return _solve_sparing(study, goals, players, panel, SPARED[0], SHORTENINGS[:1])
 
 
 def _solve_sparing(

@@ -105,6 +105,7 @@ def _make_plan(declaration: str, asked: Asked, listed: Listed | None) -> Plan | 
         try:
             return design(study, roster=people, **dict(asked))  # type: ignore[arg-type]
         except Infeasible as answer:
+            _ = answer.remedies  # looked for in this turn
             return answer
 
 

@@ -189,28 +189,32 @@ class LedgerAccount:
 
 def read_account(plan: Plan, rehearsal: bool) -> LedgerAccount:
     """The study's ledger as it is now, which nobody is kept from writing to."""
-    if plan.study.path is None:
+    file = plan.study.path
+    if file is None or not file.exists():
         if not rehearsal:
             raise Refused(
                 "This study is not in a file, so its ledger has no place, and a second draw could spend more privacy "
                 "unnoticed. Save the study to a file and load it from there, or give a seed to rehearse."
+                if file is None
+                else f"There is no {str(file)!r}, from which the plan was made and beside which the ledger of releases "
+                "is kept: without it a second draw could spend more privacy unnoticed. Put the study file and its "
+                f"{LEDGER} back, or move the plan so that they are where it expects them; or give a seed to rehearse."
             )
         return LedgerAccount(plan, rehearsal, Ledger(), None)
-    path = plan.study.path.parent / LEDGER
+    path = file.parent / LEDGER
     return LedgerAccount(plan, rehearsal, read_ledger(path), path)
 
 
 @contextmanager
 def open_account(plan: Plan, rehearsal: bool) -> Iterator[LedgerAccount]:
     """The study's ledger, locked while a settlement runs."""
-    if plan.study.path is None:
+    file = plan.study.path
+    if file is None or not file.exists():
         yield read_account(plan, rehearsal)
         return
-    with exclusive(plan.study.path.with_name(LOCK)) as free:
+    with exclusive(file.with_name(LOCK)) as free:
         if not free:
-            raise Refused(
-                f"Another settlement beside {plan.study.path.name} is running. Wait until it has ended."
-            )
+            raise Refused(f"Another settlement beside {file.name} is running. Wait until it has ended.")
         yield read_account(plan, rehearsal)
 
 

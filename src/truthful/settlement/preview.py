@@ -115,8 +115,8 @@ def preview(
 ) -> Preview:
     """Look at reports as `settle` does before it draws: nothing is drawn, spent or written.
 
-    reports, columns, on_bad and accept_less are as for `settle`. If there are bad records that it would refuse, all else is said
-    of the good ones.
+    reports, columns, on_bad and accept_less are as for `settle`. If there are bad records that it would refuse, all
+    else is said of the good ones.
     """
     study, mechanism, refusals = plan.study, plan.mechanism, list[TruthfulError]()
     spent, statistics, found = 0.0, None, None

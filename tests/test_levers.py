@@ -1,0 +1,168 @@
+"""What can be changed in a study that is infeasible: each change is carried out by hand, and buys what was told."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.shares import FEATURES, text_of
+from support.studies import DESIGNED, OBSERVED, RECORDS
+
+from truthful.plan import design
+from truthful.planner import Goals, Infeasible, Remedy
+from truthful.planner.levers import levers
+from truthful.planner.panel import Panel, panel_of_design
+from truthful.planner.planning import CHANGEABLE, best_first, changed_goal, in_units
+from truthful.study import Study
+
+REGION = '[[features]]\nname = "region"\nlevels = ["north", "south", "east"]\n'
+ANSWERS = '[privacy]\nprotects = "answers"\n'
+PEOPLE = OBSERVED.replace("least_eigenvalue = 0.08", "") + ANSWERS
+MERGED = '"north", "south or east"'
+YES_NO = text_of((0.2, 0.5), FEATURES, "uniform", effect=0.1)
+TOLERANT = text_of(tolerance=0.2)
+
+Asked = dict[str, Any]
+Change = Callable[[str], str]
+
+
+def rosters(text: str) -> dict[str, Any]:
+    """People of whom few live in the south and fewer in the east, in their own units."""
+    rng = np.random.default_rng(0)
+    lives = rng.choice(["north", "south", "east"], 400, p=[0.9, 0.07, 0.03])
+    return {"price": rng.uniform(1, 5, 400), "region": lives}
+
+
+#: (study, what is asked, the best error there is, what is to be told of the study, and that by hand)
+CASES: list[tuple[str, Asked, float | None, dict[str, Change]]] = [
+    (
+        DESIGNED,
+        {"players": 2000, "budget": 300.0, "accuracy": 18.0},
+        20.7,
+        {
+            "features": lambda text: text.replace(REGION, ""),
+            "levels": lambda text: text.replace('"north", "south", "east"', MERGED),
+            "range": lambda text: text.replace("low = 0\nhigh = 200", "low = 13.15\nhigh = 186.85"),
+        },
+    ),
+    (
+        DESIGNED + RECORDS,
+        {"players": 800, "budget": 150.0},
+        None,
+        {
+            "features": lambda text: text.replace(REGION, ""),
+            "levels": lambda text: text.replace('"north", "south", "east"', MERGED),
+            "protects": lambda text: text.replace(RECORDS, ANSWERS),
+        },
+    ),
+    (
+        OBSERVED + RECORDS,
+        {"players": 20_000, "budget": 5000.0},
+        None,
+        {
+            # With 2 columns in place of 4, the least eigenvalue is twice as large.
+            "features": lambda text: text.replace(REGION, "").replace("0.08", "0.16"),
+            "design": lambda text: text.replace('"observed"\nleast_eigenvalue = 0.08', '"uniform"'),
+        },
+    ),
+    (
+        YES_NO,
+        {"players": 1500, "budget": 375.0},
+        None,
+        {"features": lambda text: text.replace(FEATURES, "").replace("effect = 0.1", "")},
+    ),
+    (
+        TOLERANT,
+        {"players": 2000, "budget": 500.0},
+        None,
+        {"centre": lambda text: text.replace("tolerance = 0.2", 'centre = "predictions"\nsure = 0.101')},
+    ),
+]
+
+
+def told(text: str, asked: Asked, best: float | None = None, roster: Any = None) -> dict[str, Remedy]:
+    """The levers by their names, the error that can be had being known."""
+    study = Study.parse(text)
+    people = None if roster is None else study.normalise(roster)
+    panel = None
+    if study.protects == "answers":
+        panel = panel_of_design(study) if people is None else Panel(study, people)
+    goals = Goals(panel=panel, **asked)
+    known = () if best is None else (changed_goal("accuracy", best, asked["accuracy"], ""),)
+    found = levers(Infeasible("", lambda: known), study, goals, panel)
+    return {remedy.goal: remedy for remedy in found}
+
+
+def error_of(text: str, asked: Asked) -> str:
+    """The error that a plan guarantees, as it is told."""
+    plan = design(Study.parse(text), **asked)
+    promised = plan.guarantees.accuracy
+    error = promised.rmse if promised.effect_rmse is None else promised.effect_rmse
+    assert error is not None
+    return in_units(plan.study, error)
+
+
+@pytest.mark.parametrize(("text", "asked", "best", "changes"), CASES, ids=range(len(CASES)))
+def test_what_is_changed_by_hand_buys_what_was_told(
+    text: str, asked: Asked, best: float | None, changes: dict[str, Change]
+) -> None:
+    found = told(text, asked, best)
+    assert found.keys() == changes.keys()
+    free = {name: value for name, value in asked.items() if name != "accuracy"}
+    for goal, change in changes.items():
+        assert change(text) != text
+        words = found[goal].words
+        assert words.endswith(f": the error is then {error_of(change(text), free)} at the same budget.")
+        design(Study.parse(change(text)), **asked)  # all that was asked
+
+
+def test_the_feature_that_buys_most_is_named_and_rare_levels_are_merged() -> None:
+    """Of people on a roster, whose features are re-encoded as if they had been read anew."""
+    roster, asked = rosters(PEOPLE), {"players": 400, "budget": 400.0}
+    found = told(PEOPLE, asked, roster=roster)
+    assert found["features"].words.startswith("Leave out `region`: ")
+    again = Study.parse(PEOPLE.replace(REGION, ""))
+    plan = design(again, roster=again.normalise({"price": roster["price"]}), budget=400.0)
+    assert (
+        f"the error is then {in_units(again, plan.guarantees.accuracy.rmse or 0.0)} "
+        in found["features"].words
+    )
+    # Merged, they are still too few for so little money, but not for twice as much of it and a larger error.
+    merged = told(PEOPLE, {"players": 400, "budget": 700.0}, roster=roster)
+    if "levels" in merged:
+        assert merged["levels"].words.startswith("Merge the levels 'south' and 'east' of `region`: ")
+
+
+def test_without_a_budget_the_cost_is_told() -> None:
+    found = told(DESIGNED, {"players": 100, "accuracy": 20.0})
+    assert set(found) == {"features"}
+    price = design(Study.parse(DESIGNED.replace(REGION, "")), players=100, accuracy=20.0)
+    assert price.guarantees.budget.cap is not None
+    assert f": it costs {price.guarantees.budget.cap:,.2f} USD."[:-6] in found["features"].words
+
+
+def test_nothing_of_the_study_is_told_where_nobody_needs_to_be_asked() -> None:
+    assert told(DESIGNED, {"players": 100, "accuracy": 60.0}) == {}
+
+
+def test_a_refusal_has_a_handful_of_remedies_of_goals_and_study_and_lies_pass_last() -> None:
+    with pytest.raises(Infeasible) as caught:
+        design(Study.parse(OBSERVED + RECORDS), players=20_000, budget=5000.0)
+    answer = caught.value
+    goals = [remedy.goal for remedy in answer.remedies]
+    assert goals == ["players", "budget", "features", "design", "lie"]
+    assert answer.binding == "players"
+    assert set(answer.record()["feasible_with"]) == set(goals) & set(CHANGEABLE)
+    assert "moves a prediction" not in str(answer).splitlines()[2]
+    lie = answer.remedies[-1]
+    assert f"by up to {100 * float(lie.value):.2f} (lie = {lie.value:g})" in lie.words
+    # A service hands it from one process to another.
+    again = pickle.loads(pickle.dumps(answer))
+    assert (str(again), again.remedies) == (str(answer), answer.remedies)
+
+
+def test_there_are_no_more_than_a_handful() -> None:
+    many = [Remedy("features", str(k), "", float(k)) for k in range(9)]
+    assert [one.change for one in best_first([Remedy("lie", 0.1, "", 0.0), *many])] == [0, 1, 2, 3, 4, 5]
+    assert best_first([Remedy("lie", 0.1, "", 0.0), many[0]])[0] == many[0]
