@@ -302,6 +302,7 @@ def changed(release: dict[str, Any], *path: str | int, by: float = 1.001) -> dic
         *((kind, ("statistics", "vector", 0)) for kind in ("instruments", "known-design")),
         *((kind, ("statistics", "matrix", 0, 0)) for kind in ("instruments", "noisy-statistics")),
         *((kind, ("noise", "scale")) for kind in ("instruments", "instruments, sums kept back")),
+        *((kind, ("coefficients", 1, "value")) for kind in ("instruments", "instruments, sums kept back")),
         ("known-design", ("players",)),
     ],
 )
@@ -398,7 +399,14 @@ def test_payments_of_yes_and_no_are_the_published_ones() -> None:
         cases = []
         for report, amount in zip((0.0, 1.0), paid, strict=True):
             # Her own weight is taken from her receipt where sums are kept back: with none, p is (1 + theta)/2.
-            told = {**release, "inverse": None, "theta": [2 * share - 1]}
+            one = {"value": share, "low": 0.0, "high": 1.0}
+            told = {
+                **release,
+                "inverse": None,
+                "theta": [2 * share - 1],
+                "shares": [{"name": "everybody", **one}],
+            }
+            told["coefficients"] = [{"name": "intercept", **one}]
             cases.append((told, {**receipt, "report": report, "leverage": 0.0, "payment": amount}))
         for here in in_node(cases):
             assert here["verified"]
@@ -415,7 +423,11 @@ def test_a_payment_of_two_millionths_too_much_is_not_verified_for_yes_and_no(mor
 
 
 @pytest.mark.parametrize(
-    "path", [("theta", 1), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")]
+    "path",
+    [
+        *(("theta", 1), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")),
+        *(("coefficients", 2, "value"), ("shares", 0, "value"), ("statistics", "mean", 0)),
+    ],
 )
 def test_a_release_of_shares_whose_numbers_do_not_fit_together_is_not_sound(
     path: tuple[str | int, ...],
@@ -493,6 +505,7 @@ def test_another_answer_prediction_or_payment_is_not_verified(change: str) -> No
         *(("theta", 0), ("inverse", 0, 0), ("statistics", "vector", 0), ("noise", "scale")),
         *(("predictions", "total"), ("predictions", "weight"), ("predictions", "weighted", 0)),
         *(("predictions", "mean", 0), ("predictions", "answer", "value"), ("payment", "ratio")),
+        ("coefficients", 0, "value"),
     ],
 )
 def test_a_release_of_predictions_whose_numbers_do_not_fit_together_is_not_sound(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from truthful.asked_release import AskedRelease, Level
+from truthful.asked_release import AskedRelease, Level, mean_features
 from truthful.check import Floats
 from truthful.files import sha256
 from truthful.guarantees import Guarantees
@@ -71,21 +71,7 @@ def publish(
         guarantees["privacy"]["assumptions"] = [GOOD_RECORDS]
     shown = mechanism.protects == "records" or study.publishes_matrix
     parts: dict[str, Any] = {name: study.declaration().get(name) for name in DECLARED}
-    parts |= released_numbers(study, mechanism, estimate, sums, features)
-    if isinstance(mechanism, AskedRelease) and level is not None:
-        predictions = released_predictions(study, mechanism, estimate, sums, level)
-        if study.shares is not None:
-            # The share of everybody in the units of predictions: one number has one interval.
-            everybody, times = parts["shares"][0], 100 if study.kind == "yes-no" else 1
-            ends = {name: times * getattr(everybody, name) for name in ("value", "low", "high")}
-            answer = predictions.answer.model_copy(update=ends)
-            predictions = predictions.model_copy(update={"answer": answer})
-        said = _contradicted_predictions(study, mechanism, estimate, sums, level)
-        parts |= {"predictions": predictions, "warnings": _withdraw(said)}
-    elif isinstance(mechanism, OneRelease):
-        parts["warnings"] = contradictions(study, estimate, found)
-    else:
-        parts["warnings"] = _withdraw(contradicted_shares(study, estimate, sums))
+    parts |= what_follows(study, mechanism, estimate, sums, found, features, level)
     return Release(
         version=__version__,
         rehearsal=rehearsal,
@@ -102,7 +88,9 @@ def publish(
         instruments=None
         if transform is None
         else Instruments(transform=transform, unit=float(TRANSFORM_UNIT)),
-        statistics=_statistics(estimate, shown, salt),
+        statistics=_statistics(
+            estimate, mean_features(sums) if _tells_mean(study, shown) else None, shown, salt
+        ),
         inverse=tuple(map(tuple, estimate.inverse.tolist())) if shown else None,
         noise=ReleasedNoise(
             scale=estimate.scale,
@@ -111,14 +99,40 @@ def publish(
         ),
         theta=tuple(estimate.theta.tolist()),
         interval_level=INTERVAL_LEVEL,
-        payment=_payment(mechanism, study.currency),
+        payment=payment_terms(mechanism, study.currency),
         guarantees=guarantees,
         promised=plan.guarantees.record(),
         **parts,
     )
 
 
-def _payment(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str) -> Payment:
+def what_follows(
+    study: Study,
+    mechanism: OneRelease | ShareRelease | AskedRelease,
+    estimate: LeaveOneOut,
+    sums: Sums,
+    found: Guarantees,
+    features: Floats | None,
+    level: Level | None,
+) -> dict[str, Any]:
+    """All that is said of answers and follows from what was released of them, by its name in a release."""
+    parts = released_numbers(study, mechanism, estimate, sums, features)
+    if isinstance(mechanism, AskedRelease) and level is not None:
+        predictions = released_predictions(study, mechanism, estimate, sums, level)
+        if study.shares is not None:
+            # The share of everybody in the units of predictions: one number has one interval.
+            everybody, times = parts["shares"][0], 100 if study.kind == "yes-no" else 1
+            ends = {name: times * getattr(everybody, name) for name in ("value", "low", "high")}
+            answer = predictions.answer.model_copy(update=ends)
+            predictions = predictions.model_copy(update={"answer": answer})
+        said = _contradicted_predictions(study, mechanism, estimate, sums, level)
+        return parts | {"predictions": predictions, "warnings": _withdraw(said)}
+    if isinstance(mechanism, OneRelease):
+        return parts | {"warnings": contradictions(study, estimate, found)}
+    return parts | {"warnings": _withdraw(contradicted_shares(study, estimate, sums))}
+
+
+def payment_terms(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str) -> Payment:
     """How payments follow from predictions, in the words of a release."""
     terms: dict[str, Any]
     if isinstance(mechanism, ShareRelease):
@@ -145,7 +159,12 @@ def _payment(mechanism: OneRelease | ShareRelease | AskedRelease, currency: str)
     return Payment(payments=mechanism.payments, currency=currency, **terms)
 
 
-def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> ReleasedStatistics:
+def _tells_mean(study: Study, shown: bool) -> bool:
+    """Whether the mean of features is published with other sums of them: the share of everybody follows from it."""
+    return shown and study.shares is not None and study.levels is None and bool(study.features)
+
+
+def _statistics(estimate: LeaveOneOut, mean: Floats | None, shown: bool, salt: str) -> ReleasedStatistics:
     matrix = None
     if estimate.matrix is not None:
         matrix = tuple(tuple(str(int(k)) for k in row) for row in estimate.matrix)
@@ -154,6 +173,7 @@ def _statistics(estimate: LeaveOneOut, shown: bool, salt: str) -> ReleasedStatis
         matrix_sha256=None if shown else sha256([salt, *(list(row) for row in matrix or ())]),
         vector=tuple(str(k) for k in estimate.vector),
         unit=float(SUM_UNIT),
+        mean=None if mean is None else tuple(mean.tolist()),
     )
 
 

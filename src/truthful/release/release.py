@@ -111,13 +111,15 @@ class ReleasedStatistics(Record):
     """What was released, in whole units: integers as texts, since not every reader of JSON keeps large ones whole.
 
     vector is b̃. matrix is M as it was summed (instruments), or with its noise (noisy-statistics); None where it is
-    declared, or kept back: then its hash is there.
+    declared, or kept back: then its hash is there. mean is that of x, where shares have features: from it follows the
+    share of everybody.
     """
 
     matrix: tuple[tuple[str, ...], ...] | None
     matrix_sha256: str | None
     vector: tuple[str, ...]
     unit: float
+    mean: tuple[float, ...] | None = None
 
 
 class ReleasedNoise(Record):
@@ -253,6 +255,7 @@ class Release(Document):
             (record, (*OF_SHARES, *OF_PREDICTIONS, "interactions")),
             (record["payment"], OF_RULES),
             (record["noise"], ("norm",)),
+            (record["statistics"], ("mean",)),
         ):
             for name in names:
                 if part[name] is None:

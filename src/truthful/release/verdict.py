@@ -12,6 +12,7 @@ from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid, lengths
 from truthful.one_release import LeaveOneOut, OneRelease, payable
+from truthful.release.consistency import require_consistent
 from truthful.release.release import Receipt, Release
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease
@@ -70,9 +71,12 @@ class Verdict:
 def verify(release: Release, receipt: Receipt) -> Verdict:
     """Recompute one payment from the public release and one's own record, her own answer taken out of the prediction.
 
+    A release whose numbers do not follow from each other is refused: docs/howto-verify.md says what is checked.
+
     The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
     reads a table, which this then checks.
     """
+    require_consistent(release)
     her = _on_grid(release.declared_study(), receipt)
     mechanism, estimate = release.mechanism(her.study), release.estimate()
     if estimate is None:

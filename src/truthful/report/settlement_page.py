@@ -19,7 +19,6 @@ from truthful.charts.estimate_charts import BEFORE, Averages, Forest, Odds, Shar
 from truthful.charts.payment_charts import LieRow, Lies, PaymentsChart, chart_answers, chart_surprises
 from truthful.check import Floats
 from truthful.deterrence import Typical, typical
-from truthful.errors import InputError
 from truthful.files import pretty_json
 from truthful.formatting import REHEARSAL, money, number, to_within
 from truthful.guarantees import Guarantees, Truthfulness
@@ -36,6 +35,7 @@ from truthful.promises import (
     slope_words,
 )
 from truthful.release import Release
+from truthful.release.consistency import require_planned
 from truthful.release.release import Predictions
 from truthful.report import findings
 from truthful.report.page import Facts, all_assumptions, declared, render
@@ -62,11 +62,7 @@ report again, from the release and its plan:</p>
 
 def report(release: Release, plan: Plan) -> str:
     """The report as an HTML page."""
-    if release.plan_sha256 != plan.sha256:
-        raise InputError(
-            f"The release was made with plan {release.plan_sha256[:12]}…, and this is plan {plan.sha256[:12]}…. Give "
-            "the plan that was settled."
-        )
+    require_planned(release, plan)
     promised, kept = released_promises(release, plan), Guarantees.from_record(release.guarantees)
     assumptions, odds = all_assumptions(promised), Odds(release.total_epsilon)
     # What holds for people who believed otherwise, unless nothing is promised even to those who did not.

@@ -431,7 +431,9 @@ function instrument({ instruments, noise }, x) {
 }
 
 /** Whether the release fits together: its noise is what epsilon says, and theta and the inverse follow from its sums. */
-function sound({ release, R, M, d, scale }) {
+function sound(study) {
+  const { release, R, M, d, scale } = study;
+  if (!soundCoefficients(study)) return false;
   const { statistics, inverse, theta, epsilon, noise, players } = release;
   const both = Math.hypot(1, release.payment.ratio ?? 0); // one person moves her answer and her prediction
   const expected = (both * (2 * Math.floor((R + M) * GRID))) / GRID / epsilon.answers;
@@ -446,6 +448,42 @@ function sound({ release, R, M, d, scale }) {
       floored(statistics.matrix.map((row) => numbers(row, statistics.unit)), Math.max(noise.matrix_scale * d ** 1.5, 2)),
   };
   return follows && inverts(inverse, matrices[release.estimator]());
+}
+
+/** Whether the published coefficients, and the share of everybody, are those of theta, with intervals about them. */
+function soundCoefficients(study) {
+  const { release } = study;
+  const { low, high } = release.response;
+  const found = rawCoefficients(study);
+  const mean = release.features.length ? release.statistics.mean : [1];
+  const shares = (mean ? release.shares : null) ?? [];
+  const everybody = mean ? (low + high) / 2 + ((high - low) / 2) * dot(mean, release.theta) : 0;
+  const is = (one, value) => near(one.value, value, 1e-6 * Math.max(Math.abs(value), Math.abs(one.high - one.low)));
+  return (
+    release.coefficients.every((one) => is(one, found.get(one.name)) && one.low <= one.value && one.value <= one.high) &&
+    shares.every((one) => is(one, everybody))
+  );
+}
+
+/** Coefficients of features as people know them: of a number per unit, of a level beside the mean of all. */
+function rawCoefficients({ release, centre, half, ball, scale }) {
+  const { low, high } = release.response;
+  const unit = (high - low) / 2 / half;
+  const theta = release.theta.map((t, k) => (unit * (t + half * centre[k])) / scale);
+  const found = new Map();
+  let [constant, place] = [(low + high) / 2 + (release.intercept ? theta[0] : 0), release.intercept ? 1 : 0];
+  for (const { name, levels, low: least, high: most } of release.features) {
+    const own = theta.slice(place, (place += levels ? levels.length - 1 : 1));
+    if (levels) {
+      [...own, -own.reduce((sum, effect) => sum + effect, 0)].forEach((effect, at) => found.set(`${name}=${levels[at]}`, effect));
+    } else if (ball) {
+      found.set(name, own[0]);
+    } else {
+      found.set(name, (2 * own[0]) / (most - least));
+      constant -= (own[0] * (least + most)) / (most - least);
+    }
+  }
+  return found.set("intercept", constant);
 }
 
 /** Sums are whole numbers of many digits, written as text; the nearest floats to them in their unit. */
