@@ -1,5 +1,6 @@
 """What all tests share: the same examples from hypothesis every time, and the command line to run."""
 
+import gc
 import os
 import pickle
 import shutil
@@ -44,6 +45,12 @@ LONGEST = ("test_life", "test_faults", "test_once", "test_bots", "test_docs")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector need not look through millions of objects again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +109,8 @@ class Deterrence:
         table = np.empty((len(levels), len(noises)))
         for column, scale in enumerate(noises):
             whole, *clipped = self._shares((self.beliefs.radius, *levels.tolist()), float(scale))
-            table[:, column] = [_match(share, whole, size) for share in clipped]
+            target = whole(size)
+            table[:, column] = [_match(share, whole, size, target) for share in clipped]
         return table
 
     def _shares(self, clips: Iterable[float | None], scale: float) -> list[_Shares]:
@@ -229,15 +230,22 @@ def posteriors(beliefs: Beliefs, r: Floats, y: Floats) -> tuple[Floats, Floats, 
         first, last = counts.argmax(axis=1), _PROBES - 1 - counts[:, ::-1].argmax(axis=1)
         ends = np.concatenate([[0.0], probes, [1.0]])
         low, high = low + width[:, 0] * ends[first], low + width[:, 0] * ends[last + 2]
-    x, rule = np.polynomial.legendre.leggauss(_NODES)
-    nodes = ((np.arange(_PANELS)[:, None] + (1 + x) / 2) / _PANELS).ravel()
+    nodes, rule = _gauss()
     width = (high - low)[:, None]
     t = low[:, None] + width * nodes
     logs = log_weight(t)
     peak = logs.max(axis=1)
-    mass = np.exp(logs - peak[:, None]) * np.tile(rule / (2 * _PANELS), _PANELS)
+    mass = np.exp(logs - peak[:, None]) * rule
     total = mass.sum(axis=1)
     return np.cos(t), mass / total[:, None], peak + np.log(np.maximum(total * width[:, 0], _LEAST))
+
+
+@cache
+def _gauss() -> tuple[Floats, Floats]:
+    """Nodes between 0 and 1 of Gauss's rule on panels, and their weights."""
+    x, rule = np.polynomial.legendre.leggauss(_NODES)
+    nodes = ((np.arange(_PANELS)[:, None] + (1 + x) / 2) / _PANELS).ravel()
+    return nodes, np.tile(rule / (2 * _PANELS), _PANELS)
 
 
 def _points() -> Floats:
@@ -339,12 +347,12 @@ class _Shares:
         return (self.q + offset).ravel(), offset, *(column.ravel() for column in columns)
 
 
-def _match(share: _Shares, whole: _Shares, lie: float) -> float:
-    """The D ≤ lie with share(D) = whole(lie), by false position: `lie` if none is above that, 0.0 if none is below.
+def _match(share: _Shares, whole: _Shares, lie: float, target: float) -> float:
+    """The D ≤ lie with share(D) = target, which is whole(lie), by false position: `lie` if none is above that, 0.0 if
+    none is below.
 
     Where all is undeterred, any D beyond the span of q would do; it stays in proportion to the span.
     """
-    target = whole(lie)
     if target >= 1 - _EQUAL:
         ratio = share.span / whole.span if whole.span > 0 else 1.0
         return lie * ratio if ratio < 1 - _CLOSE else lie
@@ -458,10 +466,16 @@ def tolerated_shift(
 ) -> float:
     """The largest shift, at most `most`, up to which |γ| ≤ gap at all these answers, whichever way the shift is."""
     y = np.concatenate([answers, -answers])
+    lengths, noise = np.full(len(y), r), np.full(len(y), scale)
+
+    def expected(shift: float) -> Floats:
+        u, chance = _posterior(beliefs, lengths, y, np.full(len(y), shift))
+        return _mean(curve, u, chance, lengths, noise)
+
+    declared = expected(0.0)
 
     def largest(shift: float) -> float:
-        people = Expecting(beliefs, np.full(len(y), r), y, np.full(len(y), shift))
-        return largest_gap(people, curve, scale)
+        return float((expected(shift) - declared).max())
 
     low, high = 0.0, most
     if largest(high) <= gap:
