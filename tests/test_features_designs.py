@@ -97,7 +97,7 @@ def test_reach_and_leverage_of_a_uniform_design_are_those_of_its_farthest_corner
 @given(studies(kind="assigned", centred=False))
 def test_nothing_is_beyond_reach_and_leverage_whatever_levels_are_likely(study: Study) -> None:
     furthest, largest = _furthest(study)
-    assert furthest * (1 - 1e-9) <= study.design.reach <= 1 / study.design.least_eigenvalue * (1 + 1e-9)
+    assert furthest * (1 - 1e-9) <= study.design.reach
     if study.declared.intercept:
         assert study.design.leverage == pytest.approx(largest)
     assert study.design.leverage >= largest * (1 - 1e-9)
@@ -105,7 +105,8 @@ def test_nothing_is_beyond_reach_and_leverage_whatever_levels_are_likely(study: 
 
 def _furthest(study: Study) -> tuple[float, float]:
     """sup ‖Σ⁻¹x‖ and sup xᵀΣ⁻¹x."""
-    corners, inverse = corner_cases(study), np.linalg.inv(study.design.second_moments)
+    assert study.second_moments is not None
+    corners, inverse = corner_cases(study), np.linalg.inv(study.second_moments)
     leverage = np.einsum("nd,de,ne->n", corners, inverse, corners)
     return float(np.linalg.norm(corners @ inverse, axis=1).max()), float(leverage.max())
 

@@ -308,9 +308,10 @@ def test_differences_between_people_stand_below_the_coefficients(settled: tuple[
     plan, settlement = settled
     lines = [line.strip() for line in printed(*settlement_view(settlement, plan), width=100).splitlines()]
     title = lines.index("Differences in spend")
-    assert title > lines.index("Coefficients (effects on spend; levels")
+    assert title > lines.index("Coefficients (effects on spend)")
     shown = [line.split("  ")[0].strip() for line in lines[title + 4 : title + 7]]
     assert shown == ["price, from 1 to 5", "region: south, not north", "region: east, not north"]
+    assert lines[title + 8] == "The coefficient of a level is its difference from the mean of all levels."
 
 
 def test_payments_that_are_all_the_same_have_a_chart() -> None:

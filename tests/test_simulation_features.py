@@ -54,6 +54,7 @@ def test_simulated_people_are_drawn_as_the_design_says() -> None:
     """Means of 200,000 products within ±1/12: Hoeffding, off by 0.003 with probability below 1e-20 for each entry."""
     study = Study.parse(UNEQUAL)
     X = draw_features(study, np.random.default_rng(0), 200_000)
+    assert study.second_moments is not None
     np.testing.assert_allclose(X.T @ X / len(X), study.second_moments, atol=0.003)
 
 

@@ -112,7 +112,7 @@ class SumRelease:
         if self.estimator == "known-design" and self.design is None:
             raise InputError(
                 "Estimator 'known-design' needs the features' second moments E[x xᵀ]. Declare a design of "
-                "kind uniform, covariance or unit-ball, or choose 'noisy-statistics' for observed features."
+                "kind uniform, assigned, covariance or unit-ball, or choose 'noisy-statistics' for observed features."
             )
 
     @property

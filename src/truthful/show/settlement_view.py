@@ -31,6 +31,7 @@ NOT_YET = (
     "Somebody who knows the average learns little more from her own answer, and honest answers can then cost ten times "
     "as much."
 )
+FROM_THE_MEAN = "The coefficient of a level is its difference from the mean of all levels."
 #: How a payment came about, by symbols and words.
 Steps = list[tuple[str, str]]
 FORMULAS = {"quadratic": "{a} + {b} × (2pq − q²)", "brier": "{a} − {b} × (p − 2pq + q²)"}
@@ -47,8 +48,7 @@ def coefficients_table(release: Release, truth: dict[str, float] | None = None) 
             word = Text("inside", "green") if inside else Text("outside", "yellow")
             cells += [to_within(truth[row.name], row.high - row.low), word]
         rows.append(cells)
-    levels = "; levels against the mean of all" if any("levels" in one for one in release.features) else ""
-    title = f"Coefficients (effects on {release.response['name']}{levels})"
+    title = f"Coefficients (effects on {release.response['name']})"
     return table(title, columns, rows, right=columns[1:5])
 
 
@@ -75,7 +75,12 @@ def differences_views(release: Release, study: Study) -> list[RenderableType]:
 
     if not release.differences:
         return []
-    return [_estimates_table(findings.differences_table(release, study), release), *_interacting(study)]
+    levels = any(feature.levels for feature in study.features)
+    return [
+        _estimates_table(findings.differences_table(release, study), release),
+        *([f"{FROM_THE_MEAN}\n"] if levels else []),
+        *_interacting(study),
+    ]
 
 
 def _interacting(study: Study) -> list[RenderableType]:

@@ -80,7 +80,7 @@ class Numeric:
         """Values of n invented people."""
         if self.values is None:
             return rng.uniform(self.low, self.high, n)
-        return np.array(self.values)[_places(rng, n, len(self.values), self.probabilities)]
+        return np.asarray(np.array(self.values)[_places(rng, n, len(self.values), self.probabilities)])
 
     def encode(self, values: Any, scale: float, out: Floats) -> None:
         """The code of every value, over the scale, into the row of `out`."""
@@ -159,7 +159,7 @@ class Levels:
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
         """Levels of n invented people, as text."""
-        return np.array(self.levels)[self.draw_places(rng, n)]
+        return np.asarray(np.array(self.levels)[self.draw_places(rng, n)])
 
     def draw_places(self, rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
         """Their places in the list of levels."""
@@ -237,7 +237,7 @@ class Product:
     def contrasts(self) -> tuple[tuple[str, Floats], ...]:
         """By how much a difference of the one is larger at one end of a difference of the other than at its start."""
         return tuple(
-            (f"{one}:{other}", np.kron(row, column))
+            (f"{one}:{other}", np.asarray(np.kron(row, column), dtype=np.float64))
             for one, row in self.first.contrasts
             for other, column in self.second.contrasts
         )
@@ -572,7 +572,8 @@ class Block(NamedTuple):
         points, weights = zip(*(feature.law for feature in part.features), strict=True)
         columns = [at for term in part.terms for at in range(places[term.name].start, places[term.name].stop)]
         corners = [feature.corners for feature in part.features]
-        return cls(columns, _joint(part, points), reduce(np.kron, weights), _joint(part, corners))
+        likely = reduce(np.multiply.outer, weights).ravel()
+        return cls(columns, _joint(part, points), likely, _joint(part, corners))
 
     @property
     def mean(self) -> Floats:
