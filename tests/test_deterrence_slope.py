@@ -89,14 +89,6 @@ def test_clipping_closer_flattens_the_slope(clip: float) -> None:
     assert (plan.guarantees.truthfulness.slope < 0.8 * steepest) == (clip < 0.6)
 
 
-@pytest.mark.parametrize("name", ["instruments", "known-design"])
-def test_a_lie_in_answers_is_the_lie_in_predictions_by_the_slope(name: str) -> None:
-    plan = case(name, 20_000, epsilon=0.1)
-    promised = plan.guarantees.truthfulness
-    assert promised.lie is not None
-    assert promised.lie_in_answer == pytest.approx(promised.lie / promised.slope * plan.study.response_unit)
-
-
 def her_own(plan: Plan) -> tuple[Typical, Any]:
     """A typical person by definition, and her own prediction."""
     study, mechanism = plan.study, plan.number_mechanism

@@ -41,8 +41,9 @@ ADDED = {
     "privacy": {"protects", "not_protected"},
     "truthfulness": {
         *("undeterred", "typical_length", "typical_noise", "centre_tolerance", "centre_lie", "centre_slack"),
-        *("centre_amplification", "slope_tolerance"),
+        *("centre_amplification", "slope_tolerance", "typical_pay", "shading"),
     },
+    "accuracy": {"quantile", "prediction_quantile", "numbers"},
 }
 
 

@@ -101,19 +101,27 @@ def test_a_page_can_be_read_without_seeing_it() -> None:
 def test_every_chart_has_its_numbers_in_a_table() -> None:
     page = Page(reported()[2])
     order = [element.tag for element in page.all("figure", "table")]
-    # After differences and coefficients, what was promised beside what holds is in a table of its own.
-    assert order == ["figure", "table", "table", "table", *["figure", "table"] * 3]
+    # After differences and coefficients, intervals to expect and what was promised beside what holds are in tables of
+    # their own.
+    assert order == ["figure", *["table"] * 4, *["figure", "table"] * 3]
 
 
-def test_the_lie_in_answers_is_the_same_number_among_the_guarantees_and_at_the_chart() -> None:
+def test_what_a_lie_earns_is_said_in_one_way_only() -> None:
     plan, release = rehearsed(players=20_000, epsilon=1.0, score_weight=50.0)
     text = Page(report(release, plan)).one("body").text
-    promised = re.search(r"in answers that is about ([\d.,]+);", text)
-    marked = re.search(r"in answers about ([\d.,]+): beyond it no lie pays", text)
-    assert promised
-    assert marked
-    assert promised[1] == marked[1]
-    assert "no lie raises the expected payment" in text
+    assert re.search(
+        r"D is where a lie moves her prediction by [\d.,]+, in answers [\d.,]+: beyond it nobody gains", text
+    )
+    assert "a lie lowers the payment that can be expected" in text
+    assert "can gain by a lie, and only by a small one" in text
+
+
+def test_where_nobody_is_protected_the_page_says_so_and_gives_no_odds() -> None:
+    plan, release = rehearsed(players=500, epsilon=100.0, score_weight=50.0)
+    text = Page(report(release, plan)).one("body").text
+    assert "This is practically no privacy" in text
+    assert "even odds" not in text
+    assert "000000" not in text
 
 
 def test_the_five_guarantees_stand_in_their_order_and_words() -> None:

@@ -227,10 +227,10 @@ def part(name: str, heading: str, **parameters: Any) -> Page:
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_rule_and_its_bounds_are_told(name: str) -> None:
     text = part(name, PAID, flat=0.25, bonus=1.0, tolerance=0.04).one("section").text
-    assert "Everybody gets 0.250 USD, and up to 1.00 USD more, depending on what all the others said" in text
-    assert "No payment is below 0.250 USD or above 1.25 USD, whatever anybody does." in text
+    assert "Everybody gets 25 cents, and up to 1.00 USD more, depending on what all the others said" in text
+    assert "No payment is below 25 cents or above 1.25 USD, whatever anybody does." in text
     assert (
-        "everybody gets 0.750 USD, whatever she said: nothing is won by all giving the lowest answer" in text
+        "everybody gets 75 cents, whatever she said: nothing is won by all giving the lowest answer" in text
     )
     without = part(name, PAID, tolerance=math.inf).one("section").text
     assert "Everybody gets up to 1.00 USD, depending" in without
@@ -240,7 +240,7 @@ def test_the_rule_and_its_bounds_are_told(name: str) -> None:
 def test_nothing_is_said_to_be_won_by_agreeing_only_where_both_ends_are_implausible() -> None:
     """At 5 % to 40 %, with a tolerance of 10 points, nobody saying yes is still plausible."""
     text = part("yes-no", PAID, tolerance=0.1).one("section").text
-    assert "everybody gets 0.500 USD, whatever she said." in text
+    assert "everybody gets 50 cents, whatever she said." in text
     assert "nothing is won" not in text
 
 

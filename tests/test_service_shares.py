@@ -323,7 +323,7 @@ def test_a_plan_of_yes_or_no_is_asked_for_in_percentage_points(here: Served, ana
     for words in (
         "Allowed error, in percentage points",
         "This is possible",
-        "the truth pays for",
+        "of people the truth earns at least",
         "Yes and no pay the same if 24.1%",
         "The share of yes that people expect, knowing their own answer, may be",
     ):

@@ -17,7 +17,8 @@ from support.studies import DESIGNED, OBSERVED, RECORDS, RELEASES, people, plann
 
 from truthful import cli
 from truthful.demo import demonstrate
-from truthful.formatting import REHEARSAL, even_odds, money, number, odds, percent, to_within
+from truthful.formatting import REHEARSAL, even_odds, money, number, odds, percent, protects, to_within
+from truthful.guarantees import Guarantees
 from truthful.plan import Plan, design
 from truthful.planner.number_planning import NumberSolution
 from truthful.promises import promises
@@ -68,16 +69,21 @@ def solved() -> Plan:
 
 @given(epsilon=st.floats(1e-6, 100))
 def test_odds_are_never_better_for_the_guesser_than_stated(epsilon: float) -> None:
-    guess, against, _ = even_odds(epsilon)
+    guess, against = even_odds(epsilon)
     assert guess + against == pytest.approx(100)
     assert guess / 100 >= 1 / (1 + math.exp(-epsilon)) - 1e-10
 
 
-def test_odds_are_told_with_the_digits_they_need() -> None:
-    assert odds(0.1) == "52.5:47.5"
-    assert odds(1.0) == "73.2:26.8"
-    assert odds(10.0) == "99.9955:0.0045"
-    assert odds(1000.0) == "100:0"
+def test_odds_beyond_99_to_1_are_no_privacy_and_no_numbers() -> None:
+    assert [odds(epsilon) for epsilon in (0.1, 1.0, 4.595)] == ["52.5:47.5", "73.2:26.8", "99.0:1.0"]
+    assert protects(4.595)
+    assert not any(map(protects, (4.596, 10.0, 100.0)))
+    assert odds(4.596) == odds(1000.0) == "more than 99:1"
+    none = promises(planned(Study.parse(DESIGNED), epsilon=100.0))[0]
+    assert none.words.startswith(
+        "practically no privacy: whoever sees the result may tell your answer from any other"
+    )
+    assert none.words.count("0") == 2  # ε = 100
 
 
 @given(share=st.floats(0, 1))
@@ -98,14 +104,25 @@ def test_shares_as_people_write_them(share: float, told: str) -> None:
     ("amount", "told"),
     [
         (4896, "4,896.00 USD"),
-        (0.01471, "0.0147 USD"),
+        (0.01471, "1.5 cents"),
+        (0.01, "1.0 cents"),
+        (0.25, "25 cents"),
+        (0.2536, "25.4 cents"),
+        (0.994, "99.4 cents"),
+        (0.996, "1.00 USD"),
         (0, "0.00 USD"),
-        (1e-7, "0.000000100 USD"),
+        (1e-7, "0.000010 cents"),
         (2.5, "2.50 USD"),
     ],
 )
-def test_money_is_never_in_scientific_notation(amount: float, told: str) -> None:
+def test_small_amounts_are_told_in_cents_and_none_in_scientific_notation(amount: float, told: str) -> None:
     assert money(amount, "USD") == told
+    assert money(amount, "GBP") == told.replace("cents", "pence").replace("USD", "GBP")
+
+
+def test_amounts_of_currencies_without_cents_are_told_in_units() -> None:
+    assert money(0.01471, "JPY") == "0.0147 JPY"
+    assert money(0.01471, "USD", 4) == "0.0147 USD"
 
 
 @given(value=st.floats(-1e15, 1e15).filter(lambda value: abs(value) > 1e-9))
@@ -186,6 +203,46 @@ def test_the_cap_assumes_nothing_and_the_average_does(width: int) -> None:
     assert lines[first + 1].endswith("others: 1 2 3 4")
 
 
+def test_the_accuracy_of_what_was_asked_for_stands_first_also_where_it_is_read_from_a_file(
+    tmp_path: Path,
+) -> None:
+    study = Study.parse(DESIGNED)
+    plan = design(study, players=20_000, budget=5_000, accuracy_of="predictions")
+    plan.save(tmp_path / "plan.json")
+    for one in (plan, Plan.load(tmp_path / "plan.json")):
+        told, accuracy = promises(one)[2].words, one.guarantees.accuracy
+        assert told.startswith(
+            "predictions of people like these are, taken together, off by at most "
+            f"{number(accuracy.prediction_quantile or 0.0)} (of 200)"
+        )
+        assert (
+            f"any prediction (and the coefficients, in normalised units) is off by at most {number(accuracy.quantile or 0.0)}"
+            in told
+        )
+
+
+def test_a_plan_prints_the_intervals_to_expect(solved: Plan) -> None:
+    text = printed(*plan_view(solved))
+    for one in solved.guarantees.accuracy.numbers or ():
+        effect = "" if one.smallest_effect is None else number(one.smallest_effect)
+        assert re.search(
+            rf"{re.escape(one.name)} +± {re.escape(number(one.half_width))} *{re.escape(effect)}", text
+        )
+
+
+def test_an_earlier_release_without_quantiles_is_still_put_in_words(solved: Plan) -> None:
+    record = solved.guarantees.record()
+    for part, names in {
+        "accuracy": ("quantile", "prediction_quantile", "numbers"),
+        "truthfulness": ("shading",),
+    }.items():
+        for name in names:
+            del record[part][name]
+    told = promises(replace(solved, stated=Guarantees.from_record(record)))
+    assert told[1].words.startswith("for 99")
+    assert told[2].words.startswith("on average over studies any prediction")
+
+
 def test_where_the_average_is_no_less_than_the_cap_nothing_is_assumed() -> None:
     told = promises(planned(Study.parse(DESIGNED), score_weight=0.0))[-1]
     assert (told.name, told.probability, told.assumptions) == ("budget", "certain", ())
@@ -197,13 +254,21 @@ def test_a_promise_that_means_something_names_its_size(solved: Plan) -> None:
         getattr(solved.guarantees, name) for name in ("truthfulness", "accuracy", "budget")
     )
     assert f"by more than {number(100 * truthfulness.lie)} (of 200)" in told["truthfulness"]
-    assert f"none gains over {money(truthfulness.slack, 'USD')}, for " in told["truthfulness"]
-    assert f"in answers that is about {number(truthfulness.lie_in_answer)}; " in told["truthfulness"]
-    assert f"{percent(truthfulness.undeterred, 0)} are not deterred" in told["truthfulness"]
-    assert f"off by at most {number(accuracy.rmse)} (of 200)" in told["accuracy"]
-    assert told["accuracy"].endswith(
-        f"predictions of people like these by {number(accuracy.prediction_rmse)}"
+    pay, (fifth, two) = truthfulness.typical_pay, truthfulness.shading
+    assert told["truthfulness"].startswith(
+        "if nearly everybody else is honest and the declared beliefs hold, honesty pays best on average: shading an "
+        f"answer by 40 (of 200) costs a typical person {money(fifth.costs, 'USD')} of {money(pay, 'USD', 2)}, by 80 "
+        f"{money(two.costs, 'USD')}. "
     )
+    assert (
+        f"no lie gains over {money(truthfulness.slack, 'USD')}, and for nine in ten" in told["truthfulness"]
+    )
+    assert f"none of more than {number(truthfulness.lie_in_answer)} gains at all" in told["truthfulness"]
+    assert f"{percent(truthfulness.undeterred, 0)} are not deterred" in told["truthfulness"]
+    assert f"off by at most {number(accuracy.quantile)} (of 200); " in told["accuracy"]
+    assert f"taken together, off by at most {number(accuracy.prediction_quantile)}. " in told["accuracy"]
+    averages = f"{number(accuracy.rmse)} and {number(accuracy.prediction_rmse)}"
+    assert told["accuracy"].endswith(f"On average over studies it is {averages}, root mean square")
     cap = f"at most {money(budget.cap, 'USD')} ({money(budget.cap / 20_000, 'USD')} per person)"
     assert told["budget"].startswith(f"{cap}, whatever anybody does")
 

@@ -50,10 +50,13 @@ def test_a_plan_shows_its_guarantees_its_parameters_and_what_they_mean(name: str
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("number", ["no lie of 20.0 (of 100) or more pays for 99", "the average answer is off by at most"]),
-        ("features", ["no lie of 20.0 (of 100) or more pays for 99", "predictions of people like these by"]),
-        ("yes-no", ["the truth pays for 99", "more than the other answer", "the share of yes is off by"]),
-        ("rating", ["no lie of", "such a lie", "each difference between people is off by"]),
+        ("number", ["none of 20.0 (of 100) or more gains at all", "the average answer is off by at most"]),
+        ("features", ["none of 20.0 (of 100) or more gains at all", "predictions of people like these are"]),
+        (
+            "yes-no",
+            ["people agree on what to expect", "more than the other answer", "the share of yes is off by"],
+        ),
+        ("rating", ["any lie of", "each difference between people is off by"]),
     ],
 )
 def test_the_truth_is_promised_wherever_people_expect_the_average(name: str, words: list[str]) -> None:

@@ -96,7 +96,7 @@ def test_a_plan_shows_its_guarantees_and_parameters_and_nothing_of_numbers(name:
         (
             "yes-no",
             [
-                "the truth pays for",
+                "of people the truth earns at least",
                 "more than the other answer",
                 "pay the same if 24.1% of the others say yes",
             ],
@@ -107,7 +107,7 @@ def test_a_plan_shows_its_guarantees_and_parameters_and_nothing_of_numbers(name:
         ),
         (
             "rating",
-            ["no lie", "The lowest and the highest rating pay the same", "if the others' mean is 2.81"],
+            ["any lie", "The lowest and the highest rating pay the same", "if the others' mean is 2.81"],
         ),
     ],
 )
@@ -124,10 +124,10 @@ def test_the_words_of_a_plan_name_the_switch_point(name: str, words: list[str]) 
 def test_lies_of_some_steps_are_told_as_what_they_are() -> None:
     plan = plan_of("rating", 5000, budget=5000.0, lie=2)
     truthfulness = promises(plan)[1].words
-    assert truthfulness.startswith("no lie of 2 steps or more pays for ")
-    assert "more than such a lie" in truthfulness
+    assert "a rating that is one step off costs a typical person " in truthfulness
+    assert "more than any lie of 2 steps or more on average" in truthfulness
     every = plan_of("rating", 20_000, budget=20_000.0, lie=1)
-    assert promises(every)[1].words.startswith("no lie pays for ")
+    assert "more than any lie on average" in promises(every)[1].words
 
 
 def test_nothing_is_promised_of_the_truth_where_there_is_no_bonus() -> None:
@@ -319,7 +319,7 @@ def test_the_verdict_on_a_number_has_nothing_of_shares() -> None:
 def test_a_study_of_yes_and_no_is_planned_settled_checked_and_reported(study_file: Path, run: Run) -> None:
     told = run("plan", "study.toml", "--players", "2000", "--budget", "500", "--save", "plan.json")
     assert (told.code, told.err) == (0, "")
-    assert "the truth pays for" in told.out
+    assert "the other answer" in told.out
     told = run("settle", "plan.json", "reports.csv", "--out", "out", "--seed", "1")
     assert (told.code, told.err) == (0, "")
     assert "% say yes, between " in told.out
@@ -442,4 +442,4 @@ def test_a_rating_is_planned_from_a_roster(tmp_path: Path, monkeypatch: pytest.M
     told = run("plan", "study.toml", "--roster", "people.csv", "--budget", "9000", "--lie", "3")
     assert (told.code, told.err) == (0, "")
     assert "3,000 people" in told.out
-    assert re.search(r"no lie of [23] steps or more pays|no lie pays", told.out)
+    assert re.search(r"more than any lie (of [23] steps or more )?on average", " ".join(told.out.split()))

@@ -55,8 +55,9 @@ def cents(amount: float, currency: str) -> float | None:
 def money(amount: float, currency: str, decimals: int | None = None) -> str:
     """An amount with its currency, never in scientific notation: below one unit in cents, or else in three digits."""
     if decimals is None and (told := cents(amount, currency)) is not None:
-        return f"{number(told, 2 if abs(told) < 10 else 3)} {HUNDREDTHS[currency]}"
-    if decimals is None and 0 < abs(amount) < 1:
+        digits = 2 if abs(told) < 10 else 3
+        return f"{f'{told:g}' if told >= 2 else number(told, digits)} {HUNDREDTHS[currency]}"
+    if decimals is None and 0 < abs(amount) < 0.995:
         return f"{number(amount)} {currency}"
     return f"{amount:,.{2 if decimals is None else decimals}f} {currency}"
 

@@ -457,7 +457,7 @@ def precisions_table(
         name = one.name if study.features or study.shares is not None else "average answer"
         rows.append((name, f"± {number((100 if yes_no else 1) * one.half_width)}", effect))
     unit = ", points" if yes_no else ""
-    return ("", f"95% interval{unit}", f"smallest effect, 80% power{unit}"), rows
+    return ("estimate", f"95% interval{unit}", f"smallest effect, 80% power{unit}"), rows
 
 
 def _participation(promised: Guarantees, plan: Plan) -> Promise:

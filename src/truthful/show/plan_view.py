@@ -100,7 +100,7 @@ def intervals_views(plan: Plan) -> list[RenderableType]:
     effects = any(effect for _, _, effect in rows)
     kept = columns if effects else columns[:2]
     shown = [row[: len(kept)] for row in rows]
-    views: list[RenderableType] = [table("How wide intervals will be", kept, shown, right=kept[1:])]
+    views: list[RenderableType] = [table("Intervals to expect", kept, shown, right=kept[1:])]
     return [*views, Text(FOUND, "dim")] if effects else views
 
 
