@@ -55,7 +55,23 @@ def main() -> None:
             _fail(error.title, error.on_command_line, error.exit_code)
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
-            _fail("Error", f"{place}{error.strerror or error}.", 2)
+            # Arrow says the reason at the end of a longer message.
+            reason = str(error.strerror or error).rpartition("] ")[2].removesuffix(".")
+            _fail("Error", " ".join([f"{place}{reason}.", *_notes(error)]), 2)
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was noted on an error: what is left of that which it stopped."""
+    return getattr(error, "__notes__", [])
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends a settlement with a sentence that says what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        _fail("Interrupted", " ".join(_notes(stopped)) or "Nothing was written.", 130)
 
 
 def _fail(kind: str, message: str, exit_code: int) -> None:
@@ -404,7 +420,7 @@ def settle(
     from truthful.settlement import settle as settle_reports
 
     planned = Plan.load(plan)
-    with _progress(not as_json) as progress:
+    with _interruptible(), _progress(not as_json) as progress:
         settlement = settle_reports(
             planned,
             reports,
@@ -451,7 +467,7 @@ def pilot(
     require_pilot(planned.study)
     if save.exists():
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
-    with _progress(not as_json) as progress:
+    with _interruptible(), _progress(not as_json) as progress:
         settlement = settle_reports(planned, reports, out=out, on_bad=on_bad, seed=seed, progress=progress)
     found = calibrate(planned, settlement.release)
     write_atomically(save, found.study)
