@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from truthful import options
-from truthful.errors import InputError, TruthfulError
+from truthful.errors import InputError, Refused, TruthfulError
 from truthful.version import __version__
 
 if TYPE_CHECKING:
@@ -477,6 +477,41 @@ def pilot(
     from truthful.show.settlement_view import pilot_view
 
     _show(*pilot_view(settlement, found, planned, out, save))
+
+
+@app.command(epilog="Example: truthful pay settlement --save to-pay.csv")
+def pay(
+    settlement: Annotated[Path, typer.Argument(help="The directory of a settlement.")],
+    save: Annotated[Path, typer.Option(help="The file to write, for whoever pays; it must not exist yet.")],
+    kind: Annotated[
+        str, typer.Option("--format", help="csv, or prolific or mturk: what these platforms take in bulk.")
+    ] = "csv",
+    as_json: options.AsJson = False,
+) -> None:
+    """Write who is paid how much, in coins: for a bank, Prolific or MTurk."""
+    from truthful.check import choice
+    from truthful.coins import CURRENCIES, Kind
+    from truthful.files import write_atomically
+    from truthful.settlement import read_bill
+
+    bill, chosen = (
+        read_bill(settlement),
+        Kind[choice("--format", kind, tuple(one.name.lower() for one in Kind)).upper()],
+    )
+    if save.exists():
+        raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
+    if not bill.takes(chosen):
+        raise Refused(
+            f"{kind} cannot pay this. It pays in {' or '.join(CURRENCIES[chosen])}, and this is {bill.currency}; players "
+            "must be named by its ids, which are letters and digits."
+        )
+    write_atomically(save, bill.file(chosen))
+    if as_json:
+        _print_json({"file": str(save), "players": bill.paid, "total": float(bill.total)})
+        return
+    print(
+        f"Wrote {save}: {bill.total:,} {bill.currency} to {bill.paid:,} players. Only whoever pays may see it."
+    )
 
 
 @app.command(epilog="Example: truthful report settlement/release.json plan.json --out settlement/report.html")

@@ -283,7 +283,7 @@ class Settlement:
 
     @cached_property
     def payments(self) -> Any:
-        """Arrow table: player, payment."""
+        """Arrow table: player, payment, and what is paid in coins."""
         return self._read(PAYMENTS) if self.memory is None else self.memory.payments
 
     @cached_property
@@ -372,7 +372,13 @@ def open_release(
 
 
 def private_summary(
-    draw: Draw, treated: Counts, on_bad: str, paid: PaidTotals, seconds: float, warnings: tuple[str, ...]
+    draw: Draw,
+    treated: Counts,
+    on_bad: str,
+    paid: PaidTotals,
+    digits: int,
+    seconds: float,
+    warnings: tuple[str, ...],
 ) -> dict[str, Any]:
     """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
     return {
@@ -383,6 +389,7 @@ def private_summary(
         "records": asdict(treated),
         "on_bad": on_bad,
         "total_paid": float(paid.total),
+        "total_in_coins": paid.coins / 10**digits,
         "least_payment": paid.least,
         "largest_payment": paid.most,
         "warnings": list(warnings),
