@@ -40,6 +40,7 @@ def test_help_is_shown_for_everything(run: Run) -> None:
         "simulate",
         "check",
         "settle",
+        "pay",
         "report",
         "verify",
         "receipt",

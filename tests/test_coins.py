@@ -1,53 +1,104 @@
-"""Payments in coins: right on average, the same every time, and nobody's to choose."""
+"""Payments in coins: right on average, under the cap for certain, the same every time, and nobody's to choose."""
 
 from decimal import Decimal
 
 import numpy as np
 import pytest
-from scipy import stats
+from hypothesis import given
+from hypothesis import strategies as st
+from support.studies import RELEASES, people, planned
 
-from truthful.coins import coin_range, in_coins, in_currency, most_in_coins, pays
+from truthful.coins import (
+    Bill,
+    Kind,
+    coin_digits,
+    coin_range,
+    first_threshold,
+    in_coins,
+    in_currency,
+    most_in_coins,
+    next_threshold,
+    pays,
+)
 from truthful.errors import InputError
+from truthful.one_release import OneRelease
+from truthful.scoring import round_down
+from truthful.settlement import settle
+from truthful.study import Study
 
-KEY = bytes(range(16))
-PLAYERS = [f"p{i}" for i in range(20_000)]
+due = st.integers(0, 10**7)
+
+
+@given(st.lists(st.tuples(due, due), min_size=1, max_size=50), st.integers(0, 9_999))
+def test_together_coins_are_never_more_than_the_most_that_can_be_due_rounded_up_to_one_coin(
+    people: list[tuple[int, int]], threshold: int
+) -> None:
+    millionths, most = [min(pair) for pair in people], [max(pair) for pair in people]
+    coins = in_coins(millionths, most, threshold, 2)
+    assert int(coins.sum()) <= -(-sum(most) // 10_000)
+    assert all(pays(int(paid), amount, 2) for paid, amount in zip(coins, millionths, strict=True))
+
+
+@pytest.mark.parametrize("digits", [4, 5, 6])
+def test_on_average_over_all_starts_everybody_is_paid_exactly(digits: int) -> None:
+    """All of them, so that nothing is left to chance."""
+    rng, coin = np.random.default_rng(1), 10 ** (6 - digits)
+    most = rng.integers(0, 500, 30)
+    millionths = rng.integers(0, most + 1)
+    total = sum(in_coins(millionths, most, start, digits) for start in range(coin))
+    assert (total == millionths).all()
+
+
+def test_nobody_s_coins_depend_on_what_another_is_due() -> None:
+    """Only on what she can be due, which is known before anybody answers."""
+    most = np.full(20, 104_000)
+    first, second = (in_coins(np.where(np.arange(20) == 7, due, 55_555), most, 77, 2) for due in (0, 104_000))
+    assert np.flatnonzero(first != second).tolist() == [7]
+
+
+def test_people_in_pieces_are_paid_as_they_are_together() -> None:
+    rng = np.random.default_rng(2)
+    most = rng.integers(0, 10**6, 100)
+    amounts = most // 3
+    whole = in_coins(amounts, most, 4_321, 2)
+    later = in_coins(amounts[40:], most[40:], next_threshold(4_321, most[:40], 2), 2)
+    assert whole[40:].tolist() == later.tolist()
 
 
 @pytest.mark.parametrize("digits", [0, 2, 3, 6])
 def test_an_amount_that_coins_can_pay_is_paid(digits: int) -> None:
     whole = [coins * 10 ** (6 - digits) for coins in range(50)]
-    assert in_coins(whole, PLAYERS[:50], KEY, digits) == list(range(50))
+    assert in_coins(whole, [10**9] * 50, first_threshold("secret", digits), digits).tolist() == list(
+        range(50)
+    )
 
 
-@pytest.mark.parametrize(("millionths", "share"), [(167_078, 0.7078), (160_001, 0.0001), (9_999, 0.9999)])
-def test_the_coin_above_comes_as_often_as_the_amount_is_near_it(millionths: int, share: float) -> None:
-    """A binomial test of 20,000 tosses with a fixed key; false alarm 1e-6 each."""
-    below = millionths // 10_000
-    paid = np.array(in_coins([millionths] * len(PLAYERS), PLAYERS, KEY, 2))
-    assert set(paid) <= {below, below + 1}
-    assert stats.binomtest(int((paid - below).sum()), len(PLAYERS), share).pvalue > 1e-6
-
-
-def test_a_toss_is_the_same_every_time_and_another_for_another_key_or_player() -> None:
-    amounts = [165_000] * 200
-    first = in_coins(amounts, PLAYERS[:200], KEY, 2)
-    assert first == in_coins(amounts, PLAYERS[:200], KEY, 2)
-    assert first != in_coins(amounts, PLAYERS[:200], bytes(16), 2)
-    assert first != in_coins(amounts, PLAYERS[200:400], KEY, 2)
+def test_a_start_is_the_same_every_time_and_another_for_another_secret() -> None:
+    starts = {first_threshold(f"secret {k}", 2) for k in range(100)}
+    assert first_threshold("secret 1", 2) == first_threshold("secret 1", 2)
+    assert len(starts) > 90
+    assert all(0 <= start < 10_000 for start in starts)
 
 
 @pytest.mark.parametrize("digits", [-1, 7])
 def test_coins_smaller_than_the_exact_amounts_are_refused(digits: int) -> None:
     with pytest.raises(InputError, match=f"digits is {digits}"):
-        in_coins([1], ["p"], KEY, digits)
+        in_coins([1], [1], 0, digits)
+
+
+def test_everybody_needs_a_limit() -> None:
+    with pytest.raises(InputError, match="2 amounts, and 1 limits"):
+        in_coins([1, 2], [1], 0, 2)
 
 
 def test_a_range_of_exact_amounts_is_widened_to_whole_coins() -> None:
-    """Whoever is due 0.824901 may be tossed the coin above."""
+    """Whoever is due 0.824901 may be paid the coin above."""
     assert coin_range(0.0, 0.824901, 2) == (Decimal("0.00"), Decimal("0.83"))
     assert coin_range(0.1, 0.1, 2) == (Decimal("0.10"), Decimal("0.10"))
     assert coin_range(1.5, 1.5, 2) == (Decimal("1.50"), Decimal("1.50"))
     assert coin_range(149.2, 150.1, 0) == (Decimal(149), Decimal(151))
+    assert most_in_coins(5000.0, 2) == 5000
+    assert most_in_coins(4999.9912, 2) == 5000
 
 
 @pytest.mark.parametrize(("millionths", "good"), [(167_078, {16, 17}), (170_000, {17}), (9_999, {0, 1})])
@@ -58,13 +109,36 @@ def test_coins_pay_an_amount_if_they_are_those_next_to_it(millionths: int, good:
 def test_coins_are_worth_what_their_digits_say() -> None:
     assert in_currency(1_735, 2) == Decimal("17.35")
     assert in_currency(1_735, 0) == 1_735
+    assert [coin_digits(currency) for currency in ("USD", "EUR", "JPY", "KWD", "CLF")] == [2, 2, 0, 3, 4]
 
 
-def test_tossed_coins_can_sum_to_more_than_the_exact_amounts_but_never_to_more_than_told() -> None:
-    """Everybody is due 0.104 at most: together 104 exactly, and 110 if every toss goes up."""
-    most = most_in_coins(1_000, 0.104, 2)
-    assert most == Decimal("110.00")
-    paid = [in_currency(coins, 2) for coins in in_coins([104_000] * 1_000, PLAYERS[:1_000], KEY, 2)]
-    assert max(paid) * 1_000 == most
-    assert in_currency(sum(in_coins([109_999] * 1_000, PLAYERS[:1_000], KEY, 2)), 2) > 1_000 * 0.104
-    assert most_in_coins(10, 0.1 + 0.2, 0) == 10
+def test_a_file_of_payments_is_in_coins() -> None:
+    bill = Bill("USD", 2, [("A1", 5), (7, 0)])
+    assert bill.file(Kind.CSV) == "player,amount\nA1,0.05\n7,0.00\n"
+    assert bill.file(Kind.MTURK) == "WorkerId,BonusAmount\nA1,0.05\n"
+
+
+@pytest.mark.parametrize("estimator", RELEASES)
+def test_a_settlement_that_pays_everybody_the_most_keeps_its_cap_in_coins(
+    estimator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were everybody rounded by a lot of her own, 500 people would be paid some two dollars more than the cap."""
+    study = Study.parse(RELEASES[estimator])
+    plan, reports = planned(study, base_payment=0.0, score_weight=0.0123), people(study).reports
+    longest = (lambda r: r) if estimator == "instruments" else np.ones_like
+    monkeypatch.setattr(
+        "truthful.one_release.payable", lambda mechanism, r, p, q: _most(mechanism, longest(r))
+    )
+    settlement, cap = settle(plan, reports, seed=1, accept_less=True), plan.guarantees.budget.cap
+    payment, paid = (settlement.payments.column(name).to_numpy() for name in ("payment", "paid"))
+    assert cap is not None
+    assert 0 <= payment.sum() <= cap
+    assert np.rint(paid * 100).sum() <= 100 * most_in_coins(cap, 2)
+    assert np.abs(paid - payment).max() < 0.01
+    assert np.abs(paid * 100 - np.rint(paid * 100)).max() < 1e-6
+    assert settlement.summary["total_in_coins"] == pytest.approx(paid.sum(), abs=1e-6)
+    assert "paid" not in settlement.receipts.column_names
+
+
+def _most(mechanism: OneRelease, r: np.ndarray) -> np.ndarray:
+    return round_down(mechanism.base(r) + mechanism.score_weight * (mechanism.clip * r) ** 2)

@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
 from support.serving import Asked, Served, answer_all, asked, close, served
 
-from truthful.service.payer import Bill, Kind
+from truthful.coins import Bill, Kind
 from truthful.service.settle_study import settle_study
 from truthful.store import studies
 from truthful.store.studies import events
-from truthful.store.tables import Role, StoredStudy
+from truthful.store.tables import Role
 
 FILES = {kind: f"/{kind}" for kind in Kind}
 
@@ -131,7 +131,7 @@ def test_platforms_are_not_offered_players_that_are_no_ids_of_theirs(here: Serve
 
 
 def bill(currency: str, digits: int, *rows: tuple[str, int]) -> Bill:
-    return Bill(StoredStudy(id="x", name="x"), currency, digits, list(rows))
+    return Bill(currency, digits, list(rows))
 
 
 def test_prolific_takes_lines_of_id_and_amount_without_a_heading() -> None:

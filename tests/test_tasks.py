@@ -20,7 +20,7 @@ from truthful.intake.sources import Held, Piece
 from truthful.moments import SumsTally, Transform
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, paymaster
 from truthful.settlement.books import PaidTotals
-from truthful.settlement.passes import gather_piece, measure_piece, pay_piece
+from truthful.settlement.passes import Till, gather_piece, measure_piece, pay_piece
 from truthful.study import Study
 
 GOOD_RECORDS = st.lists(
@@ -115,6 +115,10 @@ def test_the_look_at_features_sees_those_whom_the_first_pass_kept(
     assert found == expected
 
 
+#: Whole millionths: what is paid is what is due.
+TILL = Till(digits=6, thresholds=(0,), most_of=None, most_each=0)
+
+
 @cache
 def master() -> Paymaster:
     """Pays the people of GAMBLING against the estimate of a made-up release."""
@@ -139,7 +143,7 @@ def test_the_second_pass_pays_everybody_as_if_she_came_alone(
     records: list[dict[str, Any]], on_bad: str
 ) -> None:
     piece = piece_of(table_of(records))
-    found = list(pay_piece(GAMBLING, on_bad, NO_REPEATS, master(), piece))
+    found = list(pay_piece(GAMBLING, on_bad, NO_REPEATS, master(), TILL, piece))
     receipts = [row for batch, _ in found for row in batch.to_pylist()]
     paid = sum((more for _, more in found), PaidTotals())
     intake, expected = Intake(GAMBLING, on_bad, repeats=NO_REPEATS), []
@@ -150,7 +154,7 @@ def test_the_second_pass_pays_everybody_as_if_she_came_alone(
         ):
             alone = master().score_players(kx[i : i + 1], ky[i : i + 1])
             scores = {name: float(column[0]) for name, column in vars(alone).items()}
-            expected.append({"player": player, **record, **scores})
+            expected.append({"player": player, **record, **scores, "paid": scores["payment"]})
     assert receipts == expected
     assert paid.players == len(expected)
     assert float(paid.total) == pytest.approx(sum(row["payment"] for row in expected), abs=1e-9)
@@ -163,5 +167,5 @@ def test_the_second_pass_pays_everybody_as_if_she_came_alone(
 
 def test_payments_of_a_player_who_had_a_record_are_left_out() -> None:
     piece = piece_of(table_of([dict(zip(COLUMNS, (p, "30", "north", "10"), strict=True)) for p in "aba"]))
-    found = list(pay_piece(GAMBLING, "drop", Repeats(np.array([3]), np.array([1])), master(), piece))
+    found = list(pay_piece(GAMBLING, "drop", Repeats(np.array([3]), np.array([1])), master(), TILL, piece))
     assert [player for batch, _ in found for player in batch.column("player").to_pylist()] == ["a", "b"]

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from truthful import options
-from truthful.errors import FileNote, InputError, TruthfulError
+from truthful.errors import FileNote, InputError, Refused, TruthfulError
 from truthful.version import __version__
 
 if TYPE_CHECKING:
@@ -57,7 +57,23 @@ def main() -> None:
             _fail(error.title, error.on_command_line, error.exit_code)
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
-            _fail("Error", f"{place}{error.strerror or error}.", 2)
+            # Arrow says the reason at the end of a longer message.
+            reason = str(error.strerror or error).rpartition("] ")[2].removesuffix(".")
+            _fail("Error", " ".join([f"{place}{reason}.", *_notes(error)]), 2)
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was noted on an error: what is left of that which it stopped."""
+    return getattr(error, "__notes__", [])
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends a settlement with a sentence that says what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        _fail("Interrupted", " ".join(_notes(stopped)) or "Nothing was written.", 130)
 
 
 def _tell_note(message: Warning | str, *_: Any) -> None:
@@ -411,7 +427,7 @@ def settle(
     from truthful.settlement import settle as settle_reports
 
     planned = Plan.load(plan)
-    with _progress(not as_json) as progress:
+    with _interruptible(), _progress(not as_json) as progress:
         settlement = settle_reports(
             planned,
             reports,
@@ -460,7 +476,7 @@ def pilot(
     require_pilot(planned.study)
     if save.exists():
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
-    with _progress(not as_json) as progress:
+    with _interruptible(), _progress(not as_json) as progress:
         settlement = settle_reports(
             planned, reports, out=out, columns=columns, on_bad=on_bad, seed=seed, progress=progress
         )
@@ -472,6 +488,41 @@ def pilot(
     from truthful.show.settlement_view import pilot_view
 
     _show(*pilot_view(settlement, found, planned, out, save))
+
+
+@app.command(epilog="Example: truthful pay settlement --save to-pay.csv")
+def pay(
+    settlement: Annotated[Path, typer.Argument(help="The directory of a settlement.")],
+    save: Annotated[Path, typer.Option(help="The file to write, for whoever pays; it must not exist yet.")],
+    kind: Annotated[
+        str, typer.Option("--format", help="csv, or prolific or mturk: what these platforms take in bulk.")
+    ] = "csv",
+    as_json: options.AsJson = False,
+) -> None:
+    """Write who is paid how much, in coins: for a bank, Prolific or MTurk."""
+    from truthful.check import choice
+    from truthful.coins import CURRENCIES, Kind
+    from truthful.files import write_atomically
+    from truthful.settlement import read_bill
+
+    bill, chosen = (
+        read_bill(settlement),
+        Kind[choice("--format", kind, tuple(one.name.lower() for one in Kind)).upper()],
+    )
+    if save.exists():
+        raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
+    if not bill.takes(chosen):
+        raise Refused(
+            f"{kind} cannot pay this. It pays in {' or '.join(CURRENCIES[chosen])}, and this is {bill.currency}; players "
+            "must be named by its ids, which are letters and digits."
+        )
+    write_atomically(save, bill.file(chosen))
+    if as_json:
+        _print_json({"file": str(save), "players": bill.paid, "total": float(bill.total)})
+        return
+    print(
+        f"Wrote {save}: {bill.total:,} {bill.currency} to {bill.paid:,} players. Only whoever pays may see it."
+    )
 
 
 @app.command(epilog="Example: truthful report settlement/release.json plan.json --out settlement/report.html")

@@ -53,7 +53,7 @@ from truthful.moments import (
     lengths,
 )
 from truthful.noise import NORMS
-from truthful.scoring import RULES, Rule, pay, round_down
+from truthful.scoring import PAYMENT_STEPS, RULES, Rule, pay, round_down
 
 ESTIMATORS = ("instruments", "known-design", "noisy-statistics")
 PAYMENTS = ("never-negative", "expected")
@@ -417,6 +417,16 @@ def payable(mechanism: OneRelease, r: Floats, p: Floats, q: Floats) -> Floats:
     """The payments for these predictions, in whole millionths of the currency unit, rounded down."""
     reach = float(mechanism.clip) * r if mechanism.clipped else None
     return pay(mechanism.scoring, p, q, mechanism.base(r), float(mechanism.score_weight), reach)
+
+
+def largest_payments(mechanism: OneRelease, kx: Floats) -> Floats:
+    """The most that players of these features on the grid can be paid, in millionths; 0 where there is no limit."""
+    r = lengths(kx / GRID)
+    if not mechanism.clipped:
+        return np.zeros(len(r))
+    reach, linear = float(mechanism.clip) * r, mechanism.scoring.linear
+    most = mechanism.base(r) + float(mechanism.score_weight) * (linear * reach + reach * reach)
+    return np.rint(round_down(most) * PAYMENT_STEPS)
 
 
 def payment_range(mechanism: OneRelease) -> tuple[float, float]:

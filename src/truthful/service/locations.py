@@ -124,9 +124,9 @@ class Locations:
                 "was restored from a backup. Nothing was released. Bring the right database back."
             )
 
-    def coins_key(self, study_id: str) -> bytes:
+    def coins_key(self, study_id: str) -> str:
         """What tosses for coins, of a closed study."""
-        return bytes.fromhex(self._closing_record(study_id)["coins_key"])
+        return str(self._closing_record(study_id)["coins_key"])
 
     def _closing_record(self, study_id: str) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.study(study_id) / CLOSED).read_text(encoding="utf-8"))

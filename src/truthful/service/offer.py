@@ -8,18 +8,17 @@ is handed to their templates as values by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from babel.numbers import get_currency_precision
 
 from truthful import one_release
 from truthful.asked_release import SCALE, AskedRelease, score
 from truthful.charts.estimate_charts import Odds
 from truthful.check import Floats
-from truthful.coins import EXACT, coin_range, in_millionths, most_in_coins
+from truthful.coins import coin_digits, coin_range, in_millionths, most_in_coins
 from truthful.formatting import even_odds, protects
 from truthful.guarantees import Guarantees
 from truthful.intake import read_features
@@ -46,11 +45,6 @@ APART = (-0.25, 0.0, 0.25)
 BEFORE = (0.1, 0.5, 0.9)
 
 
-def coin_digits(currency: str) -> int:
-    """Digits after the point of the smallest coin: 2 for dollars, 0 for yen."""
-    return min(int(get_currency_precision(currency)), EXACT)
-
-
 def pay_range(plan: Plan, features: Features | None = None) -> tuple[Decimal, Decimal]:
     """The least and the most that anybody is paid, whatever anybody does; or somebody with these features.
 
@@ -75,13 +69,10 @@ def _payment_range(plan: Plan) -> tuple[float, float]:
 
 
 def most_paid(plan: Plan, players: int, promised: Guarantees) -> Decimal:
-    """The most that so many people are paid together: what is promised of exact amounts, and a coin for each."""
-    digits, cap = coin_digits(plan.study.currency), promised.budget.cap
-    alike = most_in_coins(players, _payment_range(plan)[1], digits)
-    if cap is None:
-        return alike
-    coin = Decimal(1).scaleb(-digits)
-    return min(alike, (Decimal(cap) + players * coin).quantize(coin, ROUND_FLOOR))
+    """The most that so many people are paid together, in coins."""
+    cap = promised.budget.cap
+    most = players * _payment_range(plan)[1] if cap is None else cap
+    return most_in_coins(most, coin_digits(plan.study.currency))
 
 
 def terms(plan: Plan) -> Shown:

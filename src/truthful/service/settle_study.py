@@ -27,13 +27,13 @@ import pyarrow as pa
 import pyarrow.parquet
 from sqlalchemy.orm import Session
 
-from truthful.coins import in_coins, in_millionths
+from truthful.coins import coin_digits, first_threshold, in_coins, in_millionths
 from truthful.errors import Refused, WorseThanPromised
-from truthful.files import RECEIPTS
+from truthful.files import PAYMENTS, RECEIPTS
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.service.locations import Locations, SettledElsewhere
-from truthful.service.offer import base_payments, coin_digits
+from truthful.service.offer import base_payments
 from truthful.settlement import settle
 from truthful.store import answers, roster, studies
 from truthful.store.answers import Reported
@@ -148,7 +148,7 @@ def cancel_study(database: Database, locations: Locations, study_id: str, who: s
             locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
             rows = list(answers.reports(session, study_id))
             bases = base_payments(locations.plan(study_id), [features for _, features, *_ in rows])
-            amounts = _in_coins(locations, study_id, {row[0]: {} for row in rows}, bases)
+            amounts = _base_amounts(locations, study_id, [row[0] for row in rows], bases)
             studies.record(session, study_id, None, None, amounts, who)
 
 
@@ -167,21 +167,32 @@ def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
 
 def _amounts(locations: Locations, study_id: str) -> list[Amount]:
     """What the settlement's files say that everybody is due, and how that came about."""
-    rows = pyarrow.parquet.read_table(locations.settlement(study_id) / RECEIPTS).to_pylist()
+    books = (
+        pyarrow.parquet.read_table(locations.settlement(study_id) / name) for name in (RECEIPTS, PAYMENTS)
+    )
+    rows, paid = (book.to_pylist() for book in books)
     told = {row[PLAYER]: {name: row[name] for name in TOLD if name in row} for row in rows}
-    return _in_coins(locations, study_id, told, [row["payment"] for row in rows])
+    digits = coin_digits(locations.plan(study_id).study.currency)
+    coins = [round(row["paid"] * 10**digits) for row in paid]
+    return _in_coins(told, [in_millionths(row["payment"]) for row in rows], coins, digits)
+
+
+def _base_amounts(
+    locations: Locations, study_id: str, players: Sequence[str], bases: Sequence[float]
+) -> list[Amount]:
+    """Base payments, which are known before anybody answers, to these players."""
+    digits, millionths = coin_digits(locations.plan(study_id).study.currency), [*map(in_millionths, bases)]
+    start = first_threshold(locations.coins_key(study_id), digits)
+    coins = in_coins(millionths, millionths, start, digits).tolist()
+    return _in_coins({player: {} for player in players}, millionths, coins, digits)
 
 
 def _in_coins(
-    locations: Locations, study_id: str, told: dict[str, dict[str, Any]], payments: Sequence[float]
+    told: dict[str, dict[str, Any]], millionths: Sequence[int], coins: Sequence[int], digits: int
 ) -> list[Amount]:
-    """These exact payments, to the players told of, in coins too."""
-    digits = coin_digits(locations.plan(study_id).study.currency)
-    millionths, players = [*map(in_millionths, payments)], list(told)
-    coins = in_coins(millionths, players, locations.coins_key(study_id), digits)
     return [
         {"player": player, "millionths": amount, "coins": paid, "digits": digits, **told[player]}
-        for player, amount, paid in zip(players, millionths, coins, strict=True)
+        for player, amount, paid in zip(told, millionths, coins, strict=True)
     ]
 
 

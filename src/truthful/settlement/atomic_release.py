@@ -123,15 +123,34 @@ class ReleaseDirectory:
                     f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
                 )
             require_new(self.final)
-            # Of a killed settlement only the draw counts; its books may have been kept in another way.
-            _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
+            self._tidy()
             try:
                 yield
             finally:
-                if not (self.unfinished / DRAW_FILE).exists():
-                    with suppress(OSError):
-                        _remove(self.unfinished.iterdir())
+                with suppress(OSError):  # that it is gone, too: then it was published
+                    self._tidy()
+                    if not self.drawn:
                         self.unfinished.rmdir()
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a draw is kept here, to be finished."""
+        return (self.unfinished / DRAW_FILE).exists()
+
+    def _tidy(self) -> None:
+        """Of a settlement that was stopped only the draw counts; books are private and large, and are made again."""
+        _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
+
+    def left_behind(self) -> str:
+        """What there is of a settlement that was stopped, and how to go on."""
+        if self.drawn:
+            return (
+                f"Nothing was released. The noise is drawn and kept in {str(self.unfinished)!r}: leave that directory "
+                "as it is, and give the same command again to finish with the same draw."
+            )
+        if self.final.exists():
+            return f"The release was finished before that: everything is in {str(self.final)!r}."
+        return "Nothing was drawn, spent or left behind. Give the same command again."
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -268,7 +287,7 @@ class Settlement:
 
     @cached_property
     def payments(self) -> Any:
-        """Arrow table: player, payment."""
+        """Arrow table: player, payment, and what is paid in coins."""
         return self._read(PAYMENTS) if self.memory is None else self.memory.payments
 
     @cached_property
@@ -337,19 +356,33 @@ class OpenRelease:
 def open_release(
     plan: Plan, out: str | Path | None, seed: int | None, spend_again: bool
 ) -> Iterator[OpenRelease]:
-    """Lock the study's ledger and claim the directory; refused if the study has been released already."""
+    """Lock the study's ledger and claim the directory; refused if the study has been released already.
+
+    What stops a settlement on its way is given a note that says what is left of it.
+    """
     target = None if out is None else open_target(Path(out))
-    with (
-        open_account(plan, seed is not None) as account,
-        nullcontext() if target is None else target.claim(),
-    ):
-        pending = None if target is None else pending_draw(account, target, seed)
-        account.require_unspent(pending, spend_again)
-        yield OpenRelease(account, target, pending)
+    try:
+        with (
+            open_account(plan, seed is not None) as account,
+            nullcontext() if target is None else target.claim(),
+        ):
+            pending = None if target is None else pending_draw(account, target, seed)
+            account.require_unspent(pending, spend_again)
+            yield OpenRelease(account, target, pending)
+    except (OSError, KeyboardInterrupt) as stopped:  # a full disk, or Ctrl-C
+        if target is not None:
+            stopped.add_note(target.left_behind())
+        raise
 
 
 def private_summary(
-    draw: Draw, treated: Counts, on_bad: str, paid: PaidTotals, seconds: float, warnings: tuple[str, ...]
+    draw: Draw,
+    treated: Counts,
+    on_bad: str,
+    paid: PaidTotals,
+    digits: int,
+    seconds: float,
+    warnings: tuple[str, ...],
 ) -> dict[str, Any]:
     """settlement.json: private to the analyst's side, since it holds unprotected functions of the data."""
     return {
@@ -360,6 +393,7 @@ def private_summary(
         "records": asdict(treated),
         "on_bad": on_bad,
         "total_paid": float(paid.total),
+        "total_in_coins": paid.coins / 10**digits,
         "least_payment": paid.least,
         "largest_payment": paid.most,
         "warnings": list(warnings),

@@ -13,10 +13,15 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from truthful.check import Floats
+from truthful.coins import Bill, Ints, coin_digits
+from truthful.errors import InputError
 from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
+from truthful.release import read_release
 from truthful.scoring import PAYMENT_STEPS
 
 KEPT = ("all", "payments")
+#: The column of what is paid in coins: of payments alone, as a receipt holds what follows from the release.
+PAID = "paid"
 
 #: What decided a payment.
 SCORES = ("leverage", "noise_scale", "peer_prediction", "own_prediction")
@@ -30,6 +35,7 @@ class PaidTotals:
     total: Fraction = Fraction(0)
     least: float = np.inf
     most: float = -np.inf
+    coins: int = 0
 
     def __add__(self, other: PaidTotals) -> PaidTotals:
         return PaidTotals(
@@ -37,14 +43,20 @@ class PaidTotals:
             self.total + other.total,
             min(self.least, other.least),
             max(self.most, other.most),
+            self.coins + other.coins,
         )
 
 
-def paid_in(payments: Floats) -> PaidTotals:
-    """Payments are whole numbers of steps: added as integers, in two parts so that no sum overflows."""
+def paid_in(payments: Floats, coins: Ints) -> PaidTotals:
+    """Payments are whole numbers of steps, and paid in coins."""
     steps = np.rint(payments * PAYMENT_STEPS).astype(np.int64)
-    total = Fraction(int((steps >> 32).sum()) * 2**32 + int((steps & 0xFFFFFFFF).sum()), PAYMENT_STEPS)
-    return PaidTotals(len(payments), total, payments.min(initial=np.inf), payments.max(initial=-np.inf))
+    ends = payments.min(initial=np.inf), payments.max(initial=-np.inf)
+    return PaidTotals(len(payments), Fraction(_sum(steps), PAYMENT_STEPS), *ends, _sum(coins))
+
+
+def _sum(integers: Ints) -> int:
+    """In two parts, so that no sum overflows."""
+    return int((integers >> 32).sum()) * 2**32 + int((integers & 0xFFFFFFFF).sum())
 
 
 class Books:
@@ -77,11 +89,11 @@ class MemoryBooks(Books):
 
     @property
     def receipts(self) -> Any:
-        return pa.Table.from_batches(self._batches)
+        return receipts_of(pa.Table.from_batches(self._batches))
 
     @property
     def payments(self) -> Any:
-        return payments_of(self.receipts)
+        return payments_of(pa.Table.from_batches(self._batches))
 
 
 class FileBooks(Books):
@@ -95,7 +107,7 @@ class FileBooks(Books):
         self._writers: list[tuple[Any, bool]] = []  # and whether it is for payments alone
 
     def write(self, receipts: Any) -> None:
-        paid = payments_of(receipts)
+        paid, receipts = payments_of(receipts), receipts_of(receipts)
         if not self._writers:
             self._writers = [(parquet_writer(self._directory / PAYMENTS, paid.schema), True)]
             if self._kept == "all":
@@ -111,9 +123,31 @@ class FileBooks(Books):
             writer.close()
 
 
-def payments_of(receipts: Any) -> Any:
-    """Of a table or batch of receipts, what the payer may see; everything else is the player's own."""
-    return receipts.select(["player", "payment"])
+def payments_of(paid: Any) -> Any:
+    """Of a table or batch of what was paid, what the payer may see; everything else is the player's own."""
+    return paid.select(["player", "payment", PAID])
+
+
+def receipts_of(paid: Any) -> Any:
+    """Of a table or batch of what was paid, everybody's receipt."""
+    return paid.select([name for name in paid.schema.names if name != PAID])
+
+
+def read_bill(directory: Path) -> Bill:
+    """What a settlement in a directory owes, in coins."""
+    try:
+        currency = read_release(directory / "release.json").payment.currency
+        paid = pa.parquet.read_table(directory / PAYMENTS)
+    except (OSError, pa.ArrowException) as problem:
+        raise InputError(f"{str(directory)!r} is not the directory of a settlement: {problem}.") from None
+    if PAID not in paid.column_names:
+        raise InputError(
+            f"{PAYMENTS} in {str(directory)!r} has no column {PAID!r}: it was written before payments were rounded to "
+            "coins. Round its exact amounts yourself."
+        )
+    digits = coin_digits(currency)
+    coins = np.rint(paid.column(PAID).to_numpy() * 10**digits).astype(np.int64).tolist()
+    return Bill(currency, digits, list(zip(paid.column("player").to_pylist(), coins, strict=True)))
 
 
 def parquet_writer(path: Path, schema: Any) -> Any:

@@ -34,6 +34,11 @@ class Draw:
     statistics: str
     answers: tuple[tuple[int, ...], ...]
 
+    @property
+    def secret(self) -> str:
+        """What else chance decides follows from it: the same whenever the draw is finished."""
+        return self.name if self.seed is None else str(self.seed)
+
     def save(self, directory: Path) -> None:
         """Make the draw durable, readable by its owner only, before anything computed from it can be seen."""
         # Integers beyond 2^53 are written as text: not every reader of JSON keeps them whole.

@@ -29,7 +29,7 @@ from truthful.files import PAYMENTS, RECEIPTS, sync, written_whole
 from truthful.intake.duplicates import IN_MEMORY, NOTHING, Duplicates, Hashes, repeated_in
 from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
-from truthful.settlement.books import Books, FileBooks, PaidTotals, parquet_writer, payments_of
+from truthful.settlement.books import Books, FileBooks, PaidTotals, parquet_writer, payments_of, receipts_of
 from truthful.version import __version__
 
 DASK = Option("engine", "dask")
@@ -214,7 +214,7 @@ def write_parts(
     with ExitStack() as files:
         for receipts, more in pay(piece):
             if not writers:
-                schemas = {PAYMENTS: payments_of(receipts).schema, RECEIPTS: receipts.schema}
+                schemas = {PAYMENTS: payments_of(receipts).schema, RECEIPTS: receipts_of(receipts).schema}
                 parts = (_open_part(book / name, schemas[book.name]) for book in books)
                 writers = [files.enter_context(part) for part in parts]
             for writer in writers:

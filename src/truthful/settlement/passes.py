@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from truthful.check import Floats
+from truthful.coins import Ints, in_coins, next_threshold
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake
 from truthful.intake.duplicates import NOTHING, Hashes, later_records, player_hashes, suspects
@@ -22,7 +23,8 @@ from truthful.intake.sources import Piece
 from truthful.intake.stream import Reports
 from truthful.moments import Sums, SumsTally, Transform
 from truthful.one_release import Paymaster
-from truthful.settlement.books import Books, PaidTotals, paid_in
+from truthful.scoring import PAYMENT_STEPS
+from truthful.settlement.books import PAID, Books, PaidTotals, paid_in
 from truthful.settlement.engines import Engine
 from truthful.study import Study
 from truthful.study.declaration import PLAYER
@@ -36,6 +38,7 @@ class Gathered:
     cells: LevelCounts
     account: BadRecords
     hashes: Any  # of all players, or where they lie
+    most: int = 0  # what they can be due together, in millionths, where that follows from features
 
 
 def gather_piece(
@@ -46,24 +49,26 @@ def gather_piece(
     on_bad: str,
     repeats: Repeats,
     piece: Piece,
+    most_of: MostOf | None = None,
 ) -> Iterator[Gathered]:
-    """The first pass: check every record, add up products with its instruments.
+    """The first pass: check every record, add up products with its instruments, and the most that people can be due.
 
     Hashes are given as long as no repeats are known: players with two records are looked for once.
     """
     intake = Intake(study, on_bad, repeats=repeats)
     tally, cells = SumsTally(study.dimension, transform, norm), LevelCounts.zero(study)
-    hashes, predictions = [NOTHING], 0
+    hashes, predictions, most = [NOTHING], 0, 0
     for batch in intake.batches(piece):
         kx, ky, *asked = batch.on_grid()
         tally.add(kx, ky)
         for km in asked:
             predictions += int(km.sum())  # whole numbers below 2⁵³, so exact
         cells.add(batch.values)
+        most += 0 if most_of is None else int(most_of(kx).sum())
         if not len(repeats):
             hashes.append(player_hashes(batch.everyone, key))
     sums = tally.sums if study.levels is None else replace(tally.sums, predictions=predictions)
-    yield Gathered(sums, cells, intake.account, np.concatenate(hashes))
+    yield Gathered(sums, cells, intake.account, np.concatenate(hashes), most)
 
 
 def measure_piece(
@@ -80,15 +85,55 @@ def suspect_piece(key: bytes, repeated: Hashes, piece: Piece) -> Iterator[list[t
 
 
 def pay_piece(
-    study: Study, on_bad: str, repeats: Repeats, master: Paymaster, piece: Piece
+    study: Study, on_bad: str, repeats: Repeats, master: Paymaster, till: Till, piece: Piece
 ) -> Iterator[tuple[Any, PaidTotals]]:
     """The second pass: each player's record as it was used and what came of it, and what was paid, batch by batch."""
+    threshold = till.thresholds[piece.number]
     for batch in Intake(study, on_bad, repeats=repeats).batches(piece):
-        scored, records = master.score_players(*batch.on_grid()), batch.records
+        grid, records = batch.on_grid(), batch.records
+        scored = master.score_players(*grid)
+        most = till.most(grid[0])
+        coins = in_coins(
+            np.rint(scored.payment * PAYMENT_STEPS).astype(np.int64), most, threshold, till.digits
+        )
+        threshold = next_threshold(threshold, most, till.digits)
         columns = {name: arrow_numbers(column) for name, column in vars(scored).items()}
+        columns[PAID] = arrow_numbers(coins / 10**till.digits)
         arrays = [batch.players, *records.columns, *columns.values()]
         receipts = pa.record_batch(arrays, names=[PLAYER, *records.schema.names, *columns])
-        yield receipts, paid_in(scored.payment)
+        yield receipts, paid_in(scored.payment, coins)
+
+
+#: The most that people of these features on the grid can be due, in millionths.
+MostOf = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Till:
+    """What rounds payments to coins (`truthful.coins`): the threshold of each piece's first player, and what people can
+    be due, each by her features or all of them the same."""
+
+    digits: int
+    thresholds: tuple[int, ...]
+    most_of: MostOf | None
+    most_each: int
+
+    def most(self, kx: Floats) -> Ints:
+        """In millionths, for every player."""
+        each = np.full(len(kx), self.most_each) if self.most_of is None else self.most_of(kx)
+        return each.astype(np.int64)
+
+
+def open_till(
+    digits: int, start: int, statistics: Statistics, most_of: MostOf | None, most_each: int
+) -> Till:
+    """A till for the people of the first pass."""
+    thresholds = [start]
+    for players, most in statistics.pieces:
+        thresholds.append(
+            next_threshold(thresholds[-1], [most if most_of is not None else players * most_each], digits)
+        )
+    return Till(digits, tuple(thresholds), most_of, most_each)
 
 
 #: Told how many rows are done, and how many there are if known.
@@ -104,6 +149,8 @@ class Statistics:
     on_bad: str
     repeats: Repeats
     treated: Counts
+    pieces: tuple[tuple[int, int], ...] = ()
+    """Of every piece its players, and the most that they can be due together where that follows from features."""
 
     @property
     def players(self) -> int:
@@ -120,6 +167,7 @@ def gather(
     on_bad: str,
     engine: Engine,
     rows_done: RowsDone,
+    most_of: MostOf | None = None,
 ) -> Statistics:
     """First pass: check every record and add up products with its instruments, exactly.
 
@@ -127,18 +175,19 @@ def gather(
     with two records are found by the same pass; only if there are any is the source read again without them. `key` is
     a fresh one for that search, so that nobody can choose ids that share a hash; nothing else depends on it.
     """
-    task, repeats = partial(gather_piece, study, transform, norm, key, on_bad), NO_REPEATS
+    task, repeats = partial(gather_piece, study, transform, norm, key, on_bad, most_of=most_of), NO_REPEATS
     with engine.duplicates(reports) as duplicates:
         first = duplicates.task(partial(task, NO_REPEATS))
-        sums, cells, intake = _add_up(reports, study, on_bad, first, engine, rows_done, duplicates.add)
+        added = _add_up(reports, study, on_bad, first, engine, rows_done, duplicates.add)
         repeated = duplicates.repeated()
     if len(repeated):
         suspected = engine.run(partial(suspect_piece, key, repeated), engine.pieces(reports))
         repeats = later_records(chain.from_iterable(suspected))
         if len(repeats):  # else different players share a hash
             again = partial(task, repeats)
-            sums, cells, intake = _add_up(reports, study, on_bad, again, engine, rows_done)
-    return Statistics(sums, cells, on_bad, repeats, intake.finish())
+            added = _add_up(reports, study, on_bad, again, engine, rows_done)
+    sums, cells, intake, pieces = added
+    return Statistics(sums, cells, on_bad, repeats, intake.finish(), pieces)
 
 
 def measure(
@@ -162,12 +211,13 @@ def pay(
     study: Study,
     statistics: Statistics,
     master: Paymaster,
+    till: Till,
     books: Books,
     engine: Engine,
     rows_done: RowsDone,
 ) -> PaidTotals:
     """Second pass: pay everybody, and write her receipt."""
-    task = books.task(partial(pay_piece, study, statistics.on_bad, statistics.repeats, master))
+    task = books.task(partial(pay_piece, study, statistics.on_bad, statistics.repeats, master, till))
     paid = PaidTotals()
     for receipts, more in engine.run(task, engine.pieces(reports)):
         books.write(receipts)
@@ -186,17 +236,18 @@ def _add_up(
     engine: Engine,
     rows_done: RowsDone,
     take_hashes: Callable[[Any], None] | None = None,
-) -> tuple[Sums, LevelCounts, Intake]:
+) -> tuple[Sums, LevelCounts, Intake, tuple[tuple[int, int], ...]]:
     """One pass over the reports, before it is asked whether there were bad records."""
     intake = Intake(study, on_bad)
     intake.open(reports)
-    sums, cells = Sums.zero(study.dimension), LevelCounts.zero(study)
+    sums, cells, pieces = Sums.zero(study.dimension), LevelCounts.zero(study), []
     for part in engine.run(task, engine.pieces(reports)):
         if take_hashes is not None:
             take_hashes(part.hashes)
         sums, cells = sums + part.sums, cells + part.cells
         intake.account.extend(part.account)
+        pieces.append((part.sums.count, part.most))
         rows_done(intake.account.all_records, reports.rows)
     reports.read_whole(intake.account.all_records)
     pa.default_memory_pool().release_unused()  # what was read is not kept
-    return sums, cells, intake
+    return sums, cells, intake, tuple(pieces)

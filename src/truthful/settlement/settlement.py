@@ -7,6 +7,7 @@ the noise is drawn; the second pays.
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,20 +19,22 @@ from typing import Any
 from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease, Level, level_of
 from truthful.check import Floats
+from truthful.coins import coin_digits, first_threshold
 from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
 from truthful.intake import number_columns, report_columns
 from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
-from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, paymaster
+from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, largest_payments, paymaster
 from truthful.plan import Plan
 from truthful.release import publish
+from truthful.scoring import PAYMENT_STEPS
 from truthful.settlement import checks
 from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary
 from truthful.settlement.books import KEPT, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing
 from truthful.settlement.engines import open_engine, require_engine
-from truthful.settlement.passes import Statistics, gather, measure, pay
+from truthful.settlement.passes import MostOf, Statistics, Till, gather, measure, open_till, pay
 from truthful.share_release import SharePaymaster, ShareRelease
 
 
@@ -82,7 +85,8 @@ def settle(
         ):
             transform, norm, key = mechanism.transform, mechanism.norm, secrets.token_bytes(16)
             rows_done = partial(tell, "statistics")
-            statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done)
+            most_of = _most_by_features(mechanism)
+            statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done, most_of)
             people = partial(measure, source, study, statistics, workers)
             found, warnings, features = _check_people(plan, mechanism, statistics, accept_less, people)
             draw = opened.pending_for(statistics.sums.digest()) or _draw(plan, mechanism, statistics, seed)
@@ -100,16 +104,17 @@ def settle(
                 on_bad,
                 features,
                 level,
-                salt=draw.name if seed is None else str(seed),
+                salt=draw.secret,
                 rehearsal=seed is not None,
             )
             master = _paymaster(plan, mechanism, estimate, statistics.players, level)
+            till = _open_till(plan, found, draw, statistics, most_of)
             rows_done = partial(tell, "payments")
             place = opened.unfinished
             with MemoryBooks() if place is None else workers.books(place, books) as written:
-                paid = pay(source, study, statistics, master, written, workers, rows_done)
+                paid = pay(source, study, statistics, master, till, written, workers, rows_done)
         seconds = time.perf_counter() - started
-        summary = private_summary(draw, statistics.treated, on_bad, paid, seconds, warnings)
+        summary = private_summary(draw, statistics.treated, on_bad, paid, till.digits, seconds, warnings)
         return opened.finish(draw, release, summary, written)
 
 
@@ -146,6 +151,27 @@ def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int |
 
 def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:
     return mechanism.estimate(draw.answers, statistics.players, plan.study.believed, statistics.sums.matrix)
+
+
+def _most_by_features(mechanism: SumRelease) -> MostOf | None:
+    """What people can be due, where a cap follows from features; elsewhere everybody can be due the same.
+
+    Where records are protected they may have no part in it: what others are paid in coins would depend on them.
+    """
+    if isinstance(mechanism, OneRelease) and mechanism.estimator == "instruments":
+        return partial(largest_payments, mechanism)
+    return None
+
+
+def _open_till(
+    plan: Plan, found: Guarantees, draw: Draw, statistics: Statistics, most_of: MostOf | None
+) -> Till:
+    """What rounds payments to coins. The draw decides, so that finishing it pays everybody the same."""
+    digits, cap = coin_digits(plan.study.currency), found.budget.cap
+    payable = plan.players if statistics.players == plan.answering else statistics.players
+    # Payments are rounded down to millionths; a float must not take one more away.
+    most_each = 0 if cap is None else math.floor(cap / payable * PAYMENT_STEPS + 1e-6)
+    return open_till(digits, first_threshold(draw.secret, digits), statistics, most_of, most_each)
 
 
 def _paymaster(

@@ -327,7 +327,7 @@ def paid_line(settlement: Settlement, currency: str) -> str:
     """What was paid in all, and to one player."""
     summary = settlement.summary
     low, high = (money(summary[key], currency, 4) for key in ("least_payment", "largest_payment"))
-    total = money(summary["total_paid"], currency)
+    total = money(summary["total_in_coins"], currency)
     return f"Paid {total} to {summary['players']:,} players, from {low} to {high} each.\n"
 
 
@@ -348,7 +348,7 @@ def _files(directory: Path) -> Table:
     rows = [
         ("release.json", "everybody", "coefficients, guarantees, all that checks a payment"),
         ("report.html", "everybody", "the release as a page to read and print"),
-        (payments, "whoever pays", "player and payment"),
+        (payments, "whoever pays", "player, payment, and what is paid in coins"),
         *([receipts] if (directory / RECEIPTS).exists() else []),
         ("settlement.json", "you alone", "unprotected counts and totals"),
     ]
