@@ -60,7 +60,7 @@ def main() -> None:
             _fail("Error", f"{place}{error.strerror or error}.", 2)
 
 
-def _tell_note(message: Warning | str, *_: Any) -> None:
+def _tell_note(message: Warning | str, *_: Any, **__: Any) -> None:
     _complain("yellow", "Note", str(message))
 
 
@@ -348,8 +348,8 @@ def settle(
     reports: Annotated[
         str,
         typer.Argument(
-            help="The reports: a file of text (.csv, .tsv), a spreadsheet (.xlsx, .ods; people.xlsx#Sheet2 is its "
-            "second sheet), of Stata (.dta), SPSS (.sav) or Parquet, a directory of Parquet parts, or the URL of such "
+            help="The reports: a file of text (.csv, .tsv), a spreadsheet (.xlsx, .ods; people.xlsx#Wave2 is its "
+            "sheet 'Wave2'), of Stata (.dta), SPSS (.sav) or Parquet, a directory of Parquet parts, or the URL of such "
             "Parquet files."
         ),
     ],

@@ -68,7 +68,7 @@ def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint:
         raise InputError(
             f"In {where} there is no column {quote_names(missing)}; the columns are {quote_names(found)}. "
             "Add the column, or say which one it is: ",
-            Option("column", f"{missing[0]}=HEADER", f"columns={{{missing[0]!r}: 'HEADER'}}"),
+            Option("column", "NAME=HEADER", "columns={'NAME': 'HEADER'}"),
             f".{hint}",
         )
     return tuple(name for name in found if name not in wanted)
