@@ -66,7 +66,7 @@ def workbook(path: Path, *sheets: list[list[Any]]) -> Path:
 
 def records(source: Any, columns: dict[str, str] | None = None) -> Any:
     """Players, records and numbers on the grid, as a settlement reads them."""
-    with open_reports(source, COLUMNS, numbers=number_columns(GAMBLING), columns=columns) as reports:
+    with open_reports(source, COLUMNS, numbers=number_columns(GAMBLING), columns=columns or {}) as reports:
         intake = Intake(GAMBLING)
         intake.open(reports)
         batches = [batch for piece in reports.pieces() for batch in intake.batches(piece)]
@@ -367,7 +367,10 @@ def test_a_declared_level_is_one_whatever_else_it_stands_for() -> None:
 def test_another_sheet_is_read_by_its_name(tmp_path: Path) -> None:
     path = workbook(tmp_path / "r.xlsx", [["code", "meaning"], [1, "x"]], [list(COLUMNS), *ROWS])
     assert records(f"{path}#Sheet2") == records(written(tmp_path, "csv"))
-    assert refused(path).endswith(" This is sheet 'Sheet1'; another one is read as r.xlsx#Sheet2.")
+    assert refused(path).endswith(
+        " This is sheet 'Sheet1'; another one is read as r.xlsx#Sheet2. "
+        "Or say which one it is: columns={'player': 'HEADER'}."
+    )
     assert refused(f"{path}#Data") == "In r.xlsx there is no sheet 'Data'; there are 'Sheet1', 'Sheet2'."
 
 
@@ -493,7 +496,7 @@ def test_every_command_that_reads_people_takes_columns(here: Path, run: Run, com
     told = run(*command, "--column", f"{name}=Q9")
     assert told.code == 2
     assert "In q.csv there is no column 'Q9'; the columns are 'player', 'price'" in told.err
-    assert "Add the column, or say which one it is: --column NAME=HEADER." in told.err
+    assert f"Or say which one it is: --column {name}=HEADER." in told.err
 
 
 def test_an_export_of_qualtrics_is_read_as_it_is_with_a_note(here: Path, run: Run) -> None:
