@@ -12,17 +12,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openpyxl
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyreadstat
 import pytest
+from support.commands import Run
 from support.generators_intake import COLUMNS, GAMBLING, GOOD, joined
 from support.reports_read import read, refusal
 
 from truthful.errors import FileNote, InputError
 from truthful.intake import Intake, number_columns, open_reports, read_features, read_players
 from truthful.intake.rules import BadReports
+from truthful.plan import Plan, design
+from truthful.settlement import settle
 
 #: The good reports, and values that formats are wont to spoil: 0.1, a whole number as an id, one with a decimal.
 ROWS: list[list[Any]] = [
@@ -61,7 +66,7 @@ def workbook(path: Path, *sheets: list[list[Any]]) -> Path:
 
 def records(source: Any, columns: dict[str, str] | None = None) -> Any:
     """Players, records and numbers on the grid, as a settlement reads them."""
-    with open_reports(source, COLUMNS, numbers=number_columns(GAMBLING), columns=columns) as reports:
+    with open_reports(source, COLUMNS, numbers=number_columns(GAMBLING), columns=columns or {}) as reports:
         intake = Intake(GAMBLING)
         intake.open(reports)
         batches = [batch for piece in reports.pieces() for batch in intake.batches(piece)]
@@ -114,7 +119,7 @@ def written(directory: Path, kind: str) -> Path:
     return path
 
 
-EXPECTED_PLAYERS = ["7", "8", "10", "11"]
+PLAYERS = ["7", "8", "10", "11"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ EXPECTED_PLAYERS = ["7", "8", "10", "11"]
 def test_every_format_gives_the_bits_that_csv_gives(tmp_path: Path, kind: str) -> None:
     found, expected = records(written(tmp_path, kind)), records(written(tmp_path, "csv"))
     assert found == expected
-    assert found[0] == EXPECTED_PLAYERS
+    assert found[0] == PLAYERS
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -362,7 +367,10 @@ def test_a_declared_level_is_one_whatever_else_it_stands_for() -> None:
 def test_another_sheet_is_read_by_its_name(tmp_path: Path) -> None:
     path = workbook(tmp_path / "r.xlsx", [["code", "meaning"], [1, "x"]], [list(COLUMNS), *ROWS])
     assert records(f"{path}#Sheet2") == records(written(tmp_path, "csv"))
-    assert refused(path).endswith(" This is sheet 'Sheet1'; another one is read as r.xlsx#Sheet2.")
+    assert refused(path).endswith(
+        " This is sheet 'Sheet1'; another one is read as r.xlsx#Sheet2. "
+        "Or say which one it is: columns={'player': 'HEADER'}."
+    )
     assert refused(f"{path}#Data") == "In r.xlsx there is no sheet 'Data'; there are 'Sheet1', 'Sheet2'."
 
 
@@ -437,7 +445,7 @@ def test_values_that_are_declared_missing_are_missing(tmp_path: Path) -> None:
     pyreadstat.write_sav(frame, path, variable_value_labels=labels, missing_ranges={"age": [-9]})
     assert "row 2 (rows count from 1): Feature 'age' of player '8' is missing." in refused(path)
     pyreadstat.write_dta(
-        CODED.assign(age=[20.0, None, 20.0, 20.0]), tmp_path / "r.dta", variable_value_labels=labels
+        CODED.assign(age=[20.0, np.nan, 20.0, 20.0]), tmp_path / "r.dta", variable_value_labels=labels
     )
     assert "row 2 (rows count from 1): Feature 'age' of player '8' is missing." in refused(tmp_path / "r.dta")
 
@@ -466,3 +474,65 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
     assert refused(tmp_path / name) == (
         f"To read {name} {package} is needed. Install it: pip install 'truthful[files]'."
     )
+
+
+# On the command line
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["settle", "plan.json", "q.csv", "--out", "o"],
+        ["simulate", "plan.json", "--features", "q.csv"],
+        ["plan", "study.toml", "--roster", "q.csv", "--budget", "10"],
+        ["beliefs", "study.toml", "--data", "q.csv"],
+        ["beliefs", "study.toml", "--roster", "q.csv", "--budget", "10"],
+        ["assign", "study.toml", "--people", "q.csv", "--save", "drawn.csv"],
+    ],
+)
+def test_every_command_that_reads_people_takes_columns(here: Path, run: Run, command: list[str]) -> None:
+    Path("q.csv").write_text("player,price,region,spend\n1,2,north,3\n")
+    name = "player" if command[0] == "assign" else "price"
+    told = run(*command, "--column", f"{name}=Q9")
+    assert told.code == 2
+    assert "In q.csv there is no column 'Q9'; the columns are 'player', 'price'" in told.err
+    assert f"Or say which one it is: --column {name}=HEADER." in told.err
+
+
+def test_an_export_of_qualtrics_is_read_as_it_is_with_a_note(here: Path, run: Run) -> None:
+    Path("q.csv").write_text(text(qualtrics(), header=HEADER))
+    told = run(
+        "assign", "study.toml", "--people", "q.csv", "--column", "player=ResponseId", "--save", "drawn.csv"
+    )
+    assert told.code == 0
+    assert told.err == (
+        "Note: In q.csv rows 2 and 3 are no records but Qualtrics' questions and ids; they are skipped.\n"
+    )
+    assert [
+        line.split(",")[0].strip('"') for line in Path("drawn.csv").read_text().splitlines()[1:]
+    ] == PLAYERS
+
+
+@pytest.mark.parametrize("given", ["player", "=Q7", "player="])
+def test_a_column_without_a_name_or_a_header_is_refused(here: Path, run: Run, given: str) -> None:
+    told = run("settle", "plan.json", "reports.csv", "--out", "o", "--column", given)
+    assert told.code == 2
+    assert f"--column is {given!r}. Write a name and a header, such as weekly_spend=Q7." in told.err
+
+
+def test_a_settlement_of_a_spreadsheet_pays_what_that_of_csv_pays(here: Path) -> None:
+    table = pyarrow.csv.read_csv("reports.csv")
+    workbook(Path("r.xlsx"), [["ID", "P", "R", "S"], *(list(row.values()) for row in table.to_pylist())])
+    plan, columns = Plan.load("plan.json"), dict(zip(table.column_names, ["ID", "P", "R", "S"], strict=True))
+    settled = settle(plan, "r.xlsx", columns=columns, seed=1)
+    assert settled.payments.equals(settle(plan, "reports.csv", seed=1).payments)
+
+
+def test_a_plan_is_made_from_a_roster_with_other_headers() -> None:
+    study = type(GAMBLING).from_declaration(GAMBLING.declaration() | {"privacy": {"protects": "answers"}})
+    people = pa.table({"Q1": np.linspace(18, 90, 90), "Q2": ["north", "south", "east"] * 30})
+    asked: dict[str, Any] = {"epsilon": 1.0, "score_weight": 1.0}
+    columns = {"age": "Q1", "region": "Q2"}
+    plan = design(study, roster=people, columns=columns, **asked)
+    expected = design(study, roster=people.rename_columns(["age", "region"]), **asked)
+    assert plan.sha256 == expected.sha256

@@ -33,7 +33,7 @@ def test_missing_columns_are_named_with_the_ones_found_and_the_place(tmp_path: P
     (tmp_path / "reports.csv").write_bytes(as_csv())
     assert refusal(tmp_path / "reports.csv", ("player", "Age", "income")) == (
         "In reports.csv there is no column 'Age', 'income'; the columns are 'region', 'player', 'age'. "
-        "Add the column, or say which one it is: columns={'Age': 'HEADER'}."
+        "Add the column or rename one."
     )
     assert refusal(TABLE, ("income",)).startswith("In the table of reports there is no column 'income'")
     assert refusal(iter([TABLE, TABLE.select(["age"])]), ("player",)).startswith("In the stream of reports")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -57,8 +58,9 @@ def main() -> None:
             _fail(error.title, error.on_command_line, error.exit_code)
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
-            # Arrow says the reason at the end of a longer message.
-            reason = str(error.strerror or error).rpartition("] ")[2].removesuffix(".")
+            reason = (
+                error if error.errno is None else os.strerror(error.errno)
+            )  # Arrow's has a longer message
             _fail("Error", " ".join([f"{place}{reason}.", *_notes(error)]), 2)
 
 
@@ -76,7 +78,7 @@ def _interruptible() -> Iterator[None]:
         _fail("Interrupted", " ".join(_notes(stopped)) or "Nothing was written.", 130)
 
 
-def _tell_note(message: Warning | str, *_: Any) -> None:
+def _tell_note(message: Warning | str, *_: Any, **__: Any) -> None:
     _complain("yellow", "Note", str(message))
 
 
@@ -513,8 +515,8 @@ def pay(
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
     if not bill.takes(chosen):
         raise Refused(
-            f"{kind} cannot pay this. It pays in {' or '.join(CURRENCIES[chosen])}, and this is {bill.currency}; players "
-            "must be named by its ids, which are letters and digits."
+            f"{kind} cannot pay this. It pays in {' or '.join(CURRENCIES[chosen])}, and this is {bill.currency}; "
+            "players must be named by its ids, which are letters and digits."
         )
     write_atomically(save, bill.file(chosen))
     if as_json:

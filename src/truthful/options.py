@@ -117,8 +117,8 @@ PlanFile = Annotated[Path, typer.Argument(help="The plan, as written by `truthfu
 ReportsFile = Annotated[
     str,
     typer.Argument(
-        help="The reports: a file of text (.csv, .tsv), a spreadsheet (.xlsx, .ods; people.xlsx#Sheet2 is its "
-        "second sheet), of Stata (.dta), SPSS (.sav) or Parquet, a directory of Parquet parts, or the URL of such "
+        help="The reports: a file of text (.csv, .tsv), a spreadsheet (.xlsx, .ods; people.xlsx#Wave2 is its "
+        "sheet 'Wave2'), of Stata (.dta), SPSS (.sav) or Parquet, a directory of Parquet parts, or the URL of such "
         "Parquet files."
     ),
 ]

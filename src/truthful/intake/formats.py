@@ -130,11 +130,13 @@ class TextFile(Source):
     def _has_blank_row(self) -> bool:
         """Whether a row is blank that is not at the end; a quoted field may well hold blank lines."""
         blank = False
-        with suppress(csv.Error):
+        try:
             for row in self._rows():
                 if blank and row:
                     return True
                 blank = blank or not row
+        except csv.Error:  # what is read is not what this parser takes for rows
+            return True
         return False
 
     def _find_open_quote(self) -> None:
@@ -178,7 +180,7 @@ class TextFile(Source):
             if self._encoding == "utf-8":
                 yield from iter(lambda: file.read(CSV_BLOCK), b"")
                 return
-            text = codecs.getreader(self._encoding)(file, errors="replace")
+            text = codecs.getreader(self._encoding)(file, "replace")
             yield from (block.encode() for block in iter(lambda: text.read(CSV_BLOCK), ""))
 
     @contextmanager
@@ -290,7 +292,7 @@ class Sheet:
     """
 
     headers: list[str]
-    values: list[Sequence[Any]]
+    values: Sequence[Sequence[Any]]
     first_row: int
     hint: str = ""
     notes: tuple[str, ...] = ()

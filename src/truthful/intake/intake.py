@@ -230,7 +230,7 @@ class Intake:
 def read_players(source: Any, columns: Mapping[str, str] | None = None) -> list[Any]:
     """The ids in a file of people; other columns are ignored."""
     players: list[Any] = []
-    with open_reports(source, [PLAYER], columns=columns) as found:
+    with open_reports(source, [PLAYER], columns=columns or {}) as found:
         for batch in found.batches():
             ids = player_ids(batch.column(PLAYER))
             for index in np.flatnonzero(missing_text(ids))[:1]:
@@ -277,12 +277,13 @@ def _read_rows(
 ) -> tuple[Floats, Floats]:
     """x and the answer of every good row. Each goes through intake as a report, its row in the place of a player."""
     parts, known = [], report_columns(study)
-    with open_reports(source, names, numbers=number_columns(study), columns=columns, known=known) as found:
+    numbers = number_columns(study)
+    with open_reports(source, names, numbers=numbers, columns=columns or {}, known=known) as found:
         intake, row = Intake(study, on_bad, place=found.place), found.place.first_row
         for batch in found.batches():
-            numbers = arrow_numbers(np.arange(row, row + batch.num_rows))
+            ids = arrow_numbers(np.arange(row, row + batch.num_rows))
             said = [arrow_numbers(np.full(batch.num_rows, value)) for value in rest]
-            report = pa.RecordBatch.from_arrays([numbers, *batch.columns, *said], names=known)
+            report = pa.RecordBatch.from_arrays([ids, *batch.columns, *said], names=known)
             checked = intake.check(report, row)
             parts.append((checked.on_grid()[0] / GRID, checked.values[study.response.name]))
             row += batch.num_rows

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet
 
-from truthful.errors import InputError, Option
+from truthful.errors import InputError
 
 BATCH_ROWS = 65_536
 CSV_BLOCK = 1 << 20  # bytes; Arrow reads some 32 blocks ahead, and no row may be longer than a block
@@ -55,6 +55,14 @@ class Place:
         return f"row {row}, column {self.headers[column]!r}" if column in self.headers else f"row {row}"
 
 
+class MissingColumns(InputError):
+    """A source lacks columns, of which `header` is the first."""
+
+    def __init__(self, header: str, message: str) -> None:
+        super().__init__(message)
+        self.header = header
+
+
 def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint: str = "") -> tuple[str, ...]:
     """The columns found beyond the wanted ones; missing and repeated columns are errors. Row labels are none."""
     found = [name for name in found if not ROW_LABELS.fullmatch(str(name))]
@@ -65,11 +73,10 @@ def extra_columns(found: Sequence[str], wanted: Sequence[str], where: str, hint:
         )
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise InputError(
+        raise MissingColumns(
+            missing[0],
             f"In {where} there is no column {quote_names(missing)}; the columns are {quote_names(found)}. "
-            "Add the column, or say which one it is: ",
-            Option("column", f"{missing[0]}=HEADER", f"columns={{{missing[0]!r}: 'HEADER'}}"),
-            f".{hint}",
+            f"Add the column or rename one.{hint}",
         )
     return tuple(name for name in found if name not in wanted)
 

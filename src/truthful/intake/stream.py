@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from truthful.errors import FileNote, InputError
+from truthful.errors import FileNote, InputError, Option
 from truthful.intake.formats import open_file
 from truthful.intake.sources import (
+    MissingColumns,
     ParquetFiles,
     Piece,
     Place,
@@ -46,13 +47,20 @@ def open_reports(
 ) -> Reports:
     """Open reports for reading; `names` are the columns wanted, in the order wanted, and `numbers` those of numbers.
 
-    Use it in a `with` block. `columns` has the headers of columns that are named otherwise in the source; all that it
-    names must be `known` (by default, wanted). A stream that can be read only once is kept in a temporary file in
-    `directory` (the system's own if none is given), which is removed when the block ends.
+    Use it in a `with` block. `columns` has the headers of columns that are named otherwise in the source, and is None
+    where nobody can say; all that it names must be `known` (by default, wanted). A stream that can be read only once is
+    kept in a temporary file in `directory` (the system's own if none is given), which is removed when the block ends.
     """
     headers = _headers(names, columns or {}, known or names)
     of_numbers = frozenset(header for name, header in headers.items() if name in numbers)
-    found = _source(source, tuple(headers.values()), of_numbers, directory)
+    try:
+        found = _source(source, tuple(headers.values()), of_numbers, directory)
+    except MissingColumns as problem:
+        if columns is None:
+            raise
+        name = next(name for name, header in headers.items() if header == problem.header)
+        mapped = Option("column", f"{name}=HEADER", f"columns={{{name!r}: 'HEADER'}}")
+        raise InputError(f"{problem} Or say which one it is: ", mapped, ".") from None
     try:
         reports = Reports(found, headers)
     except BaseException:

@@ -79,7 +79,7 @@ def settle(
     with open_release(plan, out, seed, spend_again) as opened:
         with (
             open_reports(
-                reports, report_columns(study), numbers=number_columns(study), columns=columns
+                reports, report_columns(study), numbers=number_columns(study), columns=columns or {}
             ) as source,
             open_engine(engine, scheduler, source, opened.unfinished) as workers,
         ):
