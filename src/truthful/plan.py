@@ -37,7 +37,7 @@ from truthful.planner.goals import (
 from truthful.planner.levers import levers
 from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
-from truthful.planner.planning import Infeasible, Solution
+from truthful.planner.planning import Infeasible, Solution, with_levers
 from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -412,7 +412,7 @@ def _solved(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | N
         return solve()
     except Infeasible as problem:
         answer = problem
-    raise answer.with_levers(lambda: levers(answer, study, goals, panel))
+    raise with_levers(answer, lambda: levers(answer, study, goals, panel))
 
 
 def _plan_for(

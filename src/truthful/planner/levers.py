@@ -48,7 +48,7 @@ class Lever:
     """
 
     goal: str
-    value: float | str
+    value: Any
     words: str
     change: float
     edit: Callable[[Record], None]
@@ -271,7 +271,7 @@ def _answers_alone(study: Study) -> Iterator[Lever]:
 
 def _smaller_range(problem: Infeasible, study: Study, goals: Goals) -> Iterator[Lever]:
     """Errors are in proportion to the range of answers, if nothing is declared in their units."""
-    best = next((float(one.value) for one in problem.remedies if one.goal == "accuracy"), None)
+    best = next((one.value for one in problem.remedies if one.goal == "accuracy"), None)
     if goals.accuracy is None or best is None or study.kind != "number":
         return
     low, high = study.response.low, study.response.high

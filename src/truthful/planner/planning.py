@@ -71,8 +71,9 @@ class Solution:
         raise NotImplementedError
 
     def record(self) -> dict[str, Any]:
-        """What was asked."""
-        return {"asked": self.goals.record(), "minimised": self.minimised}
+        """What was asked, and the bound on the error that it is about, in raw units."""
+        of = {"error_of": self.goals.accuracy_of, "error": self.rmse}
+        return {"asked": self.goals.record(), "minimised": self.minimised, **of}
 
 
 #: The best for so many players; None if there is none, or none better than asking nobody.
@@ -290,12 +291,12 @@ def fewest_of(
 class Remedy:
     """One change that makes a plan feasible, all else being kept: of a goal, or of the study.
 
-    goal: what is changed, and value: to what. words: a sentence of it, with what it buys. change: how large it is, the
-    logarithm of a ratio.
+    goal: what is changed, and value: to what, a number or a word. words: a sentence of it, with what it buys. change:
+    how large it is, the logarithm of a ratio.
     """
 
     goal: str
-    value: float | str
+    value: Any
     words: str
     change: float
 
@@ -320,6 +321,7 @@ class Infeasible(Refused):
 
     @cached_property
     def remedies(self) -> tuple[Remedy, ...]:
+        """What would help, the smallest change first: each has goal, value and words."""
         return best_first(self._find())
 
     def __str__(self) -> str:
@@ -346,14 +348,15 @@ class Infeasible(Refused):
             "remedies": told,
         }
 
-    def with_levers(self, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
-        """The same, with what can be changed in the study."""
 
-        def find() -> Iterator[Remedy]:
-            yield from self.remedies
-            yield from sorted(levers(), key=attrgetter("change"))[:MOST_LEVERS]
+def with_levers(problem: Infeasible, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
+    """The same, with what can be changed in the study."""
 
-        return Infeasible(self.reason, find)
+    def find() -> Iterator[Remedy]:
+        yield from problem.remedies
+        yield from sorted(levers(), key=attrgetter("change"))[:MOST_LEVERS]
+
+    return Infeasible(problem.reason, find)
 
 
 def _told(reason: str, remedies: tuple[Remedy, ...]) -> Infeasible:
