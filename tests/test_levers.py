@@ -115,7 +115,8 @@ def test_what_is_changed_by_hand_buys_what_was_told(
         assert change(text) != text
         words = found[goal].words
         assert words.endswith(f": the error is then {error_of(change(text), free)} at the same budget.")
-        design(Study.parse(change(text)), **asked)  # all that was asked
+        if free != asked:
+            design(Study.parse(change(text)), **asked)  # all that was asked
 
 
 def test_the_feature_that_buys_most_is_named_of_people_on_a_roster() -> None:
@@ -132,7 +133,7 @@ def test_the_feature_that_buys_most_is_named_of_people_on_a_roster() -> None:
 
 
 def test_without_a_budget_the_cost_is_told() -> None:
-    asked = {"players": 300, "epsilon": 0.2}
+    asked: Asked = {"players": 300, "epsilon": 0.2}
     found = told(DESIGNED, asked)
     assert set(found) == {"features"}
     text = DESIGNED.replace(REGION, "")
@@ -143,8 +144,18 @@ def test_without_a_budget_the_cost_is_told() -> None:
     assert found["features"].words.endswith(told_words)
 
 
-def test_nothing_of_the_study_is_told_where_nobody_needs_to_be_asked() -> None:
-    assert told(DESIGNED, {"players": 100, "accuracy": 60.0}) == {}
+def test_nothing_of_the_study_is_looked_at_where_nobody_needs_to_be_asked() -> None:
+    with pytest.raises(Infeasible) as caught:
+        design(Study.parse(DESIGNED), players=100, accuracy=60.0)
+    assert caught.value.remedies == ()
+    assert str(caught.value).endswith("Ask for a smaller error.")
+
+
+def test_where_no_single_change_is_enough_that_is_said() -> None:
+    with pytest.raises(Infeasible, match="No single change of a goal or of the study is enough") as caught:
+        design(Study.parse(text_of()), players=100, budget=0.1, epsilon=3.0)
+    assert caught.value.remedies == ()
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_a_refusal_has_a_handful_of_remedies_of_goals_and_study_and_lies_pass_last() -> None:

@@ -34,7 +34,7 @@ from truthful.planner.goals import (
     require_only,
     require_usual_epsilon,
 )
-from truthful.planner.levers import levers
+from truthful.planner.levers import levers, worth_changing
 from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
 from truthful.planner.planning import Infeasible, Solution, with_levers
@@ -412,6 +412,8 @@ def _solved(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | N
         return solve()
     except Infeasible as problem:
         answer = problem
+    if not worth_changing(study, goals):
+        raise answer
     raise with_levers(answer, lambda: levers(answer, study, goals, panel))
 
 

@@ -65,11 +65,14 @@ class Lever:
         return Study.from_declaration(record)
 
 
+def worth_changing(study: Study, goals: Goals) -> bool:
+    """Whether to look at the study at all: for so many players, and not for an error that nobody need be asked for."""
+    target = goals.error(study)
+    return goals.players is not None and (target is None or target < goals.prior_error(study))
+
+
 def levers(problem: Infeasible, study: Study, goals: Goals, panel: Panel | None) -> Iterator[Remedy]:
     """What each lever buys that makes the goals feasible for so many players."""
-    target = goals.error(study)
-    if goals.players is None or (target is not None and not target < goals.prior_error(study)):
-        return
     fewer = (
         remedy for one in _fewer_features(study, goals, panel) if (remedy := _pull(one, study, goals, panel))
     )

@@ -26,6 +26,8 @@ from truthful.study import Study
 STEP = 0.05
 #: What an accuracy must be better than the prior mean by, and how much of one that would do is spared.
 BETTER, SPARE = 1e-3, 5e-4
+#: The same where neither a budget nor ε limits it: all the money there is would buy the last of it, at a huge ε.
+UNLIMITED_SPARE = 0.05
 #: Parts of a declared tolerance that are tried where the whole is too much.
 TOLERANCES = (0.75, 0.5, 0.25, 0.1)
 #: A budget that is none.
@@ -307,6 +309,9 @@ CHANGEABLE = ("budget", "players", "accuracy", "epsilon", "lie", "tolerance")
 MOST_REMEDIES, MOST_LEVERS = 6, 3
 
 
+NO_ONE_CHANGE = "No single change of a goal or of the study is enough: change more than one of them."
+
+
 class Infeasible(Refused):
     """No plan meets the goals. `remedies` holds what would, the smallest change first; letting lies pass comes last.
 
@@ -315,21 +320,23 @@ class Infeasible(Refused):
 
     title = "Infeasible"
 
-    def __init__(self, reason: str, find: Callable[[], Iterable[Remedy]] = tuple) -> None:
+    def __init__(self, reason: str, find: Callable[[], Iterable[Remedy]] | None = None) -> None:
         super().__init__(reason)
         self.reason, self._find = reason, find
 
     @cached_property
     def remedies(self) -> tuple[Remedy, ...]:
         """What would help, the smallest change first: each has goal, value and words."""
-        return best_first(self._find())
+        return () if self._find is None else best_first(self._find())
 
     def __str__(self) -> str:
         ways = "".join(f"\n- {remedy.words}" for remedy in self.remedies)
-        return self.reason + (f"\nWhat would help, the smallest change first:{ways}" if ways else "")
+        if ways:
+            return f"{self.reason}\nWhat would help, the smallest change first:{ways}"
+        return self.reason if self._find is None else f"{self.reason} {NO_ONE_CHANGE}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _told, (self.reason, self.remedies)
+        return _told, (self.reason, None if self._find is None else self.remedies)
 
     @property
     def binding(self) -> str | None:
@@ -359,8 +366,8 @@ def with_levers(problem: Infeasible, levers: Callable[[], Iterable[Remedy]]) -> 
     return Infeasible(problem.reason, find)
 
 
-def _told(reason: str, remedies: tuple[Remedy, ...]) -> Infeasible:
-    return Infeasible(reason, lambda: remedies)
+def _told(reason: str, remedies: tuple[Remedy, ...] | None) -> Infeasible:
+    return Infeasible(reason, None if remedies is None else lambda: remedies)
 
 
 def best_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
@@ -468,6 +475,8 @@ def _more_players(
         return solve(study, replace(aim, budget=None if head is None else head * n), n, people)
 
     found = fewest_of(panel, solve_larger, players, most, CLOSE)
+    if found is not None and head is None and goals.epsilon is None:
+        found = solve_larger(panel, math.ceil(found.players * (1 + UNLIMITED_SPARE)))
     if found is None:
         return None
     n = found.players
@@ -508,9 +517,17 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
     if looser is None:
         return None
     # With a little to spare: what a budget just buys, a search for the least cost just misses.
-    accuracy = rounded_up(looser.rmse * (1 + SPARE))
-    words = f"Allow an error of {in_units(study, accuracy, 4)}."
+    accuracy = rounded_up(looser.rmse * (1 + spare_of(goals)))
+    found = looser if goals.budget is not None else solve(study, replace(goals, accuracy=accuracy), players)
+    if found is None:
+        return None
+    words = f"Allow an error of {in_units(study, accuracy, 4)}{bought(goals, found)}."
     return changed_goal("accuracy", accuracy, goals.accuracy, words)
+
+
+def spare_of(goals: Goals) -> float:
+    """How much more than the least that would do is told of."""
+    return UNLIMITED_SPARE if goals.budget is None and goals.epsilon is None else SPARE
 
 
 def _epsilon(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
