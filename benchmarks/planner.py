@@ -112,6 +112,17 @@ def of_plan(plan: Plan, liars: int, X: Floats) -> str:
     return _mean([error() for _ in range(RUNS)])
 
 
+def truthful_error(plan: Plan, X: Floats) -> float:
+    """E‖θ̂ − θ‖² of people with these features who tell the truth, exactly: σ²‖M⁻¹Zᵀ‖²_F, and what noise adds."""
+    study, mechanism = plan.study, plan.mechanism
+    assert isinstance(mechanism, OneRelease)
+    kx = grid_features(X)
+    Z = instruments_on_grid(kx, mechanism.transform) / GRID
+    inverse = np.linalg.inv(Z.T @ (kx / GRID))
+    noise = L2Laplace(study.dimension, mechanism.scale(study.beliefs)).mean_square_norm / study.dimension
+    return float(study.beliefs.noise_variance * np.sum((inverse @ Z.T) ** 2) + noise * np.sum(inverse**2))
+
+
 def _edge(study: Study) -> Floats:
     """Coefficients of the greatest length."""
     theta = np.zeros(study.dimension)
@@ -212,7 +223,8 @@ def records() -> Iterator[str]:
 def _cells(plan: Plan | Infeasible) -> str:
     if isinstance(plan, Plan):
         return f"{plan.guarantees.accuracy.mean_squared_error:.3g} | {plan.mechanism.epsilon:.3g}"
-    needs = next((remedy.words for remedy in plan.remedies if remedy.goal == "budget"), "more players")
+    budget = plan.record()["feasible_with"].get("budget")
+    needs = "more players" if budget is None else f"a budget of {budget:,.2f} USD"
     return f"nothing better than the prior mean: needs {needs} | –"
 
 

@@ -326,8 +326,9 @@ def test_a_tolerance_of_shares_is_kept_for_all_who_are_promised_the_truth() -> N
 def test_a_tolerance_of_shares_beyond_the_advantage_is_refused_with_a_smaller_one() -> None:
     with pytest.raises(Infeasible, match=r"even if people's centre is 0\.05 off") as problem:
         design(study_of(tolerance=0.05), players=2000, budget=500)
-    assert [remedy.goal for remedy in problem.value.remedies] == ["tolerance"]
-    value = problem.value.remedies[0].value
+    remedies = {remedy.goal: remedy.value for remedy in problem.value.remedies}
+    assert set(remedies) == {"tolerance", "centre"}  # or they are asked what the others will say
+    value = remedies["tolerance"]
     assert design(study_of(tolerance=value), players=2000, budget=500).guarantees.truthfulness.gain
 
 

@@ -76,6 +76,17 @@ def test_more_people_and_more_money_help_and_more_coefficients_do_not() -> None:
         )
 
 
+@pytest.mark.parametrize(("players", "d", "each"), [(500, 3, 0.25), (500, 3, 5.0), (2_000, 2, 5.0)])
+def test_a_guarantee_is_little_more_than_the_error_of_truthful_people(
+    benchmark: ModuleType, players: int, d: int, each: float
+) -> None:
+    """1.05 to 1.7 times in mean square, as the page says."""
+    plan = benchmark.surveyed(players, d, each)
+    exact = benchmark.truthful_error(plan, benchmark.rosters.features(players, d))
+    assert 1.05 < plan.guarantees.accuracy.mean_squared_error / exact < 1.7
+    assert "1.05 to 1.7 times" in pages.read("docs/budgets.md")
+
+
 def test_simulated_errors_of_surveys_are_below_what_is_guaranteed() -> None:
     for row in table("checked"):
         guaranteed, truthful, lied = (mean(row[column]) for column in (4, 5, 6))

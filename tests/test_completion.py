@@ -1,8 +1,7 @@
 """The shell completes commands, options, their words and files, as click is asked for them by the shell's script."""
 
 import pytest
-from click.testing import CliRunner
-from typer.main import get_command
+from typer.testing import CliRunner
 
 from truthful import options
 from truthful.cli import app
@@ -22,7 +21,7 @@ def completed(*typed: str) -> list[str]:
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(typed)),
     }
-    result = CliRunner().invoke(get_command(app), env=shell, prog_name="truthful")
+    result = CliRunner().invoke(app, env=shell, prog_name="truthful")
     return result.output.split()
 
 
@@ -61,6 +60,6 @@ def test_commands_and_options_are_completed_and_files_left_to_the_shell() -> Non
     assert completed("se") == ["serve", "settle"] or completed("se") == ["settle", "serve"]
     assert "--accuracy-of" in completed("plan", "x", "--acc")
     assert completed("settle", "pl") == []
-    shown = CliRunner().invoke(get_command(app), ["--show-completion", "bash"], prog_name="truthful")
+    shown = CliRunner().invoke(app, ["--show-completion", "bash"], prog_name="truthful")
     assert "complete_bash" in shown.output
     assert "complete -o default" in shown.output  # what is not completed is a file

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.shares import study_of, two_levels
+from support.shares import plan_of, study_of, two_levels
 
 from truthful.bounds.share_bounds import ShareSetting, gain
 from truthful.errors import InputError
@@ -85,6 +85,30 @@ def test_the_script_that_measures_them_finds_the_effects_that_were_set_out_for(
     )
 
 
+@pytest.mark.parametrize("of", ["coefficients", "predictions"])
+@pytest.mark.parametrize("given", [{"budget": 2_500.0}, {"accuracy": 0.04}], ids=["budget", "accuracy"])
+def test_the_error_that_was_asked_for_is_optimised_and_recorded_with_its_bound(
+    of: str, given: dict[str, float]
+) -> None:
+    plans = {
+        each: plan_of("features", 5_000, accuracy_of=each, **given)
+        for each in ("coefficients", "predictions")
+    }
+    bounds = {
+        "coefficients": plans[of].guarantees.accuracy.effect_rmse,
+        "predictions": plans[of].guarantees.accuracy.prediction_rmse,
+    }
+    answer = plans[of].record()["answer"]
+    assert (answer["error_of"], answer["error"]) == (of, pytest.approx(bounds[of]))
+    assert answer["error"] <= given.get("accuracy", math.inf)
+    if of == "predictions":
+        assert answer["asked"]["accuracy_of"] == "predictions"
+        # Predictions are easier than effects: with the same money no worse, or for less of it.
+        other = plans["coefficients"].guarantees
+        assert answer["error"] <= (other.accuracy.prediction_rmse or 0.0) or "accuracy" in given
+        assert (plans[of].guarantees.budget.cap or math.inf) <= (other.budget.cap or 0.0) * (1 + 1e-9)
+
+
 def test_numbers_and_records_have_noise_by_the_usual_norm_alone() -> None:
     shared: dict[str, Any] = {"epsilon": 1.0, "base_payment": 0.0, "score_weight": 1.0, "clip": 0.5}
     with pytest.raises(InputError, match="norm is 'sup', which goes with yes and no and with ratings"):
@@ -101,7 +125,9 @@ def test_without_features_there_is_one_norm() -> None:
 
 def test_the_smallest_panel_that_is_worth_asking() -> None:
     assert design(study_of(), players=189, budget=0.25 * 189).guarantees.truthfulness.steps == 1
-    with pytest.raises(Infeasible, match=r"no plan guarantees an error below 0\.101") as told:
+    with pytest.raises(
+        Infeasible, match=r"no plan guarantees an error below 10\.1 percentage points"
+    ) as told:
         design(study_of(), players=100, budget=25)
     for remedy in told.value.remedies:
         given: dict[str, Any] = {"players": 100, "budget": 25.0}

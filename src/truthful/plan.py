@@ -34,10 +34,10 @@ from truthful.planner.goals import (
     require_only,
     require_usual_epsilon,
 )
-from truthful.planner.levers import levers
+from truthful.planner.levers import levers, worth_changing
 from truthful.planner.number_planning import solve_numbers
 from truthful.planner.panel import Panel, Roster, panel_for
-from truthful.planner.planning import Infeasible, Solution
+from truthful.planner.planning import Infeasible, Solution, with_levers
 from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
 from truthful.study import Study
@@ -421,7 +421,9 @@ def _solved(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | N
         return solve()
     except Infeasible as problem:
         answer = problem
-    raise answer.with_levers(lambda: levers(answer, study, goals, panel))
+    if not worth_changing(study, goals):
+        raise answer
+    raise with_levers(answer, lambda: levers(answer, study, goals, panel))
 
 
 def _plan_for(

@@ -192,4 +192,5 @@ class Goals:
         """What was asked, as it is written into a plan."""
         names = ("players", "budget", "accuracy", "epsilon", "lie")
         asked = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return {**asked, **({"accuracy_of": self.accuracy_of} if self.accuracy is not None else {})}
+        said = self.accuracy is not None or self.accuracy_of != ACCURACIES[0]
+        return {**asked, **({"accuracy_of": self.accuracy_of} if said else {})}

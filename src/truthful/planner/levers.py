@@ -48,7 +48,7 @@ class Lever:
     """
 
     goal: str
-    value: float | str
+    value: Any
     words: str
     change: float
     edit: Callable[[Record], None]
@@ -65,11 +65,14 @@ class Lever:
         return Study.from_declaration(record)
 
 
+def worth_changing(study: Study, goals: Goals) -> bool:
+    """Whether to look at the study at all: for so many players, and not for an error that nobody need be asked for."""
+    target = goals.error(study)
+    return goals.players is not None and (target is None or target < goals.prior_error(study))
+
+
 def levers(problem: Infeasible, study: Study, goals: Goals, panel: Panel | None) -> Iterator[Remedy]:
     """What each lever buys that makes the goals feasible for so many players."""
-    target = goals.error(study)
-    if goals.players is None or (target is not None and not target < goals.prior_error(study)):
-        return
     fewer = (
         remedy for one in _fewer_features(study, goals, panel) if (remedy := _pull(one, study, goals, panel))
     )
@@ -271,7 +274,7 @@ def _answers_alone(study: Study) -> Iterator[Lever]:
 
 def _smaller_range(problem: Infeasible, study: Study, goals: Goals) -> Iterator[Lever]:
     """Errors are in proportion to the range of answers, if nothing is declared in their units."""
-    best = next((float(one.value) for one in problem.remedies if one.goal == "accuracy"), None)
+    best = next((one.value for one in problem.remedies if one.goal == "accuracy"), None)
     if goals.accuracy is None or best is None or study.kind != "number":
         return
     low, high = study.response.low, study.response.high

@@ -18,7 +18,7 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.formatting import number
+from truthful.formatting import money, number
 from truthful.guarantees import model
 from truthful.one_release import EPSILON_RANGE
 from truthful.planner.goals import MOST_PLAYERS, Goals
@@ -26,12 +26,14 @@ from truthful.planner.panel import LEAST_CLIP, SHORTENINGS
 from truthful.planner.planning import (
     MARGIN,
     UNLIMITED,
+    UNLIMITED_SPARE,
     Infeasible,
     Remedy,
     Solution,
     believing,
     bought,
     changed_goal,
+    fewest,
     relaxed,
     rounded_up,
     too_much,
@@ -487,12 +489,25 @@ def _reason(study: Study, goals: Goals, error: float) -> str:
 def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:
     aim = with_accuracy(study, goals)
     n = _nearest_players(study, aim, players)
+    if n is not None and goals.budget is None and goals.epsilon is None:
+        n = math.ceil(n * (1 + UNLIMITED_SPARE))
     found = None if n is None else solve_numbers_for(study, replace(aim, players=n), n)
+    same = "" if goals.budget is None else " at the same budget"
+    if found is None and goals.budget is not None:
+        # Each is paid as much as before, if the same money does not do for any number of them.
+        head = goals.budget / players
+        found = fewest(
+            lambda n: solve_numbers_for(study, replace(aim, players=n, budget=head * n), n),
+            2 * players,
+            MOST_PLAYERS,
+            100,
+        )
+        n = None if found is None else found.players
+        same = "" if n is None else f" at as much each, {money(head * n, study.currency)} in all"
     if n is None or found is None:
         return None
     listed = None if goals.panel is None else goals.panel.size
     who = "people like those on the roster" if listed is not None and n > listed else "players"
-    same = "" if goals.budget is None else " at the same budget"
     verb = "Ask" if n > players else "Ask only"
     return changed_goal("players", n, players, f"{verb} {n:,} {who}{same}{bought(goals, found)}.")
 

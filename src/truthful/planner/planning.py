@@ -26,6 +26,8 @@ from truthful.study import Study
 STEP = 0.05
 #: What an accuracy must be better than the prior mean by, and how much of one that would do is spared.
 BETTER, SPARE = 1e-3, 5e-4
+#: The same where neither a budget nor ε limits it: all the money there is would buy the last of it, at a huge ε.
+UNLIMITED_SPARE = 0.05
 #: Parts of a declared tolerance that are tried where the whole is too much.
 TOLERANCES = (0.75, 0.5, 0.25, 0.1)
 #: A budget that is none.
@@ -71,8 +73,9 @@ class Solution:
         raise NotImplementedError
 
     def record(self) -> dict[str, Any]:
-        """What was asked."""
-        return {"asked": self.goals.record(), "minimised": self.minimised}
+        """What was asked, and the bound on the error that it is about, in raw units."""
+        of = {"error_of": self.goals.accuracy_of, "error": self.rmse}
+        return {"asked": self.goals.record(), "minimised": self.minimised, **of}
 
 
 #: The best for so many players; None if there is none, or none better than asking nobody.
@@ -290,12 +293,12 @@ def fewest_of(
 class Remedy:
     """One change that makes a plan feasible, all else being kept: of a goal, or of the study.
 
-    goal: what is changed, and value: to what. words: a sentence of it, with what it buys. change: how large it is, the
-    logarithm of a ratio.
+    goal: what is changed, and value: to what, a number or a word. words: a sentence of it, with what it buys. change:
+    how large it is, the logarithm of a ratio.
     """
 
     goal: str
-    value: float | str
+    value: Any
     words: str
     change: float
 
@@ -306,6 +309,9 @@ CHANGEABLE = ("budget", "players", "accuracy", "epsilon", "lie", "tolerance")
 MOST_REMEDIES, MOST_LEVERS = 6, 3
 
 
+NO_ONE_CHANGE = "No single change of a goal or of the study is enough: change more than one of them."
+
+
 class Infeasible(Refused):
     """No plan meets the goals. `remedies` holds what would, the smallest change first; letting lies pass comes last.
 
@@ -314,20 +320,23 @@ class Infeasible(Refused):
 
     title = "Infeasible"
 
-    def __init__(self, reason: str, find: Callable[[], Iterable[Remedy]] = tuple) -> None:
+    def __init__(self, reason: str, find: Callable[[], Iterable[Remedy]] | None = None) -> None:
         super().__init__(reason)
         self.reason, self._find = reason, find
 
     @cached_property
     def remedies(self) -> tuple[Remedy, ...]:
-        return best_first(self._find())
+        """What would help, the smallest change first: each has goal, value and words."""
+        return () if self._find is None else best_first(self._find())
 
     def __str__(self) -> str:
         ways = "".join(f"\n- {remedy.words}" for remedy in self.remedies)
-        return self.reason + (f"\nWhat would help, the smallest change first:{ways}" if ways else "")
+        if ways:
+            return f"{self.reason}\nWhat would help, the smallest change first:{ways}"
+        return self.reason if self._find is None else f"{self.reason} {NO_ONE_CHANGE}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _told, (self.reason, self.remedies)
+        return _told, (self.reason, None if self._find is None else self.remedies)
 
     @property
     def binding(self) -> str | None:
@@ -346,18 +355,19 @@ class Infeasible(Refused):
             "remedies": told,
         }
 
-    def with_levers(self, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
-        """The same, with what can be changed in the study."""
 
-        def find() -> Iterator[Remedy]:
-            yield from self.remedies
-            yield from sorted(levers(), key=attrgetter("change"))[:MOST_LEVERS]
+def with_levers(problem: Infeasible, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
+    """The same, with what can be changed in the study."""
 
-        return Infeasible(self.reason, find)
+    def find() -> Iterator[Remedy]:
+        yield from problem.remedies
+        yield from sorted(levers(), key=attrgetter("change"))[:MOST_LEVERS]
+
+    return Infeasible(problem.reason, find)
 
 
-def _told(reason: str, remedies: tuple[Remedy, ...]) -> Infeasible:
-    return Infeasible(reason, lambda: remedies)
+def _told(reason: str, remedies: tuple[Remedy, ...] | None) -> Infeasible:
+    return Infeasible(reason, None if remedies is None else lambda: remedies)
 
 
 def best_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
@@ -465,6 +475,8 @@ def _more_players(
         return solve(study, replace(aim, budget=None if head is None else head * n), n, people)
 
     found = fewest_of(panel, solve_larger, players, most, CLOSE)
+    if found is not None and head is None and goals.epsilon is None:
+        found = solve_larger(panel, math.ceil(found.players * (1 + UNLIMITED_SPARE)))
     if found is None:
         return None
     n = found.players
@@ -505,9 +517,17 @@ def _accuracy(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Reme
     if looser is None:
         return None
     # With a little to spare: what a budget just buys, a search for the least cost just misses.
-    accuracy = rounded_up(looser.rmse * (1 + SPARE))
-    words = f"Allow an error of {in_units(study, accuracy, 4)}."
+    accuracy = rounded_up(looser.rmse * (1 + spare_of(goals)))
+    found = looser if goals.budget is not None else solve(study, replace(goals, accuracy=accuracy), players)
+    if found is None:
+        return None
+    words = f"Allow an error of {in_units(study, accuracy, 4)}{bought(goals, found)}."
     return changed_goal("accuracy", accuracy, goals.accuracy, words)
+
+
+def spare_of(goals: Goals) -> float:
+    """How much more than the least that would do is told of."""
+    return UNLIMITED_SPARE if goals.budget is None and goals.epsilon is None else SPARE
 
 
 def _epsilon(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Remedy | None:
