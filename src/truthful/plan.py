@@ -15,6 +15,7 @@ from truthful.asked_release import AskedRelease
 from truthful.bounds import proved
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
+from truthful.formatting import command
 from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.moments import TRANSFORM_UNIT
@@ -421,7 +422,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         return _parse(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise InputError(
-            f"There is no plan at {str(path)!r}. Write one with `truthful plan STUDY --save {path.name}`."
+            f"There is no plan at {str(path)!r}. Write one with "
+            f"`{command('plan', 'STUDY', '--save', path.name)}`."
         ) from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a plan, not even JSON. {PLAN_AGAIN}") from None

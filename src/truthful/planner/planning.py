@@ -281,6 +281,10 @@ class Infeasible(Refused):
         changes = {remedy.goal: remedy.value for remedy in self.remedies}
         return {"feasible": False, "reason": self.reason, "binding": self.binding, "feasible_with": changes}
 
+    @property
+    def details(self) -> dict[str, Any]:
+        return self.record()
+
 
 def infeasible(
     study: Study, goals: Goals, players: int, reason: str, solve: Solve[S], *others: Remedy | None
