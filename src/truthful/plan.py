@@ -45,6 +45,8 @@ from truthful.version import __version__
 #: Of plans of this version, and of version 0.1, which scored people against random halves.
 FORMAT, HALVES_FORMAT = "truthful/plan/2", "truthful/plan/1"
 PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
+#: Of what an accuracy can be asked.
+ACCURACIES = ("coefficients", "predictions", "centre")
 LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
@@ -186,7 +188,7 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, with the way from there to the study file, beside which the ledger is kept."""
-        path = Path(path)
+        path = check.path("path", path)
         record = self.record()
         if self.study.path is not None:
             # The way from one to the other, so that both can be moved together.
@@ -203,7 +205,7 @@ class Plan:
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read a plan. The declaration inside is the one carried out; the study file must still say the same."""
-        path = Path(path)
+        path = check.path("path", path)
         record = _read_file(path)
         plan = _checked_plan(record, str(path))
         if "file" not in record["study"]:
@@ -213,7 +215,7 @@ class Plan:
     @classmethod
     def parse(cls, text: str) -> Plan:
         """The plan in the text of a plan's file, with the declaration inside: no other file is read."""
-        return _checked_plan(_parse(text, "plan"), "plan")
+        return _checked_plan(_parse(check.text("text", text), "plan"), "plan")
 
 
 def design(
@@ -242,6 +244,7 @@ def design(
     With a score_weight nothing is solved for: players, epsilon and the parameters are the plan, and the base payment is
     by default the least with which joining pays.
     """
+    check.instance("study", study, Study, "Read one with Study.load(path).")
     unknown = sorted(set(parameters) - set(PARAMETERS))
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
@@ -257,6 +260,7 @@ def design(
         "accuracy_of": accuracy_of,
         "failure_probability": failure_probability,
     }
+    check.choice("accuracy_of", accuracy_of, ACCURACIES)
     if accuracy_of == "centre" and (study.levels is None or study.features):
         raise InputError(
             "accuracy_of is 'centre': what people expect is found by a pilot, which asks them for predictions "
@@ -266,7 +270,7 @@ def design(
     if numbers:
         require_fitting(study, given)
     of = "coefficients" if accuracy_of == "centre" else accuracy_of
-    panel = panel_for(study, roster, response_share, of)
+    panel = panel_for(study, roster, check.finite("response_share", response_share), of)
     if panel is not None:
         asked["players"] = panel.invite(players)
     if numbers:

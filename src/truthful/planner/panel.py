@@ -359,6 +359,10 @@ def panel_of_design(study: Study, response_share: float = 1.0, accuracy_of: str 
 
 def panel_for(study: Study, roster: Any, response_share: float, accuracy_of: str) -> Panel | None:
     """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
+    if isinstance(roster, int | float):
+        raise InputError(
+            f"roster is {roster!r}; it must be a file or a table of features. How many are players."
+        )
     if study.protects == "answers":
         if roster is None:
             return panel_of_design(study, response_share, accuracy_of)
