@@ -47,7 +47,7 @@ bench: $(READY) $(PEERS)
 # diffprivlib does not import with the newest scikit-learn.
 $(PEERS): pyproject.toml
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --editable . diffprivlib==0.6.6 scikit-learn==1.6.1 "opendp[scikit-learn]==0.16.0"
+	.venv-peers/bin/python -m pip install --quiet --editable . diffprivlib==0.6.6 scikit-learn==1.6.1 "opendp[scikit-learn]==0.16.0" statsmodels
 	touch $@
 
 clean:

@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
-from support.oracles_sklearn import COEFFICIENTS, data, of_answers, recomputed
+from support.oracles_sklearn import COEFFICIENTS, data, of_answers, of_records, recomputed
 
 import truthful.sklearn
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.sklearn import PrivateRegressor, Units
+from truthful.estimators.adaptive_ridge import adaptive_ridge
+from truthful.sklearn import PrivateRegressor, UndeclaredBounds, Units
 
 # Conventions
 
@@ -30,10 +32,11 @@ from truthful.sklearn import PrivateRegressor, Units
     "estimator",
     [
         PrivateRegressor(),
-        PrivateRegressor(random_state=0),
-        PrivateRegressor(random_state=0, fit_intercept=False),
+        of_records(random_state=0),
+        of_records(random_state=0, fit_intercept=False, ridge=False),
     ],
 )
+@pytest.mark.filterwarnings("ignore::truthful.sklearn.UndeclaredBounds")
 def test_every_check_of_scikit_learn_passes(estimator: PrivateRegressor) -> None:
     """Skipped are only checks that scikit-learn cannot make: of other array libraries, and of chance."""
     results = check_estimator(estimator, on_skip=None)
@@ -61,7 +64,7 @@ def test_every_parameter_and_fitted_attribute_is_documented() -> None:
 
 def test_a_clone_is_unfitted_and_a_refit_of_it_repeats_the_rehearsal() -> None:
     X, y = data()
-    fitted = PrivateRegressor(epsilon=3.0, response_bound=2.0, random_state=4).fit(X, y)
+    fitted = of_records(epsilon=3.0, response_bound=2.0, random_state=4).fit(X, y)
     twin = clone(fitted)
     assert twin.get_params() == fitted.get_params()
     assert not hasattr(twin, "coef_")
@@ -72,7 +75,7 @@ def test_a_clone_is_unfitted_and_a_refit_of_it_repeats_the_rehearsal() -> None:
 
 def test_it_works_behind_a_scaler() -> None:
     X, y = data(2_000)
-    model = make_pipeline(StandardScaler(), PrivateRegressor(epsilon=1e6, feature_norm=3.0, random_state=0))
+    model = make_pipeline(StandardScaler(), of_records(epsilon=1e6, feature_norm=3.0, random_state=0))
     assert model.fit(X * 50 + 7, y).score(X * 50 + 7, y) > LinearRegression().fit(X, y).score(X, y) - 0.01
 
 
@@ -82,14 +85,14 @@ def test_declared_ranges_before_it_depend_on_no_data() -> None:
     low, high = np.array([18.0, 0.0, -5.0]), np.array([90.0, 200.0, 5.0])
     raw = low + (X * np.sqrt(3) + 1) / 2 * (high - low)
     to_unit = FunctionTransformer(lambda raw: 2 * (raw - low) / (high - low) - 1)
-    model = make_pipeline(to_unit, PrivateRegressor(epsilon=1e6, feature_norm=3**0.5, random_state=0))
+    model = make_pipeline(to_unit, of_records(epsilon=1e6, feature_norm=3**0.5, random_state=0))
     model.fit(raw, y)
     assert model[-1].coef_ == pytest.approx(COEFFICIENTS / np.sqrt(3), abs=0.02)
 
 
 def test_a_grid_search_prefers_the_epsilon_with_less_noise() -> None:
     X, y = data(3_000)
-    search = GridSearchCV(PrivateRegressor(random_state=0), {"epsilon": np.array([0.01, 0.1, 100.0])}, cv=3)
+    search = GridSearchCV(of_records(random_state=0), {"epsilon": np.array([0.01, 0.1, 100.0])}, cv=3)
     search.fit(X, y)
     assert search.best_params_ == {"epsilon": 100.0}
     assert len(search.best_estimator_.payments_) == 3_000
@@ -99,9 +102,9 @@ def test_feature_names_are_kept_and_compared() -> None:
     pandas = pytest.importorskip("pandas")
     X, y = data(30)
     frame = pandas.DataFrame(X, columns=["age", "income", "height"])
-    model = PrivateRegressor(random_state=0).fit(frame, y)
+    model = of_records(random_state=0).fit(frame, y)
     assert list(model.feature_names_in_) == ["age", "income", "height"]
-    assert np.array_equal(model.coef_, PrivateRegressor(random_state=0).fit(X, y).coef_)
+    assert np.array_equal(model.coef_, of_records(random_state=0).fit(X, y).coef_)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"age": "years"}))
 
@@ -110,9 +113,9 @@ def test_sparse_rows_and_weights_are_refused() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     X, y = data(30)
     with pytest.raises(TypeError, match="Sparse data was passed"):
-        PrivateRegressor().fit(sparse.csr_matrix(X), y)
+        of_records().fit(sparse.csr_matrix(X), y)
     with pytest.raises(TypeError, match="sample_weight"):
-        PrivateRegressor().fit(X, y, sample_weight=np.ones(30))  # type: ignore[call-arg]
+        of_records().fit(X, y, sample_weight=np.ones(30))  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
@@ -127,11 +130,12 @@ def test_sparse_rows_and_weights_are_refused() -> None:
         ({"response_bound": -2.0}, "response_bound is -2.0"),
         ({"signal": 1.0}, "signal is 1.0; it must lie strictly between 0 and 1"),
         ({"fit_intercept": "no"}, "fit_intercept is 'no'"),
+        ({"ridge": 1}, "ridge is 1; it must be True or False"),
         ({"score_weight": -0.1}, "score_weight is -0.1"),
     ],
 )
 def test_a_bad_parameter_is_named_and_shown_when_it_is_used(changes: dict[str, Any], message: str) -> None:
-    model = PrivateRegressor(**changes)
+    model = of_records(**changes)
     with pytest.raises(InputError, match=message):
         model.fit(*data(10))
     assert not hasattr(model, "coef_")
@@ -139,7 +143,7 @@ def test_a_bad_parameter_is_named_and_shown_when_it_is_used(changes: dict[str, A
 
 def test_a_bad_random_state_is_refused_by_scikit_learn() -> None:
     with pytest.raises(ValueError, match="'dice' cannot be used to seed"):
-        PrivateRegressor(random_state="dice").fit(*data(10))  # type: ignore[arg-type]
+        of_records(random_state="dice").fit(*data(10))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -156,7 +160,7 @@ def test_a_bad_random_state_is_refused_by_scikit_learn() -> None:
 )
 def test_odd_data_are_fitted_and_paid(X: Floats, y: Floats, fit_intercept: bool) -> None:
     for bound in (1e-3, 1.0, 1e3):
-        model = PrivateRegressor(
+        model = of_records(
             feature_norm=bound, response_bound=bound, fit_intercept=fit_intercept, random_state=1
         ).fit(X, y)
         assert np.isfinite(model.coef_).all()
@@ -166,7 +170,22 @@ def test_odd_data_are_fitted_and_paid(X: Floats, y: Floats, fit_intercept: bool)
 
 def test_one_row_is_too_few() -> None:
     with pytest.raises(ValueError, match="minimum of 2"):
-        PrivateRegressor().fit([[0.1, 0.2]], [0.3])
+        of_records().fit([[0.1, 0.2]], [0.3])
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({}, "feature_norm and response_bound not declared"),
+        ({"feature_norm": 1.0}, "^response_bound not declared"),
+        ({"response_bound": 1.0}, "^feature_norm not declared"),
+    ],
+)
+def test_bounds_that_are_not_declared_are_1_with_a_warning(declared: dict[str, float], told: str) -> None:
+    X, y = data(30)
+    with pytest.warns(UndeclaredBounds, match=told):
+        model = PrivateRegressor(random_state=0, **declared).fit(X, y)
+    assert np.array_equal(model.coef_, of_records(random_state=0).fit(X, y).coef_)
 
 
 # Units
@@ -212,18 +231,18 @@ def error(model: PrivateRegressor, n: int) -> float:
     return float(np.median([np.linalg.norm(fit.coef_ - COEFFICIENTS) for fit in fits]))
 
 
-@pytest.mark.parametrize("model", [PrivateRegressor(), of_answers()], ids=["records", "answers"])
+@pytest.mark.parametrize("model", [of_records(), of_answers()], ids=["records", "answers"])
 def test_more_privacy_costs_accuracy(model: PrivateRegressor) -> None:
     noisy, clear = clone(model).set_params(epsilon=0.2), clone(model).set_params(epsilon=5.0)
     assert error(clear, 2_000) < error(noisy, 2_000) / 3
 
 
 def test_more_people_buy_accuracy() -> None:
-    assert error(PrivateRegressor(), 16_000) < error(PrivateRegressor(), 1_000) / 3
+    assert error(of_records(), 16_000) < error(of_records(), 1_000) / 3
 
 
 def test_protecting_answers_alone_is_far_more_accurate() -> None:
-    assert error(of_answers(), 1_000) < error(PrivateRegressor(), 1_000) / 3
+    assert error(of_answers(), 1_000) < error(of_records(), 1_000) / 3
 
 
 def test_a_row_that_is_all_that_is_known_of_its_kind_is_named_where_answers_are_protected() -> None:
@@ -240,17 +259,53 @@ def test_a_row_that_is_all_that_is_known_of_its_kind_is_named_where_answers_are_
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_with_next_to_no_privacy_the_coefficients_are_least_squares(fit_intercept: bool) -> None:
     X, y = data(500)
-    model = PrivateRegressor(epsilon=1e9, fit_intercept=fit_intercept, random_state=0).fit(X, y)
+    model = of_records(epsilon=1e9, fit_intercept=fit_intercept, random_state=0).fit(X, y)
     reference = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
     assert model.coef_ == pytest.approx(reference.coef_, abs=1e-5)
     assert model.intercept_ == pytest.approx(reference.intercept_, abs=1e-5)
     assert model.score(X, y) == pytest.approx(reference.score(X, y), abs=1e-5)
 
 
+def errors_of_diabetes(rows: int, protects: str, epsilon: float, **changes: Any) -> tuple[Floats, float]:
+    """The mean square errors of 30 seeds, features and responses mapped from their ranges to [-1, 1], and that of
+    predicting the middle of the range.
+    """
+    X, y = (2 * (a - a.min(0)) / np.ptp(a, axis=0) - 1 for a in load_diabetes(return_X_y=True))
+    X, y = X[:rows], y[:rows]
+    model = of_records(protects=protects, epsilon=epsilon, feature_norm=X.shape[1] ** 0.5, **changes)
+    fits = (clone(model).set_params(random_state=seed, score_weight=0.0).fit(X, y) for seed in range(30))
+    return np.array([np.mean((y - fit.predict(X)) ** 2) for fit in fits]), float(np.mean(y**2))
+
+
+@pytest.mark.parametrize("rows", [200, 442])
+@pytest.mark.parametrize("protects", ["records", "answers"])
+def test_where_noise_drowns_everything_it_predicts_no_worse_than_zero(protects: str, rows: int) -> None:
+    """At epsilon 0.1, on few rows, by more than three standard errors: once in a thousand tests at most."""
+    errors, zero = errors_of_diabetes(rows, protects, 0.1)
+    assert errors.mean() < zero + 3 * errors.std() / np.sqrt(len(errors))
+
+
+def test_without_a_ridge_it_would_predict_far_worse_and_with_little_noise_a_ridge_costs_nothing() -> None:
+    errors, zero = errors_of_diabetes(442, "answers", 0.1, ridge=False)
+    assert errors.mean() > 3 * zero
+    free, ridge = (errors_of_diabetes(442, "answers", 100.0, ridge=one)[0] for one in (False, True))
+    assert ridge == pytest.approx(free, rel=1e-3)
+
+
+@pytest.mark.parametrize("m", [0.01, 1.0, 20.0, 1e4])
+def test_noise_adds_at_most_a_quarter_of_the_squared_signal_to_predictions(m: float) -> None:
+    """Computed: the estimate is linear, so that each entry of the noise moves it by a column."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, 4)) * [1.0, 0.3, 0.1, 0.01]
+    G, d, n, signal = X.T @ X, 4, 50, 0.5
+    M = np.diag([1.0, 0.8, 0.5, 0.2]) @ G
+    moved = np.column_stack([adaptive_ridge(M, m * e, G, n, m**2, signal) for e in np.eye(d)])
+    added = float(np.mean(np.square(X @ moved).sum(axis=1)))
+    assert 0 < added <= signal**2 / 4
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 200.0])
-@pytest.mark.parametrize(
-    "model", [PrivateRegressor(score_weight=2.0), of_answers(fit_intercept=False, signal=0.8)]
-)
+@pytest.mark.parametrize("model", [of_records(score_weight=2.0), of_answers(fit_intercept=False, signal=0.8)])
 def test_payments_are_recomputed_from_the_releases_and_ones_own_record(model: Any, epsilon: float) -> None:
     """Up to a millionth, the rounding of a payment, and the grid of the data."""
     X, y = data(80)
@@ -273,7 +328,7 @@ def test_payments_are_never_negative_and_never_above_their_cap(
     rows: list[tuple[float, ...]], signal: float, epsilon: float, seed: int
 ) -> None:
     table: npt.NDArray[np.float64] = np.array(rows)
-    model = PrivateRegressor(signal=signal, epsilon=epsilon, random_state=seed)
+    model = of_records(signal=signal, epsilon=epsilon, random_state=seed)
     payments = model.fit(table[:, :3], table[:, 3]).payments_
     assert payments.min() >= 0
     assert payments.max() <= 4 * signal**2

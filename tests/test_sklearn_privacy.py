@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from support.oracles_sklearn import data, of_answers
+from support.oracles_sklearn import data, of_answers, of_records
 
 import truthful.sklearn
 from truthful.check import Floats
@@ -98,7 +98,7 @@ def furthest(model: Any, pair: list[tuple[Floats, Floats]], drawings: list[Recor
 def test_no_record_moves_a_release_by_more_than_its_sensitivity(
     x: list[float], y: float, signal: float, drawings: list[Recorded]
 ) -> None:
-    model = PrivateRegressor(random_state=3, signal=signal)
+    model = of_records(random_state=3, signal=signal)
     assert 0 < furthest(model, neighbours(5, x, y), drawings) <= 1
 
 
@@ -114,7 +114,7 @@ def test_the_sensitivity_is_reached_by_turning_a_report_round(drawings: list[Rec
     X, y = data(40)
     X[5] = [1.0, 0.0, 0.0]
     up, down = (np.where(np.arange(40) == 5, report, y) for report in (1e7, -1e7))
-    model = PrivateRegressor(random_state=3, fit_intercept=False)
+    model = of_records(random_state=3, fit_intercept=False)
     assert furthest(model, [(X, up), (X, down)], drawings) == 1
 
 
@@ -127,7 +127,7 @@ class Peeking(PrivateRegressor):
 
 
 def test_a_bound_read_off_the_data_is_caught(drawings: list[Recorded]) -> None:
-    assert furthest(Peeking(random_state=3), neighbours(5, [0.1, 0.1, 0.1], 1e7), drawings) > 1
+    assert furthest(Peeking(feature_norm=1.0, random_state=3), neighbours(5, [0.1, 0.1, 0.1], 1e7), drawings) > 1
 
 
 # What a fitted object holds
@@ -163,7 +163,7 @@ def hidden_numbers(model: PrivateRegressor, X: Floats, y: Floats) -> set[float]:
     return {float(v) for array in (*exact, *scaled) for v in np.ravel(array)} - {0.0}
 
 
-@pytest.mark.parametrize("model", [PrivateRegressor(feature_norm=1.3, response_bound=0.9), of_answers()])
+@pytest.mark.parametrize("model", [of_records(feature_norm=1.3, response_bound=0.9), of_answers()])
 def test_no_record_and_no_exact_statistic_is_among_the_attributes_or_in_the_pickle(model: Any) -> None:
     """The bounds are wide enough to clip nothing: a clipped value is the bound itself, which is public."""
     X, y = data(60)
@@ -189,10 +189,10 @@ def test_without_the_payments_a_fitted_object_is_a_function_of_the_releases_alon
     drawings: list[Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other data with the same releases give the same object to the byte: nothing else of the data is in it."""
-    fitted = PrivateRegressor(random_state=0).fit(*data(60, seed=1))
+    fitted = of_records(random_state=0).fit(*data(60, seed=1))
     answers = drawings[0].answers
     monkeypatch.setattr(truthful.sklearn, "Drawing", lambda bits: Replayed(answers))
-    other = PrivateRegressor(random_state=0).fit(*data(60, seed=2))
+    other = of_records(random_state=0).fit(*data(60, seed=2))
     assert not np.array_equal(fitted.payments_, other.payments_)
     del fitted.payments_, other.payments_
     assert pickle.dumps(fitted) == pickle.dumps(other)
@@ -204,7 +204,7 @@ def test_without_the_payments_a_fitted_object_is_a_function_of_the_releases_alon
 
 def test_without_a_seed_two_fits_differ_in_everything_random_and_are_no_rehearsals() -> None:
     """Equal lattice noise has probability below 1e-30."""
-    one, other = (PrivateRegressor().fit(*data()) for _ in range(2))
+    one, other = (of_records().fit(*data()) for _ in range(2))
     assert (one.coef_ != other.coef_).all()
     assert one.intercept_ != other.intercept_
     assert not one.rehearsal_
@@ -213,9 +213,9 @@ def test_without_a_seed_two_fits_differ_in_everything_random_and_are_no_rehearsa
 
 def test_without_a_seed_all_chance_comes_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the system's source replaced by a fixed one nothing is left to chance, so there is no other source."""
-    system = PrivateRegressor().fit(*data())
+    system = of_records().fit(*data())
     monkeypatch.setattr(truthful.sklearn, "SystemBits", lambda: SeededBits(7))
-    one, other = (PrivateRegressor().fit(*data()) for _ in range(2))
+    one, other = (of_records().fit(*data()) for _ in range(2))
     assert pickle.dumps(one) == pickle.dumps(other)
     assert (one.coef_ != system.coef_).all()
 
@@ -233,7 +233,7 @@ def test_noise_asks_the_system_for_every_bit(monkeypatch: pytest.MonkeyPatch) ->
             return super().below(n)
 
     monkeypatch.setattr(truthful.sklearn, "SystemBits", Counting)
-    PrivateRegressor().fit(*data())
+    of_records().fit(*data())
     # One estimate of 4 coefficients, from 10 + 4 noise coordinates of about 40 bits.
     assert sum(asked) > 14 * 40
 
@@ -245,13 +245,13 @@ def test_a_rehearsal_never_asks_the_operating_system(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(truthful.sklearn, "SystemBits", refuse)
     monkeypatch.setattr("secrets.randbits", refuse)
     monkeypatch.setattr("secrets.randbelow", refuse)
-    one, same = (PrivateRegressor(random_state=3).fit(*data()) for _ in range(2))
+    one, same = (of_records(random_state=3).fit(*data()) for _ in range(2))
     assert pickle.dumps(one) == pickle.dumps(same)
     assert one.rehearsal_
 
 
 def test_a_random_state_instance_moves_on_from_fit_to_fit() -> None:
     state = np.random.RandomState(0)
-    one, other = (PrivateRegressor(random_state=state).fit(*data()) for _ in range(2))
+    one, other = (of_records(random_state=state).fit(*data()) for _ in range(2))
     assert (one.coef_ != other.coef_).all()
     assert one.rehearsal_

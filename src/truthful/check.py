@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import os
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,40 @@ import numpy.typing as npt
 from truthful.errors import InputError
 
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
+
+
+def shown(value: Any) -> str:
+    """A value that is not what was expected, in a few letters."""
+    told = repr(value)
+    return told if len(told) <= 60 and "\n" not in told else f"a {type(value).__name__}"
+
+
+def instance(name: str, value: Any, kind: type[T], how: str) -> T:
+    """A record of ours; `how` says how to have one."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is {shown(value)}; it must be a {kind.__name__}. {how}")
+    return value
+
+
+def path(name: str, value: Any) -> Path:
+    """The path of a file or a directory."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name} is {shown(value)}; it must be a path.")
+    return Path(value)
+
+
+def text(name: str, value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {shown(value)}; it must be a text.")
+    return value
+
+
+def function(name: str, value: Any) -> None:
+    """Something that can be called, or None."""
+    if value is not None and not callable(value):
+        raise InputError(f"{name} is {shown(value)}; it must be a function, or be left out.")
 
 
 def positive(name: str, value: float) -> float:
@@ -42,7 +78,7 @@ def finite(name: str, value: float) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}; it must be a number.") from None
+        raise InputError(f"{name} is {shown(value)}; it must be a number.") from None
     if not math.isfinite(number):
         raise InputError(f"{name} is {value!r}; it must be a finite number.")
     return number
@@ -51,7 +87,7 @@ def finite(name: str, value: float) -> float:
 def integer(name: str, value: int, least: int = 1) -> int:
     """A whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InputError(f"{name} is {value!r}; it must be a whole number.")
+        raise InputError(f"{name} is {shown(value)}; it must be a whole number.")
     if value < least:
         raise InputError(f"{name} is {value}; it must be at least {least}.")
     return int(value)
@@ -59,8 +95,8 @@ def integer(name: str, value: int, least: int = 1) -> int:
 
 def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     """One of the allowed words."""
-    if value not in allowed:
-        raise InputError(f"{name} is {value!r}; choose one of {', '.join(allowed)}.")
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} is {shown(value)}; choose one of {', '.join(allowed)}.")
     return value
 
 
@@ -86,11 +122,16 @@ def vector(name: str, y: Any, length: int | None = None) -> Floats:
     return array
 
 
-def _floats(name: str, values: Any) -> Floats:
+def floats(name: str, values: Any) -> Floats:
+    """An array of numbers."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} holds values that are not numbers.") from None
+
+
+def _floats(name: str, values: Any) -> Floats:
+    array = floats(name, values)
     finite = np.isfinite(array)
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])

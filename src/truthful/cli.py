@@ -10,11 +10,12 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,6 +23,7 @@ from rich.markup import escape
 
 from truthful import options
 from truthful.errors import FileNote, InputError, Refused, TruthfulError
+from truthful.formatting import command
 from truthful.version import __version__
 
 if TYPE_CHECKING:
@@ -38,12 +40,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+INTERRUPTED = 130
+#: What is raised where a program is called wrongly: click's, wherever this version of typer keeps it.
+UsageError: type[Any] = typer.BadParameter.__bases__[0]
 #: What `truthful plan` says of plans for numbers if it is not told otherwise; other plans know nothing of it.
 OF_NUMBERS = (("rule", "quadratic"), ("payments", "never-negative"))
 
 
 def main() -> None:
-    """Run a command; an error is one clear message and an exit code, never a traceback."""
+    """Run a command; an error is one clear message and an exit code, never a traceback. With --json it is a record."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε shows a question mark
@@ -53,15 +58,24 @@ def main() -> None:
         warnings.simplefilter("always", FileNote)
         warnings.showwarning = _tell_note
         try:
-            app(prog_name="truthful")
+            # Left to itself, a program that is called wrongly says so in words.
+            code = app(prog_name="truthful", standalone_mode=not _as_json())
         except TruthfulError as error:
-            _fail(error.title, error.on_command_line, error.exit_code)
+            _fail(error.title, error.on_command_line, error.exit_code, error.details)
         except OSError as error:
             place = "" if error.filename is None else f"{str(error.filename)!r}: "
-            reason = (
-                error if error.errno is None else os.strerror(error.errno)
-            )  # Arrow's has a longer message
+            # Arrow's has a longer message.
+            reason = error if error.errno is None else os.strerror(error.errno)
             _fail("Error", " ".join([f"{place}{reason}.", *_notes(error)]), 2)
+        except UsageError as error:
+            _fail("Error", error.format_message(), error.exit_code)
+        except typer.Abort:
+            code = INTERRUPTED
+    sys.exit(code)
+
+
+def _as_json() -> bool:
+    return "--json" in sys.argv[1:]
 
 
 def _notes(error: BaseException) -> list[str]:
@@ -75,15 +89,20 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stopped:
-        _fail("Interrupted", " ".join(_notes(stopped)) or "Nothing was written.", 130)
+        _fail("Interrupted", " ".join(_notes(stopped)) or "Nothing was written.", INTERRUPTED)
 
 
 def _tell_note(message: Warning | str, *_: Any, **__: Any) -> None:
     _complain("yellow", "Note", str(message))
 
 
-def _fail(kind: str, message: str, exit_code: int) -> None:
-    _complain("red", kind, message)
+def _fail(
+    title: str, message: str, exit_code: int, details: Mapping[str, Any] = MappingProxyType({})
+) -> NoReturn:
+    if _as_json():
+        _print_json({"error": {"title": title, "message": message, "exit_code": exit_code, **details}})
+    else:
+        _complain("red", title, message)
     sys.exit(exit_code)
 
 
@@ -122,7 +141,7 @@ def new(
     print(
         f"Wrote {path}. Edit it, then see what it can promise, from a file of the features of those you invite:"
     )
-    print(f"  truthful plan {path} --roster people.csv --budget 2000")
+    print(f"  {command('plan', path, '--roster', 'people.csv', '--budget', '2000')}")
 
 
 @app.command(epilog="Example: truthful plan study.toml --players 20000 --budget 5000 --save plan.json")
@@ -167,7 +186,7 @@ def plan(
         print("To keep this plan, add --save plan.json.")
         return
     print(f"Saved {save}. When the answers are in:")
-    print(f"  truthful settle {save} reports.csv --out settlement")
+    print(f"  {command('settle', save, 'reports.csv', '--out', 'settlement')}")
 
 
 def _design(study: Path, goals: dict[str, Any], columns: dict[str, str]) -> Plan:
@@ -343,20 +362,19 @@ def simulate(
     rows = None if features is None else read_features(planned.study, features, on_bad, columns)
     with _progress(not as_json) as progress:
         simulation = simulate_studies(planned, people, runs=runs, seed=seed, features=rows, progress=progress)
-    if as_json:
-        _print_json(simulation.record())
-    else:
+    if not as_json:
         from truthful.show.terminal import simulation_view
 
         _show(*simulation_view(simulation))
-    if report is None:
-        return
-    from truthful.files import write_atomically
-    from truthful.report import simulation_report
+    if report is not None:
+        from truthful.files import write_atomically
+        from truthful.report import simulation_report
 
-    # Last, so that what took long is seen even if it cannot be written.
-    write_atomically(report, simulation_report(simulation))
-    if not as_json:
+        # After what took long is seen, even if it cannot be written; a record stands alone, or an error does.
+        write_atomically(report, simulation_report(simulation))
+    if as_json:
+        _print_json(simulation.record())
+    elif report is not None:
         print(f"Wrote {report}.")
 
 
@@ -388,7 +406,7 @@ def check(
 
         _show(*preview_view(seen))
         if seen.settles:
-            print(f"  truthful settle {plan} {reports} --out settlement")
+            print(f"  {command('settle', plan, reports, '--out', 'settlement')}")
     if not seen.settles:
         raise typer.Exit(1)
 
@@ -588,7 +606,7 @@ def receipt(
     if save is None or as_json:
         _print_json(found.record())
         return
-    print(f"Wrote {save}. She can check her payment: truthful verify release.json {save.name}")
+    print(f"Wrote {save}. She can check her payment: {command('verify', 'release.json', save.name)}")
 
 
 @app.command(epilog="Example: truthful audit plan.json --samples 2000 --seed 1")

@@ -3,7 +3,9 @@
 Every message names the value, says what was expected and what to do.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class TruthfulError(Exception):
             return str(self)
         return "".join(part.option if isinstance(part, Option) else str(part) for part in self.args)
 
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What a program can make use of beside the message, as JSON has it."""
+        return {}
+
 
 class InputError(TruthfulError, ValueError):
     """The input is wrong: a bad value, a bad file, a bad record."""
@@ -68,6 +75,10 @@ class InvalidStudy(InputError):
 
     def __str__(self) -> str:
         return "\n".join(f"{self.source}: {problem.sentence}" for problem in self.problems)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        return {"source": self.source, "problems": [asdict(problem) for problem in self.problems]}
 
 
 class FileNote(UserWarning):

@@ -1,13 +1,20 @@
-"""Numbers as people read them."""
+"""Numbers and commands as people read them."""
 
 from __future__ import annotations
 
 import math
+import shlex
+from pathlib import Path
 
 #: What a seeded run must say wherever it is seen.
 REHEARSAL = (
     "REHEARSAL: the noise comes from a seed, so it protects nobody. Do not use it on people's answers."
 )
+
+
+def command(*words: str | Path) -> str:
+    """A command to run, its paths quoted so that a shell reads them as they are."""
+    return f"truthful {shlex.join(map(str, words))}"
 
 
 def number(value: float, digits: int = 3) -> str:

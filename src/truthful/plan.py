@@ -16,6 +16,7 @@ from truthful.asked_release import AskedRelease
 from truthful.bounds import proved
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
+from truthful.formatting import command
 from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.moments import TRANSFORM_UNIT
@@ -46,6 +47,8 @@ from truthful.version import __version__
 #: Of plans of this version, and of version 0.1, which scored people against random halves.
 FORMAT, HALVES_FORMAT = "truthful/plan/2", "truthful/plan/1"
 PLAN_AGAIN = "Write one with `truthful plan STUDY --save plan.json`."
+#: Of what an accuracy can be asked.
+ACCURACIES = ("coefficients", "predictions", "centre")
 LARGEST_PAYMENT = 1_000_000_000  # a payment counts millionths, exactly
 # Liars move an estimate by about 2Y·α/λ_min: one in five hundred leaves promises worth making in a typical design.
 ABSENT_SHARE = 0.002
@@ -190,7 +193,7 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, with the way from there to the study file, beside which the ledger is kept."""
-        path = Path(path)
+        path = check.path("path", path)
         record = self.record()
         if self.study.path is not None:
             # The way from one to the other, so that both can be moved together.
@@ -210,7 +213,7 @@ class Plan:
 
         All but the ledger's place, beside that file, is known without it: only a settlement needs it.
         """
-        path = Path(path)
+        path = check.path("path", path)
         record = _read_file(path)
         plan = _checked_plan(record, str(path))
         if "file" not in record["study"]:
@@ -220,7 +223,7 @@ class Plan:
     @classmethod
     def parse(cls, text: str) -> Plan:
         """The plan in the text of a plan's file, with the declaration inside: no other file is read."""
-        return _checked_plan(_parse(text, "plan"), "plan")
+        return _checked_plan(_parse(check.text("text", text), "plan"), "plan")
 
 
 def design(
@@ -251,6 +254,7 @@ def design(
     With a score_weight nothing is solved for: players, epsilon and the parameters are the plan, and the base payment is
     by default the least with which joining pays.
     """
+    check.instance("study", study, Study, "Read one with Study.load(path).")
     unknown = sorted(set(parameters) - set(PARAMETERS))
     if unknown:
         raise InputError(f"Unknown parameter {unknown[0]!r}; the parameters are {', '.join(PARAMETERS)}.")
@@ -266,6 +270,7 @@ def design(
         "accuracy_of": accuracy_of,
         "failure_probability": failure_probability,
     }
+    check.choice("accuracy_of", accuracy_of, ACCURACIES)
     if accuracy_of == "centre" and (study.levels is None or study.features):
         raise InputError(
             "accuracy_of is 'centre': what people expect is found by a pilot, which asks them for predictions "
@@ -275,7 +280,7 @@ def design(
     if numbers:
         require_fitting(study, given)
     of = "coefficients" if accuracy_of == "centre" else accuracy_of
-    panel = panel_for(study, roster, response_share, of, columns)
+    panel = panel_for(study, roster, check.finite("response_share", response_share), of, columns)
     if panel is not None:
         asked["players"] = panel.invite(players)
     plan = _design(study, panel, asked, given)
@@ -450,7 +455,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         return _parse(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise InputError(
-            f"There is no plan at {str(path)!r}. Write one with `truthful plan STUDY --save {path.name}`."
+            f"There is no plan at {str(path)!r}. Write one with "
+            f"`{command('plan', 'STUDY', '--save', path.name)}`."
         ) from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a plan, not even JSON. {PLAN_AGAIN}") from None

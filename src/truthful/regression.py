@@ -369,6 +369,7 @@ def _spectra(m: int, d: int, block: int) -> Floats:
 
 # The algorithms on arrays
 
+BELIEFS = "Say, Beliefs(2, UniformBall(0.5), UniformNoise(0.5))."
 ALONE = 1e-10  # 1 − leverage below this is rounding: without the player the fit does not exist
 
 # Of XᵀX with columns scaled to length 1: about six of sixteen digits are lost.
@@ -495,6 +496,7 @@ def truthful_regression(
     3. Pay player i rule(x_i·θ̂_{−i}, q_i), with q_i = E[θ | x_i, y_i]·x_i.
     """
     check.choice("rule", rule, tuple(RULES))
+    check.instance("beliefs", beliefs, Beliefs, BELIEFS)
     features, reports = _arrays(X, y, beliefs.dimension)
 
     def part_of(part: slice) -> tuple[Floats, Floats]:
@@ -554,6 +556,9 @@ def private_regression(
     3. Three private estimates: everybody's (published), and each half's.
     4. Pay player i of half j by comparing her own prediction q_i with p_i = x_i·θ̂_{1−j}.
     """
+    check.instance("beliefs", beliefs, Beliefs, BELIEFS)
+    check.instance("mechanism", mechanism, Mechanism, "See truthful.Mechanism.")
+    check.instance("rng", rng, np.random.Generator, "Give numpy.random.default_rng(seed).")
     kx = grid_features(check.matrix("X", X, beliefs.dimension))
     ky = grid_responses(check.vector("y", y, len(kx)), beliefs.response_bound)
     mechanism.require_payable(beliefs.radius)

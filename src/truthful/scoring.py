@@ -24,19 +24,19 @@ PAYMENT_STEPS = 1_000_000
 
 def brier(p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float) -> Floats:
     """The paper's rule, B_{a,b}(p, q) = a − b(p − 2pq + q²)."""
-    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    p, q = check.floats("p", p), check.floats("q", q)
     return np.asarray(a - b * (p - 2 * p * q + q * q))
 
 
 def quadratic(p: npt.ArrayLike, q: npt.ArrayLike, *, a: float, b: float) -> Floats:
     """a + b(2pq − q²): the paper's rule without −bp, which no report can change."""
-    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    p, q = check.floats("p", p), check.floats("q", q)
     return np.asarray(a + b * (2 * p * q - q * q))
 
 
 def basic_brier(event: npt.ArrayLike, q: npt.ArrayLike) -> Floats:
     """BasicBrier(I, q) = 2Iq + 2(1−I)(1−q) − q² − (1−q)², for an event that happened (I = 1) or not."""
-    happened, q = np.asarray(event, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    happened, q = check.floats("event", event), check.floats("q", q)
     return np.asarray(2 * happened * q + 2 * (1 - happened) * (1 - q) - q**2 - (1 - q) ** 2)
 
 

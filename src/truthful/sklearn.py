@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,14 +17,36 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.estimators.adaptive_ridge import adaptive_ridge
 from truthful.geometry import leverages
 from truthful.instruments import best_transform, shorten
 from truthful.lattice import SeededBits, SystemBits
-from truthful.moments import GRID, Transform, grid_features, grid_responses, instruments_on_grid, sums
-from truthful.one_release import LARGEST_LEVERAGE, OneRelease, paymaster, require_invertible
+from truthful.moments import (
+    GRID,
+    PRODUCT,
+    Sums,
+    Transform,
+    as_floats,
+    grid_features,
+    grid_responses,
+    instruments_on_grid,
+    sums,
+)
+from truthful.noise import L2Laplace
+from truthful.one_release import (
+    LARGEST_LEVERAGE,
+    LeaveOneOut,
+    OneRelease,
+    paymaster,
+    require_invertible,
+)
 from truthful.settlement.draw import Drawing
 
 PROTECTS = ("records", "answers")
+
+
+class UndeclaredBounds(UserWarning):
+    """A bound was not declared, and is taken to be 1: what lies beyond it is cut, and nobody is told how much."""
 
 
 class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -45,13 +68,18 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What is protected of a row. "records": features and response. Noise is then added to sums of features too.
         "answers": the response alone. Far more accurate; sums of features are used as they are, and what is public
         (`coef_`, `estimate_`) gives the features of a row away to whoever knows those of all others.
-    feature_norm : float, default=1.0
-        The declared bound on the Euclidean norm of a row of `X`, above 0.
-    response_bound : float, default=1.0
-        The declared bound on the absolute value of a response, above 0.
+    feature_norm : float, default=None
+        The declared bound on the Euclidean norm of a row of `X`, above 0. None is 1, with a warning
+        (`UndeclaredBounds`): declare what you know of the features without looking at these rows.
+    response_bound : float, default=None
+        The declared bound on the absolute value of a response, above 0. None is 1, with the same warning. Subtract the
+        middle of the declared range from responses first: predictions are drawn toward 0.
     signal : float, default=0.5
         The share of `response_bound` that the features (and the intercept) can explain, between 0 and 1. It bounds
         the norm of the normalised coefficients; the rest of `response_bound` bounds the noise in the responses.
+    ridge : bool, default=True
+        Whether to draw coefficients toward 0 as far as the privacy noise makes it worthwhile. The penalty follows from
+        public numbers, so it costs no privacy; without noise it is none. Payments have no part in it.
     fit_intercept : bool, default=True
         Whether to learn an intercept too.
     score_weight : float, default=1.0
@@ -68,7 +96,8 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     intercept_ : float
         The private intercept; 0.0 without `fit_intercept`.
     estimate_ : truthful.one_release.LeaveOneOut
-        What was released, in normalised units. With her own row, anybody can recompute her payment from it.
+        What was released, in normalised units, without a penalty. With her own row, anybody can recompute her payment
+        from it.
     payments_ : ndarray of shape (n_samples,)
         What each row is paid, never negative. Not public: each payment is a function of that row's own report.
     rehearsal_ : bool
@@ -86,6 +115,8 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Every fit spends `epsilon` again. A search or a cross-validation fits many times and compares scores that have no
     noise at all: do it on invented data, or on data that are already public.
 
+    How many rows were cut to the bounds is not told: it depends on the data, so that telling it is not private.
+
     A step before this one must be private as well. A StandardScaler fitted to the same rows is not: its means carry
     every row. Use a FunctionTransformer that maps declared ranges to [-1, 1].
 
@@ -98,7 +129,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(20_000, 2))
     >>> y = 0.1 + X @ [0.2, -0.1] + rng.uniform(-0.5, 0.5, size=20_000)
-    >>> model = PrivateRegressor(epsilon=2.0, feature_norm=2**0.5, random_state=0).fit(X, y)
+    >>> model = PrivateRegressor(epsilon=2.0, feature_norm=2**0.5, response_bound=1.0, random_state=0).fit(X, y)
     >>> print(model.coef_.round(2), round(model.intercept_, 2))
     [ 0.2 -0.1] 0.1
     >>> print(model.payments_[:3].round(2), model.rehearsal_)
@@ -110,9 +141,10 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         epsilon: float = 1.0,
         protects: str = "records",
-        feature_norm: float = 1.0,
-        response_bound: float = 1.0,
+        feature_norm: float | None = None,
+        response_bound: float | None = None,
         signal: float = 0.5,
+        ridge: bool = True,
         fit_intercept: bool = True,
         score_weight: float = 1.0,
         random_state: int | np.random.RandomState | None = None,
@@ -122,6 +154,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_norm = feature_norm
         self.response_bound = response_bound
         self.signal = signal
+        self.ridge = ridge
         self.fit_intercept = fit_intercept
         self.score_weight = score_weight
         self.random_state = random_state
@@ -158,7 +191,8 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         for query in mechanism.queries(total, beliefs):
             drawing(query, Fraction(mechanism.epsilon) * query.share)
         estimate = mechanism.estimate(drawing.answers, total.count, beliefs, total.matrix)
-        self.coef_, self.intercept_ = units.coefficients(estimate.theta)
+        theta = _ridge(estimate, total, R) if self._switch("ridge") else estimate.theta
+        self.coef_, self.intercept_ = units.coefficients(theta)
         self.estimate_ = estimate
         self.payments_ = paymaster(mechanism, beliefs, estimate, total.count).score_players(kx, ky).payment
         self.rehearsal_ = self.random_state is not None
@@ -183,13 +217,24 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return predicted
 
     def _units(self) -> Units:
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise InputError(f"fit_intercept is {self.fit_intercept!r}; it must be True or False.")
-        return Units(
-            check.positive("feature_norm", self.feature_norm),
-            check.positive("response_bound", self.response_bound),
-            bool(self.fit_intercept),
-        )
+        bounds = {name: getattr(self, name) for name in ("feature_norm", "response_bound")}
+        if undeclared := [name for name, bound in bounds.items() if bound is None]:
+            warnings.warn(
+                f"{' and '.join(undeclared)} not declared: taken to be 1, and what lies beyond is cut. Declare "
+                "bounds from what you know, not from the data.",
+                UndeclaredBounds,
+                stacklevel=3,
+            )
+        found = {
+            name: check.positive(name, 1.0 if bound is None else bound) for name, bound in bounds.items()
+        }
+        return Units(**found, fit_intercept=self._switch("fit_intercept"))
+
+    def _switch(self, name: str) -> bool:
+        value = getattr(self, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputError(f"{name} is {value!r}; it must be True or False.")
+        return bool(value)
 
     def _mechanism(self, kx: Floats) -> OneRelease:
         answers = self.protects == "answers"
@@ -220,6 +265,15 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.regressor_tags.poor_score = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _ridge(estimate: LeaveOneOut, total: Sums, signal: float) -> Floats:
+    """Coefficients with the penalty that the noise asks for, from what was released and from public features."""
+    matrix = np.linalg.inv(estimate.inverse)
+    features = matrix if estimate.transform is None else as_floats(total.features)
+    vector = np.array([k / PRODUCT for k in estimate.vector])
+    noise = L2Laplace(len(vector), estimate.scale).marginal_variance
+    return adaptive_ridge(matrix, vector, features, total.count, noise, signal)
 
 
 @dataclass(frozen=True)

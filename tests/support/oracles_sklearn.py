@@ -21,9 +21,14 @@ def data(n: int = 300, seed: int = 0, sd: float = 0.1) -> tuple[Floats, Floats]:
     return X, 0.1 + X @ COEFFICIENTS + np.clip(rng.normal(scale=sd, size=n), -0.5, 0.5)
 
 
+def of_records(**changes: Any) -> PrivateRegressor:
+    """A model that protects whole rows, with the bounds of these data."""
+    return PrivateRegressor(**{"feature_norm": 1.0, "response_bound": 1.0, **changes})
+
+
 def of_answers(**changes: Any) -> PrivateRegressor:
     """A model that protects responses alone, seeded."""
-    return PrivateRegressor(**{"protects": "answers", "random_state": 0, **changes})
+    return of_records(**{"protects": "answers", "random_state": 0, **changes})
 
 
 def recomputed(model: PrivateRegressor, X: Floats, y: Floats) -> Floats:

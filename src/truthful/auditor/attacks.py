@@ -48,6 +48,7 @@ def audit(plan: Plan, *, seed: int, samples: int = SAMPLES, product: Product | N
     unless another is given.
     All statistical findings together raise a false alarm with a probability below 8e-6.
     """
+    check.instance("plan", plan, Plan, "Read one with Plan.load(path), or make one with design.")
     check.integer("samples", samples, least=FEWEST_SAMPLES)
     check.integer("seed", seed, least=0)
     product = Product() if product is None else product

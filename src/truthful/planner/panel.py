@@ -384,6 +384,10 @@ def panel_for(
     columns: Mapping[str, str] | None = None,
 ) -> Panel | None:
     """Who is expected to answer, where answers are protected: only then may a plan say anything of a roster."""
+    if isinstance(roster, int | float):
+        raise InputError(
+            f"roster is {roster!r}; it must be a file or a table of features. How many are players."
+        )
     if study.protects == "answers":
         if roster is None:
             return panel_of_design(study, response_share, accuracy_of)

@@ -355,6 +355,10 @@ class Infeasible(Refused):
             "remedies": told,
         }
 
+    @property
+    def details(self) -> dict[str, Any]:
+        return self.record()
+
 
 def with_levers(problem: Infeasible, levers: Callable[[], Iterable[Remedy]]) -> Infeasible:
     """The same, with what can be changed in the study."""

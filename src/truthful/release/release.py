@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from truthful import check
 from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease, Level
 from truthful.errors import InputError
 from truthful.files import pretty_json, sha256, write_atomically
@@ -58,7 +59,7 @@ class Document(Record):
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
-        write_atomically(Path(path), pretty_json(self.record()))
+        write_atomically(check.path("path", path), pretty_json(self.record()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -81,7 +82,7 @@ def read_content(source: str | Path | bytes, noun: str) -> tuple[bytes, str]:
     if isinstance(source, bytes):
         return source, f"the {noun}"
     try:
-        return Path(source).read_bytes(), str(source)
+        return check.path(noun, source).read_bytes(), str(source)
     except FileNotFoundError:
         raise InputError(f"There is no {noun} at {str(source)!r}.") from None
 

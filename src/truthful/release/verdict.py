@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease
 from truthful.check import Floats
 from truthful.errors import InputError
@@ -76,6 +77,8 @@ def verify(release: Release, receipt: Receipt) -> Verdict:
     The own prediction is always integrated directly. A settlement does so too, up to 100,000 players or so; for more it
     reads a table, which this then checks.
     """
+    check.instance("release", release, Release, "Read one with Release.load(path).")
+    check.instance("receipt", receipt, Receipt, "Read one with Receipt.load(path).")
     require_consistent(release)
     her = _on_grid(release.declared_study(), receipt)
     mechanism, estimate = release.mechanism(her.study), release.estimate()

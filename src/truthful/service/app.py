@@ -27,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json
+from truthful.formatting import command
 from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.service import analyst, participant, payer, public, signing
@@ -159,7 +160,8 @@ class Opening:
         if self.sign_in_link is not None:
             yield f"\nThe analyst signs in with this link, once, within a week:\n  {self.sign_in_link}"
         elif not self.running_already:
-            yield "\nSign in there. If the password is lost: truthful serve --new-link"
+            lost = command("serve", self.directory, "--new-link")
+            yield f"\nSign in there. If the password is lost: {lost}"
         if self.participant_link is not None:
             yield f"\nA demo study is open. Answer as one of its invented people:\n  {self.participant_link}"
             yield f"Its public page:\n  {self.public_page}"

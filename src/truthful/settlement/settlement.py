@@ -23,6 +23,7 @@ from truthful.coins import coin_digits, first_threshold
 from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
 from truthful.intake import number_columns, report_columns
+from truthful.intake.intake import ON_BAD
 from truthful.intake.stream import open_reports
 from truthful.lattice import SeededBits, SystemBits
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, largest_payments, paymaster
@@ -65,9 +66,13 @@ def settle(
     engine: "threads" of this process, or "dask": workers at `scheduler`, an address or one of Dask's clusters, or one
     process for each processor of this machine. It needs Parquet reports, and an `out` that all workers share.
     """
+    check.instance("plan", plan, Plan, "Read one with Plan.load(path), or make one with design.")
+    check.function("progress", progress)
+    out = None if out is None else check.path("out", out)
     started, study, mechanism = time.perf_counter(), plan.study, plan.mechanism
     tell = progress or (lambda stage, done, rows: None)
     check.choice("books", books, KEPT)
+    check.choice("on_bad", on_bad, ON_BAD)
     if seed is None and mechanism.payments == "expected":
         raise Refused(
             "With payments = 'expected' a player can end up owing money, so it is for research and rehearsals only. "

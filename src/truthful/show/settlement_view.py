@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from truthful.files import PAYMENTS, PAYMENTS_CSV, RECEIPTS
-from truthful.formatting import REHEARSAL, interval, money, number, to_within
+from truthful.formatting import REHEARSAL, command, interval, money, number, to_within
 from truthful.show.terminal import guarantees_table, notice, table
 
 if TYPE_CHECKING:
@@ -241,8 +241,8 @@ def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     if directory is not None:
         views.append(_files(directory))
         if (directory / RECEIPTS).exists():
-            check = f"  truthful verify {directory}/release.json {directory}/{RECEIPTS} --player ID"
-            views += ["Check a payment:", check]
+            check = command("verify", directory / "release.json", directory / RECEIPTS, "--player", "ID")
+            views += ["Check a payment:", f"  {check}"]
     return views
 
 
@@ -319,7 +319,7 @@ def pilot_view(
         paid_line(settlement, plan.study.currency) + intake_line(settlement),
         notice(NOT_YET.format(out=out)),
         f"Wrote {save}, the study of the main wave: one question, asked of other people. See what it can promise:",
-        f"  truthful plan {save} --players 2000 --budget 2000 --save main.json",
+        f"  {command('plan', save, '--players', '2000', '--budget', '2000', '--save', 'main.json')}",
     ]
 
 
@@ -370,5 +370,5 @@ def demo_view(shown: Demonstration) -> list[RenderableType]:
         paid_line(settlement, study.currency),
         verdict_panel(shown.verdict, settlement.release.payment),
         f"Everything is in {directory}. To check that payment yourself:",
-        f"  truthful verify {directory}/settlement/release.json {directory}/receipt.json",
+        f"  {command('verify', directory / 'settlement' / 'release.json', directory / 'receipt.json')}",
     ]

@@ -71,14 +71,19 @@ def _write(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else repr(value)
 
 
+#: What simulations take.
+AGENTS = 'Give shares by name, say {"exaggerator": 0.1}.'
+
+
 def assign_roles(agents: Mapping[str | Agent, float] | None, players: int) -> tuple[PopulationRole, ...]:
     """Roles for so many players. Shares add up to at most 1; who is left is honest.
 
     Exact shares, not drawn ones: a plan allows for a share of liars, and these are to have just that share.
     """
     chosen: dict[Agent, float] = {}
-    for named, share in (agents or {}).items():
-        who = agent(named) if isinstance(named, str) else named
+    shares = {} if agents is None else check.instance("agents", agents, Mapping, AGENTS)
+    for named, share in shares.items():
+        who = agent(named) if isinstance(named, str) else check.instance("agents", named, Agent, AGENTS)
         if not 0 <= check.finite(f"The share of {who.name!r}", share) <= 1:
             raise InputError(f"The share of {who.name!r} is {share!r}; it must lie between 0 and 1.")
         chosen[who] = float(share)

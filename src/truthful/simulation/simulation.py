@@ -183,6 +183,8 @@ def simulate(
     the roster that the plan was made for, everybody on it takes part, or as many as are expected to answer.
     Every study has its own random stream, so the first studies of a long simulation are those of a short one.
     """
+    check.instance("plan", plan, Plan, "Read one with Plan.load(path), or make one with design.")
+    check.function("progress", progress)
     runs, seed = check.integer("runs", runs), check.integer("seed", seed, least=0)
     draw, brought = features_of(plan, features)
     people = draw(np.random.default_rng(seed), plan.answering)

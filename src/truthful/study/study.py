@@ -97,7 +97,7 @@ class Study:
     @classmethod
     def load(cls, path: str | Path) -> Study:
         """The study in a TOML file."""
-        path = Path(path)
+        path = check.path("path", path)
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -113,7 +113,7 @@ class Study:
     @classmethod
     def parse(cls, text: str) -> Study:
         """The study in the text of a study file. It may come from anywhere, so it may not name files to read."""
-        return cls(declare(parse_toml(text, "study"), "study"))
+        return cls(declare(parse_toml(check.text("text", text), "study"), "study"))
 
     @classmethod
     def from_declaration(cls, record: Mapping[str, Any]) -> Study:
