@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from support.databases import KINDS, database_url
 from support.faults import KILLS, Person, require_whole, run
-from support.serving import PLAYERS, Asked, draft, invented, served
+from support.killed_once import PLAYERS
+from support.serving import Asked, draft, invented, served
 
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
@@ -31,7 +32,7 @@ def test_a_service_killed_at_any_moment_loses_nothing_and_releases_once(kind: st
 @pytest.mark.slow
 def test_a_service_killed_before_every_durable_step_goes_on_from_there(tmp_path: Path) -> None:
     with served(tmp_path / "planned") as running:
-        draft(running.service)
+        draft(running.service, players=PLAYERS)
     steps = lives(copied(tmp_path, 0))
     directories = [tmp_path / "0", *(copied(tmp_path, k) for k in range(1, steps + 1))]
     lives(*directories[1:])

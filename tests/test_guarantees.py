@@ -256,8 +256,9 @@ def test_a_smaller_lie_leaves_less_undeterred_and_none_at_all_leaves_everything(
 # The bill
 
 
-@pytest.mark.parametrize("rule", ["quadratic", "brier"])
-@pytest.mark.parametrize("text", [DESIGNED, UNIT_BALL], ids=["uniform", "ball"])
+@pytest.mark.parametrize(
+    ("text", "rule"), [(DESIGNED, "quadratic"), (UNIT_BALL, "brier")], ids=["uniform", "ball"]
+)
 def test_truthful_people_cost_no_more_than_stated(text: str, rule: str) -> None:
     """60 studies, each with its own θ from the prior. The mean total at six standard errors (60 totals, nearly
     normal): a false alarm has probability below 1e-7.

@@ -281,14 +281,10 @@ def test_the_demo_guarantees_twenty_of_a_thousand_for_five_thousand_dollars() ->
 #: that hold on average and with never negative ones, as they were with c = R and one base payment for all.
 RECORDED: dict[tuple[int, int], tuple[float, float]] = {
     (2, 500): (0.102, 0.5),
-    (2, 2000): (0.0103, 0.0504),
-    (2, 20_000): (3.98e-4, 1.232e-3),
     (2, 200_000): (2.175e-5, 4.65e-5),
     (5, 2000): (0.0917, 0.714),
     (5, 20_000): (2.511e-3, 0.01121),
-    (5, 200_000): (1.13e-4, 3.30e-4),
     (10, 2000): (0.845, math.inf),
-    (10, 20_000): (0.01456, 0.0970),
     (10, 200_000): (5.19e-4, 2.173e-3),
 }
 
@@ -310,9 +306,7 @@ def test_records_are_at_least_as_accurate_as_the_reference(d: int, players: int)
     ("d", "players", "most"),
     [
         (2, 20_000, 0.00355),
-        (3, 20_000, 0.0129),
         (5, 20_000, 0.521),
-        (2, 200_000, 7.5e-5),
         (3, 200_000, 2.00e-4),
         (5, 200_000, 8.6e-4),
     ],
@@ -367,9 +361,9 @@ def test_noise_that_drowns_what_deters_is_refused_where_epsilon_is_given() -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        [{"budget": budget} for budget in (1000, 2000, 5000, 20_000, 1_000_000)],
-        [{"players": players} for players in (5000, 6000, 20_000, 21_000, 300_000)],
-        [{"lie": lie} for lie in (0.15, 0.3, 0.31, 0.6, 1.2)],
+        [{"budget": budget} for budget in (1000, 2000, 5000, 1_000_000)],
+        [{"players": players} for players in (5000, 6000, 20_000, 300_000)],
+        [{"lie": lie} for lie in (0.15, 0.3, 0.31, 1.2)],
         [{"failure_probability": beta} for beta in (0.001, 0.01, 0.1)],
         [{"payments": "never-negative"}, {"payments": "expected"}],
         [{"rule": "brier"}, {"rule": "quadratic"}],

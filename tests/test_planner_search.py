@@ -58,11 +58,9 @@ ROSTERS: list[tuple[int, int, dict[str, Any]]] = [
     (500, 3, {"budget": 500, "rule": "brier"}),
     (600, 3, {"budget": 1200, "payments": "expected"}),
     (2000, 5, {"budget": 2000}),
-    (2000, 5, {"budget": 2000, "lie": 0.15}),
     (2000, 5, {"budget": 2000, "accuracy_of": "predictions"}),
     (20_000, 10, {"budget": 5000}),
     (2000, 5, {"accuracy": 0.2}),
-    (2000, 5, {"accuracy": 0.06, "accuracy_of": "predictions"}),
     (500, 3, {"accuracy": 0.2, "rule": "brier", "payments": "expected"}),
     (2000, 5, {"epsilon": 0.3}),
     (500, 2, {"epsilon": 0.2, "budget": 600}),
@@ -75,7 +73,7 @@ def some_slow(cases: list[Any], quick: set[int]) -> list[Any]:
     return [pytest.param(*one, marks=[] if k in quick else pytest.mark.slow) for k, one in enumerate(cases)]
 
 
-@pytest.mark.parametrize(("players", "d", "asked"), some_slow(ROSTERS, {0, 2, 3, 7, 10}), ids=str)
+@pytest.mark.parametrize(("players", "d", "asked"), some_slow(ROSTERS, {0, 2, 3, 6, 8}), ids=str)
 def test_no_random_search_over_liars_epsilon_and_clip_beats_a_plan_from_a_roster(
     players: int, d: int, asked: dict[str, Any]
 ) -> None:

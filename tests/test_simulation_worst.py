@@ -190,7 +190,7 @@ def test_the_people_of_a_plan_see_its_gap_from_liars_that_are_cast() -> None:
     """
     study, X = survey(3), roster(400, 3)
     plan = design(study, roster=X, epsilon=1.0, score_weight=1.0, absent_share=0.02)
-    seen = simulate(plan, {"targeting": 1.0}, runs=1000, seed=1, features=X)
+    seen = simulate(plan, {"targeting": 1.0}, runs=500, seed=1, features=X)
     assert seen.guaranteed_for == "plan"
     assert seen.observed.truthfulness.liars.value == pytest.approx(seen.guaranteed_liars, rel=0.1)
     players, surplus = (

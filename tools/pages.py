@@ -11,8 +11,8 @@ from __future__ import annotations
 import io
 import os
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -130,17 +130,12 @@ def agrees(shown: str, output: str) -> bool:
 
 
 def example(directory: Path, scratch: Path) -> Shown:
-    """Run an example's script, on its own, somewhere else."""
+    """Run an example's script, as a program does, somewhere else."""
     [(command, shown)] = steps(next(iter(blocks(read(str(directory / "README.md"))))).text)
-    environment = {**os.environ, "PYTHONUTF8": "1"}
-    ran = subprocess.run(
-        [sys.executable, str(directory / "run.py")],
-        cwd=scratch,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    return Shown(command, ran.returncode, shown, ran.stdout or ran.stderr)
+    output = io.StringIO()
+    with chdir(scratch), redirect_stdout(output):
+        runpy.run_path(str(directory / "run.py"), run_name="__main__")
+    return Shown(command, 0, shown, output.getvalue())
 
 
 def reference() -> str:

@@ -21,7 +21,6 @@ q.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -110,10 +109,12 @@ class Deterrence:
         for column, scale in enumerate(noises):
             whole, *clipped = self._shares((self.beliefs.radius, *levels.tolist()), float(scale))
             target = whole(size)
-            table[:, column] = [_match(share, whole, size, target) for share in clipped]
+            table[:, column] = [
+                size if share is whole else _match(share, whole, size, target) for share in clipped
+            ]
         return table
 
-    def _shares(self, clips: Iterable[float | None], scale: float) -> list[_Shares]:
+    def _shares(self, clips: Sequence[float | None], scale: float) -> list[_Shares]:
         """The undeterred share as a function of the lie, for each clip level at one scale of the peer noise. Kept."""
         clips = tuple(clips)
         if (clips, scale) not in self._kept:
@@ -131,15 +132,16 @@ class Deterrence:
         # Noise that vanishes beside R is none: divided by it, R would overflow.
         ratios[ratios < _VANISHING * self.beliefs.radius] = 0.0
         scales = np.repeat(ratios[:, None], points.shape[1], axis=1)
-        curves = [
-            points if clip is None else Clipped(check.positive("clip", clip), d)(points, scales)
+        curves = {
+            clip: points if clip is None else Clipped(check.positive("clip", clip), d)(points, scales)
             for clip in clips
-        ]
-        means = answers.weights @ np.stack(curves, axis=2)
-        return [
-            _Shares.of(answers, self.lengths[:, None] * means[:, :, k], self.beliefs)
-            for k in range(len(curves))
-        ]
+        }
+        means = answers.weights @ np.stack(list(curves.values()), axis=2)
+        found = {
+            clip: _Shares.of(answers, self.lengths[:, None] * means[:, :, k], self.beliefs)
+            for k, clip in enumerate(curves)
+        }
+        return [found[clip] for clip in clips]
 
 
 def representative(lengths: Any, proportions: Any, count: int = 16) -> tuple[Floats, Floats]:

@@ -184,8 +184,9 @@ def _log_tail(d: int) -> tuple[Floats, Floats]:
 
 def piecewise(coefficients: Floats, cell: npt.NDArray[np.intp], x: Floats) -> Floats:
     """Σ_k coefficients[k, cell]·xᵏ, by Horner's rule; cells beyond the table are its ends."""
-    value, more = np.take(coefficients[-1], cell, mode="clip"), np.empty(np.shape(cell))
-    for row in coefficients[-2::-1]:
+    rows = np.take(coefficients, cell, axis=1, mode="clip")
+    value: Floats = rows[-1]
+    for row in rows[-2::-1]:
         value *= x
-        value += np.take(row, cell, out=more, mode="clip")
+        value += row
     return value

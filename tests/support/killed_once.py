@@ -8,6 +8,7 @@ the release between the two is kept in the file `seen`; a life that ends by itse
 the file `steps`.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -22,13 +23,16 @@ from sqlalchemy.orm import Session
 
 from support import killed_settlement
 from support.killed_settlement import deadly, load
-from support.serving import PLAYERS, WHO, Asked, answer_all, bring, close, invented
+from support.serving import WHO, Asked, answer_all, bring, close, invented
 from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import Settler, freeze, settle_study
 from truthful.store import roster, studies
 from truthful.store.database import Database
 from truthful.store.tables import State
+
+#: Of the study that lives and dies.
+PLAYERS = 24
 
 
 class Mortal(Database):
@@ -100,6 +104,7 @@ def rehearse(planned: Path) -> None:
         database = Database(settings.database_url)
         run(settings, database)
         database.close()
+    gc.freeze()
 
 
 if __name__ == "__main__":

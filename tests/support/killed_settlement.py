@@ -8,6 +8,7 @@ itself only rehearses another study in memory, so that nothing is shared between
 Each life that ends by itself writes the number of its durable writes to the file `writes`.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -67,6 +68,7 @@ def load() -> None:
     study = Study.parse(DESIGNED)
     plan = planned(study, 60)
     report(settle(plan, people(study, 60).reports, seed=0).release, plan)
+    gc.freeze()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import interpolate
 
+from truthful.beliefs import Beliefs
 from truthful.bounds import Setting, proved
 from truthful.bounds.estimator_bounds import GAPS
 from truthful.check import Floats
@@ -43,10 +44,21 @@ class People:
         r, noise = self.spread
         return math.sqrt(float(np.mean(noise**2) / np.mean(r**2)))
 
-    @cached_property
-    def deterrence(self) -> Deterrence:
-        """Forty people who stand for all: more than a plan has."""
-        return Deterrence(self.study.beliefs, *representative(*self.spread, 40))
+    def matched_lies(self, lie: float) -> interpolate.RectBivariateSpline:
+        """D at levels from R/5 to R and at noises from 1/300 of R to 3R, by cubics, of more people than a plan has."""
+        lengths, proportions = (tuple(part.tolist()) for part in representative(*self.spread, 24))
+        return _matched_lies(self.study.beliefs, lengths, proportions, self.typical_noise, lie)
+
+
+@lru_cache(maxsize=8)
+def _matched_lies(
+    beliefs: Beliefs, lengths: tuple[float, ...], proportions: tuple[float, ...], typical: float, lie: float
+) -> interpolate.RectBivariateSpline:
+    """Kept: several plans are for the same people."""
+    levels, noises = np.linspace(0.2, 1, 12), np.geomspace(1 / 300, 3, 14)
+    people = Deterrence(beliefs, np.array(lengths), np.array(proportions))
+    table = people.matched_lies(lie, levels * beliefs.radius, noises * beliefs.radius / typical)
+    return interpolate.RectBivariateSpline(levels, np.log(noises), table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +79,7 @@ class Release:
 
     @cached_property
     def matched(self) -> interpolate.RectBivariateSpline:
-        """D at levels from R/5 to R and at noises from 1/300 of R to 3R, by cubics."""
-        R = self.people.study.beliefs.radius
-        levels, noises = np.linspace(0.2, 1, 12), np.geomspace(1 / 300, 3, 14)
-        scales = noises * R / self.people.typical_noise
-        table = self.people.deterrence.matched_lies(self.lie, levels * R, scales)
-        return interpolate.RectBivariateSpline(levels, np.log(noises), table)
+        return self.people.matched_lies(self.lie)
 
     def lies(self, s: Setting) -> Floats:
         if not s.clipped:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from truthful.asked_release import AskedPaymaster, AskedRelease, AskedScored, Level, level_of
-from truthful.beliefs import Beliefs
+from truthful.beliefs import Beliefs, Predictor
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import AddNoise, Query
@@ -62,7 +63,10 @@ class Product:
         """What everybody else predicts of everybody, given all records, and what they are paid."""
         kx, ky = grid_features(X), grid_responses(answers_of(y), beliefs.response_bound)
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
-            return paymaster(mechanism, beliefs, estimate, len(y)).score_players(kx, ky)
+            master = paymaster(mechanism, beliefs, estimate, len(y))
+            if not mechanism.clipped:
+                master = replace(master, predictor=_remembered(beliefs))
+            return master.score_players(kx, ky)
         if isinstance(mechanism, ShareRelease) and isinstance(beliefs, ShareBeliefs):
             return SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
         if isinstance(mechanism, AskedRelease) and isinstance(beliefs, LevelBeliefs):
@@ -82,9 +86,25 @@ def answers_of(said: Floats) -> Floats:
     return said if said.ndim == 1 else np.ascontiguousarray(said[:, 0])
 
 
+def _remembered(beliefs: Beliefs) -> Predictor:
+    """Own predictions where nothing is clipped: no release changes them, and an audit makes thousands of the same
+    records."""
+    return lambda r, y, scale: _own_predictions(beliefs, r.tobytes(), y.tobytes())
+
+
+@lru_cache(maxsize=8)
+def _own_predictions(beliefs: Beliefs, r: bytes, y: bytes) -> Floats:
+    return beliefs.prediction(np.frombuffer(r), np.frombuffer(y))
+
+
 def level(X: Floats, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
     """What everybody's features say of the level."""
-    kx = grid_features(X)
+    return _level(X.tobytes(), mechanism, beliefs)
+
+
+@lru_cache(maxsize=8)
+def _level(X: bytes, mechanism: AskedRelease, beliefs: LevelBeliefs) -> Level:
+    kx = grid_features(np.frombuffer(X).reshape(-1, beliefs.dimension))
     return level_of(beliefs, sums(kx, np.zeros(len(kx)), mechanism.transform), [kx])
 
 
