@@ -352,8 +352,6 @@ def _times(value: Any, factor: float) -> Any:
 
 # Pilots
 
-#: Bounds of the main wave's beliefs, in standard deviations.
-TAILS = 2.0
 #: Steps toward the centre of shares, on which the slope depends; each leaves less than a fifth of the error.
 STEPS = 60
 
@@ -449,13 +447,13 @@ def _main_wave(study: Study, beliefs: LevelBeliefs, centre: float, error: float)
     record = study.declared.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     record.pop("payments", None)
     if study.shares is None:
-        record["beliefs"] = _numbers(study, record, centre, error)
+        record["beliefs"] = _main_numbers(study, record, centre, error)
     else:
-        record["beliefs"] = _shares(beliefs, centre, error)
+        record["beliefs"] = _main_shares(beliefs, centre, error)
     return record
 
 
-def _shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, object]:
+def _main_shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, object]:
     """Of yes and no, and of ratings: the share is uniform with this mean and standard deviation."""
     spread = REACH * math.hypot(beliefs.sure, error) / 2
     share = (1 + centre) / 2
@@ -467,7 +465,7 @@ def _shares(beliefs: LevelBeliefs, centre: float, error: float) -> dict[str, obj
     return section
 
 
-def _numbers(
+def _main_numbers(
     study: Study, record: dict[str, dict[str, object]], centre: float, error: float
 ) -> dict[str, object]:
     """Beliefs about the centre, of which people are so sure and the pilot so unsure, and noise as wide as answers are.
