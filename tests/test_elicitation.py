@@ -202,3 +202,20 @@ def test_the_command_reads_earlier_answers_and_warns_that_they_become_public(tmp
     assert "will be public" in shown
     record = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
     assert record["elicited"]["beliefs"] == wanted.beliefs
+
+
+@pytest.mark.parametrize("text", [NUMBERS, SHARES])
+def test_an_earlier_study_says_what_features_do_together(text: str) -> None:
+    """Answers that change by 40 of 100 only where age and region go together: no feature alone does as much."""
+    interacting = text.replace('currency = "USD"', 'currency = "USD"\ninteractions = [["age", "region"]]')
+    study, rng = Study.parse(interacting), np.random.default_rng(2)
+    X = study.normalise(study.sample_features(rng, 4_000))
+    codes = X[:, study.declared.encoding.places["age:region"]] * study.declared.encoding.scale
+    middle, width = (study.response.low + study.response.high) / 2, study.response.high - study.response.low
+    answers = middle + width * (0.2 * codes[:, 0] + rng.normal(0, 0.02, len(X)))
+    said = earlier_study(study, X, answers)
+    assert said.effects is not None
+    assert said.effects["age:region"] == pytest.approx(0.4 * width, rel=0.05)
+    assert max(said.effects["age"], said.effects["region"]) < 0.05 * width
+    found = elicit(study, said)
+    assert "age:region" in f"{found.because} {found.beliefs}"

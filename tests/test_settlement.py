@@ -242,7 +242,7 @@ def test_the_release_holds_nothing_of_what_is_protected_but_the_noisy_sums(
     first, second = (settle(plan, table, seed=5).release.model_dump() for table in (one, other))
     differing = {key for key in first if first[key] != second[key]}
     follows = {"inverse"} if "matrix" in statistics else set()
-    assert differing == {"statistics", "theta", "coefficients"} | follows
+    assert differing == {"statistics", "theta", "coefficients", "differences"} | follows
     assert {key for key in first["statistics"] if first["statistics"][key] != second["statistics"][key]} == (
         statistics
     )
