@@ -175,7 +175,7 @@ def on_public_data() -> Iterator[str]:
         where = f"{name}, {n:,} × {d}; zero {shown(zero)}, least squares {shown(best)}"
         for told, predict in PREDICTS.items():
             cells = (
-                statistics.mean(explained(y, predict(X, y, epsilon, seed)) for seed in range(SEEDS))
+                statistics.median(explained(y, predict(X, y, epsilon, seed)) for seed in range(SEEDS))
                 for epsilon in EPSILONS
             )
             yield f"| {where} | {told} | {' | '.join(map(shown, cells))} |"
@@ -183,7 +183,14 @@ def on_public_data() -> Iterator[str]:
 
 
 def shown(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−") if value > -10 else f"−{-value:,.0f}"
+    value = round(value, 2) + 0.0  # no −0.00
+    return (
+        f"{value:.2f}".replace("-", "−")
+        if value > -10
+        else f"−{-value:,.0f}"
+        if value > -1e6
+        else "below −10⁶"
+    )
 
 
 def main() -> None:
@@ -198,7 +205,7 @@ def main() -> None:
             print(row, flush=True)
     print(
         f"\nPublic data, features and responses mapped from their ranges to [−1, 1]: R² on the data themselves, the "
-        f"mean of {SEEDS} runs.\nPredicting the mean has R² = 0, and predicting the middle of the range what stands "
+        f"median of {SEEDS} runs.\nPredicting the mean has R² = 0, and predicting the middle of the range what stands "
         "after *zero*.\n"
     )
     print(

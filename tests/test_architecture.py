@@ -14,7 +14,7 @@ import truthful
 # each other.
 ROWS: tuple[tuple[str, ...], ...] = (
     # the words
-    ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily"),
+    ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily", "shown"),
     ("check",),
     # mathematics: arrays in, arrays out, randomness passed in
     ("coins", "lattice", "noise", "scoring", "costs"),

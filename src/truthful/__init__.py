@@ -7,9 +7,11 @@ Each arrow is one function from record to record. Names are loaded when they are
 that needs little starts quickly.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from truthful.lazily import lazy_names
+from truthful.shown import show_with
 from truthful.version import __version__
 
 if TYPE_CHECKING:
@@ -95,6 +97,9 @@ __getattr__ = lazy_names(
         "study": ("Study",),
     },
 )
+
+
+show_with(lambda: import_module("truthful.show.notebook"))
 
 
 def __dir__() -> list[str]:

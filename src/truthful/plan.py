@@ -41,6 +41,7 @@ from truthful.planner.panel import Panel, Roster, panel_for
 from truthful.planner.planning import Infeasible, Solution, with_levers
 from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
+from truthful.shown import Shown, as_text
 from truthful.study import Study
 from truthful.version import __version__
 
@@ -58,7 +59,7 @@ S = TypeVar("S", bound=Solution)
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Shown):
     """A study, how many players it is for, and the mechanism that will be run on them.
 
     absent_share (α) is the share of players who may misreport, failure_probability (β) the probability that
@@ -157,6 +158,10 @@ class Plan:
         numbers = {name: float(value) for name, value in chosen.items() if not isinstance(value, str | None)}
         # None where there is no bound.
         return chosen | {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+    def summary(self) -> str:
+        """What `truthful plan` prints of it, without colours."""
+        return as_text(self)
 
     def record(self) -> dict[str, Any]:
         """The plan as it is written. It holds the whole declaration, so that it stands alone."""

@@ -58,7 +58,7 @@ from truthful.auditor.trial_settlements import (
     with_answers,
 )
 from truthful.check import Floats
-from truthful.errors import Refused, TruthfulError
+from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import sha256
 from truthful.lattice import SeededBits
 from truthful.moments import (
@@ -72,7 +72,7 @@ from truthful.moments import (
 )
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.plan import Plan
-from truthful.release import verify
+from truthful.release import Receipt, Release, verify
 from truthful.settlement.atomic_release import LEDGER, read_ledger
 from truthful.settlement.draw import Draw
 from truthful.study.credibility import ShareBeliefs
@@ -199,7 +199,7 @@ def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Findi
         used: dict[str, object] = {**receipt.features, plan.study.response.name: receipt.report}
         used |= dict.fromkeys(asked_for(plan.study), receipt.prediction)
         hers = {name: column[place_of] for name, column in values.items()}
-        faulty += used != hers or not verify(found.release, receipt).verified
+        faulty += used != hers or not _verified(found.release, receipt)
     return Finding(
         name="settlements: payments",
         claim="every payment follows from the release and one's own record",
@@ -208,6 +208,14 @@ def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Findi
         passed=not faulty,
         figures={"payments": reports.num_rows, "differ": faulty},
     )
+
+
+def _verified(release: Release, receipt: Receipt) -> bool:
+    """Whether a payment is; not so with a release whose numbers do not follow from each other."""
+    try:
+        return verify(release, receipt).verified
+    except InputError:
+        return False
 
 
 def _own_finding(product: Product, plan: Plan, reports: Any) -> Finding:

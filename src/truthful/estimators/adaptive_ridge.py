@@ -21,5 +21,5 @@ def adaptive_ridge(
 ) -> Floats:
     """θ̂ from M, b̃ and G of so many people; signal is R."""
     penalty = len(vector) * noise_variance / (signal**2 * count)
-    theta: Floats = np.linalg.solve(matrix.T @ matrix + penalty * features, matrix.T @ vector)
-    return theta
+    solved = np.linalg.solve(matrix.T @ matrix + penalty * features, matrix.T @ vector)
+    return np.asarray(solved, dtype=np.float64)

@@ -19,6 +19,7 @@ from truthful.errors import InputError
 from truthful.files import pretty_json, sha256, write_atomically
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
+from truthful.shown import Shown
 from truthful.study import Study
 
 #: Parts of a release that are the study's own, as it was declared.
@@ -185,7 +186,7 @@ class Predictions(Record):
     centre: float | None
 
 
-class Release(Document):
+class Release(Document, Shown):
     """What everybody may see. Only `statistics` and what follows from it depends on people's answers."""
 
     noun = "release"
@@ -224,6 +225,15 @@ class Release(Document):
     odds_ratios: tuple[Coefficient, ...] | None = None
     predictions: Predictions | None = None
     payments: dict[str, Any] | None = None
+
+    def to_frame(self) -> Any:
+        """The coefficients as a pandas DataFrame: value, low and high, by name."""
+        try:
+            import pandas as pd
+        except ModuleNotFoundError:
+            raise InputError("to_frame needs pandas, which is not installed: pip install pandas") from None
+        rows = [one.model_dump() for one in self.coefficients]
+        return pd.DataFrame(rows, columns=["name", "value", "low", "high"]).set_index("name")
 
     @property
     def sha256(self) -> str:

@@ -17,11 +17,12 @@ from truthful.release.consistency import require_consistent
 from truthful.release.release import Receipt, Release
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease
+from truthful.shown import Shown
 from truthful.study import Study
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """Whether a payment is what the release says it must be, with the arithmetic, in normalised units."""
 
     verified: bool

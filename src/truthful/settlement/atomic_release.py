@@ -34,6 +34,7 @@ from truthful.report import report_or_notice
 from truthful.settlement.books import MemoryBooks, PaidTotals
 from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
+from truthful.shown import Shown
 
 FORMAT = "truthful/ledger/1"
 
@@ -277,7 +278,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Settlement:
+class Settlement(Shown):
     """A settled study: the public release, and the books, private to whoever pays and to each player."""
 
     release: Release

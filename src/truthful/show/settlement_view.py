@@ -130,7 +130,6 @@ def verdict_view(verdict: Verdict, payment: Payment) -> list[RenderableType]:
 
 def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
     """One payment, recomputed, with the arithmetic."""
-    colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
     if verdict.surprise is not None:
         steps = _surprise_steps(verdict, payment)
     elif verdict.switch is not None:
@@ -142,8 +141,14 @@ def verdict_panel(verdict: Verdict, payment: Payment) -> Panel:
     rows.add_row("recomputed", money(verdict.recomputed, payment.currency, 6))
     for name, words in steps:
         rows.add_row(name, words)
-    title = Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
-    return Panel(rows, title=title, title_align="left", border_style=colour, expand=False)
+    colour = "green" if verdict.verified else "red"
+    return Panel(rows, title=verdict_title(verdict), title_align="left", border_style=colour, expand=False)
+
+
+def verdict_title(verdict: Verdict) -> Text:
+    """Whether a payment is right, and whose."""
+    colour, word = ("green", "Verified") if verdict.verified else ("red", "NOT verified")
+    return Text(f"{word}: the payment of player {verdict.player}", f"bold {colour}")
 
 
 def _score_steps(verdict: Verdict, payment: Payment) -> Steps:
@@ -222,16 +227,20 @@ def _notices(release: Release) -> list[RenderableType]:
     return [notice(words) for words in (*rehearsal, *release.warnings)]
 
 
+def release_view(release: Release, study: Study) -> list[RenderableType]:
+    """What was learned, and what must be said of it first."""
+    views = [*_notices(release), *estimates_views(release, study)]
+    if study.shares is None and (study.levels is None or study.features):
+        views += [coefficients_table(release), *differences_views(release, study)]
+    return views
+
+
 def settlement_view(settlement: Settlement, plan: Plan) -> list[RenderableType]:
     """A settlement: what was learned, what is guaranteed, what was paid, and what to do with the files."""
     from truthful.promises import promised_and_found, released_promises
 
     release, study, directory = settlement.release, plan.study, settlement.directory
-    views = _notices(release)
-    views += estimates_views(release, study)
-    if study.shares is None and (study.levels is None or study.features):
-        views.append(coefficients_table(release))
-        views += differences_views(release, study)
+    views = release_view(release, study)
     views.append(guarantees_table(released_promises(release, plan)))
     if release.guarantees != release.promised:
         title, columns = "As promised, and for those who answered", ("", "promised", "now")

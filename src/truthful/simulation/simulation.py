@@ -30,6 +30,7 @@ from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.regression import Mechanism, private_regression
+from truthful.shown import Shown
 from truthful.simulation.best_responses import BestResponse, best_responses
 from truthful.simulation.measurements import (
     UNKNOWN,
@@ -78,7 +79,7 @@ PLANS, PEOPLES = "plan", "people"
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(Shown):
     """Whole studies with simulated people. Plan, agents, runs, seed, versions (of numpy too, whose chance it is) and
     the features that were brought make the same one again."""
 
