@@ -357,7 +357,7 @@ def test_a_declared_level_is_one_whatever_else_it_stands_for() -> None:
     study = type(GAMBLING).from_declaration(declared)
     rows = read_features(study, {"age": [20, 20, 20], "region": ["NA", ".", "EU"]})
     assert len({tuple(row) for row in rows.tolist()}) == 3
-    with pytest.raises(BadReports, match="'region' of player 0 is missing"):
+    with pytest.raises(BadReports, match="'region' of this person is missing"):
         read_features(study, {"age": [20], "region": ["N/A"]})
 
 

@@ -182,7 +182,7 @@ def test_bad_features_are_told_with_their_row_or_dropped_or_clipped() -> None:
     study = Study.parse(OBSERVED)
     bad = {"price": [2.0, 9.5, 3.0], "region": ["north", "east", "south"]}
     with pytest.raises(
-        InputError, match=r"row 1 \(rows count from 0\): Feature 'price' of player 1 is 9.5, outside"
+        InputError, match=r"row 1 \(rows count from 0\): Feature 'price' of this person is 9.5, outside"
     ):
         read_features(study, bad)
     good = read_features(study, {"price": [2.0, 3.0], "region": ["north", "south"]})

@@ -155,7 +155,8 @@ def number_columns(study: Study) -> frozenset[str]:
 class Intake:
     """One pass of checks, or the part of it that is made on one piece of the reports.
 
-    `repeats` are the duplicates that an earlier pass found; `account` is what was found so far.
+    `repeats` are the duplicates that an earlier pass found; `account` is what was found so far. `named`: records have
+    the ids of people, and not numbers in their place.
     """
 
     def __init__(
@@ -166,13 +167,14 @@ class Intake:
         limit: int = 20,
         repeats: Repeats = NO_REPEATS,
         place: Place | None = None,
+        named: bool = True,
     ) -> None:
         self.on_bad = check.choice("on_bad", on_bad, ON_BAD)
         self._study = study
         self._rules, self._ball_rules = rules_of(study), ball_rules_of(study)
         self._repeats = repeats
         self.account = BadRecords(limit)
-        self._place = place or Place()
+        self._place, self._named = place or Place(), named
         self._ignored: tuple[str, ...] = ()
 
     def open(self, reports: Reports) -> None:
@@ -209,7 +211,7 @@ class Intake:
             for ball in self._ball_rules:
                 values = ball.clip(values)
             values = {rule.name: rule.clip(values[rule.name]) for rule in self._rules}
-        good = ~self.account.note(faults, ids, first_row)
+        good = ~self.account.note(faults, ids, first_row, self._named)
         everyone = ids.filter(pa.array(~missing)) if missing.any() else ids
         if not good.all():
             ids = ids.filter(pa.array(good))
@@ -279,7 +281,7 @@ def _read_rows(
     parts, known = [], report_columns(study)
     numbers = number_columns(study)
     with open_reports(source, names, numbers=numbers, columns=columns or {}, known=known) as found:
-        intake, row = Intake(study, on_bad, place=found.place), found.place.first_row
+        intake, row = Intake(study, on_bad, place=found.place, named=False), found.place.first_row
         for batch in found.batches():
             ids = arrow_numbers(np.arange(row, row + batch.num_rows))
             said = [arrow_numbers(np.full(batch.num_rows, value)) for value in rest]

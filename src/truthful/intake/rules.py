@@ -229,8 +229,8 @@ class BadRecords:
         self.bad_records = 0
         self.clipped = 0
 
-    def note(self, faults: Sequence[Fault], ids: Any, first_row: int) -> Mask:
-        """Take in the faults of one batch; gives which of its records are bad."""
+    def note(self, faults: Sequence[Fault], ids: Any, first_row: int, named: bool = True) -> Mask:
+        """Take in the faults of one batch; gives which of its records are bad. `named`: the ids are people's own."""
         bad = np.zeros(len(ids), dtype=np.bool_)
         for fault in faults:
             bad |= fault.mask
@@ -242,7 +242,7 @@ class BadRecords:
             # Sorted by record; among the faults of one record, in the order given.
             places = [(int(i), fault) for fault in faults for i in np.flatnonzero(fault.mask)[:room]]
             places.sort(key=lambda place: place[0])
-            self.first += [_bad_record(fault, i, ids, first_row) for i, fault in places[:room]]
+            self.first += [_bad_record(fault, i, ids, first_row, named) for i, fault in places[:room]]
         return bad
 
     def extend(self, later: BadRecords) -> None:
@@ -285,9 +285,12 @@ class BadReports(InputError):
         super().__init__("\n".join(lines), Option("on_bad", "clip"), rest)
 
 
-def _bad_record(fault: Fault, index: int, ids: Any, first_row: int) -> BadRecord:
-    player = ids[index].as_py()
-    player = None if isinstance(player, str) and not player.strip() else player
+UNNAMED = ""  # the player of a record whose id is not read
+
+
+def _bad_record(fault: Fault, index: int, ids: Any, first_row: int, named: bool) -> BadRecord:
+    player = ids[index].as_py() if named else UNNAMED
+    player = None if named and isinstance(player, str) and not player.strip() else player
     return BadRecord(first_row + index, player, fault.column, fault.kind, fault.tell(index, player))
 
 
@@ -297,6 +300,8 @@ def _plural(number: int, noun: str) -> str:
 
 def owner(player: Player) -> str:
     """Whose value it is."""
+    if player == UNNAMED:
+        return "this person"
     return "a player without an id" if player is None else f"player {quote(player)}"
 
 
