@@ -15,6 +15,7 @@ from truthful.errors import InputError
 from truthful.one_release import OneRelease
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
+from truthful.planner.panel import _parts
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import expected_shares
 
@@ -85,28 +86,19 @@ def test_the_script_that_measures_them_finds_the_effects_that_were_set_out_for(
     )
 
 
-@pytest.mark.parametrize("of", ["coefficients", "predictions"])
-@pytest.mark.parametrize("given", [{"budget": 2_500.0}, {"accuracy": 0.04}], ids=["budget", "accuracy"])
-def test_the_error_that_was_asked_for_is_optimised_and_recorded_with_its_bound(
-    of: str, given: dict[str, float]
-) -> None:
-    plans = {
-        each: plan_of("features", 5_000, accuracy_of=each, **given)
-        for each in ("coefficients", "predictions")
-    }
-    bounds = {
-        "coefficients": plans[of].guarantees.accuracy.effect_rmse,
-        "predictions": plans[of].guarantees.accuracy.prediction_rmse,
-    }
-    answer = plans[of].record()["answer"]
-    assert (answer["error_of"], answer["error"]) == (of, pytest.approx(bounds[of]))
-    assert answer["error"] <= given.get("accuracy", math.inf)
-    if of == "predictions":
-        assert answer["asked"]["accuracy_of"] == "predictions"
-        # Predictions are easier than effects: with the same money no worse, or for less of it.
-        other = plans["coefficients"].guarantees
-        assert answer["error"] <= (other.accuracy.prediction_rmse or 0.0) or "accuracy" in given
-        assert (plans[of].guarantees.budget.cap or math.inf) <= (other.budget.cap or 0.0) * (1 + 1e-9)
+def test_the_error_that_was_asked_for_is_optimised_and_recorded_with_its_bound() -> None:
+    effects, predictions = (
+        plan_of("features", 5_000, budget=2_500.0, accuracy_of=of) for of in ("coefficients", "predictions")
+    )
+    accurate = plan_of("features", 5_000, accuracy=0.04, accuracy_of="predictions")
+    for plan, of in ((effects, "coefficients"), (predictions, "predictions"), (accurate, "predictions")):
+        answer, found = plan.record()["answer"], plan.guarantees.accuracy
+        bound = found.effect_rmse if of == "coefficients" else found.prediction_rmse
+        assert (answer["error_of"], answer["error"]) == (of, pytest.approx(bound))
+        assert answer["asked"].get("accuracy_of", "coefficients") == of
+    assert accurate.record()["answer"]["error"] <= 0.04
+    best = effects.guarantees.accuracy, predictions.guarantees.accuracy
+    assert (best[1].prediction_rmse or math.inf) < (best[0].prediction_rmse or 0.0)
 
 
 def test_numbers_and_records_have_noise_by_the_usual_norm_alone() -> None:
@@ -137,6 +129,25 @@ def test_the_smallest_panel_that_is_worth_asking() -> None:
             given[remedy.goal] = remedy.value
         assert design(study_of(), **given).guarantees.truthfulness.steps == 1
     assert {remedy.goal for remedy in told.value.remedies} == {"budget", "players"}
+
+
+def test_with_features_the_fewest_who_would_do_are_found_from_a_rough_guess() -> None:
+    study, each = study_of((0.2, 0.5), two_levels(2), "uniform", effect=0.1), 0.1
+    with pytest.raises(Infeasible) as told:
+        design(study, players=500, budget=50)
+    more = next(remedy.value for remedy in told.value.remedies if remedy.goal == "players")
+    assert design(study, players=round(more), budget=each * more).guarantees.truthfulness.steps == 1
+    with pytest.raises(Infeasible):
+        design(study, players=round(0.93 * more), budget=each * 0.93 * more)
+
+
+def test_people_who_are_alike_are_counted_and_the_same_is_found() -> None:
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(2, 7, 3)) / 4 + np.eye(7, 3)
+    counts = np.array([30, 20, 90, 25, 40, 300, 50])
+    everybody = _parts(np.repeat(X, counts, axis=0), np.repeat(Z, counts, axis=0))
+    assert everybody is not None
+    assert _parts(X, Z, counts.astype(float)) == pytest.approx(everybody)
 
 
 def test_players_are_found_for_a_budget_and_an_accuracy() -> None:

@@ -313,9 +313,14 @@ class Panel:
             return self._with_effects(geometry(X[:n], transform, norm=norm), X[:n], transform)
         Z = instruments_on_grid(grid_features(X), transform, norm) / GRID
         draws, worst, most, untold = np.random.default_rng(n), None, np.zeros((3, 2)), False
+        alike = self._alike
         for _ in range(DRAWS):
             people = draws.choice(len(X), n, replace=False, shuffle=False)
-            found = _parts(X[people], Z[people])
+            if alike is None:
+                found = _parts(X[people], Z[people])
+            else:
+                first, counts = np.unique(alike[people], return_counts=True)
+                found = _parts(X[first], Z[first], counts.astype(np.float64))
             if found is None:
                 untold = True
                 continue
@@ -343,6 +348,14 @@ class Panel:
             # The chance of who is drawn is spared for in all effects alike.
             effects=None if one.effects is None else one.effects * SPARE * max(1.0, noise / one.noise[0]),
         )
+
+    @cached_property
+    def _alike(self) -> npt.NDArray[np.intp] | None:
+        """For everybody the first who has the same features; None where people differ in numbers, hardly two alike."""
+        if not all(feature.levels for feature in self.study.features):
+            return None
+        _, first, kinds = np.unique(self._pool, axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[kinds.ravel()])
 
     def _with_effects(self, found: Geometry, X: Floats, transform: Transform) -> Geometry:
         """With what single effects need, where answers are shares."""
@@ -416,18 +429,22 @@ def difference_rows(study: Study) -> Floats:
     return np.array(rows).reshape(-1, study.dimension)
 
 
-def _parts(X: Floats, Z: Floats) -> Floats | None:
-    """‖M⁻¹‖²_F, ‖B‖²_F and the largest ‖B_j‖, of coefficients and of predictions.
+def _parts(X: Floats, Z: Floats, counts: Floats | None = None) -> Floats | None:
+    """‖M⁻¹‖²_F, ‖B‖²_F and the largest ‖B_j‖, of coefficients and of predictions; counts: how many people a row is.
 
     None where M cannot be inverted, or somebody is most of what is known of people like her: they are not settled.
     """
-    M = Z.T @ X
+
+    def each(part: Floats) -> Floats:
+        return part if counts is None else counts[:, None] * part
+
+    M = Z.T @ each(X)
     if not np.linalg.cond(M) <= WORST_CONDITION:
         return None
     inverse = np.linalg.inv(M)
-    G, B = X.T @ X / len(X), Z @ inverse.T
+    G, B = X.T @ each(X) / (len(X) if counts is None else counts.sum()), Z @ inverse.T
     if not np.einsum("ij,ij->i", B, X).max() <= LARGEST_LEVERAGE:
         return None
-    parts = (inverse @ inverse.T, B.T @ B)
+    parts = (inverse @ inverse.T, B.T @ each(B))
     squares = np.stack([np.einsum("ij,ij->i", B, B), np.einsum("ij,ij->i", B @ G, B)])
     return np.array([*([np.trace(part), np.sum(G * part)] for part in parts), np.sqrt(squares.max(axis=1))])
