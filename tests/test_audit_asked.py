@@ -209,7 +209,7 @@ def test_faults_of_noise_and_sensitivity_are_caught(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("product", "samples", "sound"),
-    [(BarePredictions(), 1_000, False), (LessNoise(Fraction(1, 2)), 4_000, False), (Product(), 4_000, True)],
+    [(BarePredictions(), 1_000, False), (LessNoise(Fraction(1, 2)), 2_500, False), (Product(), 2_500, True)],
 )
 def test_faults_of_noise_are_seen_from_outside(product: Product, samples: int, sound: bool) -> None:
     """At the whole of ε = 1, over (answer, prediction): half the noise spends 2, and an exact sum all there is."""

@@ -77,7 +77,6 @@ def test_bots_say_what_the_others_will_say_if_they_are_asked(kind: str) -> None:
 REHEARSED = {
     "yes or no": YES_NO,
     "number, asked": both_studies.NUMBER,
-    "yes or no, asked": both_studies.YES_NO,
 }
 
 

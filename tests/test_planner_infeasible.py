@@ -369,7 +369,7 @@ def test_studies_of_one_feature_of_many_and_of_none_are_planned_for(features: in
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     players=st.integers(2, 30_000),
     budget=st.floats(0.01, 1e5),
