@@ -357,7 +357,7 @@ def test_a_plan_of_a_rating_asks_from_how_many_levels_on_no_lie_may_pay(analyst:
     path = uploaded(analyst, RATING)
     page = sees(analyst, f"{path}/plan?players=2000&budget=1000&lie=2")
     assert "Number of levels from which no lie may pay" in page
-    assert "no lie of 2 steps or more" in page.lower()
+    assert "any lie of 2 steps or more" in page.lower()
     assert "Allowed error, in units of evaded" in page
 
 

@@ -216,7 +216,7 @@ def test_the_accuracy_of_what_was_asked_for_stands_first_also_where_it_is_read_f
             f"{number(accuracy.prediction_quantile or 0.0)} (of 200)"
         )
         assert (
-            f"any prediction (and the coefficients, in normalised units) is off by at most {number(accuracy.quantile or 0.0)}"
+            f"(and the coefficients, in normalised units) is off by at most {number(accuracy.quantile or 0.0)}"
             in told
         )
 
@@ -239,7 +239,9 @@ def test_an_earlier_release_without_quantiles_is_still_put_in_words(solved: Plan
         for name in names:
             del record[part][name]
     told = promises(replace(solved, stated=Guarantees.from_record(record)))
-    assert told[1].words.startswith("for 99")
+    assert told[1].words.startswith(
+        "Counting also what privacy is worth to people, and that a few lie, for 99"
+    )
     assert told[2].words.startswith("on average over studies any prediction")
 
 
@@ -258,7 +260,7 @@ def test_a_promise_that_means_something_names_its_size(solved: Plan) -> None:
     assert told["truthfulness"].startswith(
         "if nearly everybody else is honest and the declared beliefs hold, honesty pays best on average: shading an "
         f"answer by 40 (of 200) costs a typical person {money(fifth.costs, 'USD')} of {money(pay, 'USD', 2)}, by 80 "
-        f"{money(two.costs, 'USD')}. "
+        f"it costs {money(two.costs, 'USD')}. "
     )
     assert (
         f"no lie gains over {money(truthfulness.slack, 'USD')}, and for nine in ten" in told["truthfulness"]

@@ -20,7 +20,7 @@ print(
 print(f"Guaranteed error of predictions: {plan.guarantees.accuracy.prediction_rmse:.1f} points.")
 promised = plan.guarantees.truthfulness
 print(
-    f"No lie pays that moves an answer by more than about {promised.lie_in_answer:.0f} points of 100, and no lie gains "
+    f"For nine people in ten no lie pays that moves an answer by more than about {promised.lie_in_answer:.0f} points of 100, and no lie gains "
     f"more than {promised.slack:.3f} USD. Of all other answers {promised.undeterred:.0%} are not deterred."
 )
 

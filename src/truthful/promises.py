@@ -25,6 +25,7 @@ from truthful.planner.asked_planning import SMALL_SLOPE
 from truthful.release import Release
 from truthful.study import Study
 
+COUNTING = "Counting also what privacy is worth to people, and that a few lie, "
 #: How far a careless prediction is taken to be off, of the scale of answers.
 CARELESS = 0.3
 
@@ -283,7 +284,7 @@ def _truth_of_numbers(promised: Guarantees, plan: Plan) -> Promise:
             "or absent_share, a larger score_weight or more players would help",
         )
     people, gained = percent(1 - plan.absent_share), money(truth.slack, study.currency)
-    words = f"{_honesty(truth, study)}for {people} of people no lie gains over {gained}"
+    words = f"{_honesty(truth, study)}{COUNTING}for {people} of people no lie gains over {gained}"
     if truth.lie_in_answer is not None:
         words += f", and for nine in ten of them none of more than {number(truth.lie_in_answer)} gains at all"
     words += (
@@ -317,11 +318,10 @@ def _honesty(truth: Truthfulness, study: Study) -> str:
     else:
         width = f"{study.response.high - study.response.low:,g}"
         lie, further = f"shading an answer by {by[0]} (of {width})", f"by {by[-1]}"
-    costs = f"{lie} costs a typical person {first} of {pay}" + (f", {further} {more[0]}" if more else "")
-    return (
-        f"if nearly everybody else is honest and {agreed}, honesty pays best on average: {costs}. Counting also what "
-        "privacy is worth to people, and that a few lie, "
+    costs = f"{lie} costs a typical person {first} of {pay}" + (
+        f", {further} it costs {more[0]}" if more else ""
     )
+    return f"if nearly everybody else is honest and {agreed}, honesty pays best on average: {costs}. "
 
 
 def _truth_of_predictions(promised: Guarantees, plan: Plan) -> Promise:
@@ -335,7 +335,7 @@ def _truth_of_predictions(promised: Guarantees, plan: Plan) -> Promise:
     return _promise(
         "truthfulness",
         promised,
-        f"{_honesty(truth, study)}for {percent(truth.share)} of people no lie gains over "
+        f"{_honesty(truth, study)}{COUNTING}for {percent(truth.share)} of people no lie gains over "
         f"{money(truth.slack, study.currency)}, and none of {number(truth.lie_in_answer)} (of {_width(plan)}) or more "
         f"gains at all, {_wherever(study)}",
     )
@@ -355,7 +355,7 @@ def _truth_of_shares(promised: Guarantees, plan: Plan) -> Promise:
             "the bonus does not outweigh what this privacy is worth to people. A larger bonus, another epsilon or more "
             "players would help",
         )
-    people, lead = percent(truth.share), _honesty(truth, study)
+    people, lead = percent(truth.share), f"{_honesty(truth, study)}Even if a few lie, "
     earned = f"earns at least {money(truth.gain, study.currency)} more than"
     worth = "which is at least what this privacy is worth to them"
     if study.kind == "yes-no":

@@ -390,10 +390,7 @@ def average_guarantees(context: Context, runs: Sequence[Run]) -> tuple[Guarantee
     for name in ("prediction_rmse", "effect_rmse"):
         if name in means:
             means[name] = math.sqrt(np.mean([one[name] ** 2 for one in found]))
-    unit, slope = plan.study.response_unit, promised.truthfulness.slope
-    means["rmse"] = unit * math.sqrt(means["mean_squared_error"])
-    if "lie" in means:
-        means["lie_in_answer"] = means["lie"] / slope * unit if slope > 0 else math.inf
+    means["rmse"] = plan.study.response_unit * math.sqrt(means["mean_squared_error"])
     known = {name: value if math.isfinite(value) else None for name, value in means.items()}
     groups: dict[str, Any] = {
         name: getattr(promised, name) for name in ("truthfulness", "accuracy", "budget")

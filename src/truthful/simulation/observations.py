@@ -285,4 +285,4 @@ def _maybe(value: float | None, shown: Callable[[float], str] = number) -> str:
 
 
 def _money(value: float | None, currency: str) -> str:
-    return _maybe(value, lambda known: money(known, currency))
+    return _maybe(value, lambda known: f"{number(known) if 0 < known < 1 else f'{known:,.2f}'} {currency}")
