@@ -35,7 +35,7 @@ def test_platforms_are_refused_names_that_are_no_ids_of_theirs(settled: Path, ru
 
 
 def test_what_is_no_settlement_or_no_format_is_told(settled: Path, run: Run) -> None:
-    assert "is not the directory of a settlement" in run("pay", ".", "--save", "x.csv").err
+    assert "There is no release at" in run("pay", ".", "--save", "x.csv").err
     assert "--format is 'paypal'; choose one of csv, prolific, mturk." in (
         run("pay", "settlement", "--format", "paypal", "--save", "x.csv").err
     )

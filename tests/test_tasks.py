@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.generators_intake import BALL, COLUMNS, GAMBLING, KEY, RECORDS, counted, table_of
 
+from truthful.coins import Lot
 from truthful.intake import Intake, report_columns
 from truthful.intake.duplicates import NOTHING, player_hashes
 from truthful.intake.intake import LevelCounts
@@ -116,7 +117,7 @@ def test_the_look_at_features_sees_those_whom_the_first_pass_kept(
 
 
 #: Whole millionths: what is paid is what is due.
-TILL = Till(digits=6, thresholds=(0,), most_of=None, most_each=0)
+TILL = Till(digits=6, lots=(Lot(1, 0, 0),), most_of=None, most_each=0)
 
 
 @cache

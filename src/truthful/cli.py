@@ -525,10 +525,8 @@ def pay(
     from truthful.files import write_atomically
     from truthful.settlement import read_bill
 
-    bill, chosen = (
-        read_bill(settlement),
-        Kind[choice("--format", kind, tuple(one.name.lower() for one in Kind)).upper()],
-    )
+    chosen = Kind[choice("--format", kind, tuple(one.name.lower() for one in Kind)).upper()]
+    bill = read_bill(settlement)
     if save.exists():
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
     if not bill.takes(chosen):

@@ -1,11 +1,13 @@
 """Payments in coins that exist: the one above or the one below, so that on average the exact amount is paid.
 
-Rounding to the nearest coin would make small lies free. So a threshold U, uniform on 0 … coin − 1, decides:
+Rounding to the nearest coin would make small lies free. So a lot U, uniform on 0 … coin − 1, decides:
 ⌊(amount + U)/coin⌋ coins are the amount on average, whatever it is, and all that is promised of expected payments stays
-as it is. Thresholds follow each other by the most that people can be due, Uᵢ₊₁ = (Uᵢ + mostᵢ) mod coin, from a secret
-start. As ⌊(amountᵢ + Uᵢ)/coin⌋ ≤ ⌊(mostᵢ + Uᵢ)/coin⌋, and these sum to ⌊(U₁ + Σ mostᵢ)/coin⌋, all together are never
-paid more than Σ mostᵢ, rounded up to one coin: the cap holds for certain in coins. What anybody can be due is known
-before she answers, so that nobody's threshold depends on an answer, her own or another's.
+as it is. With lots that know nothing of each other everybody could be rounded up, to more than the cap. So they follow
+thresholds, Vᵢ₊₁ = (Vᵢ + mostᵢ) mod coin from a secret start, mostᵢ being the most that somebody can be due. Then
+⌊(mostᵢ + Vᵢ)/coin⌋ sum to ⌊(V₁ + Σ mostᵢ)/coin⌋, which is at most Σ mostᵢ rounded up to one coin. Uᵢ is a fresh lot on
+the same side as Vᵢ of coin − mostᵢ mod coin, from which on the most would be rounded up: it is uniform as Vᵢ is, and
+⌊(amountᵢ + Uᵢ)/coin⌋ ≤ ⌊(mostᵢ + Vᵢ)/coin⌋, so that the cap holds for certain in coins. What anybody can be due is known
+before she answers: nobody's lot depends on an answer, her own or another's.
 """
 
 from __future__ import annotations
@@ -51,31 +53,52 @@ def in_millionths(payment: float) -> int:
     return round(payment * 1e6)
 
 
-def first_threshold(secret: str, digits: int) -> int:
-    """Uniform on 0 … coin − 1 to within 2⁻²³⁰, the same every time for one secret."""
-    return int.from_bytes(hashlib.sha256(f"coins {secret}".encode()).digest()) % _coin(digits)
+@dataclass(frozen=True)
+class Lot:
+    """What decides between two coins, as it stands before the next player: a key, her number and her threshold."""
+
+    key: int
+    player: int
+    threshold: int
+
+    def after(self, players: int, most: int, digits: int) -> Lot:
+        """As it stands after so many players, who together can be due so many millionths."""
+        return Lot(self.key, self.player + players, (self.threshold + most) % _coin(digits))
 
 
-def next_threshold(threshold: int, most: Sequence[int] | Ints, digits: int) -> int:
-    """The threshold after people who can be due so many millionths."""
-    return int(threshold + np.sum(np.asarray(most, dtype=np.int64) % _coin(digits))) % _coin(digits)
+def first_lot(secret: str, digits: int) -> Lot:
+    """The first player's: uniform, and the same every time for one secret."""
+    digest = hashlib.sha256(f"coins {secret}".encode()).digest()
+    return Lot(int.from_bytes(digest[:8]), 0, int.from_bytes(digest[8:]) % _coin(digits))
 
 
-def in_coins(
-    millionths: Sequence[int] | Ints, most: Sequence[int] | Ints, threshold: int, digits: int
-) -> Ints:
+def in_coins(millionths: Sequence[int] | Ints, most: Sequence[int] | Ints, lot: Lot, digits: int) -> Ints:
     """What is paid, in coins of 10^-digits of the currency unit, for exact amounts in millionths of it.
 
-    `most` is what each can be due; the first of them has this threshold.
+    `most` is what each can be due.
     """
     coin, amounts = _coin(digits), np.asarray(millionths, dtype=np.int64)
-    steps = np.asarray(most, dtype=np.int64) % coin
-    if len(steps) != len(amounts):
+    over = np.asarray(most, dtype=np.int64) % coin
+    if len(over) != len(amounts):
         raise InputError(
-            f"There are {len(amounts)} amounts, and {len(steps)} limits to them. Give one for each."
+            f"There are {len(amounts)} amounts, and {len(over)} limits to them. Give one for each."
         )
-    thresholds = (threshold + np.cumsum(steps) - steps) % coin
-    return np.asarray((amounts + thresholds) // coin)
+    thresholds = (lot.threshold + np.cumsum(over) - over) % coin
+    up = thresholds >= coin - over
+    drawn = _mix(lot.key, lot.player, len(amounts)) % np.where(up, over, coin - over).astype(np.uint64)
+    return np.asarray((amounts + drawn.astype(np.int64) + np.where(up, coin - over, 0)) // coin)
+
+
+def _mix(key: int, first: int, count: int) -> npt.NDArray[np.uint64]:
+    """So many numbers of 64 bits, from that number on, all of them different under one key (SplitMix64)."""
+    start = np.uint64((key + first * _STEP) % 2**64)
+    z = start + np.arange(count, dtype=np.uint64) * np.uint64(_STEP)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+_STEP = 0x9E3779B97F4A7C15
 
 
 def _coin(digits: int) -> int:

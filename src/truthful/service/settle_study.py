@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from sqlalchemy.orm import Session
 
-from truthful.coins import coin_digits, first_threshold, in_coins, in_millionths
+from truthful.coins import coin_digits, first_lot, in_coins, in_millionths
 from truthful.errors import Refused, WorseThanPromised
 from truthful.files import PAYMENTS, RECEIPTS
 from truthful.guarantees import Guarantees
@@ -182,8 +182,8 @@ def _base_amounts(
 ) -> list[Amount]:
     """Base payments, which are known before anybody answers, to these players."""
     digits, millionths = coin_digits(locations.plan(study_id).study.currency), [*map(in_millionths, bases)]
-    start = first_threshold(locations.coins_key(study_id), digits)
-    coins = in_coins(millionths, millionths, start, digits).tolist()
+    lot = first_lot(locations.coins_key(study_id), digits)
+    coins = in_coins(millionths, millionths, lot, digits).tolist()
     return _in_coins({player: {} for player in players}, millionths, coins, digits)
 
 

@@ -135,11 +135,11 @@ def receipts_of(paid: Any) -> Any:
 
 def read_bill(directory: Path) -> Bill:
     """What a settlement in a directory owes, in coins."""
+    currency = read_release(directory / "release.json").payment.currency
     try:
-        currency = read_release(directory / "release.json").payment.currency
         paid = pa.parquet.read_table(directory / PAYMENTS)
     except (OSError, pa.ArrowException) as problem:
-        raise InputError(f"{str(directory)!r} is not the directory of a settlement: {problem}.") from None
+        raise InputError(f"{PAYMENTS} in {str(directory)!r} cannot be read: {problem}.") from None
     if PAID not in paid.column_names:
         raise InputError(
             f"{PAYMENTS} in {str(directory)!r} has no column {PAID!r}: it was written before payments were rounded to "

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from truthful.check import Floats
-from truthful.coins import Ints, in_coins, next_threshold
+from truthful.coins import Ints, Lot, in_coins
 from truthful.errors import InputError
 from truthful.intake import Counts, Intake
 from truthful.intake.duplicates import NOTHING, Hashes, later_records, player_hashes, suspects
@@ -88,15 +88,13 @@ def pay_piece(
     study: Study, on_bad: str, repeats: Repeats, master: Paymaster, till: Till, piece: Piece
 ) -> Iterator[tuple[Any, PaidTotals]]:
     """The second pass: each player's record as it was used and what came of it, and what was paid, batch by batch."""
-    threshold = till.thresholds[piece.number]
+    lot = till.lots[piece.number]
     for batch in Intake(study, on_bad, repeats=repeats).batches(piece):
         grid, records = batch.on_grid(), batch.records
         scored = master.score_players(*grid)
         most = till.most(grid[0])
-        coins = in_coins(
-            np.rint(scored.payment * PAYMENT_STEPS).astype(np.int64), most, threshold, till.digits
-        )
-        threshold = next_threshold(threshold, most, till.digits)
+        coins = in_coins(np.rint(scored.payment * PAYMENT_STEPS).astype(np.int64), most, lot, till.digits)
+        lot = lot.after(len(most), int(most.sum()), till.digits)
         columns = {name: arrow_numbers(column) for name, column in vars(scored).items()}
         columns[PAID] = arrow_numbers(coins / 10**till.digits)
         arrays = [batch.players, *records.columns, *columns.values()]
@@ -110,11 +108,11 @@ MostOf = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Till:
-    """What rounds payments to coins (`truthful.coins`): the threshold of each piece's first player, and what people can
+    """What rounds payments to coins (`truthful.coins`): the lot of each piece's first player, and what people can
     be due, each by her features or all of them the same."""
 
     digits: int
-    thresholds: tuple[int, ...]
+    lots: tuple[Lot, ...]
     most_of: MostOf | None
     most_each: int
 
@@ -124,16 +122,12 @@ class Till:
         return each.astype(np.int64)
 
 
-def open_till(
-    digits: int, start: int, statistics: Statistics, most_of: MostOf | None, most_each: int
-) -> Till:
+def open_till(digits: int, lot: Lot, statistics: Statistics, most_of: MostOf | None, most_each: int) -> Till:
     """A till for the people of the first pass."""
-    thresholds = [start]
+    lots = [lot]
     for players, most in statistics.pieces:
-        thresholds.append(
-            next_threshold(thresholds[-1], [most if most_of is not None else players * most_each], digits)
-        )
-    return Till(digits, tuple(thresholds), most_of, most_each)
+        lots.append(lots[-1].after(players, players * most_each if most_of is None else most, digits))
+    return Till(digits, tuple(lots), most_of, most_each)
 
 
 #: Told how many rows are done, and how many there are if known.

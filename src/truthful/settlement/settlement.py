@@ -19,7 +19,7 @@ from typing import Any
 from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease, Level, level_of
 from truthful.check import Floats
-from truthful.coins import coin_digits, first_threshold
+from truthful.coins import coin_digits, first_lot
 from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
 from truthful.intake import number_columns, report_columns
@@ -176,7 +176,7 @@ def _open_till(
     payable = plan.players if statistics.players == plan.answering else statistics.players
     # Payments are rounded down to millionths; a float must not take one more away.
     most_each = 0 if cap is None else math.floor(cap / payable * PAYMENT_STEPS + 1e-6)
-    return open_till(digits, first_threshold(draw.secret, digits), statistics, most_of, most_each)
+    return open_till(digits, first_lot(draw.secret, digits), statistics, most_of, most_each)
 
 
 def _paymaster(
