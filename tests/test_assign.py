@@ -132,3 +132,9 @@ def test_features_that_people_have_are_not_assigned_and_no_file_is_overwritten(r
     Path("drawn.csv").write_text("mine")
     shown = run("assign", "study.toml", "--players", "5", "--save", "drawn.csv")
     assert (shown.code, Path("drawn.csv").read_text()) == (2, "mine")
+
+
+def test_situations_are_written_as_text_and_not_under_the_name_of_another_format(run: Run) -> None:
+    Path("study.toml").write_text(TEXT)
+    shown = run("assign", "study.toml", "--players", "5", "--save", "drawn.parquet")
+    assert (shown.code, "Name a .csv file" in shown.err, Path("drawn.parquet").exists()) == (2, True, False)

@@ -446,6 +446,23 @@ def test_combinations_that_few_people_share_are_told_to_the_analyst_alone(tmp_pa
     assert warning not in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_combinations_that_interact_are_published_like_levels_and_few_people_of_one_are_refused(
+    tmp_path: Path,
+) -> None:
+    text = DESIGNED.replace("[design]", '[[features]]\nname = "sex"\nlevels = ["f", "m"]\n[design]')
+    table = people(Study.parse(text), 400).reports
+    own = text.replace('"uniform"', '"observed"').replace(
+        "[beliefs]", '[privacy]\nprotects = "answers"\n[beliefs]'
+    )
+    study = saved_study(tmp_path, f'interactions = [["sex", "region"]]\n{own}')
+    plan = design(study, roster=table, epsilon=2.0, score_weight=0.5)
+    region, sex = (table.column(name).to_numpy(zero_copy_only=False).copy() for name in ("region", "sex"))
+    sex[np.flatnonzero((region == "north") & (sex == "m"))[9:]] = "f"
+    rare = table.set_column(table.column_names.index("sex"), "sex", pa.array(sex))
+    with pytest.raises(Refused, match="Only 9 of those who answered have region = 'north' and sex = 'm'"):
+        settle(plan, rare, seed=1, accept_less=True)
+
+
 def test_reports_that_change_between_the_looks_at_them_are_refused(
     roster_plan: tuple[Plan, pa.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,9 @@ class Peeking(PrivateRegressor):
 
 
 def test_a_bound_read_off_the_data_is_caught(drawings: list[Recorded]) -> None:
-    assert furthest(Peeking(feature_norm=1.0, random_state=3), neighbours(5, [0.1, 0.1, 0.1], 1e7), drawings) > 1
+    assert (
+        furthest(Peeking(feature_norm=1.0, random_state=3), neighbours(5, [0.1, 0.1, 0.1], 1e7), drawings) > 1
+    )
 
 
 # What a fitted object holds

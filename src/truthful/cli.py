@@ -308,6 +308,8 @@ def assign(
     known = None if people is None else read_players(people, columns)
     if (players is None) == (known is None) or (invent and known is not None):
         raise InputError("Give --players, or --people unless answers are invented.")
+    if save.suffix.lower() != ".csv":
+        raise InputError(f"--save is {str(save)!r}; situations are written as text. Name a .csv file.")
     if save.exists():
         raise InputError(f"There is a file {str(save)!r} already. Name another, or move it away.")
     seed = secrets.randbelow(10**9) if seed is None else check.integer("seed", seed, least=0)

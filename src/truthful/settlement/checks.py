@@ -84,18 +84,21 @@ def require_whole_answers(study: Study, on_bad: str) -> None:
 
 
 def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
-    """Refuse levels that very few people have, unless features are no secret; gives warnings of rare pairs of them."""
+    """Refuse levels that very few people have, and two that interact, unless features are no secret.
+
+    Gives warnings of other rare pairs.
+    """
     declared = study.declared.privacy
     if study.assigned or not study.publishes_matrix or (declared is not None and declared.features_public):
         return ()
-    for feature in study.features:
-        counts = cells.levels.get(feature.name)
-        if counts is None or feature.levels is None or counts.min() >= FEWEST_ALIKE:
+    for names, levels, counts in _published_counts(study, cells):
+        if counts.min() >= FEWEST_ALIKE:
             continue
-        at = int(np.argmin(counts))
+        at = np.unravel_index(int(np.argmin(counts)), counts.shape)
+        who = " and ".join(f"{name} = {known[k]!r}" for name, known, k in zip(names, levels, at, strict=True))
         raise Refused(
-            f"Only {counts[at]} of those who answered have {feature.name} = {feature.levels[at]!r}, and sums over "
-            f"features are published: fewer than {FEWEST_ALIKE} people would be given away by them. Merge the level "
+            f"Only {counts[at]} of those who answered have {who}, and sums over features are published: fewer than "
+            f"{FEWEST_ALIKE} people would be given away by them. Merge {'the level' if len(at) == 1 else 'a level'} "
             "with another, declare publish_matrix = false under [privacy], or features_public = true if features are "
             "no secret."
         )
@@ -110,6 +113,17 @@ def require_common_levels(study: Study, cells: LevelCounts) -> tuple[str, ...]:
         f"Fewer than {FEWEST_TOGETHER} people share some combination of {'; '.join(rare)}: the published sums say much "
         "of their features.",
     )
+
+
+def _published_counts(study: Study, cells: LevelCounts) -> Iterator[tuple[Any, ...]]:
+    """How many people have each level, and each two levels that interact: names, levels and counts."""
+    levels = {feature.name: feature.levels for feature in study.features if feature.levels is not None}
+    for name, counts in cells.levels.items():
+        yield (name,), (levels[name],), counts
+    together = {frozenset(pair) for pair in study.declared.interactions or ()}
+    for pair, counts in cells.pairs.items():
+        if frozenset(pair) in together:
+            yield pair, tuple(levels[name] for name in pair), counts
 
 
 @dataclass(frozen=True, eq=False)
