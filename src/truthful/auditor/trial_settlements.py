@@ -293,7 +293,9 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
     There it may have as many players as are invented, and no cap: a cap is promised for those of the plan.
     """
     with TemporaryDirectory() as directory:
-        study = plan.study.at(Path(directory) / "study.toml")
+        file = Path(directory) / "study.toml"
+        file.touch()  # beside which the ledger is kept
+        study = plan.study.at(file)
         # A real settlement does not accept payments that may be negative; its noise is the same.
         mechanism = plan.mechanism
         if isinstance(mechanism, OneRelease):
