@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from truthful.errors import InputError
 
 Floats = npt.NDArray[np.float64]
-T = TypeVar("T")
 
 
 def shown(value: Any) -> str:
@@ -22,7 +21,7 @@ def shown(value: Any) -> str:
     return told if len(told) <= 60 and "\n" not in told else f"a {type(value).__name__}"
 
 
-def instance(name: str, value: Any, kind: type[T], how: str) -> T:
+def instance(name: str, value: Any, kind: type[Any], how: str) -> Any:
     """A record of ours; `how` says how to have one."""
     if not isinstance(value, kind):
         raise InputError(f"{name} is {shown(value)}; it must be a {kind.__name__}. {how}")

@@ -264,10 +264,10 @@ def _require_same(
 ) -> None:
     """Refuse what is stated where it is not what was computed, and say where; scale is that of numbers beside it."""
     if isinstance(computed, Mapping):
-        told, names = stated if isinstance(stated, Mapping) else {}, list(computed)
-        parts = [(name, told.get(name), computed[name]) for name in names]
+        fields = stated if isinstance(stated, Mapping) else {}
+        parts = [(name, fields.get(name), value) for name, value in computed.items()]
     elif isinstance(computed, Sequence) and not isinstance(computed, str | Between):
-        told = stated if isinstance(stated, Sequence) and not isinstance(stated, str) else ()
+        told: Sequence[Any] = stated if isinstance(stated, list | tuple) else ()
         if len(told) != len(computed):
             raise InputError(f"The release states {len(told)} {place}; {source} {len(computed)}. {AGAIN}")
         parts = [(_name(one, at), told[at], one) for at, one in enumerate(computed)]
@@ -296,8 +296,8 @@ def _same(stated: Any, computed: Any, scale: float, off: float) -> bool:
         return bool(stated == computed)
     if isinstance(computed, Between):
         room = off * max(abs(computed.low), abs(computed.high))
-        return computed.low - room <= stated <= computed.high + room
-    return _is_number(computed) and abs(stated - computed) <= off * max(scale, abs(computed), TINY)
+        return bool(computed.low - room <= stated <= computed.high + room)
+    return _is_number(computed) and bool(abs(stated - computed) <= off * max(scale, abs(computed), TINY))
 
 
 def _told(value: Any) -> str:
