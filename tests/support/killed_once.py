@@ -31,7 +31,6 @@ from truthful.store import roster, studies
 from truthful.store.database import Database
 from truthful.store.tables import State
 
-
 #: Of the study that lives and dies.
 PLAYERS = 24
 
