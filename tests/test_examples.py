@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pages
@@ -27,6 +30,20 @@ def test_an_example_prints_what_its_page_shows(example: Path, tmp_path: Path) ->
     assert pages.agrees(ran.shown, ran.output), f"`python tools/pages.py` pastes this one:\n{ran.output}"
     assert not list(tmp_path.iterdir()), "an example leaves files where it is run"
     assert set(example.iterdir()) == before, "an example leaves files beside its study"
+
+
+@pytest.mark.slow
+def test_an_example_is_a_program_of_its_own(tmp_path: Path) -> None:
+    example = pages.ROOT / "examples" / "drinks"
+    ran = subprocess.run(
+        [sys.executable, str(example / "run.py")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == pages.example(example, tmp_path).output
 
 
 @pytest.mark.parametrize("example", pages.EXAMPLES, ids=lambda path: path.name)

@@ -137,9 +137,8 @@ def test_a_table_is_direct_quadrature_to_its_tolerance(
 @pytest.mark.slow
 def test_a_table_that_is_not_exact_enough_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers that tell nearly everything: q is as steep as the clip, and the coarsest table is far off."""
-    monkeypatch.setattr(
-        "truthful.simulation.predictors.MOST_ANSWERS", 65
-    )  # finer ones take long, and are off too
+    # Finer ones take long, and are off too.
+    monkeypatch.setattr("truthful.simulation.predictors.MOST_ANSWERS", 65)
     beliefs = Beliefs(2, UniformBall(1.0), TruncatedNormal(1.0, 0.01))
     curve, r = Clipped(0.3, 2), np.full(50, 0.9)
     y: Floats = np.linspace(-0.5, 0.5, 50)
