@@ -139,10 +139,12 @@ def test_a_settlement_that_pays_everybody_the_most_keeps_its_cap_in_coins(
     """Were everybody rounded by a lot of her own, the sum would be above the cap in half of all settlements."""
     study = Study.parse(RELEASES[estimator])
     plan, reports = planned(study, base_payment=0.0, score_weight=0.0123), people(study).reports
-    longest = (lambda r: r) if estimator == "instruments" else np.ones_like
-    monkeypatch.setattr(
-        "truthful.one_release.payable", lambda mechanism, r, p, q: _most(mechanism, longest(r))
-    )
+
+    def most(mechanism: OneRelease, r: np.ndarray, *predictions: np.ndarray) -> np.ndarray:
+        length = r if estimator == "instruments" else np.ones(len(r))
+        return round_down(mechanism.base(length) + mechanism.score_weight * (mechanism.clip * length) ** 2)
+
+    monkeypatch.setattr("truthful.one_release.payable", most)
     cap = plan.guarantees.budget.cap
     assert cap is not None
     for seed in range(8):
@@ -157,7 +159,3 @@ def require_coins(settlement: Settlement, cap: float) -> None:
     assert np.abs(paid * 100 - np.rint(paid * 100)).max() < 1e-6
     assert settlement.summary["total_in_coins"] == pytest.approx(paid.sum(), abs=1e-6)
     assert "paid" not in settlement.receipts.column_names
-
-
-def _most(mechanism: OneRelease, r: np.ndarray) -> np.ndarray:
-    return round_down(mechanism.base(r) + mechanism.score_weight * (mechanism.clip * r) ** 2)

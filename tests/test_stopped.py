@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.studies import people, planned, saved_study
 
+from truthful.files import publish_directory
 from truthful.release import read_release
 from truthful.settlement import atomic_release, settle
 from truthful.settlement.atomic_release import LedgerAccount, read_ledger
@@ -70,10 +71,10 @@ def test_at_any_stage_only_a_draw_is_left_and_the_same_call_finishes_it(
 def test_what_stops_it_after_the_release_was_shown_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, publish = saved_study(tmp_path), atomic_release.publish_directory
+    study = saved_study(tmp_path)
 
     def late(built: Path, final: Path) -> None:
-        publish(built, final)
+        publish_directory(built, final)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(atomic_release, "publish_directory", late)

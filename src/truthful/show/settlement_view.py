@@ -274,8 +274,8 @@ def preview_view(seen: Preview) -> list[RenderableType]:
         rows = [(kind, f"{count:,}", _rows_of(seen, kind)) for kind, count in seen.bad.items()]
         views.append(table("Bad values", ("what is wrong", "values", "first rows"), rows, right=("values",)))
     if seen.numbers or seen.levels:
-        columns = ("feature", "declared", "found", "people")
-        views.append(table("Features", columns, _balance(seen), right=columns[1:]))
+        cells = ("feature", "declared", "found", "people")
+        views.append(table("Features", cells, _balance(seen), right=cells[1:]))
     if seen.found is not None:
         title, columns = "What would be promised", ("", "by the plan", "for these people")
         views.append(
@@ -298,7 +298,7 @@ def _rows_of(seen: Preview, kind: str) -> str:
     return ", ".join(first[:5])
 
 
-def _balance(seen: Preview) -> list[tuple[str, ...]]:
+def _balance(seen: Preview) -> list[tuple[str, str, str, str]]:
     """Features as declared and as found: means and standard deviations of numbers, shares of levels."""
 
     def told(mean: float | None, spread: float | None) -> str:
