@@ -6,13 +6,8 @@ as it is. With lots that know nothing of each other everybody could be rounded u
 thresholds, Vᵢ₊₁ = (Vᵢ + mostᵢ) mod coin from a secret start, mostᵢ being the most that somebody can be due. Then
 ⌊(mostᵢ + Vᵢ)/coin⌋ sum to ⌊(V₁ + Σ mostᵢ)/coin⌋, which is at most Σ mostᵢ rounded up to one coin. Uᵢ is a fresh lot on
 the same side as Vᵢ of coin − mostᵢ mod coin, from which on the most would be rounded up: it is uniform as Vᵢ is, and
-<<<<<<< HEAD
-⌊(amountᵢ + Uᵢ)/coin⌋ ≤ ⌊(mostᵢ + Vᵢ)/coin⌋, so that the cap holds for certain in coins. What anybody can be due is
-known before she answers: nobody's lot depends on an answer, her own or another's.
-=======
 ⌊(amountᵢ + Uᵢ)/coin⌋ ≤ ⌊(mostᵢ + Vᵢ)/coin⌋, so that the cap is certain in coins. What anybody can be due is known
 before she answers: nobody's lot depends on an answer, her own or another's.
->>>>>>> settle
 """
 
 from __future__ import annotations
