@@ -20,8 +20,9 @@ print(
 print(f"Guaranteed error of predictions: {plan.guarantees.accuracy.prediction_rmse:.1f} points.")
 promised = plan.guarantees.truthfulness
 print(
-    f"For nine people in ten no lie pays that moves an answer by more than about {promised.lie_in_answer:.0f} points of "
-    f"100, and no lie gains more than {promised.slack:.3f} USD. Of all other answers {promised.undeterred:.0%} are not deterred."
+    f"For nine people in ten no lie pays that moves an answer by more than about {promised.lie_in_answer:.0f} points "
+    f"of 100, and no lie gains more than {promised.slack:.3f} USD. Of all other answers {promised.undeterred:.0%} are "
+    "not deterred."
 )
 
 settlement = tf.settle(plan, athletes.reports, seed=1)  # a rehearsal; leave the seed out to protect people
