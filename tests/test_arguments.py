@@ -11,7 +11,6 @@ import pytest
 from support.studies import DESIGNED, people, planned
 
 import truthful
-from truthful.settlement import Settlement
 
 # Whatever a type checker says of it.
 tf: Any = truthful
@@ -23,25 +22,26 @@ FIXED: dict[str, Any] = {"players": 100, "epsilon": 1.0, "score_weight": 0.5}
 
 
 @pytest.fixture(scope="module")
-def settled() -> Settlement:
+def settled() -> Any:
     return tf.settle(PLAN, REPORTS, seed=1)
 
 
+def designed(name: str, given: dict[str, Any]) -> Callable[[Any], Any]:
+    return lambda value: tf.design(STUDY, **{**given, name: value})
+
+
+def settled_with(name: str) -> Callable[[Any], Any]:
+    return lambda value: tf.settle(PLAN, REPORTS, **{"seed": 1, name: value})
+
+
+NUMBERS = ("players", "epsilon", "score_weight", "base_payment", "clip", "absent_share", "rule")
+GOALS = ("budget", "accuracy", "lie", "roster", "response_share", "accuracy_of")
 #: What takes each argument; the first word is its name.
 DESIGNS: dict[str, Callable[[Any], Any]] = {
     "study": lambda value: tf.design(value, **FIXED),
-    **{
-        name: lambda value, name=name: tf.design(STUDY, **{**FIXED, name: value})
-        for name in ("players", "epsilon", "score_weight", "base_payment", "clip", "absent_share", "rule")
-    },
-    **{
-        name: lambda value, name=name: tf.design(STUDY, **{"players": 100, "budget": 2000.0, name: value})
-        for name in ("budget", "accuracy", "lie", "roster", "response_share", "accuracy_of")
-    },
-    **{
-        name: lambda value, name=name: tf.settle(PLAN, REPORTS, **{"seed": 1, name: value})
-        for name in ("on_bad", "books", "engine", "progress", "seed")
-    },
+    **{name: designed(name, FIXED) for name in NUMBERS},
+    **{name: designed(name, {"players": 100, "budget": 2000.0}) for name in GOALS},
+    **{name: settled_with(name) for name in ("on_bad", "books", "engine", "progress", "seed")},
     "plan": lambda value: tf.settle(value, REPORTS, seed=1),
     "plan simulated": lambda value: tf.simulate(value, runs=1),
     "plan audited": lambda value: tf.audit(value, seed=1),
@@ -98,7 +98,7 @@ def test_the_message_says_what_was_given_and_what_is_expected(call: Callable[[],
         call()
 
 
-def test_a_release_or_a_receipt_that_is_none_is_told(settled: Settlement) -> None:
+def test_a_release_or_a_receipt_that_is_none_is_told(settled: Any) -> None:
     release, receipt = settled.release, settled.receipt("p-001")
     with pytest.raises(
         tf.InputError, match=r"^release is .*; it must be a Release. Read one with Release.load"

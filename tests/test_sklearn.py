@@ -143,7 +143,7 @@ def test_a_bad_parameter_is_named_and_shown_when_it_is_used(changes: dict[str, A
 
 def test_a_bad_random_state_is_refused_by_scikit_learn() -> None:
     with pytest.raises(ValueError, match="'dice' cannot be used to seed"):
-        of_records(random_state="dice").fit(*data(10))  # type: ignore[arg-type]
+        of_records(random_state="dice").fit(*data(10))
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -181,7 +181,7 @@ def test_one_row_is_too_few() -> None:
         ({"response_bound": 1.0}, "^feature_norm not declared"),
     ],
 )
-def test_bounds_that_are_not_declared_are_1_with_a_warning(declared: dict[str, float], told: str) -> None:
+def test_bounds_that_are_not_declared_are_1_with_a_warning(declared: dict[str, Any], told: str) -> None:
     X, y = data(30)
     with pytest.warns(UndeclaredBounds, match=told):
         model = PrivateRegressor(random_state=0, **declared).fit(X, y)

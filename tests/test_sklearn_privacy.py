@@ -153,7 +153,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 def hidden_numbers(model: PrivateRegressor, X: Floats, y: Floats) -> set[float]:
     """Raw and normalised records; exact statistics, as sums and means; least squares."""
-    units = Units(model.feature_norm, model.response_bound, fit_intercept=False)
+    units = Units(model.feature_norm or 1.0, model.response_bound or 1.0, fit_intercept=False)
     Z, reports = units.features(X), units.responses(y)
     kx, ky = grid_features(Z), grid_responses(reports, 1.0)
     total = sums(kx, ky, model.estimate_.transform)

@@ -269,7 +269,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _ridge(estimate: LeaveOneOut, total: Sums, signal: float) -> Floats:
     """Coefficients with the penalty that the noise asks for, from what was released and from public features."""
-    matrix = np.linalg.inv(estimate.inverse)
+    matrix: Floats = np.linalg.inv(estimate.inverse).astype(np.float64)
     features = matrix if estimate.transform is None else as_floats(total.features)
     vector = np.array([k / PRODUCT for k in estimate.vector])
     noise = L2Laplace(len(vector), estimate.scale).marginal_variance

@@ -33,7 +33,10 @@ def of_answers(**changes: Any) -> PrivateRegressor:
 
 def recomputed(model: PrivateRegressor, X: Floats, y: Floats) -> Floats:
     """Each row's payment from the release and her own record, by the definition: her peers are all others' sums."""
-    units, c = Units(model.feature_norm, model.response_bound, model.fit_intercept), model.signal
+    units, c = (
+        Units(model.feature_norm or 1.0, model.response_bound or 1.0, model.fit_intercept),
+        model.signal,
+    )
     kx = grid_features(units.features(X))
     Z, zeta = kx / GRID, instruments_on_grid(kx, model.estimate_.transform) / GRID
     reports = grid_responses(units.responses(y), 1.0) / GRID
