@@ -353,7 +353,7 @@ def test_private_files_say_so_and_payments_hold_no_features(tmp_path: Path) -> N
     study = saved_study(tmp_path)
     settle(planned(study), people(study).reports, out=tmp_path / "out")
     assert pyarrow.parquet.read_schema(tmp_path / "out" / "payments.parquet").names == ["player", "payment", "paid"]
-    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","payment"'
+    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","payment","paid"'
     assert pyarrow.parquet.read_schema(tmp_path / "out" / "receipts.parquet").names == [
         "player",
         "price",
