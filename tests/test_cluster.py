@@ -147,7 +147,15 @@ def test_workers_and_threads_give_the_same_release_and_the_same_books(
     written = sorted(path.name for path in (workers / "payments.parquet").iterdir())
     assert written == [f"part-{k:05d}.parquet" for k in range(PIECES)]
     assert written == sorted(path.name for path in (workers / "receipts.parquet").iterdir())
-    same = {"players", "records", "total_paid", "least_payment", "largest_payment", "warnings"}
+    same = {
+        "players",
+        "records",
+        "total_paid",
+        "total_in_coins",
+        "least_payment",
+        "largest_payment",
+        "warnings",
+    }
     assert {key: calm.summary[key] for key in same} == {key: threads.summary[key] for key in same}
     assert verify(calm.release, calm.receipt("p-00007")).verified
 

@@ -352,8 +352,12 @@ def test_what_is_promised_to_people_yet_to_be_drawn_from_the_design_is_kept(play
 def test_private_files_say_so_and_payments_hold_no_features(tmp_path: Path) -> None:
     study = saved_study(tmp_path)
     settle(planned(study), people(study).reports, out=tmp_path / "out")
-    assert pyarrow.parquet.read_schema(tmp_path / "out" / "payments.parquet").names == ["player", "payment"]
-    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","payment"'
+    assert pyarrow.parquet.read_schema(tmp_path / "out" / "payments.parquet").names == [
+        "player",
+        "payment",
+        "paid",
+    ]
+    assert (tmp_path / "out" / "payments.csv").read_text().splitlines()[0] == '"player","payment","paid"'
     assert pyarrow.parquet.read_schema(tmp_path / "out" / "receipts.parquet").names == [
         "player",
         "price",

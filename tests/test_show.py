@@ -300,7 +300,7 @@ def test_a_settlement_shows_coefficients_guarantees_payments_files_and_the_next_
         assert name in text
     for name in (*FIVE, "release.json", "receipts.parquet", "settlement.json"):
         assert name in text
-    assert f"Paid {settlement.summary['total_paid']:,.2f} USD to 500 players" in text
+    assert f"Paid {settlement.summary['total_in_coins']:,.2f} USD to 500 players" in text
     assert "truthful verify" in text
     assert "Of " not in text.split("Paid")[1].split("Written")[0]
 

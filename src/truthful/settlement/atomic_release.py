@@ -127,10 +127,14 @@ class ReleaseDirectory:
             self._tidy()
             try:
                 yield
-            finally:
-                with suppress(OSError):  # that it is gone, too: then it was published
+            except (OSError, KeyboardInterrupt):  # a full disk, or Ctrl-C
+                with suppress(OSError):
                     self._tidy()
-                    if not self.drawn:
+                raise
+            finally:
+                if not self.drawn:
+                    with suppress(OSError):  # that it is gone, too: then it was published
+                        self._tidy()
                         self.unfinished.rmdir()
 
     @property
