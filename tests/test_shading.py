@@ -27,6 +27,7 @@ def people_and_noise(plan: Plan, X: Floats) -> tuple[Floats, Floats]:
         lengths, tau = geometry(X, mechanism.transform).people
         return lengths, mechanism.scale(study.beliefs) * tau / lengths
     lengths = np.linalg.norm(X, axis=1)
+    assert study.second_moments is not None
     along = np.linalg.norm(np.linalg.solve(study.second_moments, X.T), axis=0) / (plan.players - 1)
     return lengths, mechanism.scale(study.beliefs) * along / lengths
 
