@@ -25,8 +25,9 @@ from support.shares import study_of, two_levels
 from support.shown_asked import plan_of, reports
 from support.studies import DESIGNED, people
 
+from truthful.bounds.precision import Precision
 from truthful.formatting import even_odds
-from truthful.guarantees import Guarantees
+from truthful.guarantees import Guarantees, Shading
 from truthful.plan import Plan, design
 from truthful.release import Receipt, Release
 from truthful.release.release import OF_SHARES, Coefficient
@@ -102,7 +103,13 @@ def dataclass_paths(kind: Any, prefix: str = "") -> set[str]:
     hints, found = get_type_hints(kind), set()
     for field in fields(kind):
         inner = hints[field.name]
-        found |= dataclass_paths(inner, f"{field.name}.") if is_dataclass(inner) else {prefix + field.name}
+        rows = {"numbers": Precision, "shading": Shading}.get(field.name)
+        if rows is not None:
+            found |= dataclass_paths(rows, f"{prefix}{field.name}[].")
+        else:
+            found |= (
+                dataclass_paths(inner, f"{field.name}.") if is_dataclass(inner) else {prefix + field.name}
+            )
     return found
 
 
@@ -247,7 +254,7 @@ def asked_for_predictions() -> tuple[Plan, Settlement]:
     """A study that asks people what the others will say, and says what is plausible."""
     asked = plan_of("features").study
     people = reports(asked, 3_000)
-    plan = design(asked, roster=people, budget=6_000)
+    plan = design(asked, roster=people, budget=6_000, accuracy_of="predictions")
     return plan, settle(plan, people, seed=1)
 
 

@@ -128,7 +128,12 @@ def error(plan: Plan, of: str = "coefficients") -> float:
 def undeterred(plan: Plan, lie: float, clip: float | None) -> float:
     """The share of answers that nothing deters, at the plan's noise."""
     study, mechanism, found = plan.study, plan.number_mechanism, shape(plan)
-    spread = Spread(study, plan.answering, found).spread
+    spread, Sigma = Spread(study, plan.answering, found).spread, study.second_moments
+    if found is None and study.assigned and Sigma is not None:
+        # People of the design, who are no part of a search for a plan.
+        X = study.normalise(study.sample_features(np.random.default_rng(1), 4_000), 4_000)
+        along = np.linalg.norm(np.linalg.solve(np.asarray(Sigma), X.T), axis=0)
+        spread = np.linalg.norm(X, axis=1), along / (plan.answering - 1)
     return Deterrence(study.beliefs, *representative(*spread)).undeterred(
         lie, clip, mechanism.scale(study.beliefs)
     )
@@ -151,17 +156,17 @@ def keeps_what_was_asked(plan: Plan, asked: dict[str, Any]) -> None:
     assert promised.accuracy.mean_squared_error == pytest.approx(float(proved.accuracy(s)), rel=1e-9)
     assert promised.truthfulness.undeterred == pytest.approx(
         undeterred(plan, promised.truthfulness.lie or 0.0, plan.number_mechanism.clip if s.clipped else None),
-        abs=1e-9,
+        abs=1e-9 if shape(plan) is not None else 6e-3,
     )
     if s.clipped:
         assert 0.2 * study.beliefs.radius <= plan.number_mechanism.clip <= study.beliefs.radius
         spread = Spread(study, plan.answering, shape(plan))
         # Those who are drawn have a little more noise than all of whom they are drawn.
         assert typical_slope(spread, s) >= LEAST_SLOPE * (1 - 1e-6)
-        # No plan is better because more lies go free.
+        # No plan is better because more lies go free: of a design, of the person of typical features.
         free = undeterred(plan, lie, study.beliefs.radius)
         assert promised.truthfulness.undeterred is not None
-        assert promised.truthfulness.undeterred <= free + 2e-3
+        assert promised.truthfulness.undeterred <= free + (2e-3 if shape(plan) is not None else 0.03)
 
 
 @pytest.mark.parametrize(

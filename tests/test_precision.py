@@ -30,7 +30,7 @@ def instruments(plan: Plan, X: Floats) -> tuple[Floats, Floats]:
     """Z and M⁻¹ of people with these features."""
     kx, norm = grid_features(X), plan.mechanism.norm
     Z = instruments_on_grid(kx, plan.mechanism.transform, norm) / GRID
-    return Z, np.linalg.inv(Z.T @ (kx / GRID))
+    return Z, np.asarray(np.linalg.inv(Z.T @ (kx / GRID)), dtype=np.float64)
 
 
 def drawn_errors(plan: Plan, X: Floats, off: Floats, seed: int) -> Floats:

@@ -15,6 +15,8 @@ from truthful.deterrence import Deterrence
 from truthful.geometry import geometry
 from truthful.noise import L2Laplace
 from truthful.plan import Plan
+from truthful.service.offer import make_offer
+from truthful.service.pages import languages, small_money
 
 #: People who are drawn; 90 % of them are 0.9 ± 0.06 but with a probability of 1e-4.
 PEOPLE = 400
@@ -27,6 +29,7 @@ def people_and_noise(plan: Plan, X: Floats) -> tuple[Floats, Floats]:
         lengths, tau = geometry(X, mechanism.transform).people
         return lengths, mechanism.scale(study.beliefs) * tau / lengths
     lengths = np.linalg.norm(X, axis=1)
+    assert study.second_moments is not None
     along = np.linalg.norm(np.linalg.solve(study.second_moments, X.T), axis=0) / (plan.players - 1)
     return lengths, mechanism.scale(study.beliefs) * along / lengths
 
@@ -177,3 +180,19 @@ def test_lies_cost_what_is_stated_where_people_are_asked(kind: str) -> None:
 
     for one, lie in zip(told, lies, strict=True):
         assert one.costs == pytest.approx(mechanism.score_weight * (pay(y) - pay(lie)), rel=0.05)
+
+
+def test_a_participant_is_told_what_a_lie_costs_in_cents_and_where_nobody_is_protected() -> None:
+    told, unprotected = (
+        make_offer(shares.planned(shares.YES_NO, 2_000, epsilon=epsilon), {}) for epsilon in (1.0, 100.0)
+    )
+    assert (told["protects"], unprotected["protects"]) == (True, False)
+    assert (
+        told["shading"] == shares.planned(shares.YES_NO, 2_000, epsilon=1.0).guarantees.truthfulness.shading
+    )
+    assert make_offer(shares.planned(shares.YES_NO, 2_000, bonus=0.0), {})["shading"] == ()
+    english, german = (languages()[name] for name in ("en", "de"))
+    assert small_money(0.01671, "EUR", english) == "1.7 cents"
+    assert small_money(0.01671, "EUR", german) == "1,7 Cent"
+    assert small_money(0.01671, "GBP", english) == "1.7 pence"
+    assert small_money(2.5, "USD", english) == "$2.50"

@@ -319,7 +319,8 @@ class _Shares:
         cells = np.maximum(reach[:, 1:], reach[:, :-1]).ravel()
         order = np.argsort(cells)
         chances = np.cumsum(self.chances.ravel()[order])
-        return float(cells[order][min(np.searchsorted(chances, share * (1 - _LEVEL)), len(cells) - 1)])
+        place = int(np.searchsorted(chances, share * (1 - _LEVEL)))
+        return float(cells[order][min(place, len(cells) - 1)])
 
     def _reached(self, lie: float) -> tuple[Any, Floats, Floats]:
         """A(q + lie) at every answer of every person, the cell of q that it lies in, and ∫A up to there."""

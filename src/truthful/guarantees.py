@@ -416,8 +416,8 @@ def _number_errors(study: Study, mechanism: OneRelease, s: Setting) -> _Errors:
     squares = float(proved.accuracy(s)), float(proved.prediction_error(s)), None
     if not math.isfinite(squares[0]):
         return _Errors(squares, (math.inf, math.inf, None), ())
-    quantiles = *(error_quantile(study, s, noise, predictions) for predictions in (False, True)), None
-    return _Errors(squares, quantiles, precisions(study, s, noise))
+    coefficients, of_people = (error_quantile(study, s, noise, predictions) for predictions in (False, True))
+    return _Errors(squares, (coefficients, of_people, None), precisions(study, s, noise))
 
 
 def _undeterred(
@@ -687,7 +687,7 @@ def _share_shading(mechanism: ShareRelease, levels: int, average: Expected) -> d
 
 def _share_tolerances(
     study: Study, mechanism: ShareRelease, s: ShareSetting, steps: int | None, share: float
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """How far the share that somebody expects may be off, given her answer: as declared, or for nine people in ten."""
     if steps is None:
         return {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -51,8 +52,8 @@ def likely_liars(s: Setting, chance: float) -> float:
 
     P[Binomial(n, p) > k] = I_p(k+1, n−k).
     """
-    n, p = round(float(np.asarray(s.n))), np.asarray(s.above_threshold).item()
-    low, high = math.floor(round(np.asarray(s.alpha).item() * n, 9)), n
+    n, p = round(float(np.asarray(s.n))), float(s.above_threshold)
+    low, high = math.floor(round(float(np.asarray(s.alpha)) * n, 9)), n
     while low < high:
         middle = (low + high) // 2
         low, high = (
@@ -66,7 +67,7 @@ def error_quantile(study: Study, s: Setting, noise: Noise, predictions: bool = F
 
     Of predictions, the root of its mean square over people. noise is that in the released sum.
     """
-    chance = np.asarray(s.beta).item() / 2
+    chance = float(s.beta) / 2
     liars = s.at(alpha=likely_liars(s, chance))
     of = {"instruments": _instruments, "known-design": _known_design, "noisy-statistics": _noisy_statistics}
     return of[s.estimator](study, liars, noise, predictions, chance)
@@ -93,7 +94,7 @@ def _known_design(study: Study, s: Setting, noise: Noise, predictions: bool, cha
     spread = (model.radius**2 * signal + model.noise_variance * Sigma) / n
     A = np.asarray(np.linalg.inv(Sigma), dtype=np.float64)
     A = _root(Sigma) @ A if predictions else A
-    lies = np.asarray(s.alpha * math.sqrt(model.leverage) if predictions else pull(model, s.alpha)).item()
+    lies = float(s.alpha * math.sqrt(model.leverage) if predictions else pull(model, s.alpha))
     return 2 * model.response_bound * lies + length_quantile(A @ spread @ A.T, A / n, noise, chance)
 
 
@@ -103,14 +104,14 @@ def _noisy_statistics(study: Study, s: Setting, noise: Noise, predictions: bool,
     Half the chance is that of ‖Ne‖.
     """
     model, d, n = s.model, study.dimension, float(np.asarray(s.n))
-    margin, least = least_released(s).item(), least_spectrum(model, s.n, s.beta).item() / n
+    margin, least = float(least_released(s)), float(least_spectrum(model, s.n, s.beta)) / n
     if not margin > 0:
         return math.inf
     rest = model.noise_variance * least / n / margin**2 * np.eye(d)
     column = np.eye(d, d * (d + 1) // 2) * np.append(1.0, np.full(d * (d + 1) // 2 - 1, math.sqrt(0.5)))
-    matrix_noise = L2Laplace(d * (d + 1) // 2, gram_scale(s, n).item())
+    matrix_noise = L2Laplace(d * (d + 1) // 2, float(gram_scale(s, n)))
     statistics = model.radius * length_quantile(np.zeros((d, d)), column, matrix_noise, chance / 2)
-    lies = 2 * model.response_bound * np.asarray(s.alpha).item()
+    lies = 2 * model.response_bound * float(s.alpha)
     bound = (lies + statistics) / margin + length_quantile(rest, np.eye(d) / n / margin, noise, chance / 2)
     return bound * (math.sqrt(model.greatest_eigenvalue) if predictions else 1.0)
 
@@ -120,7 +121,7 @@ def effect_quantile(study: Study, s: RosterSetting, noise: Noise) -> float | Non
     effects = s.geometry.effects
     if s.shares is None or effects is None or not len(effects):
         return None
-    setting, chance, f = accuracy_setting(s), s.beta / 2, s.geometry.players / s.n
+    setting, chance, f = accuracy_setting(s).at(alpha=float(s.alpha[0])), s.beta / 2, s.geometry.players / s.n
     liars, (inverse, ZZ, _) = likely_liars(setting, chance) * s.n, s.geometry.matrices_of(s.n)
     found = []
     for (drawn, squares, largest), (_, row) in zip(effects, study.differences, strict=True):
@@ -130,7 +131,7 @@ def effect_quantile(study: Study, s: RosterSetting, noise: Noise) -> float | Non
         spared = math.sqrt(max(drawn * f**2 / float(along @ along), squares * f / float(along @ ZZ @ along)))
         lies = 2 * min(math.ceil(round(liars, 9)) * largest * f, math.sqrt(liars * squares * f))
         found.append(lies + spared * law.half_width(1 - chance))
-    return max(found)
+    return float(max(found))
 
 
 def precisions(study: Study, s: Setting, noise: Noise) -> tuple[Precision, ...]:
@@ -140,16 +141,11 @@ def precisions(study: Study, s: Setting, noise: Noise) -> tuple[Precision, ...]:
     than the one that is spread least. Where θ counts, it is on average over the prior; a share's is that of the largest
     variance which is thought possible.
     """
-    if s.estimator == "instruments":
-        inverse, ZZ, G = _matrices(s)
-        variance = s.model.noise_variance
-
-        def law(row: Floats) -> Law:
-            return law_given_features(inverse, ZZ, variance, noise, row)
-
-        rows = _rows(study, G)
-    else:
+    if s.estimator != "instruments":
         law, rows = _law_of_records(study, s, noise), _rows(study, np.eye(study.dimension))
+    else:
+        inverse, ZZ, G = _matrices(s)
+        law, rows = partial(law_given_features, inverse, ZZ, s.model.noise_variance, noise), _rows(study, G)
     return tuple(_precision(name, law(row), effect) for name, row, effect in rows)
 
 
@@ -174,7 +170,7 @@ def _law_of_records(study: Study, s: Setting, noise: Noise) -> Callable[[Floats]
     d, n, beliefs, Sigma = study.dimension, float(np.asarray(s.n)), study.beliefs, study.second_moments
     v = beliefs.prior.variance(d)
     if Sigma is None:
-        margin = least_released(s).item()
+        margin = float(least_released(s))
         inverse = np.eye(d) / margin if margin > 0 else np.full((d, d), np.inf)
     else:
         inverse = np.asarray(np.linalg.inv(Sigma), dtype=np.float64)
@@ -188,7 +184,7 @@ def _law_of_records(study: Study, s: Setting, noise: Noise) -> Callable[[Floats]
             variance = (max(0.0, signal) + beliefs.noise_variance * float(w @ Sigma @ w)) / n
             return ErrorLaw(variance, (drawn,))
         pairing = along * math.sqrt(v * (d + 1) / 2)
-        matrix_noise = L2Laplace(d * (d + 1) // 2, gram_scale(s, n).item() * pairing)
+        matrix_noise = L2Laplace(d * (d + 1) // 2, float(gram_scale(s, n)) * pairing)
         return ErrorLaw(beliefs.noise_variance * float(row @ w) / n, (drawn, matrix_noise))
 
     return law
