@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import stats
+from scipy import special
 from support import oracles_noise as oracles
 
 from truthful.check import Floats
@@ -25,7 +25,8 @@ from truthful.lattice import SeededBits, sample
 EPSILON = Fraction(1, 2)
 CONFIDENCE = 1 - 1e-6
 STEP = 2.0**-30
-DRAWS = 60_000
+#: At the event that tells most, the bound then falls short of epsilon by 0.06, and by 0.08 with half the noise.
+DRAWS = 20_000
 
 Event = Callable[[Floats], npt.NDArray[np.bool_]]
 Release = Callable[[int, int], Floats]
@@ -62,8 +63,8 @@ def events() -> list[Event]:
 def epsilon_lower_bound(hits: int, other_hits: int, n: int) -> float:
     """A lower bound of ln(P(event | one)/P(event | other)) from n draws of each, at the joint confidence."""
     risk = (1 - CONFIDENCE) / 2
-    least = stats.beta(hits, n - hits + 1).ppf(risk) if hits else 0.0
-    most = stats.beta(other_hits + 1, n - other_hits).ppf(1 - risk) if other_hits < n else 1.0
+    least = special.betaincinv(hits, n - hits + 1, risk) if hits else 0.0
+    most = special.betaincinv(other_hits + 1, n - other_hits, 1 - risk) if other_hits < n else 1.0
     return math.log(least / most) if least > 0 else -math.inf
 
 
@@ -96,7 +97,7 @@ def lattice_release(seed: int, claim: Fraction) -> Release:
 
 
 def test_the_textbook_float_sampler_is_broken_far_above_its_claim() -> None:
-    assert attack(textbook_release(seed=1), 1_000_000) > 9
+    assert attack(textbook_release(seed=1), 200_000) > 7
 
 
 def test_the_lattice_release_withstands_the_same_attacks() -> None:
