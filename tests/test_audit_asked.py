@@ -71,7 +71,7 @@ def test_the_worst_neighbours_differ_in_the_answer_and_the_prediction() -> None:
     """Of the answer alone less than all of the sensitivity is used: by √(1 + ρ²) less."""
     plan = plan_of("number")
     mechanism, beliefs = asked(plan)
-    found = {finding.name: finding for finding in findings(Product(), plan)}
+    found = {finding.name: finding for finding in findings(Product(), plan, payments=False)}
     assert found["sensitivity"].claim.startswith("one answer and prediction, whatever is in it")
     moved = [
         Product().statistics(np.ones((1, 1)), np.array([said]), mechanism, beliefs)
@@ -203,16 +203,19 @@ def test_faults_of_noise_and_sensitivity_are_caught(
     product: Product, check: str, names: tuple[str, ...]
 ) -> None:
     for name in names:
-        assert check in failed(product, plan_of(name))
+        assert check in failed(product, plan_of(name), payments=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("product", "samples", "sound"),
-    [(BarePredictions(), 1_000, False), (LessNoise(Fraction(1, 2)), 2_500, False), (Product(), 2_500, True)],
+    [(BarePredictions(), 500, False), (LessNoise(Fraction(1, 2)), 1_800, False), (Product(), 1_000, True)],
 )
 def test_faults_of_noise_are_seen_from_outside(product: Product, samples: int, sound: bool) -> None:
-    """At the whole of ε = 1, over (answer, prediction): half the noise spends 2, and an exact sum all there is."""
+    """At the whole of ε = 1, over (answer, prediction): half the noise spends 2, and an exact sum all there is.
+
+    With 900 draws to measure on, half the noise shows ε ≥ 1.37 on average, to 0.13: it is missed once in 500 times.
+    """
     mechanism, beliefs = asked(plan_of("number"))
     found = black_box_finding(product, mechanism, beliefs, 1, SeededBits(1), samples)
     assert found.passed == sound
@@ -221,9 +224,9 @@ def test_faults_of_noise_are_seen_from_outside(product: Product, samples: int, s
 
 @pytest.mark.parametrize("kind", ["number", "rating"])
 def test_releases_of_features_with_levels_are_seen_from_outside_too(kind: str) -> None:
-    """What is believed of effects has no part in it."""
+    """What is believed of effects has no part in it, nor in how many draws there are."""
     mechanism, beliefs = asked(planned(kind, 1))
-    assert black_box_finding(Product(), mechanism, beliefs, 1, SeededBits(1), 1_000).passed
+    assert black_box_finding(Product(), mechanism, beliefs, 1, SeededBits(1), 200).passed
 
 
 # Payments

@@ -260,10 +260,10 @@ def test_a_smaller_lie_leaves_less_undeterred_and_none_at_all_leaves_everything(
     ("text", "rule"), [(DESIGNED, "quadratic"), (UNIT_BALL, "brier")], ids=["uniform", "ball"]
 )
 def test_truthful_people_cost_no_more_than_stated(text: str, rule: str) -> None:
-    """60 studies, each with its own θ from the prior. The mean total at six standard errors (60 totals, nearly
+    """30 studies, each with its own θ from the prior. The mean total at six standard errors (30 totals, nearly
     normal): a false alarm has probability below 1e-7.
     """
-    study, n, runs = Study.parse(text), 400, 60
+    study, n, runs = Study.parse(text), 400, 30
     plan = planned(study, n, rule=rule, absent_share=0.0, base_payment=0.0, epsilon=0.5)
     rng, totals = np.random.default_rng(11), []
     for seed, theta in enumerate(study.beliefs.prior.sample(rng, study.dimension, runs)):

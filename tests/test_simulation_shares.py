@@ -132,7 +132,7 @@ def test_simulated_people_earn_just_that() -> None:
 
 
 @cache
-def advantages(plan: Plan, deniers: int = 0, draws: int = 20_000) -> tuple[Floats, Floats]:
+def advantages(plan: Plan, deniers: int = 0, draws: int = 10_000) -> tuple[Floats, Floats]:
     """What the truth earns over the lie in every cell, for no and for yes (a column), as a part of the bonus.
 
     Many studies of the same people: θ is drawn, answers follow, noise is added, and one person of each cell is taken
@@ -180,7 +180,7 @@ def test_in_every_cell_the_truth_earns_what_is_guaranteed(
     assert promised > 0
     found, errors = advantages(plan, deniers=round(plan.absent_share * 2_000) if liars else 0)
     assert len(found) == 2**columns
-    assert errors.max() < 0.004
+    assert errors.max() < 0.006
     assert (found > promised - 4 * errors).all()
     if not liars:
         mechanism, beliefs = share_mechanism(plan)
@@ -197,9 +197,9 @@ def geometry_of(plan: Plan) -> Geometry:
 
 def test_the_simulation_finds_the_same_advantage_as_that_oracle() -> None:
     """On average over cells; the people differ, by which advantages move far less than chance moves these means."""
-    plan = pinned(2_000, 0.15, columns=2, margin=0.04, **FEATURES)
+    plan = pinned(2_000, 0.15, columns=4, margin=0.04, norm="sup", **FEATURES)
     found, errors = advantages(plan)
-    runs = simulated(plan, runs=200, seed=3).studies
+    runs = simulated(plan, runs=100, seed=3).studies
     players = np.array([run.cell_players for run in runs]).reshape(len(runs), -1, 2)
     lost = np.array([run.cell_lost for run in runs]).reshape(len(runs), -1, 2, 2)
     for truth in (0, 1):

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.laboratory import plan_of, planned_like
 from support.oracles_answers import (
     Crowd,
@@ -90,8 +91,8 @@ def people(
 # Accuracy
 
 
-@pytest.mark.parametrize("transform", ["none", "some", "all", "odd"])
-@pytest.mark.parametrize("d", [2, 5, 10])
+@pytest.mark.parametrize("transform", ["none", "all", "odd"])
+@pytest.mark.parametrize("d", [2, 10])
 @pytest.mark.parametrize("n", [200, 2000])
 def test_without_liars_the_mean_squared_error_is_the_formula(n: int, d: int, transform: str) -> None:
     """σ²‖B‖² + (d+1)s²‖M⁻¹‖², whatever T is, and the bound without liars is just that. Three standard errors: 0.3 %."""
@@ -171,15 +172,12 @@ def test_no_lie_beyond_d_pays_against_the_worst_liars(
 
 @pytest.mark.parametrize(("n", "alpha", "beta"), [(500, 0.01, 0.01), (2000, 0.0015, 0.01), (300, 0.05, 0.1)])
 def test_no_more_lie_than_are_allowed_for(n: int, alpha: float, beta: float) -> None:
-    """Costs above τ: E|A| ≤ κ, and more than αn with a chance of at most β. Five standard errors: 6e-7 each."""
+    """Costs above τ, binomially many: E|A| ≤ κ, and more than αn with a chance of at most β. Both are exact."""
     plan = plan_of(DESIGNED, n, absent_share=alpha, failure_probability=beta)
     stage = set_up_numbers(plan, assign_roles(None, n), features_of(plan, None)[0], runs=1)
-    costs = plan.study.costs.sample(np.random.default_rng(0), 20_000 * n).reshape(20_000, n)
-    liars = (costs > stage.game.threshold).sum(axis=1)
-    assert liars.mean() <= stage.game.liars + 5 * liars.std() / math.sqrt(20_000)
-    assert liars.mean() >= 0.95 * stage.game.liars
-    above = np.mean(liars > alpha * n)
-    assert above <= beta + 5 * math.sqrt(beta / 20_000)
+    above = 1 - float(plan.study.costs.cdf(stage.game.threshold))
+    assert 0.95 * stage.game.liars <= n * above <= stage.game.liars * (1 + 1e-9)
+    assert stats.binom.sf(round(alpha * n), n, above) <= beta * (1 + 1e-9)
 
 
 @pytest.mark.slow

@@ -563,6 +563,7 @@ def mean_square_prediction(study: Study, person: Typical) -> float:
     return float(np.mean(_absolute_predictions(study, person)[0] ** 2))
 
 
+@lru_cache(maxsize=8)  # a plan asks twice
 def _absolute_predictions(study: Study, person: Typical) -> tuple[Floats, float]:
     """|q| of truthful reports, and the largest."""
     beliefs, r = study.beliefs, person.length
@@ -613,6 +614,7 @@ def likely_answers(study: Study, r: float) -> Floats:
     return np.linspace(0.0, edge, ANSWERS)
 
 
+@lru_cache(maxsize=8)  # a plan asks for them again and again
 def _reports(study: Study, r: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Truthful reports y = r·u + z of fixed draws: a plan is the same each time it is made."""
     rng, beliefs = np.random.default_rng(0), study.beliefs

@@ -12,7 +12,8 @@ Plans and releases use the same laws: a plan says how wide intervals will be, a 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -156,15 +157,21 @@ def length_quantile(
         along = L2Laplace(noise.dimension, noise.scale * float(np.linalg.norm(factor)))
         return ErrorLaw(float(covariance[0, 0]), (along,)).half_width(1 - chance)
     if DRAWS * chance >= FEWEST_BEYOND:
-        rng = np.random.default_rng(0)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        error = rng.standard_normal((DRAWS, d)) @ root.T
-        error += noise.sample(rng, DRAWS)[:, : factor.shape[1]] @ factor.T
+        normal, drawn = _draws(d, replace(noise, scale=1.0))
+        error = normal @ root.T + drawn[:, : factor.shape[1]] @ (noise.scale * factor.T)
         beyond = math.floor(DRAWS * chance - SPARED * math.sqrt(DRAWS * chance))
-        return float(np.sort(np.linalg.norm(error, axis=1))[-beyond - 1])
+        squares = np.einsum("ij,ij->i", error, error)
+        return math.sqrt(float(np.partition(squares, -beyond - 1)[-beyond - 1]))
     half, size = chance / 2, float(np.linalg.norm(covariance, 2))
     sampling = math.sqrt(float(np.trace(covariance))) + math.sqrt(2 * size * math.log(1 / half))
     sup, k = isinstance(noise, SupLaplace), noise.dimension
     longest = (math.sqrt(k) if sup else 1.0) * float(special.gammainccinv(k + sup, half))
     return sampling + float(np.linalg.norm(factor, 2)) * noise.scale * longest
+
+
+@lru_cache(maxsize=4)  # every plan of so many features has the same
+def _draws(d: int, noise: L2Laplace | SupLaplace) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((DRAWS, d)), noise.sample(rng, DRAWS)

@@ -281,11 +281,13 @@ def guarantees(
     beta: float,
     geometry: Geometry | None = None,
     payable: int | None = None,
+    precise: bool = True,
 ) -> Guarantees:
     """What this mechanism promises to and of so many players, an `alpha` share of whom may misreport.
 
     geometry is that of their features, where answers are protected. `payable` of them at most may have to be paid, of
-    shares and where people are asked what the others will say; by default all.
+    shares and where people are asked what the others will say; by default all. Unless precise, quantiles of errors and
+    widths of intervals are left out of these: they take most of the time.
     """
     if isinstance(mechanism, OneRelease):
         found = _of_numbers(study, mechanism, setting(study, mechanism, players, alpha, beta, geometry))
@@ -293,10 +295,10 @@ def guarantees(
         raise InputError("What is promised of shares follows from people's features, which are not here.")
     elif isinstance(mechanism, ShareRelease):
         shares = share_setting(study, mechanism, players, alpha, beta, geometry)
-        found = _of_shares(study, mechanism, shares, payable or players)
+        found = _of_shares(study, mechanism, shares, payable or players, precise)
     else:
         asked = asked_setting(study, mechanism, players, alpha, beta, geometry)
-        found = _of_predictions(study, mechanism, asked, payable or players)
+        found = _of_predictions(study, mechanism, asked, payable or players, precise)
     unit, assumed = study.response_unit, found.truth.assumptions
     expected, cap, likely = map(_finite, found.bill)
     # Features that were assigned at random say nothing of anybody, so that there is nothing of them to protect.
@@ -590,15 +592,16 @@ def _direction_variance(study: Study, inverse: Floats) -> float:
 # Yes or no and ratings
 
 
-def _of_shares(study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int) -> _Bounds:
+def _of_shares(
+    study: Study, mechanism: ShareRelease, s: ShareSetting, payable: int, precise: bool
+) -> _Bounds:
     most = payable * (mechanism.flat + mechanism.bonus)
     joining = (mechanism.flat + mechanism.bonus / 2 - ROUNDING) / study.privacy_cost(mechanism.epsilon)
-    return _Bounds(
-        _share_truth(study, mechanism, s), joining, (most, most, math.inf), _errors(study, mechanism, s)
-    )
+    truth, errors = _share_truth(study, mechanism, s), _errors(study, mechanism, s, precise)
+    return _Bounds(truth, joining, (most, most, math.inf), errors)
 
 
-def _errors(study: Study, mechanism: ShareRelease | AskedRelease, s: RosterSetting) -> _Errors:
+def _errors(study: Study, mechanism: ShareRelease | AskedRelease, s: RosterSetting, precise: bool) -> _Errors:
     """Errors of the coefficients, of predictions, and, where answers are shares, of differences."""
     accuracy, effects = accuracy_setting(s), effect_error(s)
     asked = isinstance(mechanism, AskedRelease)
@@ -607,7 +610,7 @@ def _errors(study: Study, mechanism: ShareRelease | AskedRelease, s: RosterSetti
         float(instruments_error(accuracy, predictions).item()) for predictions in (False, True)
     )
     squares = error, of_people, None if effects is None else float(effects.item())
-    if not math.isfinite(error):
+    if not (precise and math.isfinite(error)):
         return _Errors(squares, (math.inf, math.inf, None), ())
     one = accuracy.at(alpha=float(s.alpha[0]), epsilon=float(s.answers_epsilon[0]))
     coefficients, of_people = (
@@ -702,12 +705,14 @@ def _share_tolerances(
 # Predictions of what the others will say
 
 
-def _of_predictions(study: Study, mechanism: AskedRelease, s: AskedSetting, payable: int) -> _Bounds:
+def _of_predictions(
+    study: Study, mechanism: AskedRelease, s: AskedSetting, payable: int, precise: bool
+) -> _Bounds:
     truth = (_strict_truth if s.beliefs.strict else _asked_truth)(study, mechanism, s)
     average, most = (payable * each for each in _asked_payments(s, mechanism))
     least = max(0.0, _least_expected(s, mechanism) - ROUNDING)
     joining = least / study.privacy_cost(mechanism.epsilon)
-    return _Bounds(truth, joining, (average, most, math.inf), _errors(study, mechanism, s))
+    return _Bounds(truth, joining, (average, most, math.inf), _errors(study, mechanism, s, precise))
 
 
 def asked_setting(

@@ -104,7 +104,8 @@ class SupLaplace:
         chances = 2 * step * root * np.exp(d * np.log(R) - R - math.lgamma(d + 1))
         product = np.ones((len(t), count))
         for weight in w[w > 0]:
-            product *= np.sinc(np.multiply.outer(t * weight / np.pi, R))
+            z = np.multiply.outer(t * weight, R)
+            product *= np.sin(z) / z
         return np.asarray(product @ chances)
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:

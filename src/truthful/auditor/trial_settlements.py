@@ -256,14 +256,17 @@ def read_predictions(
     their mean prediction, their mean answer and their surprise."""
     with place(plan) as (there, out):
         _leave(answers, product, there, reports, out)
+        kept = out.with_name(RECEIPTS)
 
         def interrupt(stage: str, done: int, rows: int | None) -> None:
             if stage == "payments" and done == rows:
+                # A settlement that is stopped closes its books and removes them.
+                kept.hardlink_to(open_target(out).unfinished / RECEIPTS)
                 raise Interrupted
 
         with suppress(Interrupted):
             product.settle(there, reports, out=out, on_bad=on_bad_for(plan.study), progress=interrupt)
-        receipts = pa.parquet.read_table(open_target(out).unfinished / RECEIPTS)
+        receipts = pa.parquet.read_table(kept)
     receipt = find_receipt(receipts, player)
     assert isinstance(receipt, Receipt)
     told = (receipt.peer_prediction, receipt.others_prediction, receipt.others_answer, receipt.surprise)

@@ -680,7 +680,9 @@ def evaluate(
     """
     R, M, lowest, highest, origin, step = limits
     columns = np.ones((3, len(roots) + 1))  # by column, and one more root at the end that is OPEN
-    columns[:, :-1] = roots.T
+    for root in range(len(roots)):  # a loop is compiled sooner than a copy of the array
+        for column in range(3):
+            columns[column, root] = roots[root, column]
     columns[0, -1] = OPEN
     block = max(1, min(len(r), _BLOCK))
     rows, scratch = np.empty(block, np.int32), np.empty((6, block))
@@ -690,7 +692,8 @@ def evaluate(
         n = end - start
         row, X, Y, S = rows[:n], scratch[0, :n], scratch[1, :n], scratch[2, :n]
         A, B, mean = scratch[3, :n], scratch[4, :n], scratch[5, :n]
-        S[:] = scale[start:end] if len(scale) == len(r) else scale
+        for i in range(n):
+            S[i] = scale[start + i] if len(scale) == len(r) else scale[0]
         coordinates(r[start:end], y[start:end], R, M, row, X, Y, A, B)
         roots_of(r[start:end], y[start:end], len(roots), row, X, Y, A, B)
         cells_of(row, X, Y, columns, A, B, mean)

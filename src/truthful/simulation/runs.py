@@ -23,7 +23,7 @@ from truthful.bounds import proved
 from truthful.bounds.share_bounds import gain as share_gain
 from truthful.check import Floats
 from truthful.errors import Refused
-from truthful.geometry import measure
+from truthful.geometry import Geometry, measure
 from truthful.guarantees import setting
 from truthful.moments import (
     GRID,
@@ -499,7 +499,11 @@ class SumContext(Context):
         what is expected of it; and what a unit of that is worth, for a unit of the answer."""
 
     def bounds(self, x: Floats) -> dict[str, float]:
-        found = self.plan.guarantees_for(len(x), sum_geometry(self.plan, x))
+        return self.bounds_of(sum_geometry(self.plan, x))
+
+    def bounds_of(self, people: Geometry) -> dict[str, float]:
+        """The same of people of this geometry."""
+        found = self.plan.guarantees_for(people.players, people, precise=False)
         names = ("mean_squared_error", "prediction_rmse", "effect_rmse")
         known = {"gain": found.truthfulness.gain} | {name: getattr(found.accuracy, name) for name in names}
         return {name: math.nan if value is None else value for name, value in known.items()}
@@ -554,13 +558,13 @@ class ShareContext(SumContext):
             pay=pay,
         )
 
-    def bounds(self, x: Floats) -> dict[str, float]:
+    def bounds_of(self, people: Geometry) -> dict[str, float]:
         """What the truth earns over a lie of as many steps as the plan speaks of, if beliefs are as declared."""
         plan, steps = self.plan, self.plan.guarantees.truthfulness.steps
         if steps is None:
-            return super().bounds(x)
-        earned = share_gain(share_promise(plan, sum_geometry(plan, x), len(x)), steps)
-        return {**super().bounds(x), "gain": self.game.mechanism.bonus * float(earned.item())}
+            return super().bounds_of(people)
+        earned = share_gain(share_promise(plan, people, people.players), steps)
+        return {**super().bounds_of(people), "gain": self.game.mechanism.bonus * float(earned.item())}
 
     def surplus(
         self, outcome: SettledSums, who: Indices, people: Players, theta: Floats
