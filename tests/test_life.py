@@ -121,7 +121,7 @@ def invite(lived: Life, analyst: Window) -> None:
     people = [*TYPED, "gerda", "hanna", *OTHERS]
     rows = [(who, f"{1 + at % 5}", life.REGIONS[at % 3]) for at, who in enumerate(people)]
     refused = life.bring(analyst, [*rows, ("ida", "2", "west")], lived.directory)
-    assert f"Row {PEOPLE + 1}" in refused
+    assert f"Row {PEOPLE + 2}" in refused  # as a spreadsheet counts: the header is row 1
     assert "Nothing was stored" in refused
     life.bring(analyst, rows, lived.directory)
     lived.links.update(life.take_links(analyst, PEOPLE, lived.directory))

@@ -695,7 +695,7 @@ def test_too_few_goals_say_what_to_add(asked: dict[str, Any], have: str) -> None
         ({"public_share": 0.5}, "Unknown parameter 'public_share'"),
         ({"gram_share": 0}, "gram_share is 0"),
         ({"gram_share": 0.5}, "No estimator fits.* answers are protected.* gram_share fixed"),
-        ({"response_share": 0}, "response_share is 0; it must be above 0"),
+        ({"response_share": 0}, "response_share is 0.0; it must be above 0"),
         ({"estimator": "magic"}, "estimator is 'magic'; choose one of instruments, known-design"),
         ({"estimator": "known-design"}, "'known-design' protects records, and the study .* protects answers"),
         ({"colour": "red"}, "Unknown parameter 'colour'"),

@@ -269,11 +269,12 @@ def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Differenc
     ranges = (2.0 - np.eye(d)) / d if encoding.scaled else np.ones((d, d))
     likely = ranges * math.sqrt(math.log(d * (d + 1) / FALSE_ALARM) / (2 * sums.count)) + 4 / GRID
     sizes = np.abs(found - declared) / likely
-    alone = np.zeros((d, d), dtype=np.bool_)
+    alone, all_pairs = np.zeros((d, d), dtype=np.bool_), np.triu(np.ones((d, d), dtype=np.bool_))
+    all_pairs[0, 0] = not encoding.intercept
     for place in encoding.slices:
         alone[place, place] = True
         alone[0, place] = alone[0, place] | encoding.intercept
-    rows, columns = np.nonzero(alone if np.max(sizes[alone], initial=0.0) > 1 else np.triu(np.ones((d, d))))
+    rows, columns = np.nonzero(alone if np.max(sizes[alone], initial=0.0) > 1 else all_pairs)
     worst = int(np.argmax(sizes[rows, columns]))
     i, j = int(rows[worst]), int(columns[worst])
     return Difference(float(sizes[i, j]), _differing(study, found, declared, cells, (i, j)))
@@ -283,10 +284,10 @@ def _differing(study: Study, found: Floats, declared: Floats, cells: LevelCounts
     """In which way features differ from the design, where this entry of their second moments does."""
     encoding = study.declared.encoding
     one, name = (encoding.column_names[column] for column in at)
-    if one not in (INTERCEPT, name):
+    feature = next((feature for feature in encoding.features if feature.name == name), None)
+    if feature is None or one not in (INTERCEPT, name):
         now, before = (m[at] * encoding.scale**2 for m in (found, declared))
         return f"{one!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
-    feature = next(feature for feature in encoding.features if feature.name == name)
     if isinstance(feature, Levels):
         shares, expected = (
             cells.levels[name] / cells.levels[name].sum(),

@@ -293,8 +293,8 @@ class Encoding:
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
-        """Of each column of x the feature that it belongs to, or the intercept."""
-        own = (name for feature in self.features for name in [feature.name] * feature.columns)
+        """Of each column of x the feature or interaction that it belongs to, or the intercept."""
+        own = (name for term in self.terms for name in [term.name] * term.columns)
         return (*([INTERCEPT] if self.intercept else []), *own)
 
     def normalise(self, columns: Mapping[str, Any], rows: int | None = None) -> Floats:
