@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from truthful.asked_release import AskedRelease, Level, mean_features
-from truthful.beliefs.laws import Prior
 from truthful.check import Floats
 from truthful.files import sha256
 from truthful.guarantees import Guarantees
@@ -254,14 +253,15 @@ def _prior_draws(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floa
     What people differ by and a few lies are what noise leaves of the guaranteed error, in every direction alike.
     """
     d, error = study.dimension, found.accuracy.mean_squared_error
-    theta, noise, normal = _standard_draws(study.beliefs.prior, d)
+    theta, noise, normal = _standard_draws(study)
     drawn = L2Laplace(d, estimate.scale).marginal_variance * float(np.sum(estimate.inverse**2))
     spread = 0.0 if error is None else math.sqrt(max(0.0, error - drawn) / d)
     return np.asarray(theta + noise @ (estimate.scale * estimate.inverse.T) + spread * normal)
 
 
 @lru_cache(maxsize=4)  # the same for every release of a study
-def _standard_draws(prior: Prior, d: int) -> tuple[Floats, Floats, Floats]:
+def _standard_draws(study: Study) -> tuple[Floats, Floats, Floats]:
     """θ, and noise and normal numbers of scale 1."""
-    rng = np.random.default_rng(0)
-    return prior.sample(rng, d, DRAWS), L2Laplace(d, 1.0).sample(rng, DRAWS), rng.standard_normal((DRAWS, d))
+    rng, d = np.random.default_rng(0), study.dimension
+    theta, noise = study.beliefs.prior.sample(rng, d, DRAWS), L2Laplace(d, 1.0).sample(rng, DRAWS)
+    return theta, noise, rng.standard_normal((DRAWS, d))
