@@ -67,7 +67,6 @@ CASES: list[tuple[Beliefs, Curve, float, float]] = [
 ]
 HARD: list[tuple[Beliefs, Curve, float, float]] = [
     (DEFAULT, Clipped(0.6, 5), 0.03, 0.3),
-    (Beliefs(10, NormalBall(1.0, 0.3), TruncatedNormal(0.5, 0.25)), Clipped(1.0, 10), 0.01, 0.1),
     (Beliefs(100, UniformBall(1.0), TruncatedNormal(0.5, 0.25)), Clipped(1.0, 100), 0.001, 0.002),
     (Beliefs(5, UniformBall(30.0), TruncatedNormal(5.0, 2.5)), IDENTITY, 0.0, 0.0),
     (Beliefs(5, NormalBall(1.0, 0.1), TruncatedNormal(0.5, 0.05)), IDENTITY, 0.0, 0.0),

@@ -134,19 +134,14 @@ class Plan(Shown):
         """The five guarantees, as planned."""
         return self.stated or self.guarantees_for(self.players)
 
-    def guarantees_for(
-        self, players: int, geometry: Geometry | None = None, precise: bool = True
-    ) -> Guarantees:
-        """The five guarantees if so many take part; where answers are protected, people of this geometry.
-
-        Unless precise, quantiles of errors and widths of intervals are left out where answers are no numbers.
-        """
+    def guarantees_for(self, players: int, geometry: Geometry | None = None) -> Guarantees:
+        """The five guarantees if so many take part; where answers are protected, people of this geometry."""
         study, mechanism = self.study, self.mechanism
         if geometry is None and self.stated is not None and mechanism.estimator == "instruments":
             return self.stated
         alpha, beta = self.absent_share, self.failure_probability
         payable = self.players if players == self.answering else players
-        found = guarantees(study, mechanism, players, alpha, beta, geometry, payable, precise)
+        found = guarantees(study, mechanism, players, alpha, beta, geometry, payable)
         return found if self.stated is None else found.asked_of(self.stated.accuracy.of)
 
     def parameters(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 NOTHING: Hashes = np.zeros(0, dtype=np.uint64)
 IN_MEMORY = 2_000_000  # hashes, 16 MB
+FEW = 100_000  # that are sooner looked through together
 PART_BITS = 8  # 256 parts: of a billion hashes each has 32 MB
 
 
@@ -61,6 +62,8 @@ class Duplicates:
 
     def repeated(self) -> Hashes:
         """The hashes that came more than once, each once, ascending."""
+        if self._file is None and self._held_count <= FEW:
+            return repeated_in(np.concatenate([NOTHING, *self._held]))
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             found = pool.map(lambda part: repeated_in(self._part(part)), range(2**PART_BITS))
             return np.concatenate(list(found))

@@ -6,6 +6,7 @@ Both that and what was declared are public, so that to say where one contradicts
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -251,9 +252,16 @@ def _prior_draws(study: Study, estimate: LeaveOneOut, found: Guarantees) -> Floa
 
     What people differ by and a few lies are what noise leaves of the guaranteed error, in every direction alike.
     """
-    rng, d, error = np.random.default_rng(0), study.dimension, found.accuracy.mean_squared_error
-    theta, law = study.beliefs.prior.sample(rng, d, DRAWS), L2Laplace(d, estimate.scale)
-    noise = law.sample(rng, DRAWS) @ estimate.inverse.T
-    drawn = law.marginal_variance * float(np.sum(estimate.inverse**2))
+    d, error = study.dimension, found.accuracy.mean_squared_error
+    theta, noise, normal = _standard_draws(study)
+    drawn = L2Laplace(d, estimate.scale).marginal_variance * float(np.sum(estimate.inverse**2))
     spread = 0.0 if error is None else math.sqrt(max(0.0, error - drawn) / d)
-    return np.asarray(theta + noise + spread * rng.standard_normal((DRAWS, d)))
+    return np.asarray(theta + noise @ (estimate.scale * estimate.inverse.T) + spread * normal)
+
+
+@lru_cache(maxsize=4)  # the same for every release of a study
+def _standard_draws(study: Study) -> tuple[Floats, Floats, Floats]:
+    """θ, and noise and normal numbers of scale 1."""
+    rng, d = np.random.default_rng(0), study.dimension
+    theta, noise = study.beliefs.prior.sample(rng, d, DRAWS), L2Laplace(d, 1.0).sample(rng, DRAWS)
+    return theta, noise, rng.standard_normal((DRAWS, d))

@@ -198,13 +198,10 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
     told = plan.guarantees.truthfulness if promised is None else promised
     r, scale, curve = told.typical_length or 1.0, told.typical_noise or 0.0, mechanism.curve(beliefs)
     edge = beliefs.radius * r + beliefs.noise_bound
-    y = np.linspace(-edge, edge, STEPS)
-
-    def ours(reports: Floats) -> Floats:
-        return beliefs.prediction(r, reports, curve, scale)
+    y, table = np.linspace(-edge, edge, STEPS), own_predictor(beliefs, IDENTITY, 0.0, 0.0)
 
     def papers(reports: Floats) -> Floats:
-        return beliefs.prediction(r, reports)
+        return table(np.full(STEPS, r), reports, np.zeros(STEPS))
 
     def raw(values: Floats) -> Floats:
         return np.asarray((study.response.low + study.response.high) / 2 + study.response_unit * values)
@@ -212,13 +209,13 @@ def typical_reports(plan: Plan, promised: Truthfulness | None = None) -> TriedRe
     # What the paper's ridge leaves of a truthful half's predictions, 1 − γκ.
     n = plan.answering
     kept = shrinkage_factor(n // 2, n**PAPERS_PENALTY, study.dimension)
-    q, D = ours(y), told.lie
+    q, D = beliefs.prediction(r, y, curve, scale), told.lie
     within = None
     if D is not None and q[-1] - q[0] > D:
         within = raw(np.interp(q - D, q, y)), raw(np.interp(q + D, q, y))
     return TriedReports(
         truth=raw(y),
-        ours=raw(best_reports(ours, q, y, beliefs.response_bound)),
+        ours=raw(y),  # she expects of the others what her own answer predicts: nothing is nearer to that
         papers=raw(best_reports(papers, kept * papers(y), y, beliefs.response_bound)),
         within=within,
     )

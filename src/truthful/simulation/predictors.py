@@ -19,7 +19,7 @@ import numpy as np
 from truthful.agents.games import foresee_peers, foreseen_people
 from truthful.beliefs import Beliefs, Predictor, posterior
 from truthful.beliefs.laws import Curve, chebyshev_nodes, monomials
-from truthful.beliefs.table import prediction_table
+from truthful.beliefs.table import SampledCurve, prediction_table
 from truthful.check import Floats
 from truthful.moments import lengths
 from truthful.plan import Plan
@@ -112,8 +112,9 @@ class PredictorTable:
         asked, kept = ASKED + math.ceil(ASKED * span), ASKED + math.ceil(KEPT * span)
         scales = low * (high / low) ** ((1 + chebyshev_nodes(asked)) / 2)
         where = posterior.support(beliefs, np.broadcast_to(r[..., None, None], y.shape).ravel(), y.ravel())
+        sampled = SampledCurve(curve, R, scales)
         parts = (slice(start, start + CHUNK) for start in range(0, y.size, CHUNK))
-        means = np.concatenate([_means(beliefs, where.of(part), curve, scales) for part in parts])
+        means = np.concatenate([_means(beliefs, where.of(part), sampled) for part in parts])
         values = (
             monomials(means.reshape((*y.shape, asked)))
             @ np.vander(np.linspace(-1, 1, kept), asked, increasing=True).T
@@ -138,7 +139,7 @@ class PredictorTable:
         return float(np.abs(self(r, y, scale) - self.beliefs.prediction(r, y, self.curve, scale)).max())
 
 
-def _means(beliefs: Beliefs, where: posterior.Support, curve: Curve, scales: Floats) -> Floats:
+def _means(beliefs: Beliefs, where: posterior.Support, curve: SampledCurve) -> Floats:
     """E[ψ(u)] for every player (a row) and scale, by Gauss's rule on equal panels of the support, in u = R cos t."""
     x, rule = np.polynomial.legendre.leggauss(NODES)
     places = ((np.arange(PANELS)[:, None] + (1 + x) / 2) / PANELS).ravel()
@@ -149,7 +150,7 @@ def _means(beliefs: Beliefs, where: posterior.Support, curve: Curve, scales: Flo
     logs = np.where(np.isfinite(logs), logs, -1e300)
     mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * np.tile(rule, PANELS)
     mass /= mass.sum(axis=1, keepdims=True)
-    return np.stack([np.einsum("ij,ij->i", mass, curve(u, scale)) for scale in scales], axis=1)
+    return np.asarray(np.einsum("ij,ijk->ik", mass, curve(u[:, :, None])))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

@@ -24,7 +24,7 @@ from truthful.bounds.share_bounds import gain as share_gain
 from truthful.check import Floats
 from truthful.errors import Refused
 from truthful.geometry import Geometry, measure
-from truthful.guarantees import setting
+from truthful.guarantees import guarantees, setting
 from truthful.moments import (
     GRID,
     PRODUCT,
@@ -503,7 +503,9 @@ class SumContext(Context):
 
     def bounds_of(self, people: Geometry) -> dict[str, float]:
         """The same of people of this geometry."""
-        found = self.plan.guarantees_for(people.players, people, precise=False)
+        plan, n = self.plan, people.players
+        alpha, beta = plan.absent_share, plan.failure_probability
+        found = guarantees(plan.study, plan.mechanism, n, alpha, beta, people, precise=False)
         names = ("mean_squared_error", "prediction_rmse", "effect_rmse")
         known = {"gain": found.truthfulness.gain} | {name: getattr(found.accuracy, name) for name in names}
         return {name: math.nan if value is None else value for name, value in known.items()}
