@@ -371,10 +371,15 @@ SHARE_PAYMENTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "parameters", SHARE_PAYMENTS, ids=["sup", "L2", "implausible shares", "hardly any noise"]
-)
-@pytest.mark.parametrize("kind", shares.KINDS)
+#: Every kind in the sup norm; all ways to be paid with one share and with several.
+SHARE_CASES = [
+    *((kind, SHARE_PAYMENTS[0]) for kind in shares.KINDS),
+    *((kind, paid) for kind in ("yes or no", "rating, with features") for paid in SHARE_PAYMENTS[1:]),
+    ("yes or no, with features", SHARE_PAYMENTS[2]),
+]
+
+
+@pytest.mark.parametrize(("kind", "parameters"), SHARE_CASES, ids=str)
 def test_it_finds_everybodys_payment_for_yes_or_no_and_for_ratings(
     kind: str, parameters: dict[str, Any]
 ) -> None:
