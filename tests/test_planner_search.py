@@ -55,9 +55,7 @@ def value(plan: Plan) -> float:
 # (players, coefficients, what is asked), planned from rosters of surveys
 ROSTERS: list[tuple[int, int, dict[str, Any]]] = [
     (500, 2, {"budget": 2500}),
-    (500, 3, {"budget": 500, "rule": "brier"}),
     (600, 3, {"budget": 1200, "payments": "expected"}),
-    (2000, 5, {"budget": 2000}),
     (2000, 5, {"budget": 2000, "accuracy_of": "predictions"}),
     (20_000, 10, {"budget": 5000}),
     (2000, 5, {"accuracy": 0.2}),
@@ -73,7 +71,7 @@ def some_slow(cases: list[Any], quick: set[int]) -> list[Any]:
     return [pytest.param(*one, marks=[] if k in quick else pytest.mark.slow) for k, one in enumerate(cases)]
 
 
-@pytest.mark.parametrize(("players", "d", "asked"), some_slow(ROSTERS, {0, 2, 3, 6, 8}), ids=str)
+@pytest.mark.parametrize(("players", "d", "asked"), some_slow(ROSTERS, {0, 1, 4, 6}), ids=str)
 def test_no_random_search_over_liars_epsilon_and_clip_beats_a_plan_from_a_roster(
     players: int, d: int, asked: dict[str, Any]
 ) -> None:
@@ -87,7 +85,6 @@ def test_no_random_search_over_liars_epsilon_and_clip_beats_a_plan_from_a_roster
 # Studies without a roster: what is protected decides the estimator.
 DECLARED: list[tuple[str, dict[str, Any]]] = [
     (DESIGNED, {"players": 3000, "budget": 1500}),
-    (UNIT_BALL, {"players": 2000, "accuracy": 0.2}),
     (UNIT_BALL, {"players": 20_000, "epsilon": 0.1}),
     (DESIGNED + RECORDS, {"players": 40_000, "budget": 10_000, "estimator": "known-design"}),
     (ball(5, records=True), {"players": 20_000, "budget": 5000, "estimator": "known-design"}),
@@ -99,7 +96,7 @@ DECLARED: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("text", "asked"),
-    some_slow(DECLARED, {0, 2, 4, 6}),
+    some_slow(DECLARED, {0, 1, 3, 5}),
     ids=lambda part: str(part).split("\n")[1:2] or str(part),
 )
 def test_no_random_search_beats_a_plan_from_a_declared_design(text: str, asked: dict[str, Any]) -> None:

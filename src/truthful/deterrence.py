@@ -302,10 +302,10 @@ class _Shares:
     def __call__(self, lie: float) -> float:
         at, answer, integral = self._reached(lie)
         means = (answer[:, 1:] + answer[:, :-1]) / 2
-        gains = np.diff(self.q, axis=1)
+        gains, thick = self._gains
         # Where A is linear the middle is the mean.
-        bent = np.diff(at, axis=1) > 0
-        np.divide(np.diff(integral, axis=1), gains, out=means, where=bent & (gains > _THIN * self.radius))
+        bent = (at[:, 1:] > at[:, :-1]) & thick
+        np.divide(integral[:, 1:] - integral[:, :-1], gains, out=means, where=bent)
         return min(max(float(np.sum(self.chances * means)) / self.bound, 0.0), 1.0)
 
     def furthest(self, lie: float, share: float) -> float:
@@ -321,6 +321,12 @@ class _Shares:
         chances = np.cumsum(self.chances.ravel()[order])
         place = int(np.searchsorted(chances, share * (1 - _LEVEL)))
         return float(cells[order][min(place, len(cells) - 1)])
+
+    @cached_property
+    def _gains(self) -> tuple[Floats, Any]:
+        """By how much q rises on each cell, and whether that is enough to divide by."""
+        gains = np.diff(self.q, axis=1)
+        return gains, gains > _THIN * self.radius
 
     def _reached(self, lie: float) -> tuple[Any, Floats, Floats]:
         """A(q + lie) at every answer of every person, the cell of q that it lies in, and ∫A up to there."""

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from unittest.mock import patch
 
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
 
 from support import both_studies
@@ -27,7 +30,7 @@ from truthful.service.locations import Settings
 from truthful.service.pages import Service
 from truthful.service.settle_study import freeze, settle_study
 from truthful.store import accounts, answers, roster, studies
-from truthful.store.tables import Role, State
+from truthful.store.tables import Answer, Player, Role, State
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 
@@ -170,13 +173,39 @@ def answer_all(service: Service, study: Asked) -> None:
 
 
 def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
-    """These people consent and answer."""
+    """These people consent and answer: the first as anybody does, and of the others who are new the rows are written
+    that this leaves, all at once.
+    """
+    order = list(players)
     with service.database.writing() as session:
-        for player in players:
-            link = study.links[player]
-            code = answers.consent(session, link, roster.player_of(session, link).code or "")
-            prediction = study.predictions.get(player)
-            answers.submit(session, link, study.answers[player], code, prediction=prediction)
+        for player in order[:1]:
+            _answer_one(session, study, player)
+        mine = Player.study_id == study.study_id
+        new = set(session.scalars(select(Player.player).where(mine, Player.code.is_(None), ~Player.disputed)))
+        rows = [{"study_id": study.study_id, "player": player} for player in order[1:] if player in new]
+        if rows:
+            now = datetime.now(UTC)
+            coded = [row | {"code": answers._receipt_code(), "consented": now} for row in rows]
+            session.execute(update(Player), coded)
+            said, predicted = study.answers, study.predictions
+            session.execute(
+                insert(Answer),
+                [
+                    row | {"value": said[p], "prediction": predicted.get(p)}
+                    for row in rows
+                    for p in [row["player"]]
+                ],
+            )
+        for player in order[1:]:
+            if player not in new:
+                _answer_one(session, study, player)
+
+
+def _answer_one(session: Session, study: Asked, player: str) -> None:
+    link = study.links[player]
+    code = answers.consent(session, link, roster.player_of(session, link).code or "")
+    prediction = study.predictions.get(player)
+    answers.submit(session, link, study.answers[player], code, prediction=prediction)
 
 
 def code_of(service: Service, link: str) -> str:

@@ -147,14 +147,16 @@ class Setting:
     def __post_init__(self) -> None:
         for name in ("n", "epsilon"):
             values = np.asarray(getattr(self, name))
-            if not np.all(values > 0):
+            if not (values > 0).all():
                 raise InputError(f"{name} is {values[~(values > 0)].flat[0]}; it must be above 0.")
-        if not np.all((np.asarray(self.beta) > 0) & (np.asarray(self.beta) < 1)):
+        beta = np.asarray(self.beta)
+        if not ((beta > 0) & (beta < 1)).all():
             raise InputError(f"beta is {self.beta!r}; a probability must lie between 0 and 1.")
         check.share("xi", self.xi)
         c, R = np.asarray(self.reach), self.model.radius
-        if not np.all((c > 0) & (c <= R)):
-            bad = c[~((c > 0) & (c <= R))].flat[0]
+        fits = (c > 0) & (c <= R)
+        if not fits.all():
+            bad = c[~fits].flat[0]
             raise InputError(f"clip is {bad}; it must be above 0 and at most the radius {R:g}.")
 
     def at(self, **changes: Any) -> Setting:

@@ -254,11 +254,11 @@ def fewest(solve: Callable[[int], S | None], first: int, most: int, close: int) 
     With more people each costs less, until the budget is spent on too many of them.
     """
     high = first
-    while (found := solve(high)) is None:
+    while high <= most:
+        if (found := solve(high)) is not None:
+            return _close_in(solve, high // 2, found, close)
         high *= 2
-        if high > most:
-            return None
-    return _close_in(solve, high // 2, found, close)
+    return None
 
 
 def _close_in(solve: Callable[[int], S | None], low: int, found: S, close: int) -> S:

@@ -133,6 +133,13 @@ def _apart(points: Iterable[Floats], spread: Floats) -> Floats:
     return np.array(found)
 
 
+def between(low: Floats, high: Floats, steps: int) -> Floats:
+    """For each low and high a row from the one to the other, by ratios, its ends exact: `geomspace`, but quicker."""
+    row = low[:, None] * (high / low)[:, None] ** np.linspace(0, 1, steps)
+    row[:, -1] = high
+    return row
+
+
 def lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
     """For each row of the grid about the x, by ratios, where f is the least: between the neighbours of the lowest."""
     rows, found, x = np.arange(len(grid)), grid, grid[:, 0]
@@ -140,7 +147,7 @@ def lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
         at = np.argmin(f(found), axis=1)
         x = found[rows, at]
         low, high = found[rows, np.maximum(at - 1, 0)], found[rows, np.minimum(at + 1, found.shape[1] - 1)]
-        found = np.geomspace(low, high, ZOOM_STEPS, axis=1)
+        found = between(low, high, ZOOM_STEPS)
     return x
 
 
@@ -154,7 +161,7 @@ def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Fl
     none = ~np.any(values <= target, axis=1)
     for _ in range(ZOOMS):
         lo, hi, _, _ = _bracket(grid, values, target)
-        grid = np.geomspace(lo, hi, ZOOM_STEPS, axis=1)
+        grid = between(lo, hi, ZOOM_STEPS)
         values = f(grid)
     lo, hi, y_lo, y_hi = _bracket(grid, values, target)
     done = none | (hi <= lo)
