@@ -140,3 +140,16 @@ def test_without_features_there_is_nothing_to_contradict() -> None:
     text = DESIGNED[: DESIGNED.index("[[features]]")] + DESIGNED[DESIGNED.index("[design]") :]
     study = Study.parse(text)
     assert design_difference(study, sums(np.ones((3, 1)), np.zeros(3), None), LevelCounts.zero(study)) is None
+
+
+def test_features_that_interact_and_go_together_are_named() -> None:
+    """Prices rise from region to region, so that the product of both has another mean than is declared."""
+    study = Study.parse(f'interactions = [["price", "region"]]\n{KNOWN}')
+    table = reports(study, price=ladder(), region=np.repeat(["north", "south", "east"], THIRDS))
+    kx = grid_features(
+        study.normalise({n: table[n].to_numpy(zero_copy_only=False) for n in ("price", "region")})
+    )
+    found = design_difference(study, sums(kx, np.zeros(N), None), LevelCounts.zero(study))
+    assert found is not None
+    assert found.size > 1
+    assert found.words.startswith("'price' and 'region' go together")

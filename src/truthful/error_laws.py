@@ -34,6 +34,11 @@ class ErrorLaw:
     variance: float
     noises: tuple[L2Laplace, ...] = ()
 
+    @classmethod
+    def of(cls, variance: float, *noises: tuple[int, float]) -> ErrorLaw:
+        """With noises of these dimensions and scales; one of scale 0, in a number that answers do not move, is none."""
+        return cls(variance, tuple(L2Laplace(dimension, scale) for dimension, scale in noises if scale > 0))
+
     @property
     def whole_variance(self) -> float:
         """With that of the privacy noises."""
@@ -120,7 +125,7 @@ def law_given_features(
     sampling = variance * float(w @ spread @ w)
     if isinstance(noise, SupLaplace):
         return SupErrorLaw(sampling, noise, w)
-    return ErrorLaw(sampling, (L2Laplace(noise.dimension, noise.scale * float(np.linalg.norm(w))),))
+    return ErrorLaw.of(sampling, (noise.dimension, noise.scale * float(np.linalg.norm(w))))
 
 
 #: How often a test at the 95 % interval is to find the smallest effect.

@@ -178,14 +178,14 @@ def _law_of_records(study: Study, s: Setting, noise: Noise) -> Callable[[Floats]
     def law(row: Floats) -> Law:
         w = inverse @ row
         along = float(np.linalg.norm(w))
-        drawn = L2Laplace(d, noise.scale / n * along)
+        drawn = (d, noise.scale / n * along)
         if s.estimator == "known-design" and Sigma is not None:
             signal = v * (float(np.trace(study.weighted_moments(w))) - float(row @ row))
             variance = (max(0.0, signal) + beliefs.noise_variance * float(w @ Sigma @ w)) / n
-            return ErrorLaw(variance, (drawn,))
+            return ErrorLaw.of(variance, drawn)
         pairing = along * math.sqrt(v * (d + 1) / 2)
-        matrix_noise = L2Laplace(d * (d + 1) // 2, float(gram_scale(s, n)) * pairing)
-        return ErrorLaw(beliefs.noise_variance * float(row @ w) / n, (drawn, matrix_noise))
+        matrix_noise = (d * (d + 1) // 2, float(gram_scale(s, n)) * pairing)
+        return ErrorLaw.of(beliefs.noise_variance * float(row @ w) / n, drawn, matrix_noise)
 
     return law
 

@@ -98,7 +98,7 @@ def _known_design_law(study: Study, estimate: Estimate, players: int, row: Float
     w, theta = estimate.spread @ row, _inside(estimate.theta, study.beliefs.radius)
     signal = study.fourth_moment(w, theta) - float(row @ theta) ** 2
     variance = (max(0.0, signal) + study.beliefs.noise_variance * float(w @ Sigma @ w)) / players
-    return ErrorLaw(variance, (L2Laplace(study.dimension, estimate.scale * float(np.linalg.norm(w))),))
+    return ErrorLaw.of(variance, (study.dimension, estimate.scale * float(np.linalg.norm(w))))
 
 
 def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int, row: Floats) -> ErrorLaw:
@@ -107,8 +107,8 @@ def _noisy_law(study: Study, estimate: Estimate, gram_scale: float, players: int
     w = estimate.spread @ row
     pairing = math.sqrt((float(w @ w) * float(theta @ theta) + float(w @ theta) ** 2) / 2)
     variance = study.beliefs.noise_variance * float(row @ w) / players
-    noises = ((d, estimate.scale * float(np.linalg.norm(w))), (d * (d + 1) // 2, gram_scale * pairing))
-    return ErrorLaw(variance, tuple(L2Laplace(size, scale) for size, scale in noises if scale > 0))
+    drawn = estimate.scale * float(np.linalg.norm(w))
+    return ErrorLaw.of(variance, (d, drawn), (d * (d + 1) // 2, gram_scale * pairing))
 
 
 def _inside(theta: Floats, radius: float) -> Floats:

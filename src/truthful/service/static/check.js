@@ -286,7 +286,7 @@ function products(one, other) {
 /** The furthest that the centre predicts from the middle of the range, which is 1 wide to either side. */
 function centreReach({ release, centre, ball, scale }) {
   const length = norm(centre);
-  if (length === 0 || ball || ((release.privacy ?? null) === null && length < 1)) return length;
+  if (length === 0 || ball) return length;
   let [low, high, place] = [0, 0, 0];
   const add = (values) => {
     low += Math.min(...values);
@@ -465,25 +465,43 @@ function soundCoefficients(study) {
   );
 }
 
-/** Coefficients of features as people know them: of a number per unit, of a level beside the mean of all. */
+/** Coefficients of features as people know them: of a number per unit, of a level beside the mean of all, of products. */
 function rawCoefficients({ release, centre, half, ball, scale }) {
   const { low, high } = release.response;
   const unit = (high - low) / 2 / half;
   const theta = release.theta.map((t, k) => (unit * (t + half * centre[k])) / scale);
-  const found = new Map();
-  let [constant, place] = [(low + high) / 2 + (release.intercept ? theta[0] : 0), release.intercept ? 1 : 0];
-  for (const { name, levels, low: least, high: most } of release.features) {
-    const own = theta.slice(place, (place += levels ? levels.length - 1 : 1));
-    if (levels) {
-      [...own, -own.reduce((sum, effect) => sum + effect, 0)].forEach((effect, at) => found.set(`${name}=${levels[at]}`, effect));
-    } else if (ball) {
-      found.set(name, own[0]);
-    } else {
-      found.set(name, (2 * own[0]) / (most - least));
-      constant -= (own[0] * (least + most)) / (most - least);
+  const start = release.intercept ? 1 : 0;
+  const found = new Map([["intercept", (low + high) / 2 + (release.intercept ? theta[0] : 0)]]);
+  const add = (name, value) => found.set(name, (found.get(name) ?? 0) + value);
+  const all = release.features.map((feature) => [["intercept", offsets(feature, ball)], ...raw(feature, ball)]);
+  let place = start;
+  for (const terms of all) {
+    const own = theta.slice(place, (place += terms[0][1].length));
+    for (const [name, codes] of terms) add(name, dot(codes, own));
+  }
+  for (const { first, second, size } of interactions(release)) {
+    const own = theta.slice(place, (place += size));
+    for (const [one, a] of all[first]) {
+      for (const [other, b] of all[second]) {
+        const named = [one, other].filter((name) => name !== "intercept");
+        add(named.join(":") || "intercept", dot(products(a, b), own));
+      }
     }
   }
-  return found.set("intercept", constant);
+  return found;
+}
+
+/** How a feature's codes change with what people know: per unit of a number, and with each level. */
+function raw(feature, ball) {
+  const { low, high, levels } = feature;
+  if (levels) return corners(feature).map((codes, at) => [names(feature)[at], codes]);
+  return [[feature.name, [ball ? 1 : 2 / (high - low)]]];
+}
+
+/** Its codes where the number is 0; of levels, none. */
+function offsets({ low, high, levels }, ball) {
+  if (levels) return levels.slice(1).map(() => 0);
+  return [ball ? 0 : -(low + high) / (high - low)];
 }
 
 /** Sums are whole numbers of many digits, written as text; the nearest floats to them in their unit. */
