@@ -83,9 +83,9 @@ def test_a_settlement_as_json_is_its_release(here: Path, run: Run) -> None:
     assert printed == json.loads(Path("o/release.json").read_text())
     assert set(printed) == {
         "format", "version", "rehearsal", "study", "plan_sha256", "protects", "players", "epsilon", "estimator",
-        "gram_share", "instruments", "statistics", "inverse", "noise", "theta", "coefficients", "interval_level",
-        "invitation", "response", "features", "intercept", "design", "privacy", "beliefs", "costs", "payment",
-        "guarantees", "promised", "warnings",
+        "gram_share", "instruments", "statistics", "inverse", "noise", "theta", "coefficients", "differences",
+        "interval_level", "invitation", "response", "features", "intercept", "design", "privacy", "beliefs",
+        "costs", "payment", "guarantees", "promised", "warnings",
     }  # fmt: skip
     assert printed["format"] == "truthful/release/2"
     assert printed["plan_sha256"] == json.loads(Path("plan.json").read_text())["sha256"]

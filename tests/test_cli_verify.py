@@ -53,7 +53,10 @@ def test_a_changed_release_is_an_input_error(settled: Path, run: Run) -> None:
         (["settlement/receipts.parquet", "--player", "nobody"], "no receipt of player 'nobody' among 500"),
         (["nope.parquet", "--player", "p-001"], "no file 'nope.parquet'"),
         (["broken.parquet", "--player", "p-001"], "broken.parquet cannot be read as Parquet"),
-        (["settlement/payments.parquet", "--player", "p-001"], "columns player, payment holds no receipts"),
+        (
+            ["settlement/payments.parquet", "--player", "p-001"],
+            "columns player, payment, paid holds no receipts",
+        ),
         (["reports.parquet", "--player", "p-001"], "price, region, spend holds no receipts"),
         (["text.json"], "is 'much', not a number"),
         (["level.json"], "'me'; its levels are north, south, east"),

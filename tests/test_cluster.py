@@ -308,7 +308,7 @@ def test_without_a_scheduler_processes_are_started_here_and_ended(
     assert alone.release.sha256 == settle(plan, reports, seed=3).release.sha256
 
 
-def test_ctrl_c_ends_the_processes_without_a_word_and_leaves_nothing(
+def test_ctrl_c_ends_the_processes_with_one_sentence_and_leaves_nothing(
     plan: Plan, reports: Path, tmp_path: Path
 ) -> None:
     """As a terminal sends it: to every process of the command, here while workers load the code of the first pass."""
@@ -321,7 +321,8 @@ def test_ctrl_c_ends_the_processes_without_a_word_and_leaves_nothing(
         while process.poll() is None and not list(tmp_path.glob(".out.unfinished/.hashes-*")):
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
-        assert process.communicate()[1].strip() == b""
+        said = process.communicate()[1].decode().strip()
+    assert said == "Interrupted: Nothing was drawn, spent or left behind. Give the same command again."
     assert process.returncode == 130
     assert not list(tmp_path.glob("*out*"))
 

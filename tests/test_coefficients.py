@@ -131,7 +131,8 @@ BOTH_RANGES = [
     for e, estimator in enumerate(RELEASES)
     for i, response in enumerate(RANGES)
     for j, price in enumerate(RANGES)
-    if (e + i + j) % 2 == 0
+    # Two numbers are all that the narrowest range holds: they contradict a design that is uniform on it.
+    if (e + i + j) % 2 == 0 and not (estimator == "known-design" and price == RANGES[-1])
 ]
 
 
@@ -146,7 +147,7 @@ def test_ranges_as_wide_and_as_narrow_as_may_be_declared_are_settled(
     answers = pa.table(
         {
             "player": [f"p{i}" for i in range(n)],
-            "price": rng.choice(price, n),
+            "price": rng.choice(price, n) if estimator != "known-design" else np.linspace(*price, n),
             "region": ["north", "south", "east"] * 20,
             "spend": rng.choice(response, n),
         }

@@ -392,7 +392,7 @@ def test_results_of_yes_or_no_are_percentages_and_points(
     assert float(found[1].replace(",", ".")) == pytest.approx(100 * read.shares[0].value, abs=0.6)
     assert {"en": "in percentage points", GERMAN: "in Prozentpunkten"}[language] in page
     assert {"en": "Odds ratios", GERMAN: "Chancenverhältnisse"}[language] in page
-    assert "region=south" in page
+    assert "region: south − north" in page
     drawn = here.client.get(f"/s/{study.study_id}/forest.svg")
     assert drawn.headers["content-type"].startswith("image/svg")
     assert "percentage points" in sees(analyst, f"/studies/{study.study_id}")

@@ -214,7 +214,7 @@ def peak_megabytes(path: Path, columns: list[str]) -> float:
 def test_ten_times_the_rows_need_hardly_more_memory(tmp_path: Path, name: str) -> None:
     columns = ["player", "a", "b", "c", "d"]
     peaks = []
-    for rows in (200_000, 2_000_000):
+    for rows in (300_000, 3_000_000):
         rng = np.random.default_rng(3)
         table = pa.table({"player": np.arange(rows)} | {column: rng.random(rows) for column in columns[1:]})
         if name == "r.csv":
@@ -223,5 +223,5 @@ def test_ten_times_the_rows_need_hardly_more_memory(tmp_path: Path, name: str) -
             pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=rows, use_dictionary=False)
         del table
         peaks.append(peak_megabytes(tmp_path / name, columns))
-    # 80 MB more of data; one row group holds all of it.
-    assert peaks[1] - peaks[0] < 40
+    # 120 MB more of data; one row group holds all of it.
+    assert peaks[1] - peaks[0] < 60

@@ -45,7 +45,7 @@ def run(case: str) -> int:
             limit_files(int(detail))
         elif kind == "interrupt":
             interrupt_at(detail)
-        sys.argv = ["truthful", "settle", "plan.json", "reports.csv", "--out", "out", "--json"]
+        sys.argv = ["truthful", "settle", "plan.json", "reports.csv", "--out", "out"]
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         try:
             cli.main()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from truthful.guarantees import Guarantees
 from truthful.moments import GRID, PRODUCT, TRANSFORM_UNIT, Sums, grid_features
 from truthful.moments import sums as exact_sums
 from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
-from truthful.plan import Plan
-from truthful.planner.panel import panel_for
 from truthful.release.coefficients import INTERVAL_LEVEL
 from truthful.release.publication import GOOD_RECORDS, payment_terms, what_follows
 from truthful.release.release import Coefficient, Record, Release
 from truthful.share_release import ShareRelease
 from truthful.study import Study
+
+if TYPE_CHECKING:
+    from truthful.plan import Plan
 
 #: Two computers may differ by that much of the largest number beside it.
 ROUNDING = 1e-6
@@ -97,6 +98,8 @@ def require_planned(release: Release, plan: Plan) -> None:
 
 def _guaranteed(plan: Plan, players: int) -> Guarantees:
     """What holds for so many people, of whom no features are known."""
+    from truthful.planner.panel import panel_for  # reads tables, which a person's own check does without
+
     panel = panel_for(plan.study, None, 1.0, "coefficients")
     return plan.guarantees_for(
         players, None if panel is None else panel.geometry(players, 1.0, plan.mechanism.norm)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from truthful.guarantees import Guarantees
 from truthful.moments import TRANSFORM_UNIT, Sums
 from truthful.noise import L2Laplace
 from truthful.one_release import SUM_UNIT, LeaveOneOut, OneRelease
-from truthful.plan import Plan
 from truthful.release.coefficients import (
     BEYOND,
     INTERVAL_LEVEL,
@@ -42,6 +41,9 @@ from truthful.release.release import (
 from truthful.share_release import SWITCH, ShareRelease
 from truthful.study import Study
 from truthful.version import __version__
+
+if TYPE_CHECKING:
+    from truthful.plan import Plan
 
 #: What privacy assumes where bad records were left out.
 GOOD_RECORDS = (
