@@ -50,7 +50,10 @@ class Choice:
 
     def column(self) -> Choice:
         """The same points as a column, to be tried at a row of values of ε each."""
-        return Choice(*(np.reshape(part, (-1, 1)) for part in (self.alpha, self.gram_share, self.clip)))
+        alpha, gram_share, clip = (
+            np.reshape(part, (-1, 1)) for part in (self.alpha, self.gram_share, self.clip)
+        )
+        return Choice(alpha, gram_share, clip)
 
 
 @dataclass(frozen=True, eq=False)
