@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.oracles_planner import People as Spread
 from support.oracles_planner import typical_slope
-from support.plans import ball, bought, people_of, solved
+from support.plans import ball, bought, people_of, solved, surveyed
 from support.studies import DESIGNED, OBSERVED, RECORDS, UNIT_BALL, people, saved_study
 from support.surveys import survey
 
@@ -26,7 +26,7 @@ from truthful.plan import LARGEST_PAYMENT, Plan, design
 from truthful.planner import Infeasible, worth
 from truthful.planner.goals import Goals
 from truthful.planner.number_planning import NumberSolution, solve_all
-from truthful.planner.panel import Panel
+from truthful.planner.panel import Panel, panel_of_design
 from truthful.planner.terms import LEAST_SLOPE, MOST_PAID
 from truthful.promises import beside_published, published_penalty
 from truthful.settlement import settle
@@ -182,7 +182,7 @@ def test_a_plan_keeps_all_that_was_asked_as_the_bounds_on_its_own_numbers_say(
 
 @pytest.mark.parametrize(("players", "d", "asked"), SURVEYS, ids=str)
 def test_a_plan_from_a_roster_keeps_all_that_was_asked(players: int, d: int, asked: dict[str, Any]) -> None:
-    plan = design(survey(d), roster=people_of(players, d), **asked)
+    plan = surveyed(players, d, **asked)
     keeps_what_was_asked(plan, {"players": players, **asked})
     assert plan.answering == round(asked.get("response_share", 1.0) * plan.players)
 
@@ -354,7 +354,7 @@ def test_noise_that_drowns_what_deters_is_refused_where_epsilon_is_given() -> No
     plan = solved(DESIGN, epsilon=0.02, **asked)
     slope = float(typical_slope(Spread(plan.study, plan.answering, shape(plan)), as_planned(plan)))
     assert LEAST_SLOPE < slope < 1
-    drowned = Goals(panel=Panel(plan.study), epsilon=0.002, **asked)
+    drowned = Goals(panel=panel_of(plan.study), epsilon=0.002, **asked)
     assert math.isinf(solve_all(plan.study, drowned, 20_000)[0].cost)
 
 
@@ -369,11 +369,12 @@ def test_noise_that_drowns_what_deters_is_refused_where_epsilon_is_given() -> No
         [{"budget": budget} for budget in (1000, 2000, 5000, 1_000_000)],
         [{"players": players} for players in (5000, 6000, 20_000, 300_000)],
         [{"lie": lie} for lie in (0.15, 0.3, 0.31, 1.2)],
-        [{"failure_probability": beta} for beta in (0.001, 0.01, 0.1)],
-        [{"payments": "never-negative"}, {"payments": "expected"}],
-        [{"rule": "brier"}, {"rule": "quadratic"}],
+        # Nothing: 0.01, never negative and quadratic, as usual, in a plan that all of these share.
+        [{"failure_probability": 0.001}, {}, {"failure_probability": 0.1}],
+        [{}, {"payments": "expected"}],
+        [{"rule": "brier"}, {}],
     ],
-    ids=lambda changes: next(iter(changes[0])),
+    ids=lambda changes: next(iter(changes[0] | changes[-1])),
 )
 def test_more_money_more_players_and_larger_lies_never_worsen_accuracy(
     text: str, changes: list[dict[str, Any]]
@@ -425,7 +426,7 @@ def test_players_solved_from_a_budget_and_an_accuracy_are_the_fewest(
 
 
 def panel_of(study: Study) -> Panel | None:
-    return Panel(study) if study.protects == "answers" else None
+    return panel_of_design(study) if study.protects == "answers" else None
 
 
 @pytest.mark.slow
@@ -526,7 +527,7 @@ def test_one_more_dollar_and_one_more_player_are_worth_what_plans_with_them_say(
 ) -> None:
     """More players of a roster are more people like them: as if every twentieth of them came twice."""
     people = people_of(players, d)
-    plan = design(survey(d), roster=people, budget=2000, **asked)
+    plan = surveyed(players, d, budget=2000, **asked)
     assert plan.solution is not None
     margins = worth(plan.solution)
     assert margins.of == "error"

@@ -26,9 +26,15 @@ def people_of(players: int, d: int) -> Floats:
 
 
 @cache
-def bought(players: int, d: int, each: float, **asked: Any) -> Plan:
+def bought(players: int, d: int, each: float, /, **asked: Any) -> Plan:
     """The plan of a survey with d coefficients, from the roster of its people, at so many USD a head."""
-    return design(survey(d), roster=people_of(players, d), budget=each * players, **asked)
+    return surveyed(players, d, budget=each * players, **asked)
+
+
+@cache
+def surveyed(players: int, d: int, /, **asked: Any) -> Plan:
+    """The plan of a survey with d coefficients, from the roster of its people."""
+    return design(survey(d), roster=people_of(players, d), **asked)
 
 
 @cache

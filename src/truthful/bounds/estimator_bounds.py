@@ -23,10 +23,12 @@ moves q by Δ changes a payment by b(−Δ² + 2Δg), with both Δ and g in the 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from truthful.bounds.setting import (
+    Model,
     Setting,
     expected_pull,
     gram_floor,
@@ -106,8 +108,8 @@ def noisy_statistics_gap(s: Setting) -> Floats:
     shape = np.broadcast_shapes(n.shape, p.shape, *map(np.shape, (s.epsilon, s.gram_share, s.reach)))
     beta = _CHANCES.reshape(-1, *(1,) * len(shape))
     scale, floor = gram_scale(s, m), gram_floor(s)
-    least = least_spectrum(model, m, beta) / m
-    margin = least - scale * operator_quantile(d, beta)
+    least, most = _at_chances(model, float(n), len(shape)) if n.ndim == 0 else _spectra(model, m, beta)
+    margin = least - scale * most
     statistics, bad = scale**2 * mean_square_along(d), 2 * beta
     with np.errstate(divide="ignore", invalid="ignore"):
         if not s.clipped:
@@ -124,6 +126,17 @@ def noisy_statistics_gap(s: Setting) -> Floats:
             sampling = np.minimum((np.sqrt(variance + along**2) + along) / 2, second)
             bounds = np.minimum(lies + np.sqrt(sampling**2 + bad * furthest**2), furthest)
     return np.asarray(np.where(margin * m / n >= floor, bounds, np.inf).min(axis=0))
+
+
+@lru_cache(maxsize=64)
+def _at_chances(model: Model, n: float, dimensions: int) -> tuple[Floats, Floats]:
+    """Kept: a search asks for the same number of people at every ε."""
+    return _spectra(model, np.asarray(n - 1), _CHANCES.reshape(-1, *(1,) * dimensions))
+
+
+def _spectra(model: Model, m: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """λ, and ν at scale 1."""
+    return least_spectrum(model, m, beta) / m, operator_quantile(model.dimension, beta)
 
 
 # Accuracy: E‖θ̂−θ‖² when at most a share α lies, whatever the liars know and agree on, and on the events named
@@ -170,7 +183,7 @@ def noisy_statistics_error(s: Setting) -> Floats:
         2 * model.response_bound * s.alpha,
         model.radius * scale * math.sqrt(mean_square_along(d)),
     )
-    sampling = np.sqrt(model.noise_variance * d * least_spectrum(model, n, s.beta)) / n
+    sampling = np.sqrt(model.noise_variance * d * _least_spectrum(s)) / n
     noise = d * (d + 1) * noise_scale(s, s.n) ** 2
     total = (lies + sampling) ** 2 + statistics**2 + 2 * np.sqrt(s.beta) * lies * statistics + noise
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -180,8 +193,22 @@ def noisy_statistics_error(s: Setting) -> Floats:
 def least_released(s: Setting) -> Floats:
     """λ − ν: the released XᵀX/n of `noisy-statistics` has no smaller eigenvalue, except with probability 2β."""
     n = np.asarray(s.n, dtype=np.float64)
-    drop = gram_scale(s, n) * drop_quantile(s.model.dimension, s.beta)
-    return np.asarray(least_spectrum(s.model, n, s.beta) / n - drop)
+    drop = gram_scale(s, n) * _drop_quantile(s)
+    return np.asarray(_least_spectrum(s) / n - drop)
+
+
+def _least_spectrum(s: Setting) -> Floats:
+    if np.ndim(s.n) or np.ndim(s.beta):
+        return least_spectrum(s.model, np.asarray(s.n, dtype=np.float64), s.beta)
+    return _one_spectrum(s.model, float(s.n), float(s.beta))
+
+
+def _drop_quantile(s: Setting) -> Floats:
+    d = s.model.dimension
+    return drop_quantile(d, s.beta) if np.ndim(s.beta) else _one_drop(d, float(s.beta))
+
+
+_one_spectrum, _one_drop = (lru_cache(maxsize=64)(function) for function in (least_spectrum, drop_quantile))
 
 
 # Instruments: the one release that protects answers, given everybody's features. Closed forms of their geometry:

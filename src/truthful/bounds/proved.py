@@ -101,7 +101,12 @@ def gap(s: Setting) -> Floats:
         )
     if not np.all(np.asarray(s.n) >= 2):
         raise InputError(f"n is {np.min(s.n)}; who is scored against all others needs one at least.")
-    return np.asarray(GAPS[s.estimator](s) + s.belief_gap)
+    return np.asarray(_declared_gap(s) + s.belief_gap)
+
+
+def _declared_gap(s: Setting) -> Floats:
+    """g, computed once for all payments."""
+    return s.once("gap", GAPS[s.estimator])
 
 
 def truthfulness(s: Setting) -> Floats:
@@ -146,7 +151,7 @@ def budget(s: Setting) -> Floats:
     """
     if s.estimator == "instruments":
         return _instruments_budget(s)
-    g, norm, linear = GAPS[s.estimator](s), s.model.mean_square_norm, RULES[s.rule].linear
+    g, norm, linear = _declared_gap(s), s.model.mean_square_norm, RULES[s.rule].linear
     reach = s.reach if s.clipped else s.model.radius + g
     Q, most = np.asarray(s.model.mean_square), np.asarray(np.inf)
     if s.clipped:
@@ -311,7 +316,7 @@ def _instruments_budget(s: Setting) -> Floats:
     Q bounds E[q²] on average over these people: E[(θ·x)²] under the prior and, as |q| ≤ c‖x‖, c² times their mean ‖x‖².
     """
     geometry, _ = scaled_geometry(s)
-    g, linear, n = GAPS["instruments"](s), RULES[s.rule].linear, np.asarray(s.n, dtype=np.float64)
+    g, linear, n = _declared_gap(s), RULES[s.rule].linear, np.asarray(s.n, dtype=np.float64)
     Q = np.asarray(s.model.prior_square / geometry.dimension * geometry.lengths.mean_square)
     if s.clipped:
         Q = np.minimum(Q, np.asarray(s.reach) ** 2 * geometry.lengths.mean_square)

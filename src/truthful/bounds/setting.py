@@ -12,8 +12,8 @@ of the rest (the paper's lemma on the expected share of misreports). What the li
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,9 @@ GRAM = math.sqrt(2)
 FLOOR_POWER = 1.5
 #: A record that is to be taken out of a released Σ x xᵀ is at most one part in so many of it, in any direction.
 LEAST_PEOPLE = 2
+
+#: Numbers of a setting that may be anything, and on which nothing depends that is kept.
+UNCHECKED = frozenset({"a", "b", "belief_gap"})
 
 #: A number, or an array of settings to evaluate at once.
 Numbers = float | Floats
@@ -143,6 +146,7 @@ class Setting:
     clip: Numbers | None = None
     geometry: Geometry | None = None
     belief_gap: Numbers = 0.0
+    kept: dict[str, Floats] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("n", "epsilon"):
@@ -161,7 +165,18 @@ class Setting:
 
     def at(self, **changes: Any) -> Setting:
         """The same setting with some numbers changed."""
-        return replace(self, **changes)
+        if not changes.keys() <= UNCHECKED:
+            return replace(self, **changes)
+        # What is kept does not depend on these, and there is nothing to check: a search for a plan is mostly this.
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, **changes)
+        return found
+
+    def once(self, name: str, compute: Callable[[Setting], Floats]) -> Floats:
+        """What is computed, kept under this name. It may not depend on payments or on Γ."""
+        if name not in self.kept:
+            self.kept[name] = compute(self)
+        return self.kept[name]
 
     @property
     def clipped(self) -> bool:
@@ -183,21 +198,23 @@ class Setting:
         """The rule's gain(c), the most that a score can add."""
         return RULES[self.rule].linear * self.reach + self.reach**2
 
-    @cached_property
+    @property
     def above_threshold(self) -> Floats:
         """The chance 1 − F(τ) of a cost above the threshold: the largest p ≤ α with P[Binomial(n, p) ≤ αn] ≥ 1 − β.
 
         Only those lie who have such a cost, whatever θ is: of n on average κ = n(1 − F(τ)) at most.
         """
-        return np.asarray(
-            np.minimum(miss_probability(n=self.n, alpha=self.alpha, beta=self.beta), self.alpha)
-        )
+        return self.once("above_threshold", _above_threshold)
 
     @property
     def privacy_cost(self) -> Numbers:
         """h(ε), what one unit of c costs at the total level ε."""
         cost: Numbers = PRIVACY_COSTS[self.privacy](self.epsilon)
         return cost
+
+
+def _above_threshold(s: Setting) -> Floats:
+    return np.asarray(np.minimum(miss_probability(n=s.n, alpha=s.alpha, beta=s.beta), s.alpha))
 
 
 # Liars

@@ -310,13 +310,13 @@ def _most_affordable(terms: Terms, choice: Choice) -> Floats:
     def cost(epsilon: Floats) -> Floats:
         return terms.cost(each, epsilon)
 
-    found = last_below(cost, budget, grid)
-    if np.isnan(found).any():
-        # Costs can fall before they rise: with noisy statistics lies are easier to see at a larger ε.
-        least = lowest(cost, grid)
-        found = last_below(cost, budget, np.sort(np.column_stack([grid, least]), axis=1))
-        found = np.where(np.isnan(found), least, found)
-    return found
+    costs = cost(grid)
+    if (costs <= budget).any(axis=1).all():
+        return last_below(cost, budget, grid, costs)
+    # Costs can fall before they rise: with noisy statistics lies are easier to see at a larger ε.
+    least = lowest(cost, grid, costs)
+    found = last_below(cost, budget, np.sort(np.column_stack([grid, least]), axis=1))
+    return np.where(np.isnan(found), least, found)
 
 
 def _cheapest(terms: Terms, choice: Choice) -> Floats:

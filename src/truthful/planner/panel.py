@@ -82,8 +82,25 @@ def matched_lies(
     beliefs: Beliefs, lengths: Floats, proportions: Floats, lie: float, pinned: float | None
 ) -> ClipTable:
     """D; lie is D at c = R."""
-    people = _deterrence(beliefs, *(tuple(part.tolist()) for part in representative(lengths, proportions)))
-    return ClipTable(beliefs, lengths, proportions, partial(people.matched_lies, lie), pinned)
+    people = tuple(tuple(part.tolist()) for part in representative(lengths, proportions))
+
+    def values(clips: Floats, scales: Floats) -> Floats:
+        return _lies(beliefs, *people, lie, tuple(clips.tolist()), tuple(scales.tolist()))
+
+    return ClipTable(beliefs, lengths, proportions, values, pinned)
+
+
+@lru_cache(maxsize=64)
+def _lies(
+    beliefs: Beliefs,
+    lengths: tuple[float, ...],
+    proportions: tuple[float, ...],
+    lie: float,
+    clips: tuple[float, ...],
+    scales: tuple[float, ...],
+) -> Floats:
+    """Kept: the same people are planned for again, with other goals."""
+    return _deterrence(beliefs, lengths, proportions).matched_lies(lie, clips, scales)
 
 
 @lru_cache(maxsize=4)

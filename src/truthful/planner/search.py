@@ -140,24 +140,30 @@ def between(low: Floats, high: Floats, steps: int) -> Floats:
     return row
 
 
-def lowest(f: Callable[[Floats], Floats], grid: Floats) -> Floats:
-    """For each row of the grid about the x, by ratios, where f is the least: between the neighbours of the lowest."""
+def lowest(f: Callable[[Floats], Floats], grid: Floats, known: Floats | None = None) -> Floats:
+    """For each row of the grid about the x, by ratios, where f is the least: between the neighbours of the lowest.
+
+    known: f(grid), if it is.
+    """
     rows, found, x = np.arange(len(grid)), grid, grid[:, 0]
-    for _ in range(ZOOMS + 1):
-        at = np.argmin(f(found), axis=1)
+    for turn in range(ZOOMS + 1):
+        at = np.argmin(f(found) if turn or known is None else known, axis=1)
         x = found[rows, at]
         low, high = found[rows, np.maximum(at - 1, 0)], found[rows, np.minimum(at + 1, found.shape[1] - 1)]
         found = between(low, high, ZOOM_STEPS)
     return x
 
 
-def last_below(f: Callable[[Floats], Floats], target: float, grid: Floats) -> Floats:
+def last_below(
+    f: Callable[[Floats], Floats], target: float, grid: Floats, known: Floats | None = None
+) -> Floats:
     """For each row of the grid the largest x with f(x) ≤ target, f rising from there on; NaN where no x fits.
 
     The grid brackets the crossing, and finer grids do inside the bracket. In logarithms f is then nearly straight, so
     that secants close in on it from below; one that leaves the bracket is replaced by bisection, and so is every third.
+    known: f(grid), if it is.
     """
-    values = f(grid)
+    values = f(grid) if known is None else known
     none = ~np.any(values <= target, axis=1)
     for _ in range(ZOOMS):
         lo, hi, _, _ = _bracket(grid, values, target)

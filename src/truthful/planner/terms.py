@@ -12,7 +12,7 @@ deters is what it is at c = R: no plan is better because more lies go free.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -46,10 +46,14 @@ class Choice:
     alpha: Floats
     gram_share: Numbers
     clip: Numbers
+    kept: dict[tuple[int, float], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     def column(self) -> Choice:
         """The same points as a column, to be tried at a row of values of ε each."""
-        return Choice(*(np.reshape(getattr(self, f.name), (-1, 1)) for f in fields(self)))
+        alpha, gram_share, clip = (
+            np.reshape(part, (-1, 1)) for part in (self.alpha, self.gram_share, self.clip)
+        )
+        return Choice(alpha, gram_share, clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +127,7 @@ class Terms:
         return s.at(belief_gap=self._belief_gap(s)) if self.study.tolerance else s
 
     def _setting(self, choice: Choice, epsilon: Numbers, geometry: Geometry | None) -> Setting:
-        return Setting(
+        found = Setting(
             model=model(self.study),
             costs=self.study.costs,
             beta=self.goals.failure_probability,
@@ -139,6 +143,12 @@ class Terms:
             clip=choice.clip,
             geometry=geometry,
         )
+        # The same at every ε.
+        key = self.answering, self.goals.failure_probability
+        if key not in choice.kept:
+            choice.kept[key] = found.above_threshold
+        found.kept["above_threshold"] = choice.kept[key]
+        return found
 
     def _lie(self, s: Setting) -> Floats:
         """D, the size of lies that may pay at this clip level and noise: as asked for at c = R."""
