@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +51,8 @@ class Serving:
 
 
 @contextmanager
-def serving(directory: Path, *options: str) -> Iterator[Serving]:
-    arguments = [*PROGRAM, "serve", str(directory), "--port", "0", "--json", *options]
+def serving(directory: Path, *options: str, program: Sequence[str] = PROGRAM) -> Iterator[Serving]:
+    arguments = [*program, "serve", str(directory), "--port", "0", "--json", *options]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

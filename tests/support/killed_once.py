@@ -1,9 +1,10 @@
 """Run as a program: freeze, ask, close, settle and publish a study, dying by SIGKILL at every durable step in turn.
 
-    python killed_once.py DIRECTORY...
+    python killed_once.py PLANNED
 
-Each directory is that of a service with one planned draft, and its name says before which durable step to die: a
-write to the disk or the end of a transaction. The second life goes on where the first one stopped. What can be seen of
+The directory is that of a service with one planned draft. It is copied to directories beside it, and a copy's name
+says before which durable step to die: a write to the disk or the end of a transaction. 0 is for a life that ends by
+itself, and tells how many steps there are. The second life goes on where the first one stopped. What can be seen of
 the release between the two is kept in the file `seen`; a life that ends by itself writes how many steps it made to
 the file `steps`.
 """
@@ -13,8 +14,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -86,14 +88,43 @@ def invited_again(service: Service, study_id: str) -> Asked:
 
 
 def forked(directory: Path, k: int) -> None:
+    os.waitpid(begun(directory.name, lambda: live(directory, k)), 0)
+
+
+def begun(name: str, act: Callable[[], None]) -> int:
+    """Act in a process of its own; its id."""
     child = os.fork()
     if child == 0:
         try:
-            live(directory, k)
+            act()
         except BaseException as error:
-            print(f"{directory.name}: {error!r}", file=sys.stderr)
+            print(f"{name}: {error!r}", file=sys.stderr)
         os._exit(0)
-    os.waitpid(child, 0)
+    return child
+
+
+def both_lives(*directories: Path) -> None:
+    """Live and die in each, one after the other."""
+    for directory in directories:
+        forked(directory, int(directory.name))
+        found = list(directory.glob("studies/*/settlement/release.json"))
+        (directory / "seen").write_text(found[0].read_text() if found else "")
+        if not (directory / "steps").exists():
+            forked(directory, 0)
+
+
+def all_lives(planned: Path) -> None:
+    """Count the steps, and die before each of them, on all cores."""
+
+    def copied(k: int) -> Path:
+        return Path(shutil.copytree(planned, planned.with_name(str(k))))
+
+    both_lives(first := copied(0))
+    directories = [copied(k) for k in range(1, int((first / "steps").read_text()) + 1)]
+    cores = os.cpu_count() or 1
+    parts = [directories[core::cores] for core in range(cores)]
+    for child in [begun("some", partial(both_lives, *part)) for part in parts]:
+        os.waitpid(child, 0)
 
 
 def rehearse(planned: Path) -> None:
@@ -109,10 +140,4 @@ def rehearse(planned: Path) -> None:
 
 if __name__ == "__main__":
     rehearse(Path(sys.argv[1]))
-    for name in sys.argv[1:]:
-        directory = Path(name)
-        forked(directory, int(directory.name))
-        found = list(directory.glob("studies/*/settlement/release.json"))
-        (directory / "seen").write_text(found[0].read_text() if found else "")
-        if not (directory / "steps").exists():
-            forked(directory, 0)
+    all_lives(Path(sys.argv[1]))

@@ -16,10 +16,9 @@ NAME = "Weekly groceries"
 QUESTION = "How much did you spend on groceries last week, in dollars?"
 ASKED_BY = "Institute for Household Studies"
 CONTACT = "survey@example.org"
-FEW, ENOUGH = (
-    ("100", "20"),
-    ("1000", "8000"),
-)  # people and budget of a plan that is not possible, and of one that is
+#: People, and the budgets of a plan that is not possible and of one that is. Both fields are not changed twice: what
+#: goes with the first of them alone would be worked out too.
+PEOPLE, LITTLE, ENOUGH = "1000", "20", "8000"
 REGIONS = ("north", "south", "east")
 #: An amount in coins, and exactly.
 Paid = tuple[Decimal, Decimal]
@@ -66,8 +65,9 @@ def declare(analyst: Window) -> str:
 def plan(analyst: Window) -> str:
     """The result follows what is typed: first it is not possible, then it is."""
     assert "Fill in two of the four" in analyst.follow("Plan")
-    for (players, budget), found in ((FEW, "That is not possible"), (ENOUGH, "This is possible")):
-        analyst.type(players=players, budget=budget)
+    analyst.type(players=PEOPLE)
+    for budget, found in ((LITTLE, "That is not possible"), (ENOUGH, "This is possible")):
+        analyst.type(budget=budget)
         analyst.view.keyboard.press("Tab")
         analyst.view.get_by_role("heading", name=found).wait_for()
         analyst.look()
