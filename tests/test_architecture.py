@@ -188,3 +188,13 @@ def test_compiled_functions_call_none_of_another_file() -> None:
             }
             assert not called & foreign, f"{path.name}: {function.name} calls {called & foreign}"
     assert found > 20
+
+
+def test_no_two_classes_share_a_name() -> None:
+    counts = Counter(
+        node.name
+        for module in MODULES
+        for node in ast.walk(ast.parse(source(module).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in counts.items() if count > 1] == []

@@ -40,7 +40,7 @@ from truthful.planner import Infeasible
 from truthful.release import Release
 from truthful.study import Study
 from truthful.study.credibility import REACH, LevelBeliefs
-from truthful.study.features import Column, Levels, Product
+from truthful.study.features import Column, Interaction, Levels
 from truthful.study.parser import to_toml
 
 #: Between the 5 % and the 95 % quantile of a normal law, in standard deviations.
@@ -222,7 +222,7 @@ def _shares(study: Study, said: Statements, effects: dict[str, float]) -> Elicit
     return Elicited(beliefs, because)
 
 
-def _length(column: Column | Product, effect: float) -> float:
+def _length(column: Column | Interaction, effect: float) -> float:
     """The largest norm of coefficients of a feature's codes that change an answer by no more than this.
 
     Of an interaction each product of codes may do that.

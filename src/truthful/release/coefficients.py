@@ -20,7 +20,7 @@ from truthful.one_release import LeaveOneOut, SumRelease
 from truthful.release.intervals import log_odds, odds_ratios, share_interval
 from truthful.release.release import Coefficient, Predictions
 from truthful.study import Study
-from truthful.study.features import Product
+from truthful.study.features import Interaction
 
 INTERVAL_LEVEL = 0.95
 #: A published number as it follows from θ: its name, a row of θ in raw units, and a constant.
@@ -220,7 +220,7 @@ def contradicted_shares(study: Study, estimate: LeaveOneOut, sums: Sums) -> list
     for term in study.declared.encoding.terms:
         for (name, codes), (_, row) in zip(term.contrasts, study.differences_of(term), strict=True):
             # Each column of an interaction is a number of its own.
-            times = float(np.abs(codes).sum()) / 2 if isinstance(term, Product) else 1.0
+            times = float(np.abs(codes).sum()) / 2 if isinstance(term, Interaction) else 1.0
             largest, effect = times * unit * study.declared.effects[term.name], found.number(name, row)
             if effect.high < -largest or effect.low > largest:
                 told, limit = _share(study, effect.value), _share(study, largest)

@@ -30,7 +30,7 @@ from truthful.plan import Plan
 from truthful.planner.panel import difference_rows
 from truthful.share_release import ShareRelease
 from truthful.study import Study
-from truthful.study.features import INTERCEPT, Encoding, Levels, Numeric, Product
+from truthful.study.features import INTERCEPT, Encoding, Interaction, Levels, Numeric
 
 #: Gives rows, players and features on the grid, part by part.
 FeatureParts = Callable[[], Iterator[tuple[Any, Any, Floats]]]
@@ -285,9 +285,9 @@ def _differing(study: Study, found: Floats, declared: Floats, cells: LevelCounts
     encoding = study.declared.encoding
     one, name = (encoding.column_names[column] for column in at)
     feature = next((term for term in encoding.terms if term.name == name), None)
-    if isinstance(feature, Product) and one in (INTERCEPT, name):
+    if isinstance(feature, Interaction) and one in (INTERCEPT, name):
         one, name = feature.first.name, feature.second.name
-    if feature is None or isinstance(feature, Product) or one not in (INTERCEPT, name):
+    if feature is None or isinstance(feature, Interaction) or one not in (INTERCEPT, name):
         now, before = (m[at] * encoding.scale**2 for m in (found, declared))
         return f"{one!r} and {name!r} go together: the mean product of their codes is {now:.3g}, not {before:.3g}"
     if isinstance(feature, Levels):

@@ -21,9 +21,9 @@ from truthful.study.features import (
     AsGiven,
     Column,
     Encoding,
+    Interaction,
     Levels,
     Numeric,
-    Product,
     combinations,
     linked,
 )
@@ -152,7 +152,7 @@ class Declaration(Section):
             else:
                 ends = cast(float, feature.low), cast(float, feature.high)
                 columns[name] = Numeric(name, *ends, feature.values, likely)
-        products = tuple(Product(columns[one], columns[other]) for one, other in self.interactions or ())
+        products = tuple(Interaction(columns[one], columns[other]) for one, other in self.interactions or ())
         return Encoding(tuple(columns.values()), self.intercept, scaled=not ball, products=products)
 
     @cached_property

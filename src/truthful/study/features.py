@@ -215,7 +215,7 @@ def _places(
 
 
 @dataclass(frozen=True)
-class Product:
+class Interaction:
     """An interaction: the products of two features' codes, those of the second running fastest."""
 
     first: Column
@@ -259,14 +259,14 @@ class Encoding:
     intercept: bool
     scaled: bool
     """Whether the codes are divided by √d."""
-    products: tuple[Product, ...] = ()
+    products: tuple[Interaction, ...] = ()
 
     @cached_property
     def dimension(self) -> int:
         return int(self.intercept) + sum(term.columns for term in self.terms)
 
     @property
-    def terms(self) -> tuple[Column | Product, ...]:
+    def terms(self) -> tuple[Column | Interaction, ...]:
         """All that has coefficients beside the intercept."""
         return (*self.features, *self.products)
 
@@ -336,7 +336,7 @@ class Encoding:
         for term in self.terms:
             corners = (
                 np.kron(term.first.corners, term.second.corners)
-                if isinstance(term, Product)
+                if isinstance(term, Interaction)
                 else term.corners
             )
             values = corners @ coefficients[self.places[term.name]]

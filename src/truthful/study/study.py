@@ -36,8 +36,8 @@ from truthful.study.features import (
     CovarianceDesign,
     Design,
     IndependentDesign,
+    Interaction,
     ObservedDesign,
-    Product,
     RawColumns,
     UnitBallDesign,
     put_place,
@@ -345,7 +345,7 @@ class Study:
         """
         return tuple(one for term in self.declared.encoding.terms for one in self.differences_of(term))
 
-    def differences_of(self, term: Column | Product) -> list[tuple[str, Floats]]:
+    def differences_of(self, term: Column | Interaction) -> list[tuple[str, Floats]]:
         """Those of one feature or interaction."""
         encoding, found = self.declared.encoding, []
         for name, codes in term.contrasts:
