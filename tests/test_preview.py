@@ -57,6 +57,7 @@ def test_forty_of_500_people_are_too_few_for_what_was_promised_and_both_numbers_
     assert "The plan is for 500 people, and 40 answered." in refused.err
     assert [f"Refused: {reason}\n" for reason in seen["refusals"]] == [refused.err]
     assert seen["guarantees"]["accuracy"]["rmse"] > seen["promised"]["accuracy"]["rmse"]
+    assert run("check", "plan.json", "few.csv", "--accept-less", "--json").code == 0
 
 
 def test_bad_records_are_counted_and_placed_and_no_answer_is_shown(tmp_path: Path) -> None:

@@ -386,6 +386,7 @@ def check(
     reports: options.ReportsFile,
     column: options.Column = None,
     on_bad: options.OnBad = "error",
+    accept_less: options.AcceptLess = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what `settle` would do with reports: nothing is drawn, spent or written.
@@ -399,7 +400,12 @@ def check(
     planned = Plan.load(plan)
     with _progress(not as_json) as progress:
         seen = preview(
-            planned, reports, columns=options.read_columns(column), on_bad=on_bad, progress=progress
+            planned,
+            reports,
+            columns=options.read_columns(column),
+            on_bad=on_bad,
+            accept_less=accept_less,
+            progress=progress,
         )
     if as_json:
         _print_json(seen.record())
@@ -426,13 +432,7 @@ def settle(
             "--spend-again", help="Release again although the ledger says the study is spent; ε adds up."
         ),
     ] = False,
-    accept_less: Annotated[
-        bool,
-        typer.Option(
-            "--accept-less",
-            help="Settle although less can be guaranteed for those who answered than was promised.",
-        ),
-    ] = False,
+    accept_less: options.AcceptLess = False,
     books: options.Books = "all",
     engine: options.Engine = "threads",
     scheduler: Annotated[

@@ -157,6 +157,13 @@ Column = Annotated[
         "columns that are not asked for are then ignored."
     ),
 ]
+AcceptLess = Annotated[
+    bool,
+    typer.Option(
+        "--accept-less",
+        help="Settle although less can be guaranteed for those who answered than was promised.",
+    ),
+]
 StudyFile = Annotated[Path, typer.Argument(help="The study file.")]
 Save = Annotated[Path | None, typer.Option(help="Write the plan here; `truthful settle` takes it.")]
 Chart = Annotated[
