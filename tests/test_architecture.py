@@ -44,7 +44,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("service",),
     # show
     ("demo", "options"),
-    ("show",),
+    ("show", "operation"),
     # the doors
     ("cli", "sklearn"),
 )

@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 refused (unsafe, impossible, not verified), 2 bad input, 1
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 import warnings
@@ -21,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from truthful import options
+from truthful import operation, options
 from truthful.errors import FileNote, InputError, Refused, TruthfulError
 from truthful.formatting import command
 from truthful.version import __version__
@@ -39,6 +38,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(operation.app)  # without a name: its commands stand beside the others
 
 INTERRUPTED = 130
 #: What is raised where a program is called wrongly: click's, wherever this version of typer keeps it.
@@ -100,7 +101,9 @@ def _fail(
     title: str, message: str, exit_code: int, details: Mapping[str, Any] = MappingProxyType({})
 ) -> NoReturn:
     if _as_json():
-        _print_json({"error": {"title": title, "message": message, "exit_code": exit_code, **details}})
+        operation.print_json(
+            {"error": {"title": title, "message": message, "exit_code": exit_code, **details}}
+        )
     else:
         _complain("red", title, message)
     sys.exit(exit_code)
@@ -136,7 +139,7 @@ def new(
 
     path = write_template(directory)
     if as_json:
-        _print_json({"study": str(path)})
+        operation.print_json({"study": str(path)})
         return
     print(
         f"Wrote {path}. Edit it, then see what it can promise, from a file of the features of those you invite:"
@@ -166,7 +169,7 @@ def plan(
     except Infeasible as problem:
         if not as_json:
             raise
-        _print_json(problem.record())
+        operation.print_json(problem.record())
         raise typer.Exit(1) from None
     if chart is not None:
         from truthful.charts.frontier_chart import draw_plan
@@ -175,7 +178,7 @@ def plan(
     if save is not None:
         planned.save(save)
     if as_json:
-        _print_json(planned.record())
+        operation.print_json(planned.record())
         return
     from truthful.show.plan_view import plan_view
 
@@ -265,7 +268,7 @@ def beliefs(
     changed = [*vary(declared, goals)] if goals else []
     if as_json:
         sections = None if found is None else asdict(found)
-        _print_json({"elicited": sections, "plans": [one.record() for one in changed]})
+        operation.print_json({"elicited": sections, "plans": [one.record() for one in changed]})
         return
     from truthful.show.plan_view import beliefs_view
 
@@ -322,7 +325,7 @@ def assign(
     with written_whole(save) as file:
         pyarrow.csv.write_csv(rows, file)
     if as_json:
-        _print_json({"file": str(save), "players": count, "seed": seed})
+        operation.print_json({"file": str(save), "players": count, "seed": seed})
         return
     what = "Invented reports of" if invent else "Drew situations for"
     print(f"{what} {count:,} people: {save}. The same again: --seed {seed}")
@@ -375,7 +378,7 @@ def simulate(
         # After what took long is seen, even if it cannot be written; a record stands alone, or an error does.
         write_atomically(report, simulation_report(simulation))
     if as_json:
-        _print_json(simulation.record())
+        operation.print_json(simulation.record())
     elif report is not None:
         print(f"Wrote {report}.")
 
@@ -408,7 +411,7 @@ def check(
             progress=progress,
         )
     if as_json:
-        _print_json(seen.record())
+        operation.print_json(seen.record())
     else:
         from truthful.show.settlement_view import preview_view
 
@@ -465,7 +468,7 @@ def settle(
             progress=progress,
         )
     if as_json:
-        _print_json(settlement.release.record())
+        operation.print_json(settlement.release.record())
         return
     from truthful.show.settlement_view import settlement_view
 
@@ -505,7 +508,7 @@ def pilot(
     found = calibrate(planned, settlement.release)
     write_atomically(save, found.study)
     if as_json:
-        _print_json({**asdict(found), "study": str(save)})
+        operation.print_json({**asdict(found), "study": str(save)})
         return
     from truthful.show.settlement_view import pilot_view
 
@@ -538,7 +541,7 @@ def pay(
         )
     write_atomically(save, bill.file(chosen))
     if as_json:
-        _print_json({"file": str(save), "players": bill.paid, "total": float(bill.total)})
+        operation.print_json({"file": str(save), "players": bill.paid, "total": float(bill.total)})
         return
     print(
         f"Wrote {save}: {bill.total:,} {bill.currency} to {bill.paid:,} players. Only whoever pays may see it."
@@ -560,7 +563,7 @@ def report(
 
     write_atomically(out, make_report(read_release(release), Plan.load(plan)))
     if as_json:
-        _print_json({"report": str(out)})
+        operation.print_json({"report": str(out)})
         return
     print(f"Wrote {out}.")
 
@@ -581,7 +584,7 @@ def verify(
     published = read_release(release)
     verdict = verify_payment(published, read_receipt(receipt, player))
     if as_json:
-        _print_json(asdict(verdict))
+        operation.print_json(asdict(verdict))
     else:
         from truthful.show.settlement_view import verdict_view
 
@@ -604,7 +607,7 @@ def receipt(
     if save is not None:
         found.save(save)
     if save is None or as_json:
-        _print_json(found.record())
+        operation.print_json(found.record())
         return
     print(f"Wrote {save}. She can check her payment: {command('verify', 'release.json', save.name)}")
 
@@ -626,7 +629,7 @@ def audit(
 
     found = attack(Plan.load(plan), seed=secrets.randbelow(10**6) if seed is None else seed, samples=samples)
     if as_json:
-        _print_json(found.record())
+        operation.print_json(found.record())
     else:
         from truthful.show.terminal import audit_view
 
@@ -655,75 +658,15 @@ def demo(
             directory or free_directory(),
             players=players,
             seed=seed,
-            tell=_quiet if as_json else print,
+            tell=operation.quiet if as_json else print,
             progress=progress,
         )
     if as_json:
-        _print_json(shown.settlement.release.record())
+        operation.print_json(shown.settlement.release.record())
         return
     from truthful.show.settlement_view import demo_view
 
     _show(*demo_view(shown))
-
-
-@app.command(epilog="Example: truthful serve my-service --demo")
-def serve(
-    directory: options.ServiceDirectory = Path("truthful-service"),
-    host: options.Host = "127.0.0.1",
-    port: options.Port = 8000,
-    url: options.Url = None,
-    database: options.DatabaseUrl = None,
-    demo: options.WithDemo = False,
-    new_link: options.NewLink = False,
-    analyst: options.AnalystName = "analyst",
-    behind_proxy: options.BehindProxy = False,
-    api_docs: options.ApiDocs = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Run studies on the web: invite people, collect answers, settle, publish, pay."""
-    with _service_installed("The service needs"):
-        from truthful.service import app
-        from truthful.service.locations import Settings
-    settings = Settings(directory, app.reached_at(url, host, port), database, behind_proxy, api_docs)
-
-    def tell(told: app.Opening) -> None:
-        print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)
-
-    app.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
-
-
-@app.command(
-    epilog="Example: truthful bots http://127.0.0.1:8000/welcome/TOKEN --players 500 --mix honest=0.9,liar=0.1"
-)
-def bots(
-    url: options.BotsUrl,
-    players: Annotated[int, typer.Option(help="How many participants to invent.")] = 500,
-    study: options.BotsStudy = None,
-    mix: options.Mix = "honest=0.9,liar=0.1",
-    name: options.AnalystName = "analyst",
-    password: options.Password = None,
-    seed: Annotated[int, typer.Option(help="Invent the same people again.")] = 1,
-    as_json: options.AsJson = False,
-) -> None:
-    """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
-    with _service_installed("Bots need"):
-        from truthful.service.rehearsal import rehearse
-    outcome = rehearse(
-        url,
-        players=players,
-        mix=mix,
-        name=name,
-        password=password,
-        seed=seed,
-        tell=_quiet if as_json else print,
-        study_file=study,
-    )
-    if as_json:
-        _print_json(outcome.record())
-    else:
-        print(outcome.words())
-    if not outcome.whole:
-        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: truthful errata E3")
@@ -739,7 +682,7 @@ def errata(
 
     found = compute() if number is None else (find(number),)
     if as_json:
-        _print_json([asdict(erratum) for erratum in found])
+        operation.print_json([asdict(erratum) for erratum in found])
         return
     from truthful.show.terminal import errata_view, erratum_view
 
@@ -752,36 +695,17 @@ def symbols(as_json: options.AsJson = False) -> None:
     from truthful.symbols import SYMBOLS
 
     if as_json:
-        _print_json([asdict(symbol) for symbol in SYMBOLS])
+        operation.print_json([asdict(symbol) for symbol in SYMBOLS])
         return
     from truthful.show.terminal import symbols_table
 
     _show(symbols_table())
 
 
-def _print_json(record: Any) -> None:
-    print(json.dumps(record, indent=2, ensure_ascii=False))
-
-
 def _show(*views: Any) -> None:
     from truthful.show.terminal import show, terminal
 
     show(terminal(), *views)
-
-
-@contextmanager
-def _service_installed(needs: str) -> Iterator[None]:
-    """What only the service's packages can do is refused where they are missing."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f"{needs} {missing.name}, which is not installed: pip install 'truthful[service]'"
-        ) from None
-
-
-def _quiet(message: str) -> None:
-    """Say nothing: the output is one JSON record."""
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Any]:

@@ -1,0 +1,96 @@
+"""The commands of whoever runs a service: the same door as `cli`, for another reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from truthful import options
+from truthful.errors import InputError
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: truthful serve my-service --demo")
+def serve(
+    directory: options.ServiceDirectory = Path("truthful-service"),
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8000,
+    url: options.Url = None,
+    database: options.DatabaseUrl = None,
+    demo: options.WithDemo = False,
+    new_link: options.NewLink = False,
+    analyst: options.AnalystName = "analyst",
+    behind_proxy: options.BehindProxy = False,
+    api_docs: options.ApiDocs = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run studies on the web: invite people, collect answers, settle, publish, pay."""
+    with _service_installed("The service needs"):
+        from truthful.service import app
+        from truthful.service.locations import Settings
+    settings = Settings(directory, app.reached_at(url, host, port), database, behind_proxy, api_docs)
+
+    def tell(told: app.Opening) -> None:
+        print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)
+
+    app.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
+
+
+@app.command(
+    epilog="Example: truthful bots http://127.0.0.1:8000/welcome/TOKEN --players 500 --mix honest=0.9,liar=0.1"
+)
+def bots(
+    url: options.BotsUrl,
+    players: Annotated[int, typer.Option(help="How many participants to invent.")] = 500,
+    study: options.BotsStudy = None,
+    mix: options.Mix = "honest=0.9,liar=0.1",
+    name: options.AnalystName = "analyst",
+    password: options.Password = None,
+    seed: Annotated[int, typer.Option(help="Invent the same people again.")] = 1,
+    as_json: options.AsJson = False,
+) -> None:
+    """Rehearse a whole study over HTTP: programs invite, answer, close, publish and check every payment."""
+    with _service_installed("Bots need"):
+        from truthful.service.rehearsal import rehearse
+    outcome = rehearse(
+        url,
+        players=players,
+        mix=mix,
+        name=name,
+        password=password,
+        seed=seed,
+        tell=quiet if as_json else print,
+        study_file=study,
+    )
+    if as_json:
+        print_json(outcome.record())
+    else:
+        print(outcome.words())
+    if not outcome.whole:
+        raise typer.Exit(1)
+
+
+def print_json(record: Any) -> None:
+    print(json.dumps(record, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def _service_installed(needs: str) -> Iterator[None]:
+    """What only the service's packages can do is refused where they are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"{needs} {missing.name}, which is not installed: pip install 'truthful[service]'"
+        ) from None
+
+
+def quiet(message: str) -> None:
+    """Say nothing: the output is one JSON record."""
