@@ -101,7 +101,7 @@ def test_ids_are_kept_as_they_are_written(here: Served, analyst: TestClient, ope
     assert [player for player, _ in links] == sorted(["007", "7", 'a, "b"', "Äda 1"])
     with here.service.database.reading() as session:
         token = {row[0]: row[1] for row in links}["007"].rpartition("/")[2]
-        assert roster.player_of(session, token).features == {"price": 1.0, "region": "north"}
+        assert roster.standing(session, token)[0].features == {"price": 1.0, "region": "north"}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_somebody_who_is_known_is_not_changed_unless_her_features_were_wrong(
     assert send_roster(analyst, study.study_id, row).status_code == 303
     assert analyst.get(f"/studies/{study.study_id}/disputes.csv").text == "player\n"
     with here.service.database.reading() as session:
-        assert roster.player_of(session, link).features == {"price": 2.0, "region": "east"}
+        assert roster.standing(session, link)[0].features == {"price": 2.0, "region": "east"}
 
 
 def test_links_are_made_once_and_replaced_only_when_asked_for(

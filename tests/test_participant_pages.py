@@ -15,7 +15,7 @@ from support.participant_pages import pages
 from support.serving import code_of
 
 from truthful.service.pages import Service
-from truthful.store.roster import player_of
+from truthful.store.roster import standing
 from truthful.store.tables import Due
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def test_a_payment_that_was_tampered_with_is_not_verified_in_her_browser(site: S
 
     def change(by: int) -> None:
         with site.service.database.writing() as session:
-            hers = player_of(session, link.removeprefix("/a/"))
+            hers = standing(session, link.removeprefix("/a/"))[0]
             session.execute(
                 update(Due)
                 .where(Due.study_id == hers.study_id, Due.player == hers.player)

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def answer(database: Database, link: str, value: float) -> str:
 
 def known(session: Session, link: str) -> str:
     """The code that her browser has."""
-    return roster.player_of(session, link).code or ""
+    return roster.standing(session, link)[0].code or ""
 
 
 def stored(database: Database, study_id: str) -> dict[str, float]:
@@ -308,7 +308,7 @@ def test_an_unknown_study_and_an_unknown_link_are_unknown(database: Database) ->
         with pytest.raises(Unknown):
             studies.step(session, "none", State.OPEN, WHO)
         with pytest.raises(Unknown):
-            roster.player_of(session, "none")
+            roster.standing(session, "none")[0]
 
 
 def test_links_are_kept_as_hashes_alone(database: Database, open_study: tuple[str, dict[str, str]]) -> None:
@@ -317,7 +317,7 @@ def test_links_are_kept_as_hashes_alone(database: Database, open_study: tuple[st
         kept = set(session.scalars(select(Player.link)))
         assert kept == {hash_token(link) for link in links.values()}
         assert not kept & set(links.values())
-        assert roster.player_of(session, links["p2"]).player == "p2"
+        assert roster.standing(session, links["p2"])[0].player == "p2"
 
 
 def test_new_links_for_all_end_the_old_ones(
@@ -329,9 +329,9 @@ def test_new_links_for_all_end_the_old_ones(
         fresh = dict(roster.invite(session, study_id, WHO, again=True))
     assert not set(fresh.values()) & set(links.values())
     with database.reading() as session:
-        assert roster.player_of(session, fresh["p1"]).player == "p1"
+        assert roster.standing(session, fresh["p1"])[0].player == "p1"
         with pytest.raises(Unknown):
-            roster.player_of(session, links["p1"])
+            roster.standing(session, links["p1"])[0]
 
 
 def test_a_roster_is_brought_whole_or_not_at_all(
@@ -481,6 +481,79 @@ def test_two_tabs_at_once_leave_one_answer(
     with database.reading() as session:
         assert len(session.scalars(select(Answer)).all()) == 1
     assert len(stored(database, study_id)) == 1
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[Database]:
+    with database_url("postgresql", tmp_path) as url:
+        opened = Database(url)
+        opened.upgrade()
+        yield opened
+        opened.close()
+
+
+def in_threads(*works: Callable[[], object]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def wait_for_locks(database: Database, waiting: int) -> None:
+    """Until so many transactions wait for another one."""
+    with database.engine.connect() as connection:
+        while connection.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")) != waiting:
+            connection.rollback()
+
+
+def test_tabs_whose_code_was_just_replaced_do_not_wait_for_each_other(postgresql: Database) -> None:
+    """PostgreSQL locks a player for a submission before it sees that her code is another one now."""
+    with postgresql.writing() as session:
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        studies.step(session, study_id, State.OPEN, WHO)
+        roster.add(session, study_id, WHO, PEOPLE, most=5)
+        link = dict(roster.invite(session, study_id, WHO))["p1"]
+        code = answers.consent(session, link)
+    told = []
+
+    def submit() -> None:
+        try:
+            with postgresql.writing() as session:
+                answers.submit(session, link, 1.0, code)
+        except Exception as problem:
+            told.append(type(problem))
+
+    with postgresql.writing() as session:
+        answers.consent(session, link)  # in another browser, which begins anew
+        session.flush()
+        tabs = in_threads(submit, submit)
+        wait_for_locks(postgresql, 2)
+    for tab in tabs:
+        tab.join()
+    assert told == [NotReady, NotReady]
+
+
+def test_of_two_transactions_that_wait_for_each_other_both_are_done_in_the_end(postgresql: Database) -> None:
+    with postgresql.writing() as session:
+        study_id = studies.create(session, WHO, {"name": "S"}).id
+        roster.replace(session, study_id, WHO, PEOPLE, AGES)
+    both, tries, done = threading.Barrier(2), [], []
+
+    def lock(first: str, second: str) -> None:
+        def work(session: Session) -> str:
+            session.get(Player, (study_id, first), with_for_update=True)
+            tries.append(first)
+            if len(tries) <= 2:
+                both.wait()
+            session.get(Player, (study_id, second), with_for_update=True)
+            return first
+
+        done.append(postgresql.transact(work))
+
+    for thread in in_threads(lambda: lock("p1", "p2"), lambda: lock("p2", "p1")):
+        thread.join()
+    assert sorted(done) == ["p1", "p2"]
+    assert len(tries) == 3
 
 
 def test_replacing_links_while_people_submit_waits_for_nobody_for_ever(database: Database) -> None:

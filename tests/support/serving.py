@@ -203,7 +203,7 @@ def answer(service: Service, study: Asked, players: Iterable[str]) -> None:
 
 def _answer_one(session: Session, study: Asked, player: str) -> None:
     link = study.links[player]
-    code = answers.consent(session, link, roster.player_of(session, link).code or "")
+    code = answers.consent(session, link, roster.standing(session, link)[0].code or "")
     prediction = study.predictions.get(player)
     answers.submit(session, link, study.answers[player], code, prediction=prediction)
 
@@ -211,7 +211,7 @@ def _answer_one(session: Session, study: Asked, player: str) -> None:
 def code_of(service: Service, link: str) -> str:
     """The code of whoever has this link, as her browser has it; nothing if she has none."""
     with service.database.reading() as session:
-        return roster.player_of(session, link).code or ""
+        return roster.standing(session, link)[0].code or ""
 
 
 def settle_with_less(service: Service, study_id: str) -> None:

@@ -265,7 +265,10 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that is ours before anything else is done; port 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+        # A head and its body are two writes; without this the second waits for the browser to acknowledge the first.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as problem:
         if problem.errno == errno.EADDRINUSE:
             why = f"Port {port} of {host} is in use. Stop what uses it, or choose another: --port {port + 1}."

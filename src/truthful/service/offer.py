@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from truthful import one_release
 from truthful.asked_release import SCALE, AskedRelease, score
@@ -21,15 +21,13 @@ from truthful.check import Floats
 from truthful.coins import coin_digits, coin_range, in_millionths, most_in_coins
 from truthful.formatting import even_odds, protects
 from truthful.guarantees import Guarantees
-from truthful.intake import read_features
-from truthful.moments import lengths
+from truthful.moments import GRID, grid_features, lengths
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.promises import precisions_table, promises
 from truthful.release import Verdict
 from truthful.scoring import PAYMENT_STEPS, round_down
 from truthful.share_release import ShareRelease
-from truthful.store.roster import feature_columns
 from truthful.study import Study
 
 Features = Mapping[str, Any]
@@ -116,9 +114,9 @@ def bases(plan: Plan, people: Sequence[Features]) -> Shown:
 
 
 def _normalise(study: Study, people: Sequence[Features]) -> Floats:
-    if not study.features:
-        return study.normalise({}, len(people))
-    return read_features(study, pa.table(feature_columns(study, people)))
+    """Their features as a settlement has them: those on a roster were checked when they were brought."""
+    columns = {feature.name: [features[feature.name] for features in people] for feature in study.features}
+    return grid_features(study.normalise(columns, len(people))) / GRID
 
 
 def make_offer(plan: Plan, features: Features) -> Shown:
@@ -128,6 +126,12 @@ def make_offer(plan: Plan, features: Features) -> Shown:
     known of her, and not only her answer. `shows_sums` is whether sums of features are published as they are. `shading`
     is what a typical person loses on average by lies of some sizes.
     """
+    return _make_offer(plan, tuple(features.items()))
+
+
+@lru_cache(maxsize=1024)  # she opens her page more than once, and many have the same features
+def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
+    features = dict(known)
     mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
     least, most = pay_range(plan, features)
     odds = Odds(mechanism.epsilon)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib import resources
 from typing import Annotated, Any
 
@@ -39,6 +39,8 @@ from truthful.store.database import Database
 from truthful.version import __version__
 
 ENGLISH = "en"
+#: Characters of an Accept-Language header that are read.
+LONGEST_ACCEPTED = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +50,11 @@ class Texts:
     language: str
     texts: dict[str, Any]
 
-    @property
+    @cached_property
     def locale(self) -> Locale:
         return Locale.parse(self.language)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """What the language calls itself."""
         return (self.locale.get_display_name() or self.language).capitalize()
@@ -82,8 +84,12 @@ def languages() -> dict[str, Texts]:
 def choose_language(cookie: str | None, accepted: str) -> Texts:
     """The language somebody chose, or else the best of those her browser accepts, or English."""
     known = languages()
-    if cookie in known:
-        return known[cookie]
+    return known[cookie] if cookie in known else _accepted_language(accepted[:LONGEST_ACCEPTED])
+
+
+@lru_cache(maxsize=256)
+def _accepted_language(accepted: str) -> Texts:
+    known = languages()
     wanted = sorted((_preference(part) for part in accepted.split(",")[:20]), key=lambda pair: -pair[1])
     try:
         found = negotiate_locale([tag for tag, _ in wanted], known, sep="-")
@@ -162,6 +168,7 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    auto_reload=False,
 )
 
 

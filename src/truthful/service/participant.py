@@ -24,7 +24,7 @@ import numpy as np
 from babel import Locale
 from babel.numbers import format_decimal
 from fastapi import APIRouter, Depends, Form
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from truthful.coins import in_currency, pays
@@ -224,14 +224,10 @@ class ParticipantVisit(Visit):
     def look(self) -> ParticipantView:
         """How she stands now."""
         with self.reading() as session:
-            player = roster.player_of(session, self.token)
-            stored = session.get(StoredStudy, player.study_id, options=[defer(StoredStudy.report)])
-            if stored is None:
-                raise Unknown("There is no such study.")
-            # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
-            owed = session.get(Due, (player.study_id, player.player)) if stored.state in ENDED else None
-            answer = answers.answer_of(session, player)
-            return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed)
+            player, stored, answer, due = roster.standing(session, self.token)
+        # What is due is shown once it can no longer change: it is stored in the step that makes a study settled.
+        owed = due if stored.state in ENDED else None
+        return ParticipantView(f"/a/{self.token}", self.code, stored, player, answer, owed)
 
     def keep_code(self, response: Response, code: str) -> Response:
         """Give this browser her code, for her own pages."""
@@ -241,8 +237,7 @@ class ParticipantVisit(Visit):
     def move(self, move: Callable[[Session], object], then: str = "") -> Response:
         """Make a move, durably; if it cannot be made any more, show how she stands instead."""
         try:
-            with self.writing() as session:
-                move(session)
+            self.service.database.transact(move)
         except NotNow as problem:
             # To the store a link that leads nowhere is too late as well; looking again tells them apart.
             view = self.look()
@@ -340,7 +335,7 @@ def consent(visit: Link) -> Response:
     response = visit.move(
         lambda session: given.append(answers.consent(session, visit.token, visit.code)), "?done=consented"
     )
-    return visit.keep_code(response, given[0]) if given else response
+    return visit.keep_code(response, given[-1]) if given else response
 
 
 @router.post("/code")

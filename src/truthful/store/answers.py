@@ -31,6 +31,8 @@ from truthful.store.tables import Answer, Player, State, StoredStudy, Table
 Reported = tuple[str, dict[str, object], float, float | None]
 #: What of it is hers to say.
 SAID = ("value", "prediction")
+CLOSED = "Answers are not taken any more."
+GIVEN_ELSEWHERE = "There is an answer already, given in another browser."
 
 
 class TooLate(NotNow):
@@ -87,10 +89,27 @@ def submit(
     given = {"link": hash_token(token), "value": value, "prediction": prediction, "code": code}
     kept = session.execute(_submission(session.get_bind().dialect.name), given).first()
     if kept is None:
-        _require_no_answer(session, _open_player(session, token))
-        raise NotReady("An answer is taken after consent, for features that are right.")
+        raise _why_not(session, token)
     if not fits(kept.study_id):
         raise Unfit("The study does not take this answer, or this prediction.")
+
+
+def _why_not(session: Session, token: str) -> NotNow:
+    """Why an answer is not taken, read without a lock.
+
+    PostgreSQL may have locked the player for the statement and then found that she has changed meanwhile. Two who both
+    asked for more than that lock would wait for each other for ever.
+    """
+    found = session.execute(
+        select(Player, StoredStudy.state)
+        .join(StoredStudy, StoredStudy.id == Player.study_id)
+        .where(Player.link == hash_token(token))
+    ).first()
+    if found is None or found[1] != State.OPEN:
+        return TooLate(CLOSED)
+    if answer_of(session, found[0]) is not None:
+        return NotHers(GIVEN_ELSEWHERE)
+    return NotReady("An answer is taken after consent, for features that are right.")
 
 
 def withdraw(session: Session, token: str, code: str) -> None:
@@ -112,7 +131,7 @@ def answer_of(session: Session, player: Player) -> Answer | None:
 def reports(session: Session, study_id: str) -> Iterator[Reported]:
     """Everybody's player, features, answer and prediction, by player: for the settlement alone."""
     rows = _answered(study_id, Player.player, Player.features, Answer.value, Answer.prediction)
-    yield from session.execute(rows).yield_per(10_000)
+    yield from session.execute(rows)
 
 
 def features(session: Session, study_id: str) -> list[dict[str, Any]]:
@@ -186,14 +205,14 @@ def _open_player(session: Session, token: str) -> Player:
         .with_for_update(read=True, of=StoredStudy)
     ).first()
     if found is None or found[1] != State.OPEN:
-        raise TooLate("Answers are not taken any more.")
+        raise TooLate(CLOSED)
     session.refresh(found[0], with_for_update=True)
     return found[0]
 
 
 def _require_no_answer(session: Session, player: Player) -> None:
     if answer_of(session, player) is not None:
-        raise NotHers("There is an answer already, given in another browser.")
+        raise NotHers(GIVEN_ELSEWHERE)
 
 
 def _forget(session: Session, player: Player, code: str) -> None:

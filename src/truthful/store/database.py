@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -26,6 +26,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from truthful.errors import InputError
 
+T = TypeVar("T")
+#: What PostgreSQL says where two transactions stood in each other's way, and how often they try.
+CONFLICTS, TRIES = ("40001", "40P01"), 5
 #: Who joins one transaction at most, so that the first of them does not wait for ever.
 MOST = 64
 
@@ -120,6 +123,9 @@ class Database:
     def __init__(self, url: str) -> None:
         self._url = _url(url)
         self.engine = _engine(self._url)
+        # On PostgreSQL a block that reads is no transaction, which would take two more turns to the server.
+        alone = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+        self._readers = self.engine.execution_options(**alone)
         writers = self.engine.execution_options(writing=True)
         self._turns, self._sessions = Turns(writers) if self.is_sqlite else None, sessionmaker(writers)
 
@@ -157,11 +163,22 @@ class Database:
 
         So no block may rely on two statements agreeing, unless what they read cannot change any more.
         """
-        return Session(self.engine)
+        return Session(self._readers)
 
     def writing(self) -> AbstractContextManager[Session]:
         """One transaction: all of it is durable at the end of the block, or, after an error, none."""
         return self._sessions.begin() if self._turns is None else self._turns.writing()
+
+    def transact(self, work: Callable[[Session], T]) -> T:
+        """Do this in one transaction, and again if another one stood in its way: nothing of the first try is left."""
+        for tries in range(1, TRIES + 1):
+            try:
+                with self.writing() as session:
+                    return work(session)
+            except OperationalError as problem:
+                if getattr(problem.orig, "sqlstate", None) not in CONFLICTS or tries == TRIES:
+                    raise
+        raise AssertionError  # the last try has returned or raised
 
     def close(self) -> None:
         self.engine.dispose()

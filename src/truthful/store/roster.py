@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy.orm import Session, defer
 
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
@@ -25,7 +25,7 @@ from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.store.accounts import hash_token, new_token
 from truthful.store.studies import NotNow, Unknown, find, lock_draft, log
-from truthful.store.tables import Player, State, StoredStudy
+from truthful.store.tables import Answer, Due, Player, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
@@ -217,12 +217,26 @@ def disputes(session: Session, study_id: str) -> Iterator[str]:
     )
 
 
-def player_of(session: Session, token: str) -> Player:
-    """Whose link this is."""
-    found = session.scalar(select(Player).where(Player.link == hash_token(token)))
+def standing(session: Session, token: str) -> tuple[Player, StoredStudy, Answer | None, Due | None]:
+    """Whose link this is, her study without its files, her answer and what she is due: all as of one moment."""
+    found = session.execute(_STANDING, {"link": hash_token(token)}).first()
     if found is None:
         raise Unknown("This link leads nowhere.")
-    return found
+    return found[0], found[1], found[2], found[3]
+
+
+def _of_player(table: type[Answer] | type[Due]) -> ColumnElement[bool]:
+    return and_(table.study_id == Player.study_id, table.player == Player.player)
+
+
+_STANDING = (
+    select(Player, StoredStudy, Answer, Due)
+    .join(StoredStudy, StoredStudy.id == Player.study_id)
+    .outerjoin(Answer, _of_player(Answer))
+    .outerjoin(Due, _of_player(Due))
+    .where(Player.link == bindparam("link"))
+    .options(*map(defer, (StoredStudy.draft, StoredStudy.declaration, StoredStudy.plan, StoredStudy.report)))
+)
 
 
 def size(session: Session, study_id: str) -> int:
