@@ -23,8 +23,8 @@ from support.databases import database_url
 from support.lives import until
 from support.serving import PASSWORD, answer_all, asked, close, code_of, served
 
-from truthful.service.app import PLAYERS, TO_ANSWER, Opening, make_demo
 from truthful.service.locations import Locations, Settings
+from truthful.service.server import PLAYERS, TO_ANSWER, Opening, make_demo
 from truthful.store import studies
 from truthful.store.database import Database
 from truthful.store.tables import State

@@ -33,14 +33,14 @@ def serve(
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
     with _service_installed("The service needs"):
-        from truthful.service import app
+        from truthful.service import server
         from truthful.service.locations import Settings
-    settings = Settings(directory, app.reached_at(url, host, port), database, behind_proxy, api_docs)
+    settings = Settings(directory, server.reached_at(url, host, port), database, behind_proxy, api_docs)
 
-    def tell(told: app.Opening) -> None:
+    def tell(told: server.Opening) -> None:
         print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)
 
-    app.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
+    server.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
 
 
 @app.command(

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
-import socket
 import sys
-import tomllib
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, replace
-from types import FrameType
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import numpy as np
-import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DataError
@@ -26,23 +16,15 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from truthful.errors import InputError, Refused
-from truthful.files import exclusive, pretty_json
-from truthful.formatting import command
-from truthful.people import invent
-from truthful.plan import Plan, design
 from truthful.service import analyst, participant, payer, public, signing
-from truthful.service.locations import LOOPBACK, FilesMissing, Locations, Settings
+from truthful.service.locations import FilesMissing, Settings
 from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
-from truthful.service.rehearsal import demo_study
-from truthful.service.settle_study import Settler, freeze
+from truthful.service.settle_study import Settler
 from truthful.service.signing import SignInFirst, signed_in
-from truthful.store import accounts, answers, roster, studies
 from truthful.store.database import Database
 from truthful.store.studies import Unknown
 from truthful.store.tables import Role
-from truthful.study import Study
-from truthful.study.declaration import PLAYER
 from truthful.version import __version__
 
 
@@ -129,216 +111,3 @@ def _handle_errors(app: FastAPI) -> None:
         if _is_analyst(request):
             return page(request, "problem.html", status=409, problem=str(problem))
         return page(request, "broken.html", status=503)
-
-
-@dataclass(frozen=True)
-class Opening:
-    """Where a service is, and the links that nobody is shown again."""
-
-    url: str
-    directory: str
-    database: str
-    running_already: bool
-    sign_in_link: str | None
-    participant_link: str | None = None
-    public_page: str | None = None
-
-    def words(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        if self.running_already:
-            yield "The service is running already; this link works there."
-        else:
-            yield f"The service answers at {self.url}. Ctrl-C stops it."
-            yield f"It keeps studies and ledgers in {self.directory}, answers in {self.database}."
-            if self.url.startswith("http:") and urlsplit(self.url).hostname not in LOOPBACK:
-                yield (
-                    "Warning: without TLS, answers and passwords can be read on the way. Put a proxy with TLS in "
-                    "front, and give its address: --url https://…"
-                )
-        if self.sign_in_link is not None:
-            yield f"\nThe analyst signs in with this link, once, within a week:\n  {self.sign_in_link}"
-        elif not self.running_already:
-            lost = command("serve", self.directory, "--new-link")
-            yield f"\nSign in there. If the password is lost: {lost}"
-        if self.participant_link is not None:
-            yield f"\nA demo study is open. Answer as one of its invented people:\n  {self.participant_link}"
-            yield f"Its public page:\n  {self.public_page}"
-            yield "Then sign in as the analyst, close the study and see it settled."
-
-
-#: Who does it, in the audit log.
-DEMO = "demo"
-PLAYERS, BUDGET, ANSWERING = 2_000, 10_000.0, 0.9
-#: The last of them have not answered yet: their links are to try out.
-TO_ANSWER = 100
-
-
-def make_demo(database: Database, locations: Locations) -> tuple[str, str] | None:
-    """Make the study, in a service that has none: its id, and the token of somebody who has not answered yet."""
-    with database.reading() as session:
-        if studies.everything(session):
-            return None
-    text = demo_study()
-    study = Study.parse(text)
-    plan = design(study, players=PLAYERS, budget=BUDGET, response_share=ANSWERING)
-    with database.writing() as session:
-        stored = studies.create(session, DEMO, tomllib.loads(text))
-        stored.declaration, stored.plan = text, pretty_json(plan.record())
-        study_id = stored.id
-    freeze(database, locations, study_id, DEMO, rehearsal=True)
-    return study_id, _collect(database, study_id, plan)
-
-
-def _collect(database: Database, study_id: str, plan: Plan) -> str:
-    """Put invented people on the roster and let them answer; the link of the last of them."""
-    rows = invent(plan.study, PLAYERS, np.random.default_rng()).reports.to_pylist()
-    response = plan.study.response.name
-    said = {row[PLAYER]: row.pop(response) for row in rows}
-    people = {row.pop(PLAYER): row for row in rows}
-    with database.writing() as session:
-        roster.add(session, study_id, DEMO, people, plan.players)
-        links = roster.invite(session, study_id, DEMO)
-        for player, token in links[:-TO_ANSWER]:
-            answers.submit(session, token, said[player], answers.consent(session, token))
-    return links[-1][1]
-
-
-#: Who makes the first link, in the audit log.
-OPERATOR = "command line"
-ANYWHERE = ("0.0.0.0", "::", "")
-STOPPING = (
-    "\nStopping: answers under way are kept, and a settlement under way is finished first. To leave at once, press "
-    "Ctrl-C again: it goes on where it was at the next start."
-)
-
-
-def serve(
-    settings: Settings,
-    *,
-    host: str,
-    port: int,
-    analyst: str,
-    new_link: bool,
-    demo: bool,
-    tell: Callable[[Opening], None],
-) -> None:
-    """Prepare a directory and its database, tell how to get in, and answer until Ctrl-C.
-
-    One server for one directory: its studies are settled by one thread. A link can be made beside it.
-    """
-    with _for_its_owner(), exclusive(settings.locations.make()) as alone:
-        if not alone and not new_link:
-            raise Refused(
-                f"Another server is running with {str(settings.directory)!r}. Stop it first, or start this one with "
-                "another directory. (A new sign-in link can be made while it runs: --new-link.)"
-            )
-        if not alone:
-            tell(replace(prepare(settings, analyst=analyst, new_link=True, demo=False), running_already=True))
-            return
-        with listen(host, port) as listener:
-            if port == 0:
-                settings = replace(settings, url=settings.url.replace(":0", f":{listener.getsockname()[1]}"))
-            tell(prepare(settings, analyst=analyst, new_link=new_link, demo=demo))
-            _run(settings, listener)
-
-
-def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
-    """Make the tables, the analyst's account and link, and the demo's study: whatever is missing and asked for."""
-    with closing(Database(settings.database_url)) as database:
-        database.upgrade()
-        link, home = _link(database, settings, analyst, new_link), settings.origin
-        made = make_demo(database, settings.locations) if demo else None
-        return Opening(
-            home,
-            str(settings.directory.resolve()),
-            database.shown,
-            False,
-            link,
-            made and f"{home}/a/{made[1]}",
-            made and f"{home}/s/{made[0]}",
-        )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that is ours before anything else is done; port 0 is any that is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
-        # A head and its body are two writes; without this the second waits for the browser to acknowledge the first.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as problem:
-        if problem.errno == errno.EADDRINUSE:
-            why = f"Port {port} of {host} is in use. Stop what uses it, or choose another: --port {port + 1}."
-        elif problem.errno == errno.EACCES:
-            why = f"Port {port} may only be used by the system's administrator. Choose one from 1024: --port 8000."
-        else:
-            why = f"The service cannot listen on {host!r}, port {port}: {problem.strerror or problem}."
-        raise InputError(why) from None
-
-
-def reached_at(url: str | None, host: str, port: int) -> str:
-    """The address that links begin with: as told, or where we listen, if that is one place."""
-    if not 0 <= port <= 65_535:
-        raise InputError(f"port is {port}; give 1 to 65535, or 0 for any that is free.")
-    if url is not None:
-        return url
-    if host in ANYWHERE:
-        raise InputError(
-            f"host is {host!r}, so the service answers on every address of this machine. Add --url, the one that "
-            "people type, as https://study.example.org: links begin with it."
-        )
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-@contextmanager
-def _for_its_owner() -> Iterator[None]:
-    """Files that are made meanwhile are for nobody else's eyes."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-def _link(database: Database, settings: Settings, analyst: str, wanted: bool) -> str | None:
-    """A sign-in link for the analyst, if it is the first start or one is asked for."""
-    if not 0 < len(analyst.strip()) <= 100 or not analyst.isprintable():
-        raise InputError(f"analyst is {analyst!r}; give a name of 1 to 100 characters that can be seen.")
-    with database.writing() as session:
-        first = not any(account.role == Role.ANALYST for account in accounts.accounts(session))
-        if not (first or wanted):
-            return None
-        account = accounts.account(session, analyst, Role.ANALYST, OPERATOR)
-        return f"{settings.origin}/welcome/{accounts.new_link(session, account, OPERATOR)}"
-
-
-def _run(settings: Settings, listener: socket.socket) -> None:
-    """Answer until asked to stop. Nobody's address is written anywhere: there is no access log."""
-    config = uvicorn.Config(
-        create_app(settings),
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        log_level="error",
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=10,
-    )
-    try:
-        _Server(config).run(sockets=[listener])
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-
-
-class _Server(uvicorn.Server):
-    """Says what happens at Ctrl-C, and at the second one leaves at once: whatever was begun is resumed."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit:
-            os._exit(128 + sig)
-        if sig == signal.SIGINT:
-            print(STOPPING, file=sys.stderr)
-        super().handle_exit(sig, frame)
