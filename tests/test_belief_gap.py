@@ -251,7 +251,7 @@ def test_a_tolerance_beyond_all_deterrence_is_refused_with_a_smaller_one() -> No
     ) as problem:
         design(study, players=3000, budget=500, lie=0.05)
     remedies = {remedy.goal: remedy.value for remedy in problem.value.remedies}
-    less = study.tolerating(remedies["tolerance"] / 60)
+    less = study.with_tolerance(remedies["tolerance"] / 60)
     assert design(less, players=3000, budget=500, lie=0.05).guarantees.truthfulness.lie is not None
 
 

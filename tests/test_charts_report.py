@@ -133,14 +133,14 @@ def test_odds_move_by_no_more_than_epsilon_and_words_are_rounded_outwards(
     prior = math.log(before / (1 - before))
     assert least == pytest.approx(1 / (1 + math.exp(-(prior - epsilon))), rel=1e-9)
     assert most == pytest.approx(1 / (1 + math.exp(-(prior + epsilon))), rel=1e-9)
-    low, high = (float(word.rstrip("%")) / 100 for word in Odds(epsilon).told(before))
+    low, high = (float(word.rstrip("%")) / 100 for word in Odds(epsilon).in_words(before))
     assert 0 <= low <= least + 1e-11
     assert most - 1e-11 <= high <= 1
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.5, 1.5, 2.0, 2.5, 3.0, 5.0, 20.0, 100.0])
 def test_the_odds_are_written_beside_the_band_however_wide_it_is(epsilon: float) -> None:
-    told = Odds(epsilon).told(0.5)[1]
+    told = Odds(epsilon).in_words(0.5)[1]
     assert [text for text in words(Odds(epsilon)) if text in (f"to {told} at most", f"≤ {told}")]
 
 

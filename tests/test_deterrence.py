@@ -111,7 +111,7 @@ def brute_force(name: str, r: float, c: float | None, scale: float, lies: Floats
 
 
 def undeterred(people: Deterrence, lies: Floats, clip: float | None, scale: float) -> Floats:
-    return np.array([people.undeterred(float(lie), clip, scale) for lie in lies])
+    return np.array([people.undeterred_share(float(lie), clip, scale) for lie in lies])
 
 
 def matched_lie(people: Deterrence, lie: float, clip: float, scale: float) -> float:
@@ -148,7 +148,7 @@ def test_the_share_rises_with_the_lie_to_one(name: str, clip: float | None) -> N
     assert shares[0] >= 0
     assert np.all(np.diff(shares) >= -1e-9)
     assert shares[-1] == pytest.approx(1.0, abs=1e-12)
-    assert shares[100] == people.undeterred(float(lies[100]), clip, 0.1)
+    assert shares[100] == people.undeterred_share(float(lies[100]), clip, 0.1)
 
 
 @pytest.mark.parametrize("r", [0.1, 0.5, 0.8])
@@ -156,12 +156,12 @@ def test_the_share_rises_with_the_lie_to_one(name: str, clip: float | None) -> N
 def test_all_of_a_plateau_is_undeterred(d: int, r: float) -> None:
     """Under uniform noise q is flat for |y| ≤ M - Rr. A truthful answer lies there with probability 1 - Rr/M."""
     people = Deterrence(Beliefs(d, UniformBall(1.0), UniformNoise(1.5)), np.array([r]), np.array([r]))
-    assert people.undeterred(0.0, 1.0, 0.1) == pytest.approx((1.5 - r) ** 2 / 1.5 / 2.5, abs=2e-4)
+    assert people.undeterred_share(0.0, 1.0, 0.1) == pytest.approx((1.5 - r) ** 2 / 1.5 / 2.5, abs=2e-4)
 
 
 def test_where_nothing_is_flat_the_smallest_lie_is_deterred() -> None:
     people = Deterrence(BELIEFS["ball, normal noise, d = 2"], np.array([0.5, 1.0]), np.array([1.0, 1.0]))
-    assert people.undeterred(0.0, 1.0, 0.1) == pytest.approx(0.0, abs=1e-6)
+    assert people.undeterred_share(0.0, 1.0, 0.1) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_answers_that_cannot_be_true_count_as_the_edge() -> None:
@@ -194,11 +194,11 @@ def test_a_matched_lie_leaves_as_much_undeterred(name: str, clip: float, scale: 
     matched = matched_lie(people, lie, clip * R, scale)
     if matched == 0:
         assert name == "little noise"
-        assert people.undeterred(0.0, clip * R, scale) > people.undeterred(lie, R, scale)
+        assert people.undeterred_share(0.0, clip * R, scale) > people.undeterred_share(lie, R, scale)
         return
     assert 0 < matched < lie
-    assert people.undeterred(matched, clip * R, scale) == pytest.approx(
-        people.undeterred(lie, R, scale), abs=1e-6
+    assert people.undeterred_share(matched, clip * R, scale) == pytest.approx(
+        people.undeterred_share(lie, R, scale), abs=1e-6
     )
     table = people.matched_lies(lie, [R, clip * R], [0.1, scale])
     assert table.shape == (2, 2)
@@ -221,25 +221,25 @@ def test_matching_holds_for_all_beliefs(
     people = Deterrence(
         Beliefs(d, UniformBall(1.0), TruncatedNormal(M, sd)), np.array([r / 2, r]), np.array([r, r])
     )
-    matched, target = matched_lie(people, lie, clip, scale), people.undeterred(lie, 1.0, scale)
+    matched, target = matched_lie(people, lie, clip, scale), people.undeterred_share(lie, 1.0, scale)
     assert 0 <= matched <= lie
-    share = people.undeterred(matched, clip, scale)
+    share = people.undeterred_share(matched, clip, scale)
     assert share == pytest.approx(target, abs=1e-3) or (matched == 0 and share > target)
 
 
 def test_where_everything_is_undeterred_a_matched_lie_is_beyond_the_span_too() -> None:
     people = Deterrence(BELIEFS["ball, normal noise, d = 10"], np.array([0.9]), np.array([0.9]))
-    assert people.undeterred(0.5, 1.0, 2.0) == 1.0
+    assert people.undeterred_share(0.5, 1.0, 2.0) == 1.0
     matched = matched_lie(people, 0.5, 0.1, 2.0)
     assert matched < 0.1
-    assert people.undeterred(matched, 0.1, 2.0) == 1.0
+    assert people.undeterred_share(matched, 0.1, 2.0) == 1.0
 
 
 def test_a_clip_that_plateaus_make_useless_is_said_by_zero() -> None:
     """With little noise nearly everybody's answer leads beyond ±R/10, and there q is flat."""
     people = Deterrence(Beliefs(1, UniformBall(1.0), UniformNoise(0.1)), np.array([1.0]), np.array([1.0]))
     assert matched_lie(people, 0.1, 0.1, 0.0) == 0.0
-    assert people.undeterred(0.0, 0.1, 0.0) > people.undeterred(0.1, 1.0, 0.0)
+    assert people.undeterred_share(0.0, 0.1, 0.0) > people.undeterred_share(0.1, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(("d", "cheaper"), [(2, 0.62), (5, 0.51), (10, 0.43)])
@@ -306,13 +306,13 @@ def test_people_who_cannot_be_are_refused(lengths: list[float], proportions: lis
 def test_impossible_questions_are_refused() -> None:
     people = Deterrence(BELIEFS["other units"], np.array([0.5]), np.array([1.0]))
     with pytest.raises(InputError, match=r"lie is -0\.1"):
-        people.undeterred(-0.1, 1.0, 0.1)
+        people.undeterred_share(-0.1, 1.0, 0.1)
     with pytest.raises(InputError, match="lie is inf"):
-        people.undeterred(math.inf, 1.0, 0.1)
+        people.undeterred_share(math.inf, 1.0, 0.1)
     with pytest.raises(InputError, match="clip is 0"):
-        people.undeterred(0.1, 0.0, 0.1)
+        people.undeterred_share(0.1, 0.0, 0.1)
     with pytest.raises(InputError, match="scale is -1"):
-        people.undeterred(0.1, 1.0, -1.0)
+        people.undeterred_share(0.1, 1.0, -1.0)
     with pytest.raises(InputError, match=r"lie is -0\.5"):
         matched_lie(people, -0.5, 1.0, 0.1)
     with pytest.raises(InputError, match="lengths holds -1"):

@@ -231,7 +231,7 @@ def test_the_undeterred_share_is_the_mean_over_people_by_the_definition() -> Non
     assert promised.lie is not None
     scale = mechanism.scale(study.beliefs)
     shares = [
-        Deterrence(study.beliefs, lengths[k : k + 1], tau[k : k + 1]).undeterred(
+        Deterrence(study.beliefs, lengths[k : k + 1], tau[k : k + 1]).undeterred_share(
             promised.lie, mechanism.clip, scale
         )
         for k in range(0, 600, 12)
@@ -239,7 +239,7 @@ def test_the_undeterred_share_is_the_mean_over_people_by_the_definition() -> Non
     assert promised.undeterred == pytest.approx(np.mean(shares), abs=6e-3)
     everybody = Deterrence(study.beliefs, lengths[::12], tau[::12])
     assert np.mean(shares) == pytest.approx(
-        everybody.undeterred(promised.lie, mechanism.clip, scale), abs=1e-9
+        everybody.undeterred_share(promised.lie, mechanism.clip, scale), abs=1e-9
     )
 
 

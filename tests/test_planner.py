@@ -134,7 +134,7 @@ def undeterred(plan: Plan, lie: float, clip: float | None) -> float:
         X = study.normalise(study.sample_features(np.random.default_rng(1), 4_000), 4_000)
         along = np.linalg.norm(np.linalg.solve(np.asarray(Sigma), X.T), axis=0)
         spread = np.linalg.norm(X, axis=1), along / (plan.answering - 1)
-    return Deterrence(study.beliefs, *representative(*spread)).undeterred(
+    return Deterrence(study.beliefs, *representative(*spread)).undeterred_share(
         lie, clip, mechanism.scale(study.beliefs)
     )
 

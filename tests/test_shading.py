@@ -86,7 +86,8 @@ def test_one_typical_length_would_have_said_something_else() -> None:
     length, scale = np.array([promised.typical_length]), mechanism.scale(study.beliefs)
     one = Deterrence(study.beliefs, length, promised.typical_noise * length / scale)
     assert (
-        abs(one.undeterred(promised.lie or 0.0, mechanism.clip, scale) - (promised.undeterred or 0.0)) > 0.02
+        abs(one.undeterred_share(promised.lie or 0.0, mechanism.clip, scale) - (promised.undeterred or 0.0))
+        > 0.02
     )
 
 

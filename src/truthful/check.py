@@ -15,7 +15,7 @@ from truthful.errors import InputError
 Floats = npt.NDArray[np.float64]
 
 
-def shown(value: Any) -> str:
+def brief(value: Any) -> str:
     """A value that is not what was expected, in a few letters."""
     told = repr(value)
     return told if len(told) <= 60 and "\n" not in told else f"a {type(value).__name__}"
@@ -24,28 +24,28 @@ def shown(value: Any) -> str:
 def instance(name: str, value: Any, kind: type[Any], how: str) -> Any:
     """A record of ours; `how` says how to have one."""
     if not isinstance(value, kind):
-        raise InputError(f"{name} is {shown(value)}; it must be a {kind.__name__}. {how}")
+        raise InputError(f"{name} is {brief(value)}; it must be a {kind.__name__}. {how}")
     return value
 
 
 def path(name: str, value: Any) -> Path:
     """The path of a file or a directory."""
     if not isinstance(value, str | os.PathLike):
-        raise InputError(f"{name} is {shown(value)}; it must be a path.")
+        raise InputError(f"{name} is {brief(value)}; it must be a path.")
     return Path(value)
 
 
 def text(name: str, value: Any) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise InputError(f"{name} is {shown(value)}; it must be a text.")
+        raise InputError(f"{name} is {brief(value)}; it must be a text.")
     return value
 
 
 def function(name: str, value: Any) -> None:
     """Something that can be called, or None."""
     if value is not None and not callable(value):
-        raise InputError(f"{name} is {shown(value)}; it must be a function, or be left out.")
+        raise InputError(f"{name} is {brief(value)}; it must be a function, or be left out.")
 
 
 def positive(name: str, value: float) -> float:
@@ -77,7 +77,7 @@ def finite(name: str, value: float) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is {shown(value)}; it must be a number.") from None
+        raise InputError(f"{name} is {brief(value)}; it must be a number.") from None
     if not math.isfinite(number):
         raise InputError(f"{name} is {value!r}; it must be a finite number.")
     return number
@@ -86,7 +86,7 @@ def finite(name: str, value: float) -> float:
 def integer(name: str, value: int, least: int = 1) -> int:
     """A whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InputError(f"{name} is {shown(value)}; it must be a whole number.")
+        raise InputError(f"{name} is {brief(value)}; it must be a whole number.")
     if value < least:
         raise InputError(f"{name} is {value}; it must be at least {least}.")
     return int(value)
@@ -95,7 +95,7 @@ def integer(name: str, value: int, least: int = 1) -> int:
 def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     """One of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name} is {shown(value)}; choose one of {', '.join(allowed)}.")
+        raise InputError(f"{name} is {brief(value)}; choose one of {', '.join(allowed)}.")
     return value
 
 

@@ -81,7 +81,7 @@ class Deterrence:
         object.__setattr__(self, "lengths", lengths)
         object.__setattr__(self, "proportions", proportions)
 
-    def undeterred(self, lie: float, clip: float | None, scale: float) -> float:
+    def undeterred_share(self, lie: float, clip: float | None, scale: float) -> float:
         """The mean, over people and their truthful answers y, of |{y' in [−Y, Y] : |q(y') − q(y)| ≤ lie}| / 2Y.
 
         `scale` is that of the peer noise; no `clip` means ψ(u) = u, payments that may be negative. Rises with the lie,
@@ -300,7 +300,7 @@ class _Shares:
         return float(2 * self.q.max())
 
     def __call__(self, lie: float) -> float:
-        at, answer, integral = self._reached(lie)
+        at, answer, integral = self._integral_at(lie)
         means = (answer[:, 1:] + answer[:, :-1]) / 2
         gains, thick = self._gains
         # Where A is linear the middle is the mean.
@@ -310,7 +310,7 @@ class _Shares:
 
     def furthest(self, lie: float, share: float) -> float:
         """By symmetry the lowest answer that a lie may be is −A(lie − q(y)) = −A(q(−y) + lie)."""
-        _, answer, _ = self._reached(lie)
+        _, answer, _ = self._integral_at(lie)
         below = answer[:, ::-1]
         reach = np.maximum(answer - self.answers, self.answers + below)
         free = np.minimum(answer, below) >= self.bound * (1 - _LEVEL)
@@ -328,7 +328,7 @@ class _Shares:
         gains = np.diff(self.q, axis=1)
         return gains, gains > _THIN * self.radius
 
-    def _reached(self, lie: float) -> tuple[Any, Floats, Floats]:
+    def _integral_at(self, lie: float) -> tuple[Any, Floats, Floats]:
         """A(q + lie) at every answer of every person, the cell of q that it lies in, and ∫A up to there."""
         keys, offset, start, low, width, rise, area = self._inverse
         reached = self.q + (lie + _LEVEL * self.radius)

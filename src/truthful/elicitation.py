@@ -110,7 +110,7 @@ def elicit(study: Study, said: Statements) -> Elicited:
     if study.shares is not None:
         return _shares(study, said, effects)
     if study.levels is not None:
-        return _asked(study, said, effects)
+        return _elicit_with_predictions(study, said, effects)
     return _numbers(study, said, effects, how)
 
 
@@ -191,7 +191,7 @@ def _list(effects: dict[str, float], how: str) -> str:
     return ", ".join(f"{effect:.3g} ({name})" for name, effect in effects.items()) or "nothing"
 
 
-def _asked(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
+def _elicit_with_predictions(study: Study, said: Statements, effects: dict[str, float]) -> Elicited:
     """People are asked for the level: how sure they are of it, and how answers scatter, remain."""
     beliefs = study.declared.beliefs.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     (low, high), sd = _level(said)

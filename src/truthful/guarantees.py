@@ -391,7 +391,7 @@ def _of_numbers(study: Study, mechanism: OneRelease, s: Setting) -> _Bounds:
     players, geometry = int(s.n), s.geometry
     lie = float(proved.lie_size(s))
     person = typical(study, mechanism, players, geometry)
-    undeterred, in_answer = _undeterred(study, mechanism, players, lie, person, geometry)
+    undeterred, in_answer = _undeterred_share(study, mechanism, players, lie, person, geometry)
     return _Bounds(
         Truthfulness(
             lie=_finite(lie),
@@ -422,7 +422,7 @@ def _number_errors(study: Study, mechanism: OneRelease, s: Setting) -> _Errors:
     return _Errors(squares, (coefficients, of_people, None), precisions(study, s, noise))
 
 
-def _undeterred(
+def _undeterred_share(
     study: Study,
     mechanism: OneRelease,
     players: int,
@@ -444,7 +444,7 @@ def _undeterred(
     else:  # of these features nothing is known but how far they are spread
         people = np.array([person.length]), np.array([person.scale * person.length / scale])
     found, clip = Deterrence(study.beliefs, *people), mechanism.clip if mechanism.clipped else None
-    return found.undeterred(lie, clip, scale), found.furthest(lie, clip, scale, NINE_IN_TEN)
+    return found.undeterred_share(lie, clip, scale), found.furthest(lie, clip, scale, NINE_IN_TEN)
 
 
 def _number_shading(study: Study, mechanism: OneRelease, person: Typical) -> dict[str, Any]:

@@ -321,7 +321,7 @@ def _design_numbers(study: Study, panel: Panel | None, asked: dict[str, Any], gi
         )
     pins = {name: given.pop(name) for name in PINS if name in given}
     goals = Goals(**asked, pins=pins, panel=panel, **given)
-    found = _solved(lambda: solve_numbers(study, goals), study, goals, panel)
+    found = _solve_or_advise(lambda: solve_numbers(study, goals), study, goals, panel)
     beta, shortening = goals.failure_probability, found.terms.shortening
     plan = _one_release(study, found.players, beta, found.parameters(), panel, shortening)
     return replace(plan, solution=found)
@@ -384,7 +384,7 @@ def _design_shares(study: Study, panel: Panel, asked: dict[str, Any], given: dic
         return _share_plan(study, panel, players, alpha, beta, chosen)
     norm = given.pop("norm", None)
     goals = Goals(**asked, pins=given, norm=norm)
-    found = _solved(lambda: solve_shares(study, goals, panel), study, goals, panel)
+    found = _solve_or_advise(lambda: solve_shares(study, goals, panel), study, goals, panel)
     chosen = {name: getattr(found, name) for name in SHARE_PARAMETERS[1:]}
     plan = _share_plan(study, panel, found.players, found.absent_share, beta, chosen, found.shortening)
     return replace(plan, solution=found)
@@ -413,7 +413,7 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     if unfit := sorted(set(given) - {"absent_share"}):
         raise InputError(f"{unfit[0]} is solved for where people are asked for predictions. Leave it out.")
     goals = Goals(**asked, pins=given)
-    found = _solved(lambda: solve_asked(study, goals, panel), study, goals, panel)
+    found = _solve_or_advise(lambda: solve_asked(study, goals, panel), study, goals, panel)
     mechanism = AskedRelease(
         estimator="instruments",
         transform=panel.transform(found.shortening),
@@ -425,7 +425,7 @@ def _design_asked(study: Study, panel: Panel, asked: dict[str, Any], given: dict
     return replace(_promise(plan, found.shortening), solution=found)
 
 
-def _solved(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | None) -> S:
+def _solve_or_advise(solve: Callable[[], S], study: Study, goals: Goals, panel: Panel | None) -> S:
     """What is solved for; if there is nothing, with what can be changed in the study."""
     try:
         return solve()

@@ -65,7 +65,7 @@ class Product:
         if isinstance(mechanism, OneRelease) and isinstance(beliefs, Beliefs):
             master = paymaster(mechanism, beliefs, estimate, len(y))
             if not mechanism.clipped:
-                master = replace(master, predictor=_remembered(beliefs))
+                master = replace(master, predictor=_remember_predictions(beliefs))
             return master.score_players(kx, ky)
         if isinstance(mechanism, ShareRelease) and isinstance(beliefs, ShareBeliefs):
             return SharePaymaster(mechanism, beliefs, estimate).score_players(kx, ky)
@@ -86,7 +86,7 @@ def answers_of(said: Floats) -> Floats:
     return said if said.ndim == 1 else np.ascontiguousarray(said[:, 0])
 
 
-def _remembered(beliefs: Beliefs) -> Predictor:
+def _remember_predictions(beliefs: Beliefs) -> Predictor:
     """Own predictions where nothing is clipped: no release changes them, and an audit makes thousands of the same
     records."""
     return lambda r, y, scale: _own_predictions(beliefs, r.tobytes(), y.tobytes())

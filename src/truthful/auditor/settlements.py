@@ -199,7 +199,7 @@ def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Findi
         used: dict[str, object] = {**receipt.features, plan.study.response.name: receipt.report}
         used |= dict.fromkeys(asked_for(plan.study), receipt.prediction)
         hers = {name: column[place_of] for name, column in values.items()}
-        faulty += used != hers or not _verified(found.release, receipt)
+        faulty += used != hers or not _verifies(found.release, receipt)
     return Finding(
         name="settlements: payments",
         claim="every payment follows from the release and one's own record",
@@ -210,7 +210,7 @@ def _payments_finding(plan: Plan, reports: Any, found: TrialSettlement) -> Findi
     )
 
 
-def _verified(release: Release, receipt: Receipt) -> bool:
+def _verifies(release: Release, receipt: Receipt) -> bool:
     """Whether a payment is; not so with a release whose numbers do not follow from each other."""
     try:
         return verify(release, receipt).verified

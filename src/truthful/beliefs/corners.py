@@ -345,7 +345,7 @@ def _sharp(
 
 
 @_fused
-def _bumped(
+def _bump_integral(
     corner: float,
     low: float,
     high: float,
@@ -420,8 +420,8 @@ def _mean(
         _sharp(low, high, cut, r, y, law, rules, work, sums)
         mean, other = sums[1] / sums[0], sums[3] / sums[2]
         if abs(mean - other) <= _TOLERANCE and abs(sums[2] / sums[0] - 1) <= _MASS_TOLERANCE:
-            upper = _bumped(c, low, high, s, r, y, law, rules, cut, work)
-            lower = _bumped(-c, low, high, s, r, y, law, rules, cut, work)
+            upper = _bump_integral(c, low, high, s, r, y, law, rules, cut, work)
+            lower = _bump_integral(-c, low, high, s, r, y, law, rules, cut, work)
             return float(R * (mean + (lower - upper) / sums[0]))
     return math.nan
 

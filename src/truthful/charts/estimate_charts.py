@@ -272,14 +272,14 @@ class Odds:
         doubt, factor = 1 - before, math.exp(-self.epsilon)
         return before * factor / (before * factor + doubt), before / (before + doubt * factor)
 
-    def rounded(self, before: float) -> tuple[float, float]:
+    def in_tenths(self, before: float) -> tuple[float, float]:
         """The same to a tenth of a percent, rounded outwards."""
         least, most = self.after(before)
         return math.floor(1000 * least + 1e-9) / 1000, math.ceil(1000 * most - 1e-9) / 1000
 
-    def told(self, before: float) -> tuple[str, str]:
+    def in_words(self, before: float) -> tuple[str, str]:
         """The same in words."""
-        least, most = self.rounded(before)
+        least, most = self.in_tenths(before)
         return f"{100 * least:g}%", f"{100 * most:g}%"
 
     def describe(self) -> str:
@@ -314,6 +314,6 @@ class Odds:
         for edge in (least, most, before):
             labels.avoid(before.tolist(), edge.tolist())
         # In the corner above the band, or inside where it is wide, or in short beside the point itself.
-        most_sure, bold = self.told(0.5)[1], dict[str, Any](fontweight="bold", bbox=None)
+        most_sure, bold = self.in_words(0.5)[1], dict[str, Any](fontweight="bold", bbox=None)
         if not labels.put(f"from 50%\nto {most_sure} at most", PLACES, around=((0, 0),), **bold):
             labels.put(f"≤ {most_sure}", [(0.5, even[1])], distance=6, around=((1, -1),), **bold)

@@ -102,12 +102,12 @@ def _lie_without_clip(plan: Plan, mechanism: OneRelease) -> float | None:
     if not mechanism.clipped or not mechanism.clip < R:
         return lie
     person = Deterrence(beliefs, np.array([length]), np.array([length]))
-    free = person.undeterred(lie, mechanism.clip, noise)
-    if not free < person.undeterred(2 * R, R, noise):
+    free = person.undeterred_share(lie, mechanism.clip, noise)
+    if not free < person.undeterred_share(2 * R, R, noise):
         return lie * R / mechanism.clip
     from scipy.optimize import brentq  # takes long to load, and most charts need none
 
-    return float(brentq(lambda size: person.undeterred(size, R, noise) - free, 0.0, 2 * R))
+    return float(brentq(lambda size: person.undeterred_share(size, R, noise) - free, 0.0, 2 * R))
 
 
 @dataclass(frozen=True)

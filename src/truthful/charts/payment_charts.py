@@ -257,7 +257,7 @@ class Answers(PaymentLines):
     def title(self) -> str:
         return "What each rating pays" if self.rating else "What yes and no pay"
 
-    def told(self, value: float) -> str:
+    def in_words(self, value: float) -> str:
         """A share in percent, a rating as it is."""
         return number(value) if self.rating else f"{to_within(100 * value, 2)}%"
 
@@ -277,9 +277,9 @@ class Answers(PaymentLines):
             for end in self.ends
         )
         return (
-            f"Payments against {what}: two lines that cross at the switch point, {self.told(self.mark)}, where "
-            f"{highest.name} and {lowest.name} pay the same. At {self.told(self.ends[0])} {first}; at "
-            f"{self.told(self.ends[1])} {last}."
+            f"Payments against {what}: two lines that cross at the switch point, {self.in_words(self.mark)}, where "
+            f"{highest.name} and {lowest.name} pay the same. At {self.in_words(self.ends[0])} {first}; at "
+            f"{self.in_words(self.ends[1])} {last}."
         )
 
     def paint(self, figure: Figure) -> None:
@@ -297,7 +297,7 @@ class Answers(PaymentLines):
         self._shade_implausible(axes, labels)
         crossing = (self.mark, self.payment(self.lines[0], self.mark))
         labels.avoid_marker(*crossing)
-        self.paint_lines(axes, labels, f"switch point {self.told(self.mark)}")
+        self.paint_lines(axes, labels, f"switch point {self.in_words(self.mark)}")
         axes.plot(*crossing, "o", color=INK, markersize=6)
 
     def _shade_implausible(self, axes: Axes, labels: Labels) -> None:

@@ -312,7 +312,7 @@ def quote(value: object) -> str:
     return repr(value)
 
 
-def shown(number: float) -> str:
+def shortest(number: float) -> str:
     """A number in the shortest form that tells it apart from its neighbours."""
     return repr(float(number)).removesuffix(".0")
 
@@ -380,9 +380,8 @@ class NumberRule(ColumnRule):
             return f"{quote(column[index].as_py())}, which is not a {number}"
 
         def outside(index: int) -> str:
-            return (
-                f"{shown(values[index])}, outside its declared range [{shown(self.low)}, {shown(self.high)}]"
-            )
+            low, high = shortest(self.low), shortest(self.high)
+            return f"{shortest(values[index])}, outside its declared range [{low}, {high}]"
 
         return [
             self.fault(Bad.MISSING, missing),

@@ -79,7 +79,7 @@ def levers(problem: Infeasible, study: Study, goals: Goals, panel: Panel | None)
     yield from filter(None, (next(fewer, None),))
     for lever in (
         *_fewer_levels(study, panel),
-        *_assigned(study),
+        *_assign_features(study),
         *_answers_alone(study),
         *_smaller_range(problem, study, goals),
         *_predictions(study, goals),
@@ -257,7 +257,7 @@ def _fewer_levels(study: Study, panel: Panel | None) -> Iterator[Lever]:
     yield Lever("levels", f"{name}={joined}", words, change, edit, (name, dict.fromkeys((a, b), joined)))
 
 
-def _assigned(study: Study) -> Iterator[Lever]:
+def _assign_features(study: Study) -> Iterator[Lever]:
     if study.features and not study.assigned:
         words = 'Assign features at random, if they can be (design.kind = "uniform")'
         yield Lever(

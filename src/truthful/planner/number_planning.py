@@ -30,14 +30,14 @@ from truthful.planner.planning import (
     Infeasible,
     Remedy,
     Solution,
-    believing,
     bought,
     changed_goal,
+    describe_goals,
+    describe_tolerance,
     fewest,
-    relaxed,
+    relax_goals,
     rounded_up,
     too_much,
-    wanted,
     with_accuracy,
 )
 from truthful.planner.search import Axis, Point, between, crossing, last_below, lowest, minimise
@@ -385,7 +385,7 @@ def _fewest_with(study: Study, goals: Goals, estimator: str, most: int) -> int |
 
     tried = [LEAST_PLAYERS]
     found = [dear(LEAST_PLAYERS)]
-    while found[-1][0] > 0 and tried[-1] < most and not _rising([ln for ln, _ in found]):
+    while found[-1][0] > 0 and tried[-1] < most and not _is_rising([ln for ln, _ in found]):
         tried.append(min(STRIDE * tried[-1], most))
         found.append(dear(tried[-1]))
     if found[-1][0] > 0:
@@ -413,7 +413,7 @@ def _rounded_up(n: int, enough: Callable[[int], bool]) -> int:
     return n
 
 
-def _rising(values: list[float]) -> bool:
+def _is_rising(values: list[float]) -> bool:
     """Whether the last two steps both went up from something finite."""
     return len(values) > 2 and math.isfinite(values[-3]) and values[-3] < values[-2] < values[-1]
 
@@ -460,10 +460,10 @@ def solve_numbers_for(study: Study, goals: Goals, players: int) -> NumberSolutio
 
 def _infeasible(study: Study, goals: Goals, players: int, error: float) -> Infeasible:
     """Why goals cannot be met with so many players (error is the best that was found), with what would help."""
-    reason = f"{wanted(study, goals, players)} {_reason(study, goals, error)}."
+    reason = f"{describe_goals(study, goals, players)} {_reason(study, goals, error)}."
 
     def find() -> Iterator[Remedy]:
-        yield from relaxed(study, goals, players, solve_numbers_for)
+        yield from relax_goals(study, goals, players, solve_numbers_for)
         yield from filter(None, (_more_players(study, goals, players), _larger_lie(study, goals, players)))
 
     return Infeasible(reason, find)
@@ -475,7 +475,7 @@ def _reason(study: Study, goals: Goals, error: float) -> str:
     if goals.accuracy is not None:
         return (
             f"no plan guarantees an error of {goals.accuracy:g} or less, with {lies} unprofitable"
-            f"{believing(study)}"
+            f"{describe_tolerance(study)}"
         )
     if math.isfinite(error):
         prior = number(unit * math.sqrt(goals.prior_error(study)))
@@ -484,7 +484,7 @@ def _reason(study: Study, goals: Goals, error: float) -> str:
             f"mean, without asking anybody, is off by {prior}"
         )
     fixed = f" if absent_share is {goals.pins['absent_share']:g}" if "absent_share" in goals.pins else ""
-    return f"no payments make {lies} unprofitable{fixed}{believing(study)}"
+    return f"no payments make {lies} unprofitable{fixed}{describe_tolerance(study)}"
 
 
 def _more_players(study: Study, goals: Goals, players: int) -> Remedy | None:

@@ -336,7 +336,7 @@ class Infeasible(Refused):
         return self.reason if self._find is None else f"{self.reason} {NO_ONE_CHANGE}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _told, (self.reason, None if self._find is None else self.remedies)
+        return _infeasible, (self.reason, None if self._find is None else self.remedies)
 
     @property
     def binding(self) -> str | None:
@@ -370,7 +370,7 @@ def with_levers(problem: Infeasible, levers: Callable[[], Iterable[Remedy]]) -> 
     return Infeasible(problem.reason, find)
 
 
-def _told(reason: str, remedies: tuple[Remedy, ...] | None) -> Infeasible:
+def _infeasible(reason: str, remedies: tuple[Remedy, ...] | None) -> Infeasible:
     return Infeasible(reason, None if remedies is None else lambda: remedies)
 
 
@@ -384,7 +384,7 @@ def changed_goal(goal: str, value: float, asked: float, words: str) -> Remedy:
     return Remedy(goal, value, words, abs(math.log(value / asked)))
 
 
-def relaxed(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Iterator[Remedy]:
+def relax_goals(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Iterator[Remedy]:
     """Each goal relaxed on its own, as far as it must be: money, accuracy, ε, tolerance."""
     for relax in (_budget, _accuracy, _epsilon, _tolerance):
         if (found := relax(study, goals, players, solve)) is not None:
@@ -416,14 +416,14 @@ def in_units(study: Study, error: float, digits: int = 3) -> str:
     return points(error, digits) if study.kind == "yes-no" else number(error, digits)
 
 
-def wanted(study: Study, goals: Goals, players: int) -> str:
+def describe_goals(study: Study, goals: Goals, players: int) -> str:
     """Who, and what there is: the beginning of a reason."""
     spent = f" and {money(goals.budget, study.currency)}" if goals.budget is not None else ""
     privacy = f" at epsilon {goals.epsilon:g}" if goals.epsilon is not None else ""
     return f"with {players:,} players{spent}{privacy}"
 
 
-def believing(study: Study) -> str:
+def describe_tolerance(study: Study) -> str:
     """What people may believe, where a tolerance is declared."""
     tolerance = study.declared.beliefs.tolerance
     return "" if tolerance is None else f" even if people's centre is {tolerance:g} off (beliefs.tolerance)"
@@ -462,10 +462,10 @@ def solve_panel(
         if goals.accuracy is not None
         else f"an error below {in_units(study, prior)}, which {known} has without asking anybody"
     )
-    reason = f"{wanted(study, goals, players)} no plan guarantees {error}{paying}{believing(study)}."
+    reason = f"{describe_goals(study, goals, players)} no plan guarantees {error}{paying}{describe_tolerance(study)}."
 
     def find() -> Iterator[Remedy]:
-        yield from relaxed(study, goals, players, partial(solve, panel=panel))
+        yield from relax_goals(study, goals, players, partial(solve, panel=panel))
         yield from filter(None, (_more_players(study, goals, players, panel, quick, most),))
 
     raise Infeasible(reason, find)
@@ -562,7 +562,7 @@ def _tolerance(study: Study, goals: Goals, players: int, solve: Solve[S]) -> Rem
     """The largest of some parts of the declared tolerance with which a plan is feasible."""
     declared, aim = study.declared.beliefs.tolerance, with_accuracy(study, goals)
     for part in TOLERANCES if declared else ():
-        if declared and solve(study.tolerating(part), aim, players) is not None:
+        if declared and solve(study.with_tolerance(part), aim, players) is not None:
             value = part * declared
             return changed_goal("tolerance", value, declared, f"Declare a beliefs.tolerance of {value:g}.")
     return None

@@ -167,10 +167,13 @@ class Terms:
         """The scale of the noise in the released sum, for each of those who are left."""
         peers = self.answering if self.geometry is not None else max(1, self.answering - 1)
         return np.asarray(
-            2 * s.model.response_bound / (np.asarray(s.epsilon) * self._kept(s.gram_share)) / peers
+            2
+            * s.model.response_bound
+            / (np.asarray(s.epsilon) * self._coefficient_share(s.gram_share))
+            / peers
         )
 
-    def _kept(self, gram_share: Numbers) -> Numbers:
+    def _coefficient_share(self, gram_share: Numbers) -> Numbers:
         """The share of ε that the coefficients get."""
         return 1 - np.asarray(gram_share) if self.estimator == "noisy-statistics" else 1.0
 
@@ -197,7 +200,9 @@ class Terms:
             if self.geometry is None
             else self.geometry.typical_noise * self.geometry.players / self.answering
         )
-        noise = 2 * self.study.beliefs.response_bound * proportion / self._kept(choice.gram_share)
+        noise = (
+            2 * self.study.beliefs.response_bound * proportion / self._coefficient_share(choice.gram_share)
+        )
         least = noise / _largest_scale(self.study)
         return np.asarray(np.maximum(EPSILON_RANGE[0], least))
 

@@ -60,7 +60,7 @@ def _require_consistent(content: str) -> None:
     release = Release.model_validate_json(content)
     study, stated = release.declared_study(), release.record()
     try:
-        for computed in _computed(release, study, release.mechanism(study)):
+        for computed in _recompute(release, study, release.mechanism(study)):
             _require_same(stated, computed, "what follows from its other numbers is")
     except TruthfulError:
         raise
@@ -90,13 +90,13 @@ def require_planned(release: Release, plan: Plan) -> None:
         computed["instruments"] = {"transform": mechanism.transform}
     _require_same(release.record(), computed, "by its plan it is")
     if mechanism.protects == "records" or not plan.study.features:
-        guaranteed = _guaranteed(plan, release.players).record()
+        guaranteed = _guarantees_for(plan, release.players).record()
         del guaranteed["privacy"]["assumptions"]
         _require_same(release.guarantees, guaranteed, "by its plan it is", "guarantees", off=BOUNDS_ROUNDING)
     require_consistent(release)
 
 
-def _guaranteed(plan: Plan, players: int) -> Guarantees:
+def _guarantees_for(plan: Plan, players: int) -> Guarantees:
     """What holds for so many people, of whom no features are known."""
     from truthful.planner.panel import panel_for  # reads tables, which a person's own check does without
 
@@ -106,7 +106,7 @@ def _guaranteed(plan: Plan, players: int) -> Guarantees:
     )
 
 
-def _computed(
+def _recompute(
     release: Release, study: Study, mechanism: OneRelease | ShareRelease | AskedRelease
 ) -> Iterator[dict[str, Any]]:
     """What can be computed of a release, by the names there; first what the rest is computed from."""
@@ -277,7 +277,7 @@ def _require_same(
     else:
         if not _same(stated, computed, scale, off):
             raise InputError(
-                f"The release states {place} = {_told(stated)}; {source} {_told(computed)}. {AGAIN}"
+                f"The release states {place} = {_describe(stated)}; {source} {_describe(computed)}. {AGAIN}"
             )
         return
     alike = not isinstance(computed, Mapping) or "value" in computed  # numbers of one unit
@@ -303,7 +303,7 @@ def _same(stated: Any, computed: Any, scale: float, off: float) -> bool:
     return _is_number(computed) and bool(abs(stated - computed) <= off * max(scale, abs(computed), TINY))
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     return (
         number(value, 6) if _is_number(value) else str(value) if isinstance(value, Between) else repr(value)
     )

@@ -100,7 +100,7 @@ def differences_table(release: Release, study: Study) -> EstimateTable:
     return EstimateTable(differences_title(study), "Difference", _rows(rows))
 
 
-def interacting(study: Study) -> str:
+def explain_interactions(study: Study) -> str:
     """What is meant by differences of features that interact, if any do."""
     return INTERACTING if study.declared.interactions else ""
 

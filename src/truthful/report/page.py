@@ -130,7 +130,7 @@ def _range_of_feature(feature: Feature) -> str:
 # What was declared
 
 
-def declared(study: Study, otherwise: tuple[str, ...] = ()) -> Facts:
+def declared_beliefs(study: Study, otherwise: tuple[str, ...] = ()) -> Facts:
     """The declared beliefs that assumptions name, and how wrong these may be."""
     return [
         *([("Design", DESIGNS[study.design.kind])] if study.features or study.shares is None else []),

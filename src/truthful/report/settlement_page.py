@@ -38,7 +38,7 @@ from truthful.release import Release
 from truthful.release.consistency import require_planned
 from truthful.release.release import Predictions
 from truthful.report import findings
-from truthful.report.page import Facts, all_assumptions, declared, render
+from truthful.report.page import Facts, all_assumptions, declared_beliefs, render
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import ShareBeliefs
 
@@ -81,9 +81,9 @@ def report(release: Release, plan: Plan) -> str:
         precisions=precisions_table(kept, plan.study),
         kept=promised_and_found(release, plan),
         odds=odds,
-        surer=[(f"{before:.0%}", *odds.told(before)) for before in BEFORE],
+        surer=[(f"{before:.0%}", *odds.in_words(before)) for before in BEFORE],
         paid=_payment_facts(release, plan, kept.truthfulness),
-        declared=declared(plan.study, otherwise(plan, kept) if truthful else ()),
+        declared=declared_beliefs(plan.study, otherwise(plan, kept) if truthful else ()),
         identity=_identity(release),
         file_sha256=hashlib.sha256(pretty_json(release.record()).encode()).hexdigest(),
     )
@@ -149,7 +149,7 @@ def _find_coefficients(release: Release, plan: Plan) -> dict[str, Any]:
         "forest": Forest(found, study.response.name, release.interval_level) if found else None,
         "tables": () if alone else (*compared, findings.coefficients_table(release)),
         "lacks_odds": "",
-        "interacting": findings.interacting(study),
+        "interacting": findings.explain_interactions(study),
     }
 
 
@@ -178,7 +178,7 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
         "forest": Forest(rows, response.name, level, axis) if study.features else None,
         "tables": others,
         "lacks_odds": findings.NOT_ESTIMABLE if findings.lacks_odds(release, study) else "",
-        "interacting": findings.interacting(study),
+        "interacting": findings.explain_interactions(study),
     }
 
 
@@ -248,14 +248,14 @@ def _paid_for_shares(plan: Plan, mechanism: ShareRelease, beliefs: ShareBeliefs)
         earned = [chart.payment(line, expects) for line in chart.lines]
         truth, lie = earned.pop(k), max(earned)
         name = chart.lines[k].name.capitalize()
-        lies.append((name, chart.told(expects), f"{truth:,.4f}", f"{lie:,.4f}"))
+        lies.append((name, chart.in_words(expects), f"{truth:,.4f}", f"{lie:,.4f}"))
     return {
         "kind": "shares",
         "chart": chart,
         "each": f"{flat}, and up to {bonus} more" if mechanism.flat > 0 else f"up to {bonus}",
         "bounds": [money(end, currency) for end in mechanism.payment_range],
         "payment_rows": [
-            (chart.told(at), *(f"{chart.payment(line, at):,.4f}" for line in ends)) for at in chart.places
+            (chart.in_words(at), *(f"{chart.payment(line, at):,.4f}" for line in ends)) for at in chart.places
         ],
         "lie_rows": lies,
     }

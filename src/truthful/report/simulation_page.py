@@ -17,7 +17,7 @@ from truthful.charts.payment_charts import PaymentsChart
 from truthful.charts.simulation_charts import BestReports, EarningsChart, Errors
 from truthful.formatting import number, percent, to_within
 from truthful.promises import promises
-from truthful.report.page import Facts, all_assumptions, declared, render, sentence
+from truthful.report.page import Facts, all_assumptions, declared_beliefs, render, sentence
 from truthful.simulation import AskedSimulation, ShareSimulation, Simulation
 from truthful.simulation.best_responses import typical_reports
 from truthful.simulation.observations import (
@@ -72,7 +72,7 @@ def simulation_report(simulation: Simulation) -> str:
             [[row[column] for column in COLUMNS] for row in earnings_rows(simulation)],
         ),
         best=_best(simulation),
-        declared=declared(study),
+        declared=declared_beliefs(study),
         command=_call(simulation),
         identity=_identity(simulation),
     )

@@ -146,7 +146,7 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
         "protects": protects(mechanism.epsilon),
         "even_odds": even_odds(mechanism.epsilon),
         "shading": plan.guarantees.truthfulness.shading or () if scored else (),
-        "surer": [(before, *odds.rounded(before)) for before in BEFORE],
+        "surer": [(before, *odds.in_tenths(before)) for before in BEFORE],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),
     }

@@ -277,10 +277,12 @@ def design_difference(study: Study, sums: Sums, cells: LevelCounts) -> Differenc
     rows, columns = np.nonzero(alone if np.max(sizes[alone], initial=0.0) > 1 else all_pairs)
     worst = int(np.argmax(sizes[rows, columns]))
     i, j = int(rows[worst]), int(columns[worst])
-    return Difference(float(sizes[i, j]), _differing(study, found, declared, cells, (i, j)))
+    return Difference(float(sizes[i, j]), _describe_difference(study, found, declared, cells, (i, j)))
 
 
-def _differing(study: Study, found: Floats, declared: Floats, cells: LevelCounts, at: tuple[int, int]) -> str:
+def _describe_difference(
+    study: Study, found: Floats, declared: Floats, cells: LevelCounts, at: tuple[int, int]
+) -> str:
     """In which way features differ from the design, where this entry of their second moments does."""
     encoding = study.declared.encoding
     one, name = (encoding.column_names[column] for column in at)

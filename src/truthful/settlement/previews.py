@@ -120,10 +120,10 @@ def preview(
     """
     study, mechanism, refusals = plan.study, plan.mechanism, list[TruthfulError]()
     spent, statistics, found = 0.0, None, None
-    with _noting(refusals):
+    with _note_refusals(refusals):
         checks.require_no_dropping(mechanism, on_bad)
         checks.require_whole_answers(study, on_bad)
-    with _noting(refusals):
+    with _note_refusals(refusals):
         account = read_account(plan, rehearsal=False)
         spent = account.spent
         account.require_unspent(pending=None, spend_again=False)
@@ -133,19 +133,19 @@ def preview(
         transform, norm, key, engine = mechanism.transform, mechanism.norm, secrets.token_bytes(16), Threads()
         rows_done = partial(progress or (lambda *done: None), "statistics")
         for treating in dict.fromkeys((on_bad, "drop")):
-            with _noting(refusals if treating == on_bad else []):
+            with _note_refusals(refusals if treating == on_bad else []):
                 statistics = gather(source, study, transform, norm, key, treating, engine, rows_done)
                 break
         if statistics is not None:
             people = partial(measure, source, study, statistics, engine)
-            with _noting(refusals):
+            with _note_refusals(refusals):
                 found = checks.find_people(plan, statistics.sums, statistics.cells, people)
                 checks.require_promised(plan, found, statistics.players, accept_less)
         return _preview(source.where, plan, statistics, found, spent, tuple(refusals))
 
 
 @contextmanager
-def _noting(refusals: list[TruthfulError]) -> Iterator[None]:
+def _note_refusals(refusals: list[TruthfulError]) -> Iterator[None]:
     """Note what is refused, and go on."""
     try:
         yield

@@ -60,7 +60,7 @@ def estimates_views(release: Release, study: Study) -> list[RenderableType]:
     if release.shares is not None:
         views.append(Text(f"{findings.share_sentence(release, study)}\n", "bold"))
         views += [_estimates_table(one, release) for one in findings.share_tables(release, study)]
-        views += _interacting(study)
+        views += _show_interactions(study)
         views += [f"{findings.NOT_ESTIMABLE}\n"] if findings.lacks_odds(release, study) else []
     if release.predictions is not None:
         if study.shares is None:
@@ -79,14 +79,14 @@ def differences_views(release: Release, study: Study) -> list[RenderableType]:
     return [
         _estimates_table(findings.differences_table(release, study), release),
         *([f"{FROM_THE_MEAN}\n"] if levels else []),
-        *_interacting(study),
+        *_show_interactions(study),
     ]
 
 
-def _interacting(study: Study) -> list[RenderableType]:
+def _show_interactions(study: Study) -> list[RenderableType]:
     from truthful.report import findings
 
-    return [Text(f"{words}\n")] if (words := findings.interacting(study)) else []
+    return [Text(f"{words}\n")] if (words := findings.explain_interactions(study)) else []
 
 
 def _estimates_table(found: EstimateTable, release: Release) -> Table:
@@ -301,13 +301,18 @@ def _rows_of(seen: Preview, kind: str) -> str:
 def _balance(seen: Preview) -> list[tuple[str, str, str, str]]:
     """Features as declared and as found: means and standard deviations of numbers, shares of levels."""
 
-    def told(mean: float | None, spread: float | None) -> str:
+    def show_spread(mean: float | None, spread: float | None) -> str:
         if spread is None:
             return "—"
         return number(spread) if mean is None else f"{number(mean)} ± {number(spread)}"
 
     rows = [
-        (one.feature, told(one.declared_mean, one.declared_spread), told(one.mean, one.spread), "")
+        (
+            one.feature,
+            show_spread(one.declared_mean, one.declared_spread),
+            show_spread(one.mean, one.spread),
+            "",
+        )
         for one in seen.numbers
     ]
     for level in seen.levels:

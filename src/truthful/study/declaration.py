@@ -25,7 +25,7 @@ from truthful.study.features import (
     Levels,
     Numeric,
     combinations,
-    linked,
+    group_interactions,
 )
 from truthful.study.sections import (
     NARROWEST,
@@ -229,7 +229,7 @@ class Declaration(Section):
             if frozenset(pair) in seen:
                 raise wrong(("interactions", at), f"is {list(pair)}, which is there already. Leave it out.")
             seen.add(frozenset(pair))
-        most = max(map(combinations, linked(self.encoding)), default=0)
+        most = max(map(combinations, group_interactions(self.encoding)), default=0)
         if self.interactions and most > MOST_COMBINATIONS:
             raise wrong(
                 "interactions",

@@ -534,7 +534,7 @@ class UnitBallDesign(Design):
 MOST_COMBINATIONS = 250_000
 
 
-def linked(encoding: Encoding) -> list[Encoding]:
+def group_interactions(encoding: Encoding) -> list[Encoding]:
     """The features that interact, directly or by way of others, with their interactions; each other one alone."""
     groups = [{feature.name} for feature in encoding.features]
     for product in encoding.products:
@@ -622,7 +622,7 @@ class IndependentDesign(Design):
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return [Block.of(part, self.encoding.places) for part in linked(self.encoding)]
+        return [Block.of(part, self.encoding.places) for part in group_interactions(self.encoding)]
 
     @cached_property
     def reach(self) -> float:
@@ -634,7 +634,7 @@ class IndependentDesign(Design):
             return 1 / self.least_eigenvalue
         furthest, low, high = 0.0, 1.0, 1.0
         for block in self._blocks:
-            moved = self._centred(block)[1]
+            moved = self._centred_lengths(block)[1]
             along = moved @ block.mean
             low, high = low - float(along.max()), high - float(along.min())
             furthest += float(np.einsum("ij,ij->i", moved, moved).max())
@@ -648,7 +648,7 @@ class IndependentDesign(Design):
             return 1 / self.least_eigenvalue
         total = float(self.encoding.intercept)
         for block in self._blocks:
-            total += float(np.einsum("ij,ij->i", *self._centred(block)).max())
+            total += float(np.einsum("ij,ij->i", *self._centred_lengths(block)).max())
         return total
 
     @cached_property
@@ -660,7 +660,7 @@ class IndependentDesign(Design):
         """Whether codes have a mean, and no intercept to take it up: blocks are then not orthogonal."""
         return not self.encoding.intercept and float(np.abs(self._mean).max()) > 1e-12
 
-    def _centred(self, block: Block) -> tuple[Floats, Floats]:
+    def _centred_lengths(self, block: Block) -> tuple[Floats, Floats]:
         """c̃ and S̃⁻¹c̃ at the corners, where they are longest: a number's code is ±1 there, a level one of its codes."""
         corners, mean = block.corners - block.mean, block.mean
         return corners, corners @ np.linalg.inv(block.moments - np.outer(mean, mean))

@@ -88,7 +88,7 @@ def _problem(detail: ErrorDetails, data: Any) -> Problem:
     if kind == "extra_forbidden":
         return Problem(loc, f"{where} is not a known key. Here go {_keys(detail['loc'])}.")
     if kind == "missing":
-        return Problem(loc, _missing(where, detail["loc"], data))
+        return Problem(loc, _missing_key(where, detail["loc"], data))
     value = detail["input"]
     if kind.startswith("union_tag"):
         loc, where, value = (*loc, "kind"), f"{where}.kind", context.get("tag")
@@ -121,7 +121,7 @@ def _inside(data: Any, step: int | str) -> Any:
         return None
 
 
-def _missing(where: str, loc: tuple[int | str, ...], data: Any) -> str:
+def _missing_key(where: str, loc: tuple[int | str, ...], data: Any) -> str:
     if where not in EXAMPLES:
         return f"{where} is missing. Here go {_keys(loc)}."
     small = EXAMPLES[where]

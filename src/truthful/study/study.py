@@ -220,7 +220,7 @@ class Study:
         """The same where people are asked what the others will say, half the scale of answers being 1."""
         return (self.declared.beliefs.tolerance or 0.0) / self.response_unit
 
-    def tolerating(self, part: float) -> Study:
+    def with_tolerance(self, part: float) -> Study:
         """The same study with so much of its tolerance."""
         beliefs = self.declared.beliefs
         less = beliefs.model_copy(update={"tolerance": part * (beliefs.tolerance or 0.0) or None})
