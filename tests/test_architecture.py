@@ -14,11 +14,11 @@ import truthful
 # each other.
 ROWS: tuple[tuple[str, ...], ...] = (
     # the words
-    ("errors", "files", "symbols", "version", "formatting", "compiled", "lazily", "shown"),
+    ("errors", "files", "symbols", "version", "formatting", "lazily"),
     ("check",),
     # mathematics: arrays in, arrays out, randomness passed in
     ("coins", "lattice", "noise", "scoring", "costs"),
-    ("moments", "error_laws"),
+    ("moments",),
     ("beliefs", "estimators", "instruments"),
     ("geometry",),
     # declare and collect

@@ -16,7 +16,7 @@ from truthful.settlement import settle
 
 LOOP = """
 import math
-from truthful.compiled import compiled
+from truthful.lazily import compiled
 
 @compiled(error_model="numpy")
 def lengths(columns, out):

@@ -3,8 +3,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from truthful.error_laws import ErrorLaw, SupErrorLaw
-from truthful.noise import L2Laplace, SupLaplace
+from truthful.noise import ErrorLaw, L2Laplace, SupErrorLaw, SupLaplace
 
 
 def test_without_privacy_noise_the_interval_is_the_normal_one() -> None:

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from truthful.check import Floats
 from truthful.errors import InputError
 from truthful.noise import L2Laplace
-from truthful.release.intervals import LogOdds, log_odds, odds_ratios
+from truthful.release.coefficients import LogOdds, log_odds, odds_ratios
 
 T = np.array([[1.3, 0.2, 0.0], [-0.4, 1.1, 0.3], [0.0, 0.5, 2.5]])
 THETA = np.array([-1.4, 1.1, -0.7])

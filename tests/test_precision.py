@@ -12,11 +12,10 @@ from support.surveys import answered, roster
 
 from truthful.bounds.precision import likely_liars
 from truthful.check import Floats
-from truthful.error_laws import length_quantile, smallest_effect
 from truthful.geometry import geometry
 from truthful.guarantees import Guarantees, setting
 from truthful.moments import GRID, grid_features, instruments_on_grid
-from truthful.noise import L2Laplace, SupLaplace, laplace
+from truthful.noise import L2Laplace, SupLaplace, laplace, length_quantile, smallest_effect
 from truthful.plan import Plan, design
 from truthful.settlement import settle
 
@@ -245,7 +244,7 @@ def test_a_bound_that_forgot_the_liars_or_half_of_the_noise_would_be_seen() -> N
 
 
 def test_the_smallest_effect_of_normal_errors_is_the_textbooks() -> None:
-    from truthful.error_laws import ErrorLaw
+    from truthful.noise import ErrorLaw
 
     expected = 2.0 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8))
     assert smallest_effect(ErrorLaw(4.0), 0.95) == pytest.approx(expected, rel=1e-9)

@@ -11,7 +11,7 @@ from support.serving import ANSWERS, RECORDS, STUDY, Served, answer_all, asked, 
 
 from truthful.plan import Plan
 from truthful.release import read_release
-from truthful.report.findings import difference_labels
+from truthful.report.page import difference_labels
 from truthful.service.settle_study import settle_study
 from truthful.store.studies import find, step
 from truthful.store.tables import State

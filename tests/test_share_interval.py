@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.release.intervals import share_interval
+from truthful.release.coefficients import share_interval
 
 TAIL = 0.025
 

@@ -22,7 +22,7 @@ from support.oracles_sklearn import COEFFICIENTS, data, of_answers, of_records, 
 import truthful.sklearn
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.adaptive_ridge import adaptive_ridge
+from truthful.estimators.ridge import adaptive_ridge
 from truthful.sklearn import PrivateRegressor, UndeclaredBounds, Units
 
 # Conventions

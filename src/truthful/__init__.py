@@ -10,8 +10,8 @@ that needs little starts quickly.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from truthful.formatting import show_with
 from truthful.lazily import lazy_names
-from truthful.shown import show_with
 from truthful.version import __version__
 
 if TYPE_CHECKING:

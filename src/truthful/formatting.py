@@ -1,10 +1,12 @@
-"""Numbers and commands as people read them."""
+"""Numbers, commands and records as people read them."""
 
 from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 #: What a seeded run must say wherever it is seen.
 REHEARSAL = (
@@ -105,3 +107,25 @@ def odds(epsilon: float) -> str:
     """The same in words, as 52.5:47.5; where nobody is protected, only that they are beyond 99:1."""
     better, against = even_odds(epsilon)
     return f"{better:.1f}:{against:.1f}" if protects(epsilon) else f"more than {MOST_ODDS}:1"
+
+
+# Records that a notebook shows. How they look is known far below, and the package itself says where.
+
+_viewers: list[Callable[[], Any]] = []
+
+
+def show_with(viewer: Callable[[], Any]) -> None:
+    """Have records shown by what this gives, asked for when the first is shown."""
+    _viewers[:] = [viewer]
+
+
+def as_text(record: object) -> str:
+    """The record as a terminal shows it, without colours."""
+    return str(_viewers[0]().text(record))
+
+
+class Shown:
+    """A record that a notebook shows as tables."""
+
+    def _repr_html_(self) -> str:
+        return str(_viewers[0]().html(self))

@@ -1,10 +1,18 @@
-"""Names of a package that are loaded when they are first used, so that what needs little starts quickly."""
+"""What needs little starts quickly: names that are loaded when they are first used, and loops that are compiled when
+they meet many numbers, and run as they stand when they meet a few.
+
+To load a compiler and compiled code takes longer than a person's own check of her payment takes without. What a loop
+computes is the same either way, to the bit, unless it was allowed to be reordered.
+"""
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Mapping
+from functools import update_wrapper
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, cast
 
 
 def lazy_names(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
@@ -19,3 +27,79 @@ def lazy_names(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[
         return getattr(import_module(f"{package}.{home_of[name]}"), name)
 
     return get
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Numbers that loops run over as they stand, all in all, before everything is compiled.
+FEW = 20_000
+
+
+class _Thread(threading.local):
+    inside = False  # a loop that runs as it stands
+
+
+_thread = _Thread()
+
+
+class Loop:
+    """A function that numba compiles, with these options, once there is enough to do."""
+
+    done = 0  # numbers that all loops have run over as they stand
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function, self._options = function, options
+        self._compiled: Callable[..., Any] | None = None
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is None:
+            if _thread.inside:
+                return self._function(*arguments)
+            size = _size(arguments)
+            if "numba" not in sys.modules and Loop.done + size <= FEW:
+                Loop.done += size
+                _thread.inside = True  # the loops that it calls run as they stand, too
+                try:
+                    return self._function(*arguments)
+                finally:
+                    _thread.inside = False
+            _compile(self._function.__globals__)
+        return cast(Callable[..., Any], self._compiled)(*arguments)
+
+    def compile(self) -> Callable[..., Any]:
+        """The compiled function, which stands in this one's place from now on."""
+        if self._compiled is None:
+            import numba
+
+            self._compiled = cast(Callable[..., Any], numba.njit(**self._options)(self._function))
+        return self._compiled
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return getattr, (sys.modules[self._function.__module__], self._function.__name__)
+
+
+def compiled(**options: Any) -> Callable[[F], F]:
+    """A decorator for loops. Those that call each other stand in one file, which is compiled as a whole."""
+
+    def decorate(function: F) -> F:
+        return cast(F, Loop(function, {"cache": True, "nogil": True, **options}))
+
+    return decorate
+
+
+def _compile(module: dict[str, Any]) -> None:
+    """All loops of a module, since they may call each other."""
+    for name, value in list(module.items()):
+        if isinstance(value, Loop):
+            module[name] = value.compile()
+
+
+def _size(arguments: tuple[Any, ...]) -> int:
+    total = 0
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            total += _size(argument)
+        elif getattr(argument, "ndim", 0):
+            total += argument.size
+    return total

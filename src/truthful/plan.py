@@ -16,7 +16,7 @@ from truthful.asked_release import AskedRelease
 from truthful.bounds import proved
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import pretty_json, sha256, write_atomically
-from truthful.formatting import command
+from truthful.formatting import Shown, as_text, command
 from truthful.geometry import Geometry
 from truthful.guarantees import Guarantees, guarantees, require_failure_probability, setting
 from truthful.moments import TRANSFORM_UNIT
@@ -41,7 +41,6 @@ from truthful.planner.panel import Panel, Roster, panel_for
 from truthful.planner.planning import Infeasible, Solution, with_levers
 from truthful.planner.share_planning import solve_shares, usual_rule
 from truthful.share_release import ShareRelease
-from truthful.shown import Shown, as_text
 from truthful.study import Study
 from truthful.version import __version__
 

@@ -17,7 +17,7 @@ from truthful.beliefs import Beliefs
 from truthful.beliefs.laws import TruncatedNormal, UniformBall
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.adaptive_ridge import adaptive_ridge
+from truthful.estimators.ridge import adaptive_ridge
 from truthful.geometry import leverages
 from truthful.instruments import best_transform, shorten
 from truthful.lattice import SeededBits, SystemBits

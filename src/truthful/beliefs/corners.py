@@ -41,7 +41,7 @@ from truthful.beliefs.laws import (
 )
 from truthful.beliefs.posterior import Laws
 from truthful.check import Floats
-from truthful.compiled import compiled
+from truthful.lazily import compiled
 
 _FINE, _COARSE = 24, 16
 _TOLERANCE, _MASS_TOLERANCE = 1e-12, 1e-10

@@ -21,9 +21,16 @@ from truthful.bounds.setting import Setting, gram_scale, pull
 from truthful.bounds.share_bounds import RosterSetting, accuracy_setting
 from truthful.bounds.spectrum import least_spectrum
 from truthful.check import Floats
-from truthful.error_laws import ErrorLaw, Law, law_given_features, length_quantile, smallest_effect
 from truthful.errors import InputError
-from truthful.noise import L2Laplace, SupLaplace
+from truthful.noise import (
+    ErrorLaw,
+    L2Laplace,
+    Law,
+    SupLaplace,
+    law_given_features,
+    length_quantile,
+    smallest_effect,
+)
 from truthful.study import Study
 
 #: Of the intervals that are published.

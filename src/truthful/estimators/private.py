@@ -21,7 +21,7 @@ import numpy as np
 from truthful import check
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators.certified_ridge import (
+from truthful.estimators.ridge import (
     RADIUS_RANGE,
     TOLERANCE,
     UNIT,

@@ -17,9 +17,9 @@ from truthful import check
 from truthful.asked_release import OWN_CENTRE, SERUM, AskedRelease, Level
 from truthful.errors import InputError
 from truthful.files import pretty_json, sha256, write_atomically
+from truthful.formatting import Shown
 from truthful.one_release import LeaveOneOut, OneRelease
 from truthful.share_release import SWITCH, ShareRelease
-from truthful.shown import Shown
 from truthful.study import Study
 
 #: Parts of a release that are the study's own, as it was declared.

@@ -11,13 +11,13 @@ from truthful import check
 from truthful.asked_release import AskedPaymaster, AskedRelease
 from truthful.check import Floats
 from truthful.errors import InputError
+from truthful.formatting import Shown
 from truthful.moments import GRID, grid_features, grid_responses, instruments_on_grid, lengths
 from truthful.one_release import LeaveOneOut, OneRelease, payable
 from truthful.release.consistency import require_consistent
 from truthful.release.release import Receipt, Release
 from truthful.scoring import PAYMENT_STEPS
 from truthful.share_release import ShareRelease
-from truthful.shown import Shown
 from truthful.study import Study
 
 

@@ -37,7 +37,7 @@ from truthful.promises import (
 from truthful.release import Release
 from truthful.release.consistency import require_planned
 from truthful.release.release import Predictions
-from truthful.report import findings
+from truthful.report import page
 from truthful.report.page import Facts, all_assumptions, declared_beliefs, render
 from truthful.share_release import ShareRelease
 from truthful.study.credibility import ShareBeliefs
@@ -106,9 +106,9 @@ def report_or_notice(release: Release, plan: Plan) -> str:
 def _answer(release: Release, plan: Plan) -> str:
     """What was found, where it is a single number."""
     if release.shares is not None:
-        return findings.share_sentence(release, plan.study)
+        return page.share_sentence(release, plan.study)
     if release.predictions is not None:
-        return findings.averages_sentence(release.predictions)
+        return page.averages_sentence(release.predictions)
     return ""
 
 
@@ -139,17 +139,17 @@ def _identity(release: Release) -> Facts:
 def _find_coefficients(release: Release, plan: Plan) -> dict[str, Any]:
     """Averages, if people were asked for predictions, and coefficients: comparable in the chart, as published below."""
     study, averages = plan.study, _averages(release, plan)
-    found = findings.differences(release.differences or (), study)
+    found = page.differences(release.differences or (), study)
     alone = averages["averages"] is not None and not found
-    compared = (findings.differences_table(release, study),) if found else ()
+    compared = (page.differences_table(release, study),) if found else ()
     return {
         "share": None,
         "everybody": None,
         **averages,
         "forest": Forest(found, study.response.name, release.interval_level) if found else None,
-        "tables": () if alone else (*compared, findings.coefficients_table(release)),
+        "tables": () if alone else (*compared, page.coefficients_table(release)),
         "lacks_odds": "",
-        "interacting": findings.explain_interactions(study),
+        "interacting": page.explain_interactions(study),
     }
 
 
@@ -158,27 +158,27 @@ def _find_shares(release: Release, plan: Plan) -> dict[str, Any] | None:
     study, beliefs = plan.study, plan.study.shares
     if release.shares is None or beliefs is None:
         return None
-    first, *others = findings.share_tables(release, study)
+    first, *others = page.share_tables(release, study)
     response, level, points = study.response, release.interval_level, study.kind == "yes-no"
     width = response.high - response.low
     axis = "Difference, percentage points" if points else "Difference in the mean rating"
-    rows = findings.differences(release.differences or (), study, in_points=points)
+    rows = page.differences(release.differences or (), study, in_points=points)
     return {
         "share": Share(
-            *findings.everybody(release, study),
+            *page.everybody(release, study),
             level,
             scale=(response.low, response.high),
             believed=(response.low + width * beliefs.low, response.low + width * beliefs.high),
             rating=study.kind == "rating",
             response=response.name,
         ),
-        "measure": findings.measure(study),
+        "measure": page.measure(study),
         "everybody": first,
         **_averages(release, plan),
         "forest": Forest(rows, response.name, level, axis) if study.features else None,
         "tables": others,
-        "lacks_odds": findings.NOT_ESTIMABLE if findings.lacks_odds(release, study) else "",
-        "interacting": findings.explain_interactions(study),
+        "lacks_odds": page.NOT_ESTIMABLE if page.lacks_odds(release, study) else "",
+        "interacting": page.explain_interactions(study),
     }
 
 
@@ -192,14 +192,14 @@ def _averages(release: Release, plan: Plan) -> dict[str, Any]:
     if beliefs is not None and (section.plausible is not None or section.share is not None):
         plausible = low + unit * (beliefs.low + 1), low + unit * (beliefs.high + 1)
     chart = Averages(
-        findings.averages(shown),
+        page.averages(shown),
         shown.centre,
         release.interval_level,
         scale=(low, high),
         plausible=plausible,
-        response=findings.average_name(study),
+        response=page.average_name(study),
     )
-    return {"averages": chart, "predicted": findings.averages_table(shown, study)}
+    return {"averages": chart, "predicted": page.averages_table(shown, study)}
 
 
 # How people were paid, and what a lie would have earned: never payments themselves, which depend on raw answers

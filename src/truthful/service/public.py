@@ -23,7 +23,7 @@ from truthful.plan import Plan
 from truthful.promises import promises, released_promises
 from truthful.release import Release, read_release
 from truthful.release.release import Coefficient
-from truthful.report.findings import difference_labels
+from truthful.report.page import difference_labels
 from truthful.service.jobs import chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.offer import most_paid, terms

@@ -27,6 +27,7 @@ import pyarrow.parquet
 
 from truthful.errors import InputError, Refused
 from truthful.files import PAYMENTS, RECEIPTS, exclusive, pretty_json, publish_directory, write_atomically
+from truthful.formatting import Shown
 from truthful.intake import Counts
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
@@ -34,7 +35,6 @@ from truthful.report import report_or_notice
 from truthful.settlement.books import MemoryBooks, PaidTotals
 from truthful.settlement.draw import FILE as DRAW_FILE
 from truthful.settlement.draw import Draw, read_draw
-from truthful.shown import Shown
 
 FORMAT = "truthful/ledger/1"
 

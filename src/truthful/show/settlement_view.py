@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from truthful.elicitation import Calibration
     from truthful.plan import Plan
     from truthful.release import Payment, Release, Verdict
-    from truthful.report.findings import EstimateTable
+    from truthful.report.page import EstimateTable
     from truthful.settlement import Preview, Settlement
     from truthful.study import Study
 
@@ -54,39 +54,39 @@ def coefficients_table(release: Release, truth: dict[str, float] | None = None) 
 
 def estimates_views(release: Release, study: Study) -> list[RenderableType]:
     """Shares or mean ratings, differences and odds ratios, and what people answered and predicted on average."""
-    from truthful.report import findings
+    from truthful.report import page
 
     views: list[RenderableType] = []
     if release.shares is not None:
-        views.append(Text(f"{findings.share_sentence(release, study)}\n", "bold"))
-        views += [_estimates_table(one, release) for one in findings.share_tables(release, study)]
+        views.append(Text(f"{page.share_sentence(release, study)}\n", "bold"))
+        views += [_estimates_table(one, release) for one in page.share_tables(release, study)]
         views += _show_interactions(study)
-        views += [f"{findings.NOT_ESTIMABLE}\n"] if findings.lacks_odds(release, study) else []
+        views += [f"{page.NOT_ESTIMABLE}\n"] if page.lacks_odds(release, study) else []
     if release.predictions is not None:
         if study.shares is None:
-            views.append(Text(f"{findings.averages_sentence(release.predictions)}\n", "bold"))
-        views.append(_estimates_table(findings.averages_table(release.predictions, study), release))
+            views.append(Text(f"{page.averages_sentence(release.predictions)}\n", "bold"))
+        views.append(_estimates_table(page.averages_table(release.predictions, study), release))
     return views
 
 
 def differences_views(release: Release, study: Study) -> list[RenderableType]:
     """What differs between people who answered with numbers, if anything is known of them."""
-    from truthful.report import findings
+    from truthful.report import page
 
     if not release.differences:
         return []
     levels = any(feature.levels for feature in study.features)
     return [
-        _estimates_table(findings.differences_table(release, study), release),
+        _estimates_table(page.differences_table(release, study), release),
         *([f"{FROM_THE_MEAN}\n"] if levels else []),
         *_show_interactions(study),
     ]
 
 
 def _show_interactions(study: Study) -> list[RenderableType]:
-    from truthful.report import findings
+    from truthful.report import page
 
-    return [Text(f"{words}\n")] if (words := findings.explain_interactions(study)) else []
+    return [Text(f"{words}\n")] if (words := page.explain_interactions(study)) else []
 
 
 def _estimates_table(found: EstimateTable, release: Release) -> Table:

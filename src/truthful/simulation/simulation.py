@@ -25,12 +25,12 @@ from truthful.bounds import Setting, proved, published
 from truthful.check import Floats
 from truthful.costs import ParetoCosts
 from truthful.errors import InputError
+from truthful.formatting import Shown
 from truthful.guarantees import Guarantees, model
 from truthful.noise import L2Laplace
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.regression import Mechanism, private_regression
-from truthful.shown import Shown
 from truthful.simulation.best_responses import BestResponse, best_responses
 from truthful.simulation.measurements import (
     UNKNOWN,

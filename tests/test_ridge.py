@@ -12,8 +12,8 @@ from support.oracles_estimators import distance_to, exact_ridge, nobody, precise
 
 from truthful.check import Floats
 from truthful.errors import InputError
-from truthful.estimators import certified_ridge
-from truthful.estimators.certified_ridge import TOLERANCE, UNIT, ball_ridge, free_ridge
+from truthful.estimators import ridge
+from truthful.estimators.ridge import TOLERANCE, UNIT, ball_ridge, free_ridge
 from truthful.moments import GRID, Moments, as_floats, grid_features, grid_responses, moments
 
 gammas = st.sampled_from([2.0**-25, 1e-3, 0.1, 1.0, 33.3, 1e6, 2.0**40])
@@ -106,7 +106,7 @@ def test_the_ball_solution_is_not_the_projection_of_the_free_one() -> None:
 def test_exact_elimination_agrees_when_floats_fail(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data, gamma, R = some_moments(5, 30, d), Fraction(0.37), Fraction(0.05)
     free, ball = free_ridge(data, gamma), ball_ridge(data, gamma, R)
-    monkeypatch.setattr(certified_ridge._System, "float_solver", lambda self, multiplier: np.zeros_like)
+    monkeypatch.setattr(ridge._System, "float_solver", lambda self, multiplier: np.zeros_like)
     assert distance_to(free_ridge(data, gamma), [Fraction(int(t), UNIT) for t in free], UNIT) <= TOLERANCE
     assert (
         distance_to(ball_ridge(data, gamma, R), [Fraction(int(t), UNIT) for t in ball], UNIT) <= 2 * TOLERANCE
@@ -116,8 +116,8 @@ def test_exact_elimination_agrees_when_floats_fail(d: int, monkeypatch: pytest.M
 
 def test_bisection_finds_the_multiplier_when_newton_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
     data, gamma, R = some_moments(6, 30, 2), Fraction(2), Fraction(0.05)
-    monkeypatch.setattr(certified_ridge, "NEWTON_STEPS", 0)
-    monkeypatch.setattr(certified_ridge._System, "float_multiplier", lambda self, radius: 0)
+    monkeypatch.setattr(ridge, "NEWTON_STEPS", 0)
+    monkeypatch.setattr(ridge._System, "float_multiplier", lambda self, radius: 0)
     theta = ball_ridge(data, gamma, R)
     assert distance_to(theta, precise_ball_ridge(data, gamma, R), UNIT) <= TOLERANCE
 
@@ -126,13 +126,13 @@ def test_corrections_that_do_not_shrink_the_residual_are_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data, gamma = some_moments(7), Fraction(2)
-    monkeypatch.setattr(certified_ridge._System, "float_solver", lambda self, multiplier: lambda v: -v)
+    monkeypatch.setattr(ridge._System, "float_solver", lambda self, multiplier: lambda v: -v)
     assert distance_to(free_ridge(data, gamma), exact_ridge(data, gamma), UNIT) <= TOLERANCE
 
 
 def test_the_certificate_refuses_a_solution_that_is_off_by_the_tolerance() -> None:
     data, gamma, R = some_moments(8, 400, 3, scale=3.0), Fraction(5), int(Fraction(1, 100) * UNIT)
-    system = certified_ridge._System(data.gram, data.cross, int(gamma * UNIT))
+    system = ridge._System(data.gram, data.cross, int(gamma * UNIT))
     theta = ball_ridge(data, gamma, Fraction(1, 100))
     with_multiplier = system.float_multiplier(0.01)
     assert with_multiplier > 0
@@ -159,7 +159,7 @@ def test_the_worst_conditioned_system_allowed_is_solved() -> None:
 )
 def test_systems_beyond_the_precision_are_refused_from_public_numbers(players: int, gamma: float) -> None:
     with pytest.raises(InputError, match="gamma"):
-        certified_ridge.require_solvable(players, Fraction(gamma))
+        ridge.require_solvable(players, Fraction(gamma))
 
 
 def test_solves_are_repeatable_to_the_bit() -> None:
