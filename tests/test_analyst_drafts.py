@@ -39,7 +39,7 @@ from support.serving import (
 from support.studies import DESIGNED, UNIT_BALL, people
 
 from truthful.plan import Plan
-from truthful.store import studies
+from truthful.store import roster, studies
 from truthful.store.tables import Role, State
 from truthful.study import Study
 
@@ -68,6 +68,7 @@ def test_what_is_typed_is_kept_although_it_is_wrong(here: Served, analyst: TestC
     assert "Please give a number." in answer.text
     assert "Please fill this in." in answer.text
     assert "it must be a number" not in answer.text
+    assert '<a href="#low">Least</a>: Please give a number.' in answer.text
     assert 'value="much"' in analyst.get(f"/studies/{study_id}/edit/question").text
     assert stored(here, study_id).declaration is None
 
@@ -76,7 +77,8 @@ def test_the_study_s_own_complaint_stands_at_its_step(analyst: TestClient) -> No
     study_id = new(analyst)
     answer = analyst.post(f"/studies/{study_id}/edit/question", data={**QUESTION, "low": "300"})
     assert answer.status_code == 400
-    assert "response.low is 300, not below high" in answer.text
+    assert '<a href="#low">response.low is 300, not below high' in answer.text
+    assert ' low-problem" aria-invalid="true"' in answer.text
 
 
 def test_features_are_added_and_removed_without_a_script(here: Served, analyst: TestClient) -> None:
@@ -250,7 +252,8 @@ def test_a_plan_for_people_s_own_features_is_made_from_the_people(here: Served, 
     study_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
     place = f"/studies/{study_id}"
     assert "upload a file of everybody you will invite" in shown(analyst, place)
-    assert "Upload a file of everybody you will invite" in analyst.get(f"{place}/plan").text
+    assert "Upload a file of everybody you will invite" in shown(analyst, f"{place}/plan")
+    assert 'name="then" value="plan"' in shown(analyst, f"{place}/plan")
     assert analyst.get(f"{place}/roster.csv").text == "player,price,region\n"
     assert send_roster(analyst, study_id, listed(400)).status_code == 303
     assert "400 people were uploaded" in shown(analyst, place)
@@ -427,7 +430,7 @@ def test_a_tolerance_that_no_money_buys_is_told_with_a_smaller_one(analyst: Test
     place = analyst.post("/studies/upload", files={"file": ("study.toml", text)}).headers["location"]
     page = shown(analyst, f"{place}/plan?players=3000&budget=500&lie=0.05")
     assert "even if people's centre is 60 off (beliefs.tolerance)" in html.unescape(page)
-    assert "Or declare a tolerance of 6 under Beliefs." in page
+    assert "Declare a tolerance of 6 under Beliefs" in page
 
 
 @pytest.mark.parametrize(
@@ -467,6 +470,55 @@ def test_a_plan_needs_a_whole_study(analyst: TestClient) -> None:
     assert analyst.get(f"/studies/{study_id}/rehearse").status_code == 409
     assert analyst.get(f"/studies/{study_id}/freeze").status_code == 409
     assert analyst.get(f"/studies/{study_id}/frontier.svg").status_code == 404
+
+
+@pytest.mark.parametrize(("path", "place"), [("plan", "/edit"), ("rehearse", "/plan"), ("freeze", "/plan")])
+def test_what_cannot_be_done_yet_links_to_the_step_that_comes_first(
+    analyst: TestClient, path: str, place: str
+) -> None:
+    study_id = new(analyst)
+    assert f'class="button" href="/studies/{study_id}{place}"' in shown(
+        analyst, f"/studies/{study_id}/{path}", 409
+    )
+
+
+def test_a_planned_study_that_cannot_be_frozen_says_why_with_links_and_no_button(
+    here: Served, analyst: TestClient
+) -> None:
+    study_id = draft(here.service, STUDY.replace(INVITATION, ""))
+    page = shown(analyst, f"/studies/{study_id}/freeze")
+    assert "does not say who asks" in page
+    assert f'href="/studies/{study_id}/edit/invitation"' in page
+    assert 'name="for"' not in page
+
+
+def test_a_change_of_the_study_is_carried_out_and_its_people_stay(here: Served, analyst: TestClient) -> None:
+    study_id = upload(analyst, ANSWERS).headers["location"].rpartition("/")[2]
+    send_roster(analyst, study_id, listed(400))
+    wishes = {"budget": "300", "accuracy": "9"}
+    page = shown(analyst, f"/studies/{study_id}/plan?budget=300&accuracy=9")
+    offered = re.findall(r'name="change" value="([^"]+)"', page)
+    change = next(one for one in offered if one.startswith("features="))
+    answer = analyst.post(f"/studies/{study_id}/change", data={**wishes, "change": change})
+    assert answer.status_code == 303
+    assert "This is possible" in shown(analyst, answer.headers["location"])
+    kept = stored(here, study_id)
+    left = {feature.name for feature in Study.parse(kept.declaration or "").features}
+    assert left == {"price", "region"} - set(change.removeprefix("features=").split(", "))
+    with here.service.database.reading() as session:
+        people = roster.people(session, study_id)
+    assert len(people) == 400
+    assert {frozenset(features) for features in people.values()} == {frozenset(left)}
+    refused = analyst.post(f"/studies/{study_id}/change", data={**wishes, "change": change})
+    assert refused.status_code == 409
+
+
+def test_levels_that_are_put_together_are_those_of_the_people_too() -> None:
+    before = Study.parse(ANSWERS)
+    after = Study.parse(ANSWERS.replace('["north", "south", "east"]', '["north", "south or east"]'))
+    people = {name: {"price": 2.0, "region": name} for name in ("north", "south", "east")}
+    found = roster.in_terms_of(after, before, people)
+    assert [row["region"] for row in found.values()] == ["north", "south or east", "south or east"]
 
 
 # Rehearsals

@@ -20,6 +20,7 @@ from truthful.service.drafts import (
     complaints,
     declared,
     document,
+    field_of,
     fields_of,
     missing_fields,
     parse,
@@ -206,9 +207,33 @@ def test_the_study_s_own_complaints_stand_at_their_step(
     change: dict[str, Any], step: str, words: str
 ) -> None:
     fields = FULL | change
-    assert [words in told for told in complaints(fields, step)] == [True]
+    assert [words in one.sentence for one in complaints(fields, step)] == [True]
     assert not any(complaints(fields, other) for other in STEPS if other != step)
     assert declared(fields) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"low": "300"}, "low"),
+        ({"currency": "dollars"}, "currency"),
+        ({"features": [{"name": "a", "kind": "number", "low": "3", "high": "2"}]}, "f0_low"),
+        ({"features": [FULL["features"][1], {**FULL["features"][0], "name": "spend"}]}, "f1_name"),
+        ({"protects": "answers", "features": [{**FULL["features"][0], "sensitive": YES}]}, "f0_name"),
+        ({"least_eigenvalue": "0.9"}, "least_eigenvalue"),
+        ({"signal": "1.5"}, "signal"),
+        ({"scale": "-1"}, "scale"),
+        (
+            {"answer_kind": "yes-no", "protects": "", "share_low": "50", "share_high": "5", "effect": "1"},
+            "share_low",
+        ),
+    ],
+)
+def test_every_complaint_names_the_field_of_the_form_that_it_is_about(
+    change: dict[str, Any], field: str
+) -> None:
+    fields = FULL | change
+    assert [field_of(one, fields) for step in STEPS for one in complaints(fields, step)] == [field]
 
 
 @pytest.mark.parametrize("protects", ["answers", "records"])
@@ -246,7 +271,7 @@ def test_a_file_that_does_not_say_what_is_protected_is_refused_with_both_explain
 
 def test_a_step_is_checked_while_others_are_empty() -> None:
     begun = BEGINNING | {"predictions": "", "signal": "7"}
-    assert "below 1" in complaints(begun, "beliefs")[0]
+    assert "below 1" in complaints(begun, "beliefs")[0].sentence
     assert complaints(begun, "costs") == []
 
 
@@ -331,7 +356,7 @@ def test_what_is_missing_depends_on_what_people_answer(
 )
 def test_what_cannot_be_is_said_at_its_own_step(change: dict[str, Any], step: str, said: str) -> None:
     told = complaints({**ASKED, **change}, step)
-    assert any(said in words for words in told), told
+    assert any(said in one.sentence for one in told), told
     for other in STEPS:
         assert other == step or not complaints({**ASKED, **change}, other)
 
@@ -349,7 +374,7 @@ def test_a_step_is_checked_before_the_others_are_filled_in() -> None:
 def test_a_delicate_fact_is_refused_where_facts_are_not_protected() -> None:
     delicate = [{**FULL["features"][0], "sensitive": YES}]
     (told,) = complaints({**ASKED, **FACTS, "features": delicate}, "people")
-    assert "'age' is sensitive" in told
+    assert "'age' is sensitive" in told.sentence
     records = (declared(ASKED) or "").replace('"answers"', '"records"')
     with pytest.raises(InputError, match="it is 'answers': their facts are not protected"):
         parse(records)
@@ -460,7 +485,7 @@ def test_what_cannot_be_asked_so_is_said_with_beliefs(
     fields: dict[str, Any], change: dict[str, Any], said: str
 ) -> None:
     told = complaints({**fields, **change}, "beliefs")
-    assert any(said in words for words in told), told
+    assert any(said in one.sentence for one in told), told
     assert not any(complaints({**fields, **change}, step) for step in STEPS if step != "beliefs")
 
 

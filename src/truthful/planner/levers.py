@@ -98,7 +98,7 @@ def _pull(lever: Lever, study: Study, goals: Goals, panel: Panel | None) -> Reme
         return None
     if found is None or (goals.accuracy is not None and not found.rmse <= goals.accuracy * (1 - SPARE)):
         return None
-    return Remedy(lever.goal, lever.value, f"{lever.words}{_bought(goals, found)}.", lever.change)
+    return Remedy(lever.goal, lever.value, f"{lever.words}{_bought(goals, found)}.", lever.change, changed)
 
 
 def _bought(goals: Goals, found: Solution) -> str:

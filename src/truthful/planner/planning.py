@@ -294,13 +294,14 @@ class Remedy:
     """One change that makes a plan feasible, all else being kept: of a goal, or of the study.
 
     goal: what is changed, and value: to what, a number or a word. words: a sentence of it, with what it buys. change:
-    how large it is, the logarithm of a ratio.
+    how large it is, the logarithm of a ratio. study: the changed study, if it is the study that is changed.
     """
 
     goal: str
     value: Any
     words: str
     change: float
+    study: Study | None = None
 
 
 #: What can be asked of a plan, or tolerated: other remedies change the study.

@@ -20,7 +20,7 @@ from truthful.service import analyst, participant, payer, public, signing
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
-from truthful.service.settle_study import Settler
+from truthful.service.settle_study import Settler, Unready
 from truthful.service.signing import SignInFirst, signed_in
 from truthful.store.database import Database
 from truthful.store.studies import Unknown
@@ -81,7 +81,8 @@ def _handle_errors(app: FastAPI) -> None:
 
     def show(error: type[Exception], template: str, status: int, told: bool = False) -> None:
         def answer(request: Request, problem: Exception) -> Response:
-            shown = page(request, template, status=status, problem=str(problem) if told else None)
+            way = problem if isinstance(problem, Unready) else None
+            shown = page(request, template, status=status, problem=str(problem) if told else None, way=way)
             return limit_guesses(request, shown) if status == 404 else shown
 
         app.add_exception_handler(error, answer)

@@ -7,6 +7,7 @@ Fields are kept as they were typed, whether they make sense or not; numbers that
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -225,6 +226,21 @@ def parse(text: str) -> Study:
     return study
 
 
+def with_document(text: str, version: str, sha256: str) -> str:
+    """A study file that names another consent document, or none; the rest stays as it is written."""
+    bare = re.sub(r"(?m)^consent_(version|sha256)[ \t]*=.*\n?", "", text)
+    if sha256:
+        lines = f'consent_version = {toml_string(version)}\nconsent_sha256 = "{sha256}"\n'
+        bare = re.sub(r"(?m)^\[invitation\][ \t]*(#.*)?\n", lambda head: head[0] + lines, bare, count=1)
+    declared = parse(bare).declared.invitation
+    if sha256 and (declared is None or declared.consent_sha256 != sha256):
+        raise InputError(
+            "The study file has no line [invitation], below which the document would be named. Write the invitation "
+            "first."
+        )
+    return bare
+
+
 def _invalid(location: tuple[str, ...], sentence: str) -> InvalidStudy:
     return InvalidStudy("study", (Problem(location, sentence),))
 
@@ -235,7 +251,7 @@ def _holds_nul(said: Any) -> bool:
     return any(map(_holds_nul, said)) if isinstance(said, list) else "\0" in str(said)
 
 
-def complaints(fields: Fields, step: str) -> list[str]:
+def complaints(fields: Fields, step: str) -> list[Problem]:
     """What a study file with these fields is told of this step. Other steps may still be unfinished."""
     whole = {**fields, "predictions": YES if asks(fields) else ""}
     example = {
@@ -253,10 +269,42 @@ def complaints(fields: Fields, step: str) -> list[str]:
         parse(document(whole))
     except InvalidStudy as invalid:
         of = {problem: str((*problem.location, "")[0]) for problem in invalid.problems}
-        return [problem.sentence for problem in of if _STEP_OF.get(of[problem], "people") == step]
+        return [problem for problem in of if _STEP_OF.get(of[problem], "people") == step]
     except InputError:
         pass
     return []
+
+
+#: Where a key of the file is called otherwise in the form, or one of two fields stands for both.
+_FIELD_OF = {
+    ("beliefs",): "effect",
+    ("beliefs", "centre"): "predictions",
+    ("beliefs", "plausible"): "plausible_low",
+    ("beliefs", "share"): "share_low",
+    ("costs", "kind"): "costs",
+    ("design", "kind"): "design",
+    ("privacy", "publish_matrix"): "hide_matrix",
+}
+
+
+def field_of(problem: Problem, fields: Fields) -> str:
+    """The form's field that a problem is about, or where its fields begin."""
+    match problem.location:
+        case ("features", int(at), str(name), *_):
+            return f"f{at}_{name}"
+        case ("features", *_):
+            return "features"
+        case ():
+            named = [repr(feature.get("name", "")) in problem.sentence for feature in fields["features"]]
+            return f"f{len(named) - 1 - named[::-1].index(True)}_name" if any(named) else "features"
+        case location:
+            where = tuple(map(str, location[:2]))
+            return _FIELD_OF.get(where, where[-1])
+
+
+def unfinished(fields: Fields) -> list[str]:
+    """The steps in which something is missing or cannot be."""
+    return [step for step in STEPS if missing_fields(fields, step) or complaints(fields, step)]
 
 
 def declared(fields: Fields) -> str | None:

@@ -139,6 +139,7 @@ def wait(request: Request, seconds: int) -> Response:
 
 
 #: Bytes of a form; a roster may be larger.
+LARGE = ("/roster", "/document")
 LARGEST_FORM, LARGEST_ROSTER = 256_000, 64_000_000
 #: Seconds that a form may take to arrive, and a roster.
 FORM_SECONDS, ROSTER_SECONDS = 30.0, 900.0
@@ -164,7 +165,7 @@ class SmallBodies:
         try:
             if "\0" in scope["path"] or ENCODED_NUL in scope["query_string"] or not _is_utf_8(headers):
                 raise TurnedAway(400, "shared.not_text")
-            large = scope["path"].endswith("/roster") and await self._may_send_roster(scope)
+            large = scope["path"].endswith(LARGE) and await self._may_send_roster(scope)
             most, seconds = (LARGEST_ROSTER, ROSTER_SECONDS) if large else (LARGEST_FORM, self._seconds)
             announced = headers.get("content-length", "0")
             if not announced.isdecimal() or len(announced) > 18 or int(announced) > most:

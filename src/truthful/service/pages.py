@@ -274,7 +274,13 @@ STYLED = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 HTML, SVG = "text/html", "image/svg+xml"
 TOML = "application/toml; charset=utf-8"
 #: What files to keep are, by the end of their names.
-KINDS = {"csv": "text/csv", "txt": "text/plain", "json": "application/json", "toml": TOML}
+KINDS = {
+    "csv": "text/csv",
+    "txt": "text/plain",
+    "json": "application/json",
+    "toml": TOML,
+    "pdf": "application/pdf",
+}
 
 
 def csv_text(*rows: Iterable[object]) -> str:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -71,6 +72,11 @@ class ParticipantView:
         if not self.knows:
             return "invited"
         return "question" if self.answer is None else "answered"
+
+    @property
+    def over(self) -> bool:
+        """Whether her study is open although its deadline is over: too few had answered."""
+        return self.stored.deadline is not None and self.stored.deadline <= datetime.now(UTC)
 
     @property
     def may_answer(self) -> bool:

@@ -144,6 +144,17 @@ def declaration_file(visit: Visitor, study_id: str) -> Response:
     return download(_require_public(visit, study_id).declaration or "", "study.toml")
 
 
+@router.get("/s/{study_id}/consent")
+def consent_document(visit: Visitor, study_id: str) -> Response:
+    """What people consent to, byte for byte as it was uploaded."""
+    _frozen(visit, study_id)
+    with visit.reading() as session:
+        document = studies.document(session, study_id)
+    if document is None:
+        raise Unknown("There is no consent document.")
+    return download(document.content, f"consent.{document.kind}")
+
+
 @router.get("/s/{study_id}/plan.json")
 def plan_file(visit: Visitor, study_id: str) -> Response:
     """As it will be carried out."""

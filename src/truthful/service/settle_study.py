@@ -18,9 +18,10 @@ import secrets
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 import pyarrow as pa
@@ -40,14 +41,74 @@ from truthful.store.answers import Reported
 from truthful.store.database import Database
 from truthful.store.roster import feature_columns
 from truthful.store.studies import TOLD, Amount
-from truthful.store.tables import State, StoredStudy
+from truthful.store.tables import ConsentDocument, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
 NOT_PLANNED = "The study has no plan yet. Plan it first; then it can be frozen."
+NO_INVITATION = (
+    "The study does not say who asks, what for and whom to turn to. People are told that before they answer: fill in "
+    "the invitation, plan again, then freeze."
+)
+OTHER_DOCUMENT = (
+    "The consent document that the study names (invitation.consent_sha256) is not the one that is here. Upload it, or "
+    "take it away."
+)
+PEOPLE_MAY_OWE = (
+    "With payments = 'expected' a participant can end up owing money, so it is for research alone. Plan with "
+    "never-negative payments."
+)
+TOO_FEW = (
+    f"The plan is for fewer than {studies.COARSE} people, and a study is closed only with {studies.COARSE} answers or "
+    "more. Plan it for more people."
+)
 
 
-def freeze(database: Database, locations: Locations, study_id: str, who: str, *, rehearsal: bool) -> None:
+#: Where each step of a draft is, on the pages of its study.
+PLACES = {
+    "declare": "/edit",
+    "invitation": "/edit/invitation",
+    "people": "#people",
+    "plan": "/plan",
+    "document": "/document",
+}
+
+
+class Unready(Refused):
+    """Another step of a draft comes first, at `place`."""
+
+    def __init__(self, sentence: str, study_id: str, step: str) -> None:
+        super().__init__(sentence)
+        self.step, self.place = step, f"/studies/{study_id}{PLACES[step]}"
+
+
+def obstacles(plan: Plan, brought: int, document: ConsentDocument | None) -> Iterator[tuple[str, str]]:
+    """Why a planned study cannot be frozen yet, each with the step that puts it right."""
+    if plan.study.declared.invitation is None:
+        yield NO_INVITATION, "invitation"
+    elif plan.study.declared.invitation.consent_sha256 != (None if document is None else document.sha256):
+        yield OTHER_DOCUMENT, "document"
+    if plan.mechanism.payments == "expected":
+        yield PEOPLE_MAY_OWE, "plan"
+    if plan.players < studies.COARSE:
+        yield TOO_FEW, "plan"
+    if brought > plan.players:
+        yield (
+            f"{brought:,} people were brought, but the plan is for {plan.players:,}. Plan it for all of them, or bring "
+            "fewer.",
+            "plan",
+        )
+
+
+def freeze(
+    database: Database,
+    locations: Locations,
+    study_id: str,
+    who: str,
+    *,
+    rehearsal: bool,
+    deadline: datetime | None = None,
+) -> None:
     """Open a planned draft for answers, of people or, in a rehearsal, of programs.
 
     The files are written before the step is durable: a crash in between leaves a draft, which can be frozen again.
@@ -55,28 +116,13 @@ def freeze(database: Database, locations: Locations, study_id: str, who: str, *,
     with database.writing() as session:
         stored = studies.lock_draft(session, study_id)
         if stored.declaration is None or stored.plan is None:
-            raise Refused(NOT_PLANNED)
+            raise Unready(NOT_PLANNED, study_id, "plan")
         plan = locations.freeze(study_id, stored.declaration, stored.plan)
-        if plan.study.declared.invitation is None:
-            raise Refused(
-                "The study does not say who asks, what for and whom to turn to. People are told that before they "
-                "answer: fill in the invitation, plan again, then freeze."
-            )
-        if plan.mechanism.payments == "expected":
-            raise Refused(
-                "With payments = 'expected' a participant can end up owing money, so it is for research alone. Plan "
-                "with never-negative payments."
-            )
-        if plan.players < studies.COARSE:
-            raise Refused(
-                f"The plan is for fewer than {studies.COARSE} people, and a study is closed only with {studies.COARSE} "
-                "answers or more. Plan it for more people."
-            )
-        if (brought := roster.size(session, study_id)) > plan.players:
-            raise Refused(
-                f"{brought:,} people were brought, but the plan is for {plan.players:,}. Plan it for all of them, or "
-                "bring fewer."
-            )
+        brought, document = roster.size(session, study_id), studies.document(session, study_id)
+        for sentence, step in obstacles(plan, brought, document):
+            raise Unready(sentence, study_id, step)
+        if deadline is not None:
+            studies.set_deadline(session, study_id, who, deadline)
         seed = secrets.randbelow(2**62) if rehearsal else None
         studies.step(session, study_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name)
 
@@ -256,9 +302,24 @@ class Settler:
             )
             self._asked.wait(pause)
 
+    def close_overdue(self) -> None:
+        """Close studies whose deadline is over, if as many have answered as their plans count on.
+
+        With fewer less could be guaranteed, so the analyst decides, and people can answer until then.
+        """
+        with self._database.reading() as session:
+            overdue = studies.overdue(session)
+            answered = {study_id: studies.counts(session, study_id)["answered"] for study_id in overdue}
+        for study_id in overdue:
+            with suppress(Refused):
+                if answered[study_id] >= self._locations.plan(study_id).answering:
+                    with self._database.writing() as session:
+                        studies.close(session, study_id, SERVICE)
+
     def _settle_all(self) -> bool:
         """Settle every closed study; whether all went well."""
         self._close_again()
+        self.close_overdue()
         with self._database.reading() as session:
             closed = studies.to_settle(session)
         for study_id in self._doing.keys() - set(closed):

@@ -16,7 +16,7 @@ from base64 import b32encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Executable, Select, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from truthful.errors import InputError
 from truthful.store.accounts import hash_token
 from truthful.store.studies import NotNow
-from truthful.store.tables import Answer, Player, State, StoredStudy, Table
+from truthful.store.tables import Answer, ConsentDocument, Player, State, StoredStudy, Table
 
 #: A player, her features, her answer, and what she thinks the others will say, if she was asked.
 Reported = tuple[str, dict[str, object], float, float | None]
@@ -63,6 +63,11 @@ def consent(session: Session, token: str, code: str = "") -> str:
         return player.code
     _require_no_answer(session, player)
     player.code, player.consented = _receipt_code(), datetime.now(UTC)
+    # The database looks it up as it writes the rest.
+    shown = (
+        select(ConsentDocument.sha256).where(ConsentDocument.study_id == player.study_id).scalar_subquery()
+    )
+    player.document = cast(str, shown)
     return player.code
 
 
@@ -219,5 +224,5 @@ def _forget(session: Session, player: Player, code: str) -> None:
     """Remove consent, code and answer; an answer is removed only by who knows its code."""
     if not knows(player, code):
         _require_no_answer(session, player)
-    player.consented = player.code = None
+    player.consented = player.code = player.document = None
     session.execute(delete(Answer).where(Answer.study_id == player.study_id, Answer.player == player.player))

@@ -145,7 +145,7 @@ def add(session: Session, study_id: str, who: str, people: People, most: int) ->
         session.execute(
             update(Player)
             .where(Player.study_id == study_id, Player.player == player)
-            .values(features=dict(people[player]), disputed=False, consented=None, code=None)
+            .values(features=dict(people[player]), disputed=False, consented=None, code=None, document=None)
         )
     _insert(session, study_id, {player: people[player] for player in people if player not in there})
     log(session, who, "brought a roster", study_id)
@@ -179,10 +179,27 @@ def features(session: Session, study_id: str) -> list[Features]:
     return list(session.scalars(rows))
 
 
+def people(session: Session, study_id: str) -> dict[str, Features]:
+    rows = select(Player.player, Player.features).where(Player.study_id == study_id).order_by(Player.player)
+    return {row.player: row.features for row in session.execute(rows)}
+
+
+def in_terms_of(after: Study, before: Study, people: People) -> dict[str, dict[str, Any]]:
+    """People whose study has lost features, or has put levels of one together."""
+    names: dict[str, dict[str, str]] = {}
+    levels = {feature.name: feature.levels or () for feature in before.features}
+    for feature in after.features:
+        had, has = set(levels[feature.name]), set(feature.levels or ())
+        names[feature.name] = dict.fromkeys(had - has, next(iter(has - had), ""))
+    return {
+        player: {name: renamed.get(row[name], row[name]) for name, renamed in names.items()}
+        for player, row in people.items()
+    }
+
+
 def fits(session: Session, stored: StoredStudy, study: Study) -> bool:
     """Whether the people of a draft were checked for the features that it declares now."""
-    rows = select(Player.player, Player.features).where(Player.study_id == stored.id)
-    return _hash({row.player: row.features for row in session.execute(rows)}, study) == stored.roster
+    return _hash(people(session, stored.id), study) == stored.roster
 
 
 def _hash(people: People, study: Study) -> str:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, case, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session, defer
 
 from truthful.coins import pays
-from truthful.errors import Refused
-from truthful.store.tables import Answer, Due, Event, Player, State, StoredStudy
+from truthful.errors import InputError, Refused
+from truthful.store.tables import Answer, ConsentDocument, Due, Event, Player, State, StoredStudy
 
 
 def log(
@@ -93,7 +93,8 @@ def lock_draft(session: Session, study_id: str) -> StoredStudy:
 def remove(session: Session, study_id: str, who: str) -> None:
     """Throw a draft away, and the people brought to it. What is frozen stays."""
     stored = lock_draft(session, study_id)
-    session.execute(delete(Player).where(Player.study_id == study_id))
+    for kind in (Player, ConsentDocument):
+        session.execute(delete(kind).where(kind.study_id == study_id))
     session.delete(stored)
     log(session, who, "removed a draft", study_id)
 
@@ -111,6 +112,57 @@ def step(session: Session, study_id: str, to: State, who: str, **values: Any) ->
         stored = find(session, study_id)
         raise NotNow(f"The study is {stored.state}; only one that is {_BEFORE[to]} can become {to}.")
     log(session, who, what, study_id)
+
+
+def close(session: Session, study_id: str, who: str) -> None:
+    """End the answering for good. Answers on their way count or are refused; none is half counted."""
+    step(session, study_id, State.CLOSED, who, accepts_less=False)
+    if counts(session, study_id)["answered"] < COARSE:
+        raise Refused(
+            f"Fewer than {COARSE} people have answered. A result and payments from so few would tell too much of each "
+            "of them. Wait for more."
+        )
+
+
+def set_deadline(session: Session, study_id: str, who: str, deadline: datetime) -> None:
+    """Until when people may answer. While they do it can be moved to a later time alone: they were told of it."""
+    stored = find(session, study_id, lock=True)
+    if stored.state not in (State.DRAFT, State.OPEN):
+        raise NotNow(f"The study is {stored.state}; people do not answer any more.")
+    if deadline <= datetime.now(UTC):
+        raise InputError(
+            f"The deadline is {deadline:%Y-%m-%d %H:%M} UTC, which is over. Give a time to come."
+        )
+    if stored.state == State.OPEN and stored.deadline is not None and deadline < stored.deadline:
+        raise InputError(
+            f"People were told that they can answer until {stored.deadline:%Y-%m-%d %H:%M} UTC. Give a later time."
+        )
+    stored.deadline = deadline
+    log(session, who, "set the deadline", study_id)
+
+
+def overdue(session: Session) -> list[str]:
+    """Open studies whose deadline is over."""
+    over = (StoredStudy.state == State.OPEN, StoredStudy.deadline <= datetime.now(UTC))
+    return list(session.scalars(select(StoredStudy.id).where(*over)))
+
+
+def keep_document(session: Session, study_id: str, who: str, document: ConsentDocument | None) -> None:
+    """What people will consent to, instead of what there was; None takes it away."""
+    lock_draft(session, study_id)
+    session.execute(delete(ConsentDocument).where(ConsentDocument.study_id == study_id))
+    if document is not None:
+        session.add(document)
+    log(
+        session,
+        who,
+        "removed the consent document" if document is None else "uploaded a consent document",
+        study_id,
+    )
+
+
+def document(session: Session, study_id: str) -> ConsentDocument | None:
+    return session.get(ConsentDocument, study_id)
 
 
 def _change(
@@ -139,7 +191,10 @@ def accept_less(session: Session, study_id: str, who: str) -> None:
 
 def reopen(session: Session, study_id: str, who: str) -> None:
     stopped = or_(StoredStudy.refused.is_not(None), StoredStudy.problem.is_not(None))
-    _decide(session, study_id, stopped, state=State.OPEN, closed=None, refused=None, problem=None)
+    # A deadline that is over would close it again at once.
+    deadline = case((StoredStudy.deadline > datetime.now(UTC), StoredStudy.deadline))
+    changes = {"state": State.OPEN, "closed": None, "refused": None, "problem": None, "deadline": deadline}
+    _decide(session, study_id, stopped, **changes)
     log(session, who, "opened again", study_id)
 
 

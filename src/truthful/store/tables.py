@@ -20,6 +20,7 @@ from sqlalchemy import (
     Enum,
     ForeignKey,
     ForeignKeyConstraint,
+    LargeBinary,
     String,
     Text,
     TypeDecorator,
@@ -128,6 +129,8 @@ class StoredStudy(Table):
     #: Of the people brought while it was a draft: their hash.
     roster: Mapped[str | None] = mapped_column(String(64))
     created: Mapped[datetime]
+    #: Until when people may answer; they are told.
+    deadline: Mapped[datetime | None]
     frozen: Mapped[datetime | None]
     closed: Mapped[datetime | None]
     settled: Mapped[datetime | None]
@@ -137,6 +140,17 @@ class StoredStudy(Table):
     accepts_less: Mapped[bool] = mapped_column(default=False)
     release: Mapped[str | None] = mapped_column(Text)  # release.json
     report: Mapped[str | None] = mapped_column(Text)  # report.html
+
+
+class ConsentDocument(Table):
+    """What people consent to, as it was uploaded: a PDF or a text. It is frozen with its study."""
+
+    __tablename__ = "documents"
+
+    study_id: Mapped[str] = mapped_column(COLUMN, ForeignKey("surveys.id"), key="study_id", primary_key=True)
+    sha256: Mapped[str] = mapped_column(String(64))
+    kind: Mapped[str] = mapped_column(String(3))  # pdf or txt
+    content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Player(Table):
@@ -153,6 +167,7 @@ class Player(Table):
     features: Mapped[dict[str, Any]]
     link: Mapped[str | None] = mapped_column(String(64), unique=True)
     consented: Mapped[datetime | None]
+    document: Mapped[str | None] = mapped_column(String(64))  # the hash of what she consented to
     code: Mapped[str | None] = mapped_column(String(16))
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
 

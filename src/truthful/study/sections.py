@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -148,6 +149,21 @@ class Invitation(Section):
     asked_by: Text
     purpose: Text
     contact: Text
+    consent_version: Text | None = None
+    consent_sha256: Text | None = None
+
+    @model_validator(mode="after")
+    def _whole_document(self) -> Invitation:
+        """A consent document has a version, for people, and a hash, by which it is known."""
+        if (self.consent_version is None) != (self.consent_sha256 is None):
+            lacks = "consent_version" if self.consent_version is None else "consent_sha256"
+            raise wrong(lacks, "is missing. A consent document has both a version and a hash.")
+        if self.consent_sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.consent_sha256):
+            raise wrong(
+                "consent_sha256",
+                f"is {self.consent_sha256!r}; give 64 hexadecimal digits, as sha256sum writes them.",
+            )
+        return self
 
 
 class Feature(Section):

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from babel import Locale
 from fastapi import APIRouter
+from sqlalchemy.orm import Session
 from starlette.datastructures import FormData, QueryParams
 from starlette.responses import Response
 
@@ -18,8 +19,17 @@ from truthful.files import pretty_json
 from truthful.plan import Plan
 from truthful.planner import Infeasible
 from truthful.promises import otherwise
-from truthful.service import jobs
-from truthful.service.analyst.study_pages import Draft, Found, Sent, declaration_of, list_people, plan_of
+from truthful.service import drafts, jobs
+from truthful.service.analyst.study_pages import (
+    Draft,
+    Found,
+    Sent,
+    declaration_of,
+    declare,
+    list_people,
+    plan_of,
+    text,
+)
 from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
 from truthful.service.jobs import Asked, Listed, Shares, parse_plan, parse_study
@@ -39,10 +49,6 @@ WORDS = {"accuracy_of": ("coefficients", "predictions")}
 #: Typed in percent: how many of those invited will answer.
 SHARE = "response_share"
 LARGEST_SEED = 2**31
-NO_PEOPLE = (
-    "The facts are people's own, so the plan is made from them. Upload a file of everybody you will invite, on "
-    "the page of the study; then plan."
-)
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,9 @@ def plan_page(visit: Analyst, stored: Draft) -> Response:
 def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams) -> Response:
     study = parse_study(declaration_of(stored))
     if jobs.needs_roster(study) and stored.roster is None:
-        raise Refused(NO_PEOPLE)
+        return visit.page(
+            "analyst/plan.html", stored=stored, needed=True, study=study, problem=None, bad=None
+        )
     wishes, found = _answer_wishes(visit, stored, sent)
     with visit.reading() as session:
         people = roster.size(session, stored.id) if wishes.listed else None
@@ -148,6 +156,7 @@ def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParam
     return visit.page(
         "analyst/plan.html",
         stored=stored,
+        needed=False,
         wishes=wishes,
         infeasible=found if isinstance(found, Infeasible) else None,
         problem=found if isinstance(found, str) else None,
@@ -190,6 +199,34 @@ def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
         now.plan = pretty_json(plan.record())
         log(session, visit.who, "planned", stored.id)
     return go(f"/studies/{stored.id}")
+
+
+@router.post("/studies/{study_id}/change")
+def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
+    """Carry out one of the changes of the study that would make a plan possible, and plan again.
+
+    People who were brought stay: without the facts that are left out, in the groups that were put together.
+    """
+    wishes, found = _answer_wishes(visit, stored, sent)
+    remedies = found.remedies if isinstance(found, Infeasible) else ()
+    changed = next((one.study for one in remedies if f"{one.goal}={one.value}" == text(sent, "change")), None)
+    fields = None if changed is None else drafts.fields_of(changed)
+    if changed is None or fields is None:
+        raise Refused("This change cannot be made here. Change the study in its own steps, or in its file.")
+    before, brought = parse_study(declaration_of(stored)), stored.roster is not None
+
+    def bring_again(session: Session) -> None:
+        if brought:
+            people = roster.in_terms_of(changed, before, roster.people(session, stored.id))
+            roster.replace(session, stored.id, visit.who, people, changed)
+
+    draft = {"name": changed.name, "fields": fields}
+    declare(visit, stored.id, drafts.document(fields), draft, bring_again)
+    if brought and not jobs.plans_from_roster(changed):
+        with visit.reading() as session:
+            players = str(roster.size(session, stored.id))
+        wishes = replace(wishes, typed={**wishes.typed, "players": players})
+    return go(f"/studies/{stored.id}/plan?{wishes.query}")
 
 
 @router.get("/studies/{study_id}/frontier.svg")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from sqlalchemy.orm import Session
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
@@ -22,13 +24,21 @@ from truthful.errors import InputError, Refused
 from truthful.guarantees import Guarantees
 from truthful.intake.rules import BadReports
 from truthful.promises import promises
-from truthful.service.drafts import BEGINNING
+from truthful.service.drafts import BEGINNING, Fields, fields_of, unfinished
 from truthful.service.jobs import Listed, needs_roster, parse_plan, parse_study, plans_from_roster
 from truthful.service.locations import FilesMissing
 from truthful.service.offer import bases, terms
 from truthful.service.pages import HTML, csv_text, download, go, picture_response
 from truthful.service.public import forest_chart, shown_results
-from truthful.service.settle_study import NOT_PLANNED, cancel_study, freeze, similar_studies
+from truthful.service.settle_study import (
+    NOT_PLANNED,
+    PLACES,
+    Unready,
+    cancel_study,
+    freeze,
+    obstacles,
+    similar_studies,
+)
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import answers, roster, studies
 from truthful.store.studies import NotNow, log
@@ -86,8 +96,14 @@ def uploaded_file(sent: FormData, name: str) -> UploadFile | None:
     return value if isinstance(value, UploadFile) and value.filename else None
 
 
-def declare(visit: SignedIn, study_id: str, declaration: str | None, draft: dict[str, Any]) -> None:
-    """Keep what a draft declares now.
+def declare(
+    visit: SignedIn,
+    study_id: str,
+    declaration: str | None,
+    draft: dict[str, Any],
+    also: Callable[[Session], object] = lambda session: None,
+) -> None:
+    """Keep what a draft declares now, and do in the same transaction what follows from it.
 
     Its plan goes, unless the study says the same as before; people who were brought go if their features are others.
     """
@@ -96,6 +112,7 @@ def declare(visit: SignedIn, study_id: str, declaration: str | None, draft: dict
         stored = studies.lock_draft(session, study_id)
         if study is None or stored.declaration is None or parse_study(stored.declaration) != study:
             stored.plan = None
+        also(session)
         if stored.roster is not None and study is not None and not roster.fits(session, stored, study):
             roster.clear(session, stored)
         stored.name, stored.declaration, stored.draft = str(draft["name"]), declaration, draft
@@ -114,16 +131,25 @@ def list_people(visit: SignedIn, stored: StoredStudy) -> Listed | None:
     return Listed(stored.roster, features)
 
 
+def typed_fields(stored: StoredStudy) -> Fields | None:
+    """What was typed, or what a file says; None if that is more than forms hold."""
+    fields = stored.draft.get("fields")
+    if isinstance(fields, dict):
+        return fields
+    return None if stored.declaration is None else fields_of(parse_study(stored.declaration))
+
+
 def declaration_of(stored: StoredStudy) -> str:
     """What a draft declares, if it says enough."""
     if stored.declaration is None:
-        raise Refused("The study is not complete yet. Fill in all its steps first.")
+        sentence = "The study is not complete yet. Fill in all its steps first."
+        raise Unready(sentence, stored.id, "declare")
     return stored.declaration
 
 
 def plan_of(stored: StoredStudy) -> str:
     if stored.plan is None:
-        raise Refused(NOT_PLANNED)
+        raise Unready(NOT_PLANNED, stored.id, "plan")
     return stored.plan
 
 
@@ -182,6 +208,7 @@ def draft_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **val
         stored=stored,
         study=study,
         people=people,
+        open_steps=[] if study is not None else unfinished(typed_fields(stored) or BEGINNING),
         used=study is not None and plans_from_roster(study),
         needed=study is not None and needs_roster(study) and not people,
         **{"problem": None, "bad": None, **values},
@@ -199,7 +226,8 @@ def open_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **valu
         plan=visit.plan(stored.id),
         counts=counts,
         coarse=studies.COARSE,
-        **{"problem": None, "bad": None, **values},
+        over=stored.deadline is not None and stored.deadline <= datetime.now(UTC),
+        **{"problem": None, "bad": None, "wrong": "", "typed": "", **values},
     )
 
 
@@ -227,27 +255,47 @@ def _bases(visit: SignedIn, stored: StoredStudy) -> dict[str, Any]:
 
 @router.get("/studies/{study_id}/freeze")
 def freeze_page(visit: Analyst, stored: Draft) -> Response:
-    """The last look at what will be published and can never change."""
+    return _freeze_page(visit, stored)
+
+
+def _freeze_page(visit: SignedIn, stored: StoredStudy, wrong: str = "", typed: str = "") -> Response:
+    """The last look at what will be published and can never change; and what is wrong with the deadline typed."""
     plan = parse_plan(plan_of(stored))
     with visit.reading() as session:
         before = similar_studies(session, stored.id, plan.study)
+        brought, document = roster.size(session, stored.id), studies.document(session, stored.id)
     return visit.page(
         "analyst/freeze.html",
+        status=400 if wrong else 200,
+        wrong=wrong,
+        typed=typed,
         stored=stored,
         plan=plan,
         before=before,
+        obstacles=list(obstacles(plan, brought, document)),
+        places=PLACES,
         **terms(plan),
     )
 
 
 @router.post("/studies/{study_id}/freeze")
-def freeze_study(visit: Analyst, study_id: str, sent: Sent) -> Response:
+def freeze_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """Open the study to people, or to programs in a rehearsal; one of the two must be chosen."""
     chosen, service = text(sent, "for"), visit.service
     if chosen not in ("people", "rehearsal"):
         raise Refused("Choose whether people are asked, or the study is a rehearsal.")
-    freeze(service.database, service.locations, study_id, visit.who, rehearsal=chosen == "rehearsal")
-    return go(f"/studies/{study_id}")
+    try:
+        freeze(
+            service.database,
+            service.locations,
+            stored.id,
+            visit.who,
+            rehearsal=chosen == "rehearsal",
+            deadline=read_time(text(sent, "until")),
+        )
+    except InputError as problem:
+        return _freeze_page(visit, stored, str(problem), text(sent, "until"))
+    return go(f"/studies/{stored.id}")
 
 
 @router.get("/studies/{study_id}/roster.csv")
@@ -268,7 +316,7 @@ def bring_roster(visit: Analyst, stored: Found, sent: Sent) -> Response:
         return shown(visit, stored, status=400, bad=bad)
     except (InputError, Refused) as problem:
         return shown(visit, stored, status=400, problem=str(problem))
-    return go(f"/studies/{stored.id}")
+    return go(f"/studies/{stored.id}/plan" if text(sent, "then") == "plan" else f"/studies/{stored.id}")
 
 
 def _bring(visit: SignedIn, stored: StoredStudy, file: UploadFile | None) -> None:
@@ -320,6 +368,34 @@ def disputes(visit: Analyst, stored: Found) -> Response:
     return download(csv_text((PLAYER,), *rows), "disputes.csv")
 
 
+def read_time(typed: str) -> datetime | None:
+    """A time in UTC as browsers send it, 2026-12-03T18:00; None if nothing was typed."""
+    if not typed:
+        return None
+    try:
+        return datetime.fromisoformat(typed).replace(tzinfo=UTC)
+    except ValueError:
+        raise InputError(
+            f"The deadline is {typed[:30]!r}; give a day and a time, as 2026-12-03T18:00."
+        ) from None
+
+
+@router.post("/studies/{study_id}/deadline")
+def move_deadline(visit: Analyst, stored: Found, sent: Sent) -> Response:
+    """A deadline, or a later one, while people answer."""
+    try:
+        deadline = read_time(text(sent, "until"))
+        if deadline is None:
+            raise InputError("No deadline was given. Give a day and a time.")
+        with visit.writing() as session:
+            studies.set_deadline(session, stored.id, visit.who, deadline)
+    except InputError as problem:
+        if stored.state != State.OPEN:
+            raise
+        return open_page(visit, stored, status=400, wrong=str(problem), typed=text(sent, "until"))
+    return go(f"/studies/{stored.id}#deadline")
+
+
 @router.get("/studies/{study_id}/close")
 def close_page(visit: Analyst, stored: Found) -> Response:
     return _close_page(visit, stored) if stored.state == State.OPEN else go(f"/studies/{stored.id}")
@@ -343,20 +419,12 @@ def _close_page(visit: SignedIn, stored: StoredStudy, wrong: str | None = None) 
 
 @router.post("/studies/{study_id}/close")
 def close(visit: Analyst, stored: Found, sent: Sent) -> Response:
-    """End the answering for good. Answers on their way count or are refused; none is half counted.
-
-    Whether it can be closed tells no more than the study's page does.
-    """
+    """End the answering for good. Whether that can be done tells no more than the study's page does."""
     typed = text(sent, "name")
     if stored.state == State.OPEN and typed.split() != stored.name.split():
         return _close_page(visit, stored, wrong=typed)
     with visit.writing() as session:
-        studies.step(session, stored.id, State.CLOSED, visit.who, accepts_less=False)
-        if studies.counts(session, stored.id)["answered"] < studies.COARSE:
-            raise Refused(
-                f"Fewer than {studies.COARSE} people have answered. A result and payments from so few would tell too "
-                "much of each of them. Wait for more."
-            )
+        studies.close(session, stored.id, visit.who)
     return _settle(visit, stored.id)
 
 

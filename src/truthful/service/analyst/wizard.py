@@ -5,6 +5,8 @@ All that is typed is kept, good or bad.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 from functools import partial
 
@@ -24,6 +26,7 @@ from truthful.service.analyst.study_pages import (
     find,
     studies_page,
     text,
+    typed_fields,
     uploaded_file,
 )
 from truthful.service.drafts import NUMBER, RATING, STEPS, YES, YES_NO, Fields
@@ -32,11 +35,13 @@ from truthful.service.pages import download, go, plain_number, read_number
 from truthful.service.signing import Analyst, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown
-from truthful.store.tables import StoredStudy
+from truthful.store.tables import ConsentDocument, StoredStudy
 from truthful.study import Study
 
 router = APIRouter()
 MOST_FEATURES = 40
+#: Bytes of a consent document.
+LARGEST_DOCUMENT = 5_000_000
 #: The fields of each step, `#` before those that hold a number. Features come in rows of their own.
 TYPED = {
     "question": ("name", "currency", "answer_kind", "response", "#low", "#high", "#levels", "question"),
@@ -123,21 +128,108 @@ def change_file(visit: Analyst, study_id: str, sent: Sent) -> Response:
     return go(f"/studies/{study_id}")
 
 
+@router.get("/studies/{study_id}/document")
+def document_page(visit: Analyst, stored: Draft) -> Response:
+    return _document_page(visit, stored)
+
+
+def _document_page(visit: SignedIn, stored: StoredStudy, problem: str = "", version: str = "") -> Response:
+    """What people consent to: a document of a version, known by its hash."""
+    with visit.reading() as session:
+        kept = studies.document(session, stored.id)
+    named = (typed_fields(stored) or _invitation(stored)).get("consent_version", "")
+    values = {"stored": stored, "kept": kept, "problem": problem, "named": version or named}
+    return visit.page("analyst/document.html", status=400 if problem else 200, **values)
+
+
+def _invitation(stored: StoredStudy) -> Fields:
+    """What a study file says of the invitation."""
+    said: Fields = parse_study(stored.declaration or "").declaration().get("invitation", {})
+    return said
+
+
+@router.get("/studies/{study_id}/consent")
+def consent_document(visit: Analyst, stored: Found) -> Response:
+    with visit.reading() as session:
+        document = studies.document(session, stored.id)
+    if document is None:
+        raise Unknown("There is no consent document.")
+    return download(document.content, f"consent.{document.kind}")
+
+
+@router.post("/studies/{study_id}/document")
+def change_document(visit: Analyst, stored: Draft, sent: Sent) -> Response:
+    """Upload a consent document, or another one in its place, or take it away. The study names it by its hash."""
+    try:
+        document = None if text(sent, "do") == "remove" else _document(stored.id, sent)
+        version = text(sent, "version") if document is not None else ""
+        _name_document(visit, stored, document, version)
+    except InputError as problem:
+        return _document_page(visit, stored, str(problem), text(sent, "version"))
+    return go(f"/studies/{stored.id}/document" if document is not None else f"/studies/{stored.id}")
+
+
+def _document(study_id: str, sent: FormData) -> ConsentDocument:
+    file = uploaded_file(sent, "file")
+    if file is None:
+        raise InputError("No file was chosen. Choose a PDF or a text file first.")
+    if not text(sent, "version"):
+        raise InputError(
+            "The version is missing. Say which version of your document this is, such as 2 or May 2026."
+        )
+    content = file.file.read(LARGEST_DOCUMENT + 1)
+    if not 0 < len(content) <= LARGEST_DOCUMENT:
+        raise InputError(f"The file has {file.size:,} bytes; give 1 to {LARGEST_DOCUMENT:,}.")
+    if content.startswith(b"%PDF-"):
+        kind = "pdf"
+    elif _is_text(content):
+        kind = "txt"
+    else:
+        raise InputError("The file is neither a PDF nor plain text in UTF-8. Save it as one of them.")
+    return ConsentDocument(
+        study_id=study_id, sha256=hashlib.sha256(content).hexdigest(), kind=kind, content=content
+    )
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        return "\0" not in content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+
+
+def _name_document(
+    visit: SignedIn, stored: StoredStudy, document: ConsentDocument | None, version: str
+) -> None:
+    """Keep a document, and let the study name it; or neither."""
+    sha256 = "" if document is None else document.sha256
+    fields = stored.draft.get("fields")
+    if isinstance(fields, dict):
+        fields = fields | {"consent_version": version, "consent_sha256": sha256}
+        declaration, draft = drafts.declared(fields), {"name": str(fields.get("name", "")), "fields": fields}
+    else:
+        declaration, draft = drafts.with_document(stored.declaration or "", version, sha256), stored.draft
+    declare(
+        visit,
+        stored.id,
+        declaration,
+        draft,
+        lambda session: studies.keep_document(session, stored.id, visit.who, document),
+    )
+
+
 @router.get("/studies/{study_id}/edit")
 def edit(visit: Analyst, stored: Draft) -> Response:
     """The first step that is not finished, or the first of all."""
-    fields = _fields(stored)
+    fields = typed_fields(stored)
     if fields is None:
         return go(f"/studies/{stored.id}/file")
-    waiting = (
-        step for step in STEPS if drafts.missing_fields(fields, step) or drafts.complaints(fields, step)
-    )
-    return go(f"/studies/{stored.id}/edit/{next(waiting, STEPS[0])}")
+    return go(f"/studies/{stored.id}/edit/{next(iter(drafts.unfinished(fields)), STEPS[0])}")
 
 
 @router.get("/studies/{study_id}/edit/{step}")
 def edit_step(visit: Analyst, stored: Draft, step: str) -> Response:
-    fields = _fields(stored)
+    fields = typed_fields(stored)
     if step not in STEPS:
         raise Unknown("There is no such step.")
     if fields is None:
@@ -150,7 +242,7 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
     """Keep what was typed, good or bad; go on if it is good."""
     if step not in STEPS:
         raise Unknown("There is no such step.")
-    before = _fields(stored) or {}
+    before = typed_fields(stored) or {}
     # What the page does not ask for where people answer in this way stays as it is.
     names = TYPED[step] if drafts.kind_of(before) == NUMBER else OF_SHARES.get(step, TYPED[step])
     fields = before | _values(sent, names, visit.locale)
@@ -170,18 +262,10 @@ def save_step(visit: Analyst, stored: Draft, sent: Sent, step: str) -> Response:
     return go(f"/studies/{stored.id}/edit/{later[0]}" if later else f"/studies/{stored.id}")
 
 
-def _fields(stored: StoredStudy) -> Fields | None:
-    """What was typed, or what a file says; None if that is more than forms hold."""
-    fields = stored.draft.get("fields")
-    if isinstance(fields, dict):
-        return fields
-    return None if stored.declaration is None else drafts.fields_of(parse_study(stored.declaration))
-
-
 def _step_page(
     visit: SignedIn, stored: StoredStudy, fields: Fields, step: str, *, checked: bool = False
 ) -> Response:
-    empty = drafts.missing_fields(fields, step) if checked else {}
+    wrong = _wrong(fields, step) if checked else {}
     return visit.page(
         f"analyst/edit_{step}.html",
         status=400 if checked else 200,
@@ -192,10 +276,36 @@ def _step_page(
         kind=drafts.kind_of(fields),
         asks=drafts.asks(fields),
         shown=partial(shown, locale=visit.locale),
-        unfilled=empty,
-        complaints=drafts.complaints(fields, step) if checked and not empty else [],
+        wrong=wrong,
+        labels={name: _label_key(step, name, drafts.kind_of(fields)) for name in wrong},
         **(_even(fields, visit.locale) if step == "people" else {}),
     )
+
+
+def _wrong(fields: Fields, step: str) -> dict[str, str]:
+    """The fields of a step that are `missing` or hold no `number`; where none is, what the study says of each."""
+    if empty := drafts.missing_fields(fields, step):
+        return empty
+    said: dict[str, str] = {}
+    for problem in drafts.complaints(fields, step):
+        name = drafts.field_of(problem, fields)
+        said[name] = f"{said[name]} {problem.sentence}" if name in said else problem.sentence
+    return said
+
+
+#: Fields that are not called as their texts are.
+_CALLED = {"levels": "list", "least_eigenvalue": "spread"}
+
+
+def _label_key(step: str, name: str, kind: str) -> tuple[str, int | None]:
+    """The text that a field is called by, and of a feature's field which feature it is."""
+    feature = re.fullmatch(r"f(\d+)_(\w+)", name)
+    bare = feature[2] if feature else name
+    if step == "people":
+        return f"analyst.edit.people.{_CALLED.get(bare, bare)}", int(feature[1]) + 1 if feature else None
+    of = {YES_NO: "yes_no.", RATING: "rating."}.get(kind, "")
+    shares = ("share_low", "share_high", "sure", "effect", "tolerance")
+    return f"analyst.edit.{step}.{of if step == 'beliefs' and name in shares else ''}{name}", None
 
 
 def _even(fields: Fields, locale: Locale) -> dict[str, str | None]:
