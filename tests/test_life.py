@@ -168,11 +168,12 @@ def take_part(lived: Life, analyst: Window) -> None:
 
 def on_her_phone(lived: Life) -> None:
     anna = lived.window("anna")
-    page = anna.open(lived.links["anna"])
+    assert "$" in anna.open(lived.links["anna"])
+    page = anna.unfold()
     for words in (
         life.ASKED_BY,
         life.QUESTION,
-        "What you get",
+        "How your payment comes about",
         "You are paid at least $",
         "north",
         "50:50",
@@ -192,7 +193,8 @@ def on_her_phone(lived: Life) -> None:
 def in_german(lived: Life) -> None:
     berta = lived.window("berta")
     berta.open(lived.links["berta"])
-    page = berta.press("Deutsch")
+    berta.press("Deutsch")
+    page = berta.unfold()
     assert "Was andere über Sie erfahren können" in page
     assert "Ihre Antwort ist geschützt." in page
     berta.press("Ich nehme teil")
@@ -222,12 +224,14 @@ def with_wrong_facts(lived: Life, analyst: Window) -> None:
     """She says so, the analyst learns who and corrects it, and she is asked again."""
     emma = lived.window("emma")
     emma.open(lived.links["emma"])
-    assert "You said that these facts are wrong" in emma.press("This is not what I am shown")
+    emma.unfold()
+    assert "You said that this is not what you are shown" in emma.press("This is not what I am shown")
     assert life.counts(analyst)["say that their facts are wrong"] == "1"
     file = analyst.take(analyst.view.get_by_role("link", name="Download their ids"), lived.directory)
     assert file.read_text(encoding="utf-8-sig").split() == ["player", "emma"]
     life.bring(analyst, [("emma", "4.75", "east")], lived.directory)
-    assert "4.75" in emma.open(lived.links["emma"])
+    emma.open(lived.links["emma"])
+    assert "4.75" in emma.unfold()
     assert "Your answer counts." in life.answer(emma, lived.links["emma"], TYPED["emma"])
 
 

@@ -99,12 +99,15 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         "survey@example.org",
         "How much did you spend on groceries last week, in dollars?",
         "from 0 to 200",
+        "Typical payment",
         "You are paid at least $",
         "whatever anybody does",
         "what everybody else's answers predict for people like you",
         "your own answer is left out of that prediction",
         "The situation you are shown was drawn at random.",
+        "it is no fact about you",
         "Your answer is protected.",
+        "is right 50 times in 100 without the result, and at most 89 times with it",
         "It names nobody.",
         "50:50, can get to 88.1:11.9 at most",
         "45.1%",
@@ -112,13 +115,15 @@ def test_an_invitation_says_who_asks_and_what_taking_part_means(her: Her) -> Non
         declared.sha256,
         f"/s/{her.study.study_id}",
         str(features["region"]),
-        f"{features['price']:.8}"[:8],
+        f">{features['price']:.3f}".rstrip("0"),
         "shown only in this browser",
         "has to be trusted",
         "or with your receipt code, until the study closes",
     ):
         assert words in told
     assert "REHEARSAL" not in told
+    assert "These are wrong" not in told
+    assert told.index("I take part") < told.index("<details>") < told.index(declared.sha256)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +292,7 @@ def test_what_another_tab_has_made_impossible_is_refused_with_the_page_of_how_th
     assert her.stored() is None
     her.does("dispute")
     told = her.does("consent", 409)
-    assert "these facts are wrong" in told
+    assert "this is not what you are shown" in told
     assert "/undispute" in told
 
 
@@ -296,7 +301,7 @@ def test_features_that_are_wrong_stop_everything_until_they_are_right(her: Her) 
     her.does("dispute")
     assert her.stored() is None
     told = her.sees()
-    assert "You said that these facts are wrong" in told
+    assert "You said that this is not what you are shown" in told
     assert "survey@example.org" in told
     for path in ("/answer", "/withdraw"):
         her.sees(path, 303)

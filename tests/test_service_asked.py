@@ -211,11 +211,11 @@ def test_the_invitation_says_how_answers_and_predictions_are_paid(
     page = Her(here, study).sees()
     assert words in page
     for said in (
-        "And, as a second question, what the others will say:",
+        "And a second one",
         "Your prediction is paid separately, up to $",
         "Your own answer and prediction are left out",
         "Your prediction is protected together with your answer.",
-        "Next you are asked both questions.",
+        "Next come both questions.",
     ):
         assert said in page, said
     impossible = "If the others' average is outside the plausible range" in page

@@ -153,7 +153,7 @@ def test_what_is_no_choice_is_not_stored_and_said_to_be_none(here: Served, text:
 def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
     page = Her(here, asked(here.service, YES_NO, tolerance=0.037)).sees()
     for words in (
-        "to be answered with Yes or No",
+        "One question · Yes or No",
         "You are paid at least $0.10 and at most $0.50",
         "The more of the others say Yes, the more Yes earns",
         "If 24.1% of the others say Yes, Yes and No pay the same: $0.3000.",
@@ -167,14 +167,15 @@ def test_the_invitation_says_how_yes_and_no_are_paid(here: Served) -> None:
 
 def test_the_invitation_says_how_ratings_are_paid_and_what_facts_do(here: Served) -> None:
     page = Her(here, asked(here.service, RATING)).sees()
-    assert "one rating, from 1 to 5" in page
+    assert "a rating from 1 to 5" in page
     assert "The higher the others' ratings are, the more a high rating earns" in page
     assert "which is not plausible" in page
     paid = Her(here, asked(here.service, RATING, tolerance=math.inf)).sees()
     assert "which is not plausible" not in paid
     facts = Her(here, asked(here.service, WITH_FEATURES)).sees()
     assert "The more of the others say Yes, the more Yes earns" in facts
-    assert "/dispute" in facts
+    assert "it is no fact about you" in facts
+    assert "These are wrong" not in facts
 
 
 def test_without_a_bonus_nothing_is_said_of_others(here: Served) -> None:

@@ -12,9 +12,10 @@ from support.accessibility import GERMAN_ZOOMED, LAYOUT, PHONE, violations, viol
 from support.analyst_pages import NAME, sign_up
 from support.browsers import Windows, opened, unfold
 from support.listening import listening
-from support.participant_pages import settled
+from support.participant_pages import ASKING, settled
 from support.serving import PASSWORD, Asked, asked, code_of, draft
 from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
+from support.windows import DECIDING, SCREENS, screens_to_decide
 
 from truthful.service.pages import Service
 
@@ -124,6 +125,18 @@ def test_no_page_of_hers_breaks_a_rule(site: Site, name: str, kind: str) -> None
     german = site.hers(name, kind, **GERMAN_ZOOMED)
     assert german.get_attribute("html", "lang") == "de"
     assert violations(german, **LAYOUT) == []
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
+@pytest.mark.parametrize("text", [ASKING, YES_NO, RATING, both_studies.NUMBER])
+def test_the_decision_takes_one_screen_of_a_phone_and_a_fifth_at_most(
+    site: Site, text: str, locale: str
+) -> None:
+    link = next(iter(asked(site.service, text).links.values()))
+    view = site.windows.window(viewport=DECIDING, locale=locale)
+    view.goto(f"{site.url}/a/{link}")
+    assert view.get_attribute("html", "lang") == locale[:2]
+    assert screens_to_decide(view) <= SCREENS
 
 
 def check_other_page(site: Site, path: str) -> None:

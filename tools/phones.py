@@ -92,7 +92,9 @@ def _views(view: Page, url: str, service: Service) -> Iterator[list[bytes]]:
     )
     player, link = next(iter(study.links.items()))
     view.goto(f"{url}/a/{link}")
-    yield [view.screenshot(), _from(view, "h2:has-text('What others can learn')")]
+    asked = view.screenshot()
+    view.click("summary:has-text('What others can learn')")
+    yield [asked, _from(view, "summary:has-text('What others can learn')")]
     view.click("button:has-text('I take part')")
     view.fill("#answer", f"{study.answers[player]:.0f}")
     view.click("button:has-text('Continue')")

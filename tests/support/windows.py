@@ -17,7 +17,17 @@ LOOK = """() => {
   const headings = document.querySelectorAll("h1").length;
   return [page.outerHTML, headings, page.scrollWidth, window.innerWidth, document.body.innerText];
 }"""
+#: The phone on which somebody decides, and how many of its screens that may take.
+DECIDING, SCREENS = {"width": 375, "height": 812}, 1.2
 PATIENCE = 60_000  # milliseconds: a rehearsal takes some seconds, and more on a busy machine
+
+
+def screens_to_decide(view: Page) -> float:
+    """How far down the page the button ends with which somebody takes part, in screens; it is the first there is."""
+    first = view.locator("main button").first
+    assert first.evaluate("button => button.form.action").endswith("/consent")
+    end = first.evaluate("button => button.getBoundingClientRect().bottom + scrollY")
+    return float(end / view.evaluate("innerHeight"))
 
 
 class Window:
@@ -49,6 +59,11 @@ class Window:
         assert headings == 1, self.view.url
         assert width <= window, f"{self.view.url} is {width} pixels wide"
         return str(text)
+
+    def unfold(self) -> str:
+        """What can be read once all that is folded is open."""
+        self.view.evaluate("document.querySelectorAll('details').forEach(folded => { folded.open = true })")
+        return self.look()
 
     def press(self, button: str) -> str:
         """Press a button that leads to a page."""

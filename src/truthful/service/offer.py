@@ -7,6 +7,7 @@ is handed to their templates as values by name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -123,8 +124,8 @@ def make_offer(plan: Plan, features: Features) -> Shown:
     """What somebody with these features gets and gives away by taking part: pay in coins, and odds as in a bet.
 
     `protects` is whether these are odds that protect anybody. `all_protected` is whether they are about all that is
-    known of her, and not only her answer. `shows_sums` is whether sums of features are published as they are. `shading`
-    is what a typical person loses on average by lies of some sizes.
+    known of her, and not only her answer. `shows_sums` is whether sums of features are published as they are. `typical`
+    is what a typical person is paid on average, if it can be hers, and `shading` what she loses by lies of some sizes.
     """
     return _make_offer(plan, tuple(features.items()))
 
@@ -134,22 +135,42 @@ def _make_offer(plan: Plan, known: tuple[tuple[str, Any], ...]) -> Shown:
     features = dict(known)
     mechanism, study, x = plan.mechanism, plan.study, _normalise(plan.study, [features])
     least, most = pay_range(plan, features)
-    odds = Odds(mechanism.epsilon)
+    odds, truth = Odds(mechanism.epsilon), plan.guarantees.truthfulness
     scored = (mechanism.bonus if isinstance(mechanism, ShareRelease) else mechanism.score_weight) > 0
     return {
         "least": least,
         "most": most,
+        "typical": _typical(truth.typical_pay, least, most),
         "scored": scored,
         "all_protected": study.protects == "records" and bool(study.features),
         "shows_sums": study.publishes_matrix,
         "epsilon": mechanism.epsilon,
         "protects": protects(mechanism.epsilon),
         "even_odds": even_odds(mechanism.epsilon),
-        "shading": plan.guarantees.truthfulness.shading or () if scored else (),
+        "guesses": _guesses(mechanism.epsilon),
+        "shading": truth.shading or () if scored else (),
         "surer": [(before, *odds.in_tenths(before)) for before in BEFORE],
         "bonus": bonus_at(mechanism, study, x),
         "stakes": stakes_at(mechanism, study, x),
     }
+
+
+def _typical(pay: float | None, least: Decimal, most: Decimal) -> float | None:
+    """The pay of a typical person; None where it is not known, beyond what she can get, or all there is."""
+    return pay if pay is not None and least < most and least <= pay <= most else None
+
+
+def _guesses(epsilon: float) -> tuple[tuple[int, str], tuple[int, str]]:
+    """How many of 100 guesses between two answers are right, without the result and with it, rounded up.
+
+    With each the area of so many of 100 dots, in five rows of twenty, each dot 10 wide.
+    """
+    return (50, _dots(50)), (after := math.ceil(even_odds(epsilon)[0]), _dots(after))
+
+
+def _dots(count: int) -> str:
+    rows, rest = divmod(count, 20)
+    return f"M0 0H200V{10 * rows}H{10 * rest}v{10 if rest else 0}H0z"
 
 
 def bonus_at(mechanism: object, study: Study, x: Floats) -> Shown | None:

@@ -40,6 +40,7 @@ from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
 from truthful.store.tables import Answer, Due, Player, State, StoredStudy
 from truthful.study import Study
+from truthful.study.sections import Feature
 from truthful.study.sections import Response as Question
 
 
@@ -217,6 +218,22 @@ def as_typed(value: float, locale: Locale) -> str:
     return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
 
 
+def shown_features(study: Study, player: Player) -> list[dict[str, Any]]:
+    """Her features as she reads them."""
+    return [
+        {"label": feature.name, "value": _rounded(feature, player.features[feature.name]), "unit": None}
+        for feature in study.features
+    ]
+
+
+def _rounded(feature: Feature, value: Any) -> Any:
+    """A number to a thousandth of its range, as fine as anybody could check it."""
+    if isinstance(value, str):
+        return value
+    width = 1.0 if feature.low is None or feature.high is None else feature.high - feature.low
+    return round(value, math.ceil(3 - math.log10(width)))
+
+
 @dataclass(frozen=True, eq=False)
 class ParticipantVisit(Visit):
     """A request with a participant's link."""
@@ -282,6 +299,8 @@ class ParticipantVisit(Visit):
             "assigned": bool(study.features) and study.assigned,
             "notice": None,
         }
+        if name in ("invited", "disputed"):
+            given |= {"shown_features": shown_features(study, view.player)}
         if name == "question":
             given |= {"wrong": {}, "typed": {}, "choices": shown_choices(study.response, view.player)}
         return self.page(f"participant/{name}.html", **given | values)
