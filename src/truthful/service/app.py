@@ -17,8 +17,9 @@ from starlette.staticfiles import StaticFiles
 
 from truthful.errors import InputError, Refused
 from truthful.service import analyst, participant, payer, public, signing
+from truthful.service.limits import Busy
 from truthful.service.locations import FilesMissing, Settings
-from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses
+from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses, wait
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler, Unready
 from truthful.service.signing import SignInFirst, signed_in
@@ -26,6 +27,9 @@ from truthful.store.database import Database
 from truthful.store.studies import Unknown
 from truthful.store.tables import Role
 from truthful.version import __version__
+
+#: When to try again what there was no room for.
+RETRY_SECONDS = 5
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -61,9 +65,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     database = Database(settings.database_url)
     database.upgrade()
     settler = Settler(database, settings.locations)
-    app.state.service = Service(settings, database, settler)
+    app.state.service = service = Service(settings, database, settler)
     settler.start()
     yield
+    service.pools.close()
     await run_in_threadpool(settler.stop)
     database.close()
 
@@ -92,6 +97,11 @@ def _handle_errors(app: FastAPI) -> None:
     show(DataError, "problem.html", 422)  # not for the database
     show(InputError, "problem.html", 400, told=True)
     show(Refused, "problem.html", 409, told=True)
+
+    @app.exception_handler(Busy)
+    async def busy(request: Request, problem: Busy) -> Response:
+        """Asynchronous, so that it takes no thread."""
+        return wait(request, RETRY_SECONDS, problem.status, "shared.busy")
 
     @app.exception_handler(SignInFirst)
     def sign_in_first(request: Request, _: Exception) -> Response:

@@ -1,21 +1,21 @@
-"""What takes seconds: plans, charts and simulations, a few at a time and none of them twice in a row.
+"""What takes seconds: plans, charts and simulations, none of them twice in a row.
 
-Pages are answered by threads. Plans wait for each other here, so that a reader who changes her mind quickly does not
-take the machine from participants; charts do, because matplotlib draws one at a time.
+Pages that need one of them are worked out on threads of their own, so that a reader who changes her mind quickly does
+not take those of participants. Charts wait for each other, because matplotlib draws one at a time.
 """
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from starlette.responses import Response
 
 from truthful.agents import agent
 from truthful.charts.drawing import Chart, draw_chart
@@ -26,6 +26,8 @@ from truthful.intake import read_features
 from truthful.plan import Plan, design
 from truthful.planner import Infeasible
 from truthful.report import simulation_report
+from truthful.service.limits import Pool
+from truthful.service.pages import Visit
 from truthful.simulation import simulate
 from truthful.simulation.population import Features
 from truthful.store.roster import feature_columns
@@ -36,24 +38,25 @@ from truthful.study.features import draw_columns
 Asked = tuple[tuple[str, float | str], ...]
 Shares = tuple[tuple[str, float], ...]
 
-_PLANS, _CHARTS = threading.Semaphore(2), threading.Lock()
-#: Seconds that a page waits for its turn: those who wait must not take all threads from participants.
-PATIENCE = 20.0
+_CHARTS = threading.Lock()
 #: Simulated people in all, and studies: enough to see each guarantee at work, in seconds.
 MOST_PEOPLE, MOST_STUDIES, LEAST_STUDIES = 12_000_000, 50, 3
 #: What looking at one prediction takes, where a person takes 1.
 LOOK = 0.1
 
 
-@contextmanager
-def _turn() -> Iterator[None]:
-    """Wait for one of the places in which long work is done."""
-    if not _PLANS.acquire(timeout=PATIENCE):
-        raise Refused("Other plans are being worked out just now. Try again in a minute.")
-    try:
-        yield
-    finally:
-        _PLANS.release()
+def apart(pool: str) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
+    """A page that takes long, or waits for one that does, is worked out on the threads of this pool."""
+
+    def decorate(show: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+        @wraps(show)
+        async def wait_for_turn(visit: Visit, **values: Any) -> Response:
+            places: Pool = getattr(visit.service.pools, pool)
+            return await places.run(partial(show, visit, **values), visit.who)
+
+        return wait_for_turn
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,11 @@ def _make_plan(declaration: str, asked: Asked, listed: Listed | None) -> Plan | 
     """No plan is an answer too, and takes longest to find."""
     study = parse_study(declaration)
     people = listed.table(study) if listed is not None and plans_from_roster(study) else None
-    with _turn():
-        try:
-            return design(study, roster=people, **dict(asked))  # type: ignore[arg-type]
-        except Infeasible as answer:
-            _ = answer.remedies  # looked for in this turn
-            return answer
+    try:
+        return design(study, roster=people, **dict(asked))  # type: ignore[arg-type]
+    except Infeasible as answer:
+        _ = answer.remedies  # looked for now, in a thread for long work
+        return answer
 
 
 @lru_cache(maxsize=32)
@@ -143,8 +145,7 @@ def simulation_page(text: str, shares: Shares, seed: int, listed: Listed | None 
     """The page of a simulation of the plan in this text: observed next to guaranteed."""
     plan = parse_plan(text)
     features = _features(plan, listed)
-    with _turn():
-        done = simulate(plan, dict(shares), runs=count_studies(plan, shares), seed=seed, features=features)
+    done = simulate(plan, dict(shares), runs=count_studies(plan, shares), seed=seed, features=features)
     with _CHARTS:
         return simulation_report(done)
 

@@ -1,4 +1,4 @@
-"""How often somebody may try: sign-ins, receipt codes, and addresses that lead nowhere.
+"""How often somebody may try, as to sign in or to guess a code; and how much slow work is done at a time.
 
 Everything is in memory, forgotten after minutes, and keyed by hashes under a key that this process drew: no address and
 no name is kept. A wrong attempt makes the next one wait, twice as long each time. Attempts made while waiting are
@@ -6,11 +6,16 @@ refused and not counted, so that hammering does not make it longer.
 
 Wrong passwords make an account wait, and a stranger could keep it waiting for ever. So strangers' attempts are counted
 apart: a browser that once signed in holds a mark, made with the account's own password hash, and has a count of its
-own. The mark opens nothing, is good for this account alone, and ends with its password.
+own. The mark opens nothing, is good for this account alone, and ends with its password. The limit of an address does
+not hold for it either: a campus has one address.
+
+Limits are those of one process. Where several answer for one service, each lets through its part of what one would.
+Slow work has threads of its own, few of them. Whoever finds no room is told so at once, and keeps no thread waiting.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -18,14 +23,18 @@ import math
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from truthful.store.tables import Account
 
+T = TypeVar("T")
 Clock = Callable[[], float]
 #: Seconds: the longest wait, and after how long without attempts somebody is forgotten.
 LONGEST, FORGOTTEN = 300.0, 600.0
@@ -84,13 +93,80 @@ class Limit:
 
 
 class Limits:
-    """All limits of a service."""
+    """All limits of a service, in one of the processes that answer for it."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self.addresses = Limit(20, clock)
-        self.accounts = Limit(5, clock)
-        self.unknown = Limit(30, clock)
-        self.codes = Limit(10, clock)
+    def __init__(self, clock: Clock = time.monotonic, processes: int = 1) -> None:
+        def share(free: int) -> Limit:
+            return Limit(max(1, free // processes), clock)
+
+        self.addresses = share(20)
+        self.accounts = share(5)
+        self.unknown = share(30)
+        self.codes = share(10)
+
+
+class Busy(Exception):
+    """There is no room for more slow work: `status` is that of the page which says so."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Pool:
+    """Threads of their own for work that takes long, and places to wait for them, so many for each who asks."""
+
+    def __init__(self, threads: int, waiting: int, each: int | None = None) -> None:
+        self._threads = ThreadPoolExecutor(threads)
+        self._places = threads + waiting
+        self._each = each or self._places
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def require_room(self, whose: str = "") -> None:
+        """Busy if there is no place for one more."""
+        if self._taken.total() >= self._places:
+            raise Busy(503)
+        if self._taken[whose] >= self._each:
+            raise Busy(429)
+
+    async def run(self, work: Callable[[], T], whose: str = "") -> T:
+        """Do this as soon as a thread is free; Busy at once if there is no place to wait."""
+        with self._lock:
+            self.require_room(whose)
+            self._taken[whose] += 1
+        done = self._threads.submit(work)
+        done.add_done_callback(lambda _: self._leave(whose))
+        return await asyncio.wrap_future(done)
+
+    def _leave(self, whose: str) -> None:
+        with self._lock:
+            self._taken[whose] -= 1
+            self._taken += Counter()  # who has no place is forgotten
+
+    def close(self) -> None:
+        """End when what is being done is done, and leave undone what waits."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Pools:
+    """Where the slow work of a service is done, apart from participants' pages.
+
+    A password takes 64 MB and much of a processor for a moment. Strangers' are checked one at a time, and those of
+    browsers that signed in before, or brought a good link, have a thread of their own, so that strangers cannot fill
+    it. `lookups` finds out which of both somebody is.
+    """
+
+    def __init__(self) -> None:
+        self.lookups = Pool(2, 200)
+        self.strangers = Pool(1, 20)
+        self.known = Pool(1, 20)
+        self.plans = Pool(2, 14, each=4)
+        self.public = Pool(4, 100, each=80)
+
+    def close(self) -> None:
+        for pool in vars(self).values():
+            pool.close()
 
 
 def address(connection: HTTPConnection, behind_proxy: bool) -> str:
@@ -121,16 +197,23 @@ def browser_mark(account: Account) -> str:
     return f"{chance}.{_mark(account, chance)}"
 
 
-def browser(name: str, account: Account | None, mark: str) -> str:
-    """Under which name attempts to sign in to an account are counted: this browser's own, or that of all strangers."""
+class Browser(NamedTuple):
+    """Who tries to sign in: under which name attempts are counted, and whether it has signed in before."""
+
+    counted_as: str
+    known: bool
+
+
+def browser(name: str, account: Account | None, mark: str) -> Browser:
+    """One that brings its mark is counted on its own, and all strangers together."""
     chance, _, shown = mark[:200].partition(".")
     if (
         account is not None
         and account.password is not None
         and hmac.compare_digest(shown.encode(), _mark(account, chance).encode())
     ):
-        return f"known {chance} {name}"
-    return f"stranger {name}"
+        return Browser(f"known {chance} {name}", True)
+    return Browser(f"stranger {name}", False)
 
 
 def _mark(account: Account, chance: str) -> str:

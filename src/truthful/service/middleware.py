@@ -131,9 +131,9 @@ def limit_guesses(request: Request, shown: Response) -> Response:
     return wait(request, seconds) if seconds else shown
 
 
-def wait(request: Request, seconds: int) -> Response:
-    """Too much was tried: when it may be tried again."""
-    shown = page(request, "wait.html", status=429, seconds=seconds)
+def wait(request: Request, seconds: int, status: int = 429, why: str = "shared.wait_why") -> Response:
+    """Too much was tried, or is being done: when it may be tried again."""
+    shown = page(request, "wait.html", status=status, seconds=seconds, why=why)
     shown.headers["Retry-After"] = str(seconds)
     return shown
 

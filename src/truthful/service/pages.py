@@ -32,7 +32,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from truthful.formatting import HUNDREDTHS, cents
 from truthful.plan import Plan
-from truthful.service.limits import Limits
+from truthful.service.limits import Limits, Pools
 from truthful.service.locations import Locations, Settings
 from truthful.service.settle_study import Settler
 from truthful.store.database import Database
@@ -180,6 +180,7 @@ class Service:
     database: Database
     settler: Settler
     limits: Limits = field(default_factory=Limits)
+    pools: Pools = field(default_factory=Pools)
 
     @property
     def locations(self) -> Locations:
@@ -216,6 +217,11 @@ class Visit:
 
     request: Request
     service: Service
+
+    @property
+    def who(self) -> str:
+        """The name of whoever has signed in."""
+        return ""
 
     @property
     def locale(self) -> Locale:

@@ -26,6 +26,7 @@ from babel import Locale
 from babel.numbers import format_decimal
 from fastapi import APIRouter, Depends, Form
 from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from truthful.coins import in_currency, pays
@@ -364,15 +365,22 @@ def consent(visit: Link) -> Response:
 
 
 @router.post("/code")
-def enter_code(visit: Link, code: Field = "") -> Response:
-    """Her code, typed in another browser than the one she consented in."""
-    view, codes = visit.look(), visit.service.limits.codes
-    if seconds := codes.attempt(view.player.link or ""):
+async def enter_code(visit: Link, code: Field = "") -> Response:
+    """Her code, typed in another browser than the one she consented in.
+
+    Attempts are counted before a thread is taken.
+    """
+    if seconds := visit.service.limits.codes.attempt(visit.token):
         return wait(visit.request, seconds)
+    return await run_in_threadpool(_check_code, visit, code)
+
+
+def _check_code(visit: ParticipantVisit, code: str) -> Response:
+    view = visit.look()
     typed = "-".join(re.findall("[A-Z2-7]{4}", code.upper().replace("-", "").replace(" ", "")))
     if not answers.knows(view.player, typed):
         return visit.show(view, refused="participant.code_wrong", status=403)
-    codes.forgive(view.player.link or "")
+    visit.service.limits.codes.forgive(visit.token)
     return visit.keep_code(go(view.link), typed)
 
 

@@ -24,7 +24,7 @@ from truthful.promises import promises, released_promises
 from truthful.release import Release, read_release
 from truthful.release.release import Coefficient
 from truthful.report.page import difference_labels
-from truthful.service.jobs import chart_svg
+from truthful.service.jobs import apart, chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.offer import most_paid, terms
 from truthful.service.pages import HTML, SVG, Visit, Visitor, download, picture_response
@@ -126,6 +126,7 @@ router = APIRouter()
 
 
 @router.get("/s/{study_id}")
+@apart("public")
 def public_page(visit: Visitor, study_id: str) -> Response:
     stored, plan = _frozen(visit, study_id), visit.plan(study_id)
     values: dict[str, Any] = {
@@ -175,6 +176,7 @@ def report(visit: Visitor, study_id: str) -> Response:
 
 
 @router.get("/s/{study_id}/forest.svg")
+@apart("public")
 def forest(visit: Visitor, study_id: str) -> Response:
     return forest_chart(_require_published(visit, study_id), visit.plan(study_id))
 

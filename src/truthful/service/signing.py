@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Path
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.service.limits import KNOWN, address, browser, browser_mark
+from truthful.service.limits import KNOWN, Browser, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
 from truthful.store import accounts, studies
@@ -19,9 +21,6 @@ from truthful.store.tables import Account, Role
 
 COOKIE = "truthful"
 HOME = {Role.ANALYST: "/studies", Role.PAYER: "/payments"}
-#: Passwords checked at a time: each takes 64 MB for a moment. Others wait, but not for long.
-_CHECKING = threading.BoundedSemaphore(4)
-_PATIENCE_SECONDS = 10
 #: The latest events that the log's page shows.
 SHOWN = 500
 LONGEST_NAME = 100
@@ -90,22 +89,35 @@ def sign_in_page(visit: Visitor) -> Response:
 
 
 @router.post("/sign-in")
-def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
-    request, limits = visit.request, visit.service.limits
-    with visit.reading() as session:
-        found = accounts.find_by_name(session, name)
-    trying = browser(name, found, request.cookies.get(_cookie_name(visit.service, KNOWN), ""))
-    # Counted before the password is checked: of many that come at once, only so many are.
+async def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
+    """Attempts are counted before anything is checked, and before a thread is taken: of many, only so many go on.
+
+    Who brings a mark is looked up first: what strangers at the same address did is not held against her.
+    """
+    request, limits, pools = visit.request, visit.service.limits, visit.service.pools
     came_from = address(request, visit.service.settings.behind_proxy)
-    if seconds := limits.addresses.attempt(came_from) or limits.accounts.attempt(trying):
+    mark = request.cookies.get(_cookie_name(visit.service, KNOWN), "")
+    if not mark and (seconds := limits.addresses.attempt(came_from)):
         return wait(request, seconds)
-    if not _CHECKING.acquire(timeout=_PATIENCE_SECONDS):
-        return wait(request, _PATIENCE_SECONDS)
-    try:
-        with visit.reading() as session:
-            account = accounts.check_password(session, name, password)
-    finally:
-        _CHECKING.release()
+    found = await pools.lookups.run(partial(_find, visit, accounts.find_by_name, name))
+    trying = browser(name, found, mark)
+    checking = pools.known if trying.known else pools.strangers
+    checking.require_room()
+    if mark and not trying.known and (seconds := limits.addresses.attempt(came_from)):
+        return wait(request, seconds)
+    if seconds := limits.accounts.attempt(trying.counted_as):
+        return wait(request, seconds)
+    return await checking.run(partial(_check, visit, trying, name, password, found))
+
+
+def _find(visit: Visit, find: Callable[[Session, str], Account | None], words: str) -> Account | None:
+    with visit.reading() as session:
+        return find(session, words)
+
+
+def _check(visit: Visit, trying: Browser, name: str, password: str, found: Account | None) -> Response:
+    with visit.reading() as session:
+        account = accounts.check_password(session, name, password)
     if account is None:
         # Of any name, so that it takes as long for one that is nobody's, which is not kept: it may be a password.
         with visit.writing() as session:
@@ -114,7 +126,7 @@ def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
             else:
                 log(session, "service", "refused a sign-in as", whom=found.name)
         return visit.page("signing/sign_in.html", status=403, name=name[:200], wrong=True)
-    limits.accounts.forgive(trying)
+    visit.service.limits.accounts.forgive(trying.counted_as)
     return _enter(visit, account)
 
 
@@ -137,11 +149,15 @@ def welcome(visit: Visitor, token: str) -> Response:
 
 
 @router.post("/welcome/{token}")
-def set_password(visit: Visitor, token: str, password: Field) -> Response:
-    with visit.reading() as session:
-        account = accounts.find_by_link(session, token)
+async def set_password(visit: Visitor, token: str, password: Field) -> Response:
+    pools = visit.service.pools
+    account = await pools.lookups.run(partial(_find, visit, accounts.find_by_link, token))
     if account is None:
         return _refuse_used_link(visit)
+    return await pools.known.run(partial(_set_password, visit, token, password, account))
+
+
+def _set_password(visit: Visit, token: str, password: str, account: Account) -> Response:
     try:
         password_hash = accounts.hash_password(password)
     except InputError:

@@ -32,7 +32,7 @@ from truthful.service.analyst.study_pages import (
 )
 from truthful.service.analyst.wizard import shown
 from truthful.service.drafts import plain
-from truthful.service.jobs import Asked, Listed, Shares, parse_plan, parse_study
+from truthful.service.jobs import Asked, Listed, Shares, apart, parse_plan, parse_study
 from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
 from truthful.service.signing import Analyst, SignedIn
@@ -136,6 +136,7 @@ def _answer_wishes(
 
 
 @router.get("/studies/{study_id}/plan")
+@apart("plans")
 def plan_page(visit: Analyst, stored: Draft) -> Response:
     return _plan_page(visit, stored, visit.request.query_params)
 
@@ -187,6 +188,7 @@ def _asked_before(plan: str, locale: Locale, points: bool) -> dict[str, str]:
 
 
 @router.post("/studies/{study_id}/plan")
+@apart("plans")
 def keep_plan(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     """Keep the plan that these wishes come to."""
     _, plan = _answer_wishes(visit, stored, sent)
@@ -230,6 +232,7 @@ def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
 
 
 @router.get("/studies/{study_id}/frontier.svg")
+@apart("plans")
 def frontier(visit: Analyst, stored: Found) -> Response:
     """What other budgets would buy. A plan that was kept does not say who its people are: it is worked out again."""
     sent = visit.request.query_params
@@ -274,6 +277,7 @@ def _rehearsal_page(
 
 
 @router.post("/studies/{study_id}/rehearse")
+@apart("plans")
 def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
     """Run it, and show its page, whose address says all that makes it again."""
     others = _others(stored)
@@ -288,6 +292,7 @@ def rehearse(visit: Analyst, stored: Found, sent: Sent) -> Response:
 
 
 @router.get("/studies/{study_id}/rehearse/report")
+@apart("plans")
 def rehearsal_report(visit: Analyst, stored: Found) -> Response:
     shares, seed = read_mix(visit.request.query_params, Locale("en"), _others(stored))
     return picture_response(

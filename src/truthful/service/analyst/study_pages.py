@@ -25,7 +25,7 @@ from truthful.guarantees import Guarantees
 from truthful.intake.rules import BadReports
 from truthful.promises import promises
 from truthful.service.drafts import BEGINNING, Fields, fields_of, unfinished
-from truthful.service.jobs import Listed, needs_roster, parse_plan, parse_study, plans_from_roster
+from truthful.service.jobs import Listed, apart, needs_roster, parse_plan, parse_study, plans_from_roster
 from truthful.service.locations import FilesMissing
 from truthful.service.offer import bases, terms
 from truthful.service.pages import HTML, csv_text, download, go, picture_response
@@ -173,6 +173,7 @@ def new_study(visit: Analyst) -> Response:
 
 
 @router.get("/studies/{study_id}")
+@apart("public")
 def one_study(visit: Analyst, stored: Found) -> Response:
     """What is to be done next."""
     if stored.state == State.DRAFT:
@@ -490,5 +491,6 @@ def release(visit: Analyst, stored: Settled) -> Response:
 
 
 @router.get("/studies/{study_id}/forest.svg")
+@apart("public")
 def forest(visit: Analyst, stored: Settled) -> Response:
     return forest_chart(stored, visit.plan(stored.id))
