@@ -24,6 +24,7 @@ PARTS = {
     "cluster": "Dask",
     "startup": "The command line",
     "load": "The service with twenty thousand participants",
+    "floods": "The service while others flood it",
     "kills": "The service under repeated kills",
 }
 HEAD = """# Benchmarks

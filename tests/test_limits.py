@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from truthful.service.limits import FORGOTTEN, LONGEST, Limit, address, browser, browser_mark
+from truthful.service.limits import FORGOTTEN, LONGEST, Limit, Limits, address, browser, browser_mark
 from truthful.store.tables import Account, Role
 
 
@@ -132,3 +132,10 @@ def test_the_mark_of_a_browser_ends_with_the_password_and_is_for_one_account() -
         assert browser("ada", Account(name="ada", role=Role.ANALYST, password=other), mark) == strangers
     bob = Account(name="bob", role=Role.PAYER, password="$argon2id$one")
     assert browser("bob", bob, mark) == browser("bob", bob, "")
+
+
+def test_several_processes_together_let_through_as_many_as_one() -> None:
+    def free(limits: Limits) -> int:
+        return sum(limits.addresses.attempt("192.0.2.1") == 0 for _ in range(30))
+
+    assert sum(free(Limits(lambda: 0.0, processes=4)) for _ in range(4)) == free(Limits(lambda: 0.0)) == 20

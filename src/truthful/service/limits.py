@@ -197,14 +197,14 @@ def browser_mark(account: Account) -> str:
     return f"{chance}.{_mark(account, chance)}"
 
 
-class Browser(NamedTuple):
+class TryingBrowser(NamedTuple):
     """Who tries to sign in: under which name attempts are counted, and whether it has signed in before."""
 
     counted_as: str
     known: bool
 
 
-def browser(name: str, account: Account | None, mark: str) -> Browser:
+def browser(name: str, account: Account | None, mark: str) -> TryingBrowser:
     """One that brings its mark is counted on its own, and all strangers together."""
     chance, _, shown = mark[:200].partition(".")
     if (
@@ -212,8 +212,8 @@ def browser(name: str, account: Account | None, mark: str) -> Browser:
         and account.password is not None
         and hmac.compare_digest(shown.encode(), _mark(account, chance).encode())
     ):
-        return Browser(f"known {chance} {name}", True)
-    return Browser(f"stranger {name}", False)
+        return TryingBrowser(f"known {chance} {name}", True)
+    return TryingBrowser(f"stranger {name}", False)
 
 
 def _mark(account: Account, chance: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from truthful.errors import InputError, Refused
-from truthful.service.limits import KNOWN, Browser, address, browser, browser_mark
+from truthful.service.limits import KNOWN, TryingBrowser, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
 from truthful.store import accounts, studies
@@ -115,7 +115,7 @@ def _find(visit: Visit, find: Callable[[Session, str], Account | None], words: s
         return find(session, words)
 
 
-def _check(visit: Visit, trying: Browser, name: str, password: str, found: Account | None) -> Response:
+def _check(visit: Visit, trying: TryingBrowser, name: str, password: str, found: Account | None) -> Response:
     with visit.reading() as session:
         account = accounts.check_password(session, name, password)
     if account is None:
