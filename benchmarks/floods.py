@@ -74,7 +74,8 @@ def open_pages(
     port: int, link: str, at_least: int, going_on: Callable[[], bool] = lambda: False
 ) -> list[float]:
     """Seconds that her page takes, each time: so often, and as long as something goes on."""
-    connection, waited = http.client.HTTPConnection("127.0.0.1", port), []
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    waited: list[float] = []
     while len(waited) < at_least or going_on():
         began = time.perf_counter()
         connection.request("GET", f"/a/{link}")

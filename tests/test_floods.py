@@ -45,7 +45,7 @@ class SlowHasher(PasswordHasher):
 
 def browser(here: Served, address: str = "192.0.2.1", **cookies: str) -> httpx.AsyncClient:
     """One that comes from this address."""
-    transport = httpx.ASGITransport(here.client.app, client=(address, 1))  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(here.client.app, client=(address, 1))
     return httpx.AsyncClient(transport=transport, base_url=URL, cookies=cookies)
 
 
@@ -62,7 +62,7 @@ async def until_but(tasks: list[asyncio.Task[int]], open_still: int) -> Counter[
 
 
 def start(work: list[Awaitable[int]]) -> list[asyncio.Task[int]]:
-    return [asyncio.ensure_future(each) for each in work]  # type: ignore[arg-type]
+    return [asyncio.ensure_future(each) for each in work]
 
 
 @contextmanager
