@@ -44,8 +44,9 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.settings = settings
-    for part in (signing, analyst, participant, payer, public):
-        app.include_router(part.router)
+    # Participants are the most, so their pages are looked for first; `include_router` would look for each page twice.
+    for part in (participant, public, signing, analyst, payer):
+        app.router.routes += part.router.routes
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
     # The last is the outermost: even a refusal has the headers.

@@ -19,15 +19,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
+from inspect import iscoroutinefunction
 from typing import Annotated, Any
 
 import numpy as np
 from babel import Locale
 from babel.numbers import format_decimal
 from fastapi import APIRouter, Depends, Form
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import request_response
 
 from truthful.coins import in_currency, pays
 from truthful.files import pretty_json
@@ -35,7 +41,7 @@ from truthful.release import Receipt, read_release, verify
 from truthful.scoring import PAYMENT_STEPS
 from truthful.service.middleware import wait
 from truthful.service.offer import bonus_at, earned, make_offer
-from truthful.service.pages import YEAR, Visit, Visitor, download, go, plain_number, read_number
+from truthful.service.pages import YEAR, Visit, download, go, plain_number, read_number
 from truthful.store import answers, roster
 from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
@@ -147,8 +153,6 @@ _NO_CHOICE = {
 LONGEST = 40
 #: The cookie of her code, which is sent with her own pages alone.
 CODE = "code"
-
-router = APIRouter(prefix="/a/{token}")
 
 
 @dataclass(frozen=True)
@@ -307,13 +311,45 @@ class ParticipantVisit(Visit):
         return self.page(f"participant/{name}.html", **given | values)
 
 
-async def _participation(visit: Visitor, token: str) -> ParticipantVisit:
-    return ParticipantVisit(visit.request, visit.service, token)
+def _participation(request: Request, token: str) -> ParticipantVisit:
+    return ParticipantVisit(request, request.app.state.service, token)
 
 
 #: For the arguments of a page's function.
 Link = Annotated[ParticipantVisit, Depends(_participation)]
 Field = Annotated[str, Form()]
+
+
+class PlainRoute(APIRoute):
+    """A page of a link, whose other arguments are texts of its query and its form.
+
+    FastAPI describes it, and would find out for every request anew what its arguments are, which takes longer than most
+    of these pages do.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
+        super().__init__(path, endpoint, **settings)
+        run = endpoint if iscoroutinefunction(endpoint) else partial(run_in_threadpool, endpoint)
+        queries, fields = (
+            {field.alias: field.get_default() for field in fields}
+            for fields in (self.dependant.query_params, self.dependant.body_params)
+        )
+
+        async def answer(request: Request) -> Response:
+            given = {name: request.query_params.get(name, plain) for name, plain in queries.items()}
+            if fields:
+                async with request.form() as form:
+                    given |= {name: form.get(name, plain) for name, plain in fields.items()}
+            if not all(isinstance(text, str) for text in given.values()):
+                raise RequestValidationError(["a file instead of text"])
+            visit = _participation(request, request.path_params["token"])
+            response: Response = await run(visit, **given)
+            return response
+
+        self.app = request_response(answer)
+
+
+router = APIRouter(prefix="/a/{token}", route_class=PlainRoute)
 
 
 def _refusal(view: ParticipantView, problem: NotNow | None = None) -> str:

@@ -222,7 +222,8 @@ def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         # What is committed is on its disk, whatever the server's own setting is.
         own = url.query.get("options", ())
-        options = " ".join([*([own] if isinstance(own, str) else own), "-c synchronous_commit=on"])
+        ours = r"-c synchronous_commit=on -c default_transaction_isolation=read\ committed"
+        options = " ".join([*([own] if isinstance(own, str) else own), ours])
         engine = create_engine(
             url, isolation_level="READ COMMITTED", connect_args={"options": options}, **settings
         )
@@ -246,6 +247,9 @@ def _engine(url: URL) -> Engine:
     def begin(connection: Connection) -> None:
         # A writer takes the lock at once: one that read first could not go on if another wrote meanwhile.
         writing = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        if writing:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:  # by the driver itself: by way of SQLAlchemy it takes longer than what is read
+            connection.connection.cursor().execute("BEGIN")
 
     return engine

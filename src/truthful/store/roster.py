@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement, and_, bindparam, delete, func, insert, select, update
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.files import sha256
@@ -235,24 +235,42 @@ def disputes(session: Session, study_id: str) -> Iterator[str]:
 
 
 def standing(session: Session, token: str) -> tuple[Player, StoredStudy, Answer | None, Due | None]:
-    """Whose link this is, her study without its files, her answer and what she is due: all as of one moment."""
-    found = session.execute(_STANDING, {"link": hash_token(token)}).first()
+    """Whose link this is, her study without its files, her answer and what she is due: all as of one moment.
+
+    They are to be read and not changed: every page of hers begins here, and no session keeps account of them.
+    """
+    found = session.connection().execute(_STANDING, {"link": hash_token(token)}).first()
     if found is None:
         raise Unknown("This link leads nowhere.")
-    return found[0], found[1], found[2], found[3]
+    values = iter(found)
+    player, stored, answer, due = (_read(table, names, values) for table, names in _STOOD.items())
+    return player, stored, answer if answer.player else None, due if due.player else None
+
+
+def _read(table: type[Any], names: Sequence[str], values: Iterator[Any]) -> Any:
+    """A row with the next of these values."""
+    row = object.__new__(table)
+    row.__dict__.update(zip(names, values, strict=False))
+    return row
 
 
 def _of_player(table: type[Answer] | type[Due]) -> ColumnElement[bool]:
     return and_(table.study_id == Player.study_id, table.player == Player.player)
 
 
+_FILES = ("draft", "declaration", "plan", "report")
+#: What is read of each row.
+_STOOD: dict[type[Any], list[str]] = {
+    table: [column.key for column in table.__table__.c if column.key not in _FILES]
+    for table in (Player, StoredStudy, Answer, Due)
+}
 _STANDING = (
-    select(Player, StoredStudy, Answer, Due)
+    select(*(table.__table__.c[name] for table, names in _STOOD.items() for name in names))
+    .select_from(Player)
     .join(StoredStudy, StoredStudy.id == Player.study_id)
     .outerjoin(Answer, _of_player(Answer))
     .outerjoin(Due, _of_player(Due))
     .where(Player.link == bindparam("link"))
-    .options(*map(defer, (StoredStudy.draft, StoredStudy.declaration, StoredStudy.plan, StoredStudy.report)))
 )
 
 
