@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -29,13 +30,18 @@ def serve(
     analyst: options.AnalystName = "analyst",
     behind_proxy: options.BehindProxy = False,
     api_docs: options.ApiDocs = False,
+    smtp: options.SmtpServer = None,
+    smtp_user: options.SmtpUser = None,
+    mail_from: options.MailFrom = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
     with _service_installed("The service needs"):
         from truthful.service import server
-        from truthful.service.locations import Settings
-    settings = Settings(directory, server.reached_at(url, host, port), database, behind_proxy, api_docs)
+        from truthful.service.locations import Settings, Smtp
+    password = os.environ.get("TRUTHFUL_SMTP_PASSWORD")
+    mail = None if smtp is None else Smtp.read(smtp, mail_from, smtp_user, password)
+    settings = Settings(directory, server.reached_at(url, host, port), database, behind_proxy, api_docs, mail)
 
     def tell(told: server.Opening) -> None:
         print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)

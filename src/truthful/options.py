@@ -211,6 +211,22 @@ BehindProxy = Annotated[
         help="Take people's addresses from X-Forwarded-For, as a proxy adds them. They limit rates and are never kept.",
     ),
 ]
+SmtpServer = Annotated[
+    str | None,
+    typer.Option(
+        "--smtp",
+        help="The mail server that sends invitations, as HOST:PORT. Off this machine it must speak TLS.",
+    ),
+]
+SmtpUser = Annotated[
+    str | None, typer.Option(help="Whom to sign in as there; the password is in TRUTHFUL_SMTP_PASSWORD.")
+]
+MailFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="The address that mails are from. What cannot be delivered comes back to it, not to analysts."
+    ),
+]
 ApiDocs = Annotated[
     bool,
     typer.Option("--api-docs", help="Publish a description of all pages for machines, at /openapi.json."),

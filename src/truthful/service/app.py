@@ -19,6 +19,7 @@ from truthful.errors import InputError, Refused
 from truthful.service import analyst, participant, payer, public, signing
 from truthful.service.limits import Busy
 from truthful.service.locations import FilesMissing, Settings
+from truthful.service.mailer import Mailer
 from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses, wait
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler, Unready
@@ -66,10 +67,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     database = Database(settings.database_url)
     database.upgrade()
     settler = Settler(database, settings.locations)
-    app.state.service = service = Service(settings, database, settler)
+    mailer = Mailer(database, settings) if settings.smtp is not None else None
+    app.state.service = service = Service(settings, database, settler, mailer)
     settler.start()
+    if mailer is not None:
+        mailer.start()
     yield
     service.pools.close()
+    if mailer is not None:
+        await run_in_threadpool(mailer.stop)
     await run_in_threadpool(settler.stop)
     database.close()
 

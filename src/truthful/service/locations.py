@@ -4,6 +4,7 @@ service/
   truthful.db              unless another database is named
   studies/ID/study.toml    as frozen
   studies/ID/plan.json     as frozen
+  studies/ID/links.key     makes links that are mailed, or that people of a panel come by
   studies/ID/closed.json   which answers the study was closed with, and the lot that rounds payments to coins
   studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
   studies/ID/settlement/   release.json, receipts.parquet, payments.parquet, report.html, settlement.json
@@ -17,7 +18,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ from truthful.settlement.atomic_release import open_target, read_ledger
 from truthful.settlement.draw import FILE as DRAW
 from truthful.study import Study
 
-STUDY, PLAN, CLOSED = "study.toml", "plan.json", "closed.json"
+STUDY, PLAN, CLOSED, LINKS = "study.toml", "plan.json", "closed.json", "links.key"
 LEDGER, SETTLEMENT = "ledger.json", "settlement"
 LOCK = ".settling.lock"
 #: What a killed write leaves beside the file it meant to write.
@@ -95,6 +96,14 @@ class Locations:
         with _LOADING:
             return _load(path, written)
 
+    def links_key(self, study_id: str) -> bytes:
+        """What links of this study are made with that can be made again."""
+        path = self.study(study_id) / LINKS
+        with _LOADING:
+            if not path.exists():
+                write_atomically(path, secrets.token_hex(32))
+            return bytes.fromhex(path.read_text("ascii"))
+
     def is_closed(self, study_id: str) -> bool:
         """Whether the study was ever closed, whatever the database says."""
         return (self.study(study_id) / CLOSED).exists()
@@ -156,12 +165,39 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
+class Smtp:
+    """A mail server, whom mails are from, and how to sign in there. Off this machine it must speak TLS."""
+
+    host: str
+    port: int
+    sender: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @staticmethod
+    def read(server: str, sender: str | None, user: str | None, password: str | None) -> Smtp:
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port[:6]) <= 65_535:
+            raise InputError(
+                f"smtp is {server!r}; give the mail server as HOST:PORT, such as mail.example.org:587."
+            )
+        if sender is None or not re.fullmatch(r"[^@\s<>]+@[^@\s<>]+", sender):
+            raise InputError(
+                f"mail-from is {sender!r}; give the address that mails are from, as studies@example.org."
+            )
+        if user is not None and not password:
+            raise InputError("The password of the mail server is missing. Set TRUTHFUL_SMTP_PASSWORD.")
+        return Smtp(host.strip("[]"), int(port), sender, user, password)
+
+
+@dataclass(frozen=True)
 class Settings:
     """What `truthful serve` was told.
 
     url: where people reach the service, as https://study.example.org; links begin with it. With https, cookies are sent
     over TLS alone. database: a URL; without one, SQLite in the directory. behind_proxy: addresses are those the proxy
-    tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages.
+    tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages. smtp:
+    who takes mails, if any are sent.
     """
 
     directory: Path
@@ -169,6 +205,7 @@ class Settings:
     database: str | None = None
     behind_proxy: bool = False
     api_docs: bool = False
+    smtp: Smtp | None = None
 
     def __post_init__(self) -> None:
         if not _is_origin(self.url):

@@ -34,6 +34,7 @@ from truthful.formatting import HUNDREDTHS, cents
 from truthful.plan import Plan
 from truthful.service.limits import Limits, Pools
 from truthful.service.locations import Locations, Settings
+from truthful.service.mailer import Mailer
 from truthful.service.settle_study import Settler
 from truthful.store.database import Database
 from truthful.version import __version__
@@ -179,6 +180,7 @@ class Service:
     settings: Settings
     database: Database
     settler: Settler
+    mailer: Mailer | None = None
     limits: Limits = field(default_factory=Limits)
     pools: Pools = field(default_factory=Pools)
 

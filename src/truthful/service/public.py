@@ -27,8 +27,8 @@ from truthful.report.page import difference_labels
 from truthful.service.jobs import apart, chart_svg
 from truthful.service.locations import PLAN
 from truthful.service.offer import most_paid, terms
-from truthful.service.pages import HTML, SVG, Visit, Visitor, download, picture_response
-from truthful.store import studies
+from truthful.service.pages import HTML, SVG, Visit, Visitor, download, go, picture_response
+from truthful.store import roster, studies
 from truthful.store.studies import Unknown
 from truthful.store.tables import State, StoredStudy
 from truthful.study import Study
@@ -143,6 +143,21 @@ def public_page(visit: Visitor, study_id: str) -> Response:
 @router.get("/s/{study_id}/study.toml")
 def declaration_file(visit: Visitor, study_id: str) -> Response:
     return download(_require_public(visit, study_id).declaration or "", "study.toml")
+
+
+#: What panels call people's ids in addresses.
+PANEL_IDS = ("PROLIFIC_PID", "participant", "workerId")
+
+
+@router.get("/s/{study_id}/enter")
+def enter(visit: Visitor, study_id: str) -> Response:
+    """Somebody comes from a panel, with her id there: her own page, if she is on the roster."""
+    player = next(filter(None, map(visit.request.query_params.get, PANEL_IDS)), "")
+    _frozen(visit, study_id)
+    key = visit.service.locations.links_key(study_id)
+    with visit.writing() as session:
+        token = roster.enter(session, study_id, player, key)
+    return go(f"/a/{token}")
 
 
 @router.get("/s/{study_id}/consent")

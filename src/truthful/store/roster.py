@@ -7,6 +7,9 @@ here, at the one door, instead of being changed there.
 
 from __future__ import annotations
 
+import hmac
+import secrets
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +28,7 @@ from truthful.intake.rules import quote
 from truthful.settlement.checks import FEWEST_ALIKE
 from truthful.store.accounts import hash_token, new_token
 from truthful.store.studies import NotNow, Unknown, find, lock_draft, log
-from truthful.store.tables import Answer, Due, Player, State, StoredStudy
+from truthful.store.tables import Answer, Due, Mail, Player, State, StoredStudy
 from truthful.study import Study
 from truthful.study.declaration import PLAYER, PREDICTION
 
@@ -33,6 +36,8 @@ Features = Mapping[str, Any]
 People = Mapping[str, Features]
 FORMULA = ("=", "+", "-", "@")
 LONGEST_ID = 200
+#: A column with where people are mailed their links. It is none of the features.
+EMAIL = "email"
 
 
 def columns(study: Study) -> list[str]:
@@ -42,9 +47,9 @@ def columns(study: Study) -> list[str]:
 def read(study: Study, path: Path) -> dict[str, dict[str, Any]]:
     """Everybody's features by player, from a CSV file; BadReports if a record is bad."""
     with open_reports(path, columns(study), numbers=number_columns(study)) as rows:
-        if rows.extra:
+        if unknown := [name for name in rows.extra if name != EMAIL]:
             raise InputError(
-                f"There are columns that the study does not have: {', '.join(map(repr, rows.extra))}. Leave them out: "
+                f"There are columns that the study does not have: {', '.join(map(repr, unknown))}. Leave them out: "
                 "what is not asked for is not kept."
             )
         ids = [player for batch in rows.batches() for player in batch.column(PLAYER).to_pylist()]
@@ -170,7 +175,8 @@ def _insert(session: Session, study_id: str, people: People) -> None:
 
 
 def clear(session: Session, stored: StoredStudy) -> None:
-    session.execute(delete(Player).where(Player.study_id == stored.id))
+    for kind in (Mail, Player):
+        session.execute(delete(kind).where(kind.study_id == stored.id))
     stored.roster = stored.plan = None
 
 
@@ -221,10 +227,42 @@ def invite(session: Session, study_id: str, who: str, *, again: bool = False) ->
     if links:
         session.execute(
             update(Player),
-            [{"study_id": study_id, "player": player, "link": hash_token(token)} for player, token in links],
+            [
+                {"study_id": study_id, "player": player, "link": hash_token(token), "salt": None}
+                for player, token in links
+            ],
         )
         log(session, who, "replaced all links" if again else "made links", study_id)
     return links
+
+
+def derive_link(player: Player, key: bytes) -> str | None:
+    """The token of her link, made now if she has none; None if hers was handed out in a file and is not known here.
+
+    It follows from the key of her study, so that it can be mailed again or found by who comes from a panel, while the
+    database has its hash alone.
+    """
+    if player.link is None:
+        player.salt = secrets.token_hex(16)
+        player.link = hash_token(derive_token(key, player.player, player.salt))
+    token = derive_token(key, player.player, player.salt or "")
+    return token if hash_token(token) == player.link else None
+
+
+def derive_token(key: bytes, player: str, salt: str) -> str:
+    made = hmac.digest(key, f"{salt}/{player}".encode(), "sha256")
+    return urlsafe_b64encode(made).decode().rstrip("=")
+
+
+def enter(session: Session, study_id: str, player: str, key: bytes) -> str:
+    """The token of somebody who comes from a panel, by her id there."""
+    stored = find(session, study_id, lock=True)
+    found = session.get(Player, (study_id, player))
+    if found is None or stored.panel is None or (found.link is None and stored.state != State.OPEN):
+        raise Unknown("Nobody of this name is asked.")
+    if (token := derive_link(found, key)) is None:
+        raise Refused("You were sent a personal link. Please use that one.")
+    return token
 
 
 def disputes(session: Session, study_id: str) -> Iterator[str]:

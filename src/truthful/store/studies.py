@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, defer
 
 from truthful.coins import pays
 from truthful.errors import InputError, Refused
-from truthful.store.tables import Answer, ConsentDocument, Due, Event, Player, State, StoredStudy
+from truthful.store.tables import Answer, ConsentDocument, Due, Event, Mail, Player, State, StoredStudy
 
 
 def log(
@@ -93,7 +93,7 @@ def lock_draft(session: Session, study_id: str) -> StoredStudy:
 def remove(session: Session, study_id: str, who: str) -> None:
     """Throw a draft away, and the people brought to it. What is frozen stays."""
     stored = lock_draft(session, study_id)
-    for kind in (Player, ConsentDocument):
+    for kind in (Mail, Player, ConsentDocument):
         session.execute(delete(kind).where(kind.study_id == study_id))
     session.delete(stored)
     log(session, who, "removed a draft", study_id)
@@ -265,6 +265,7 @@ def record(
     """
     ended = State.CANCELLED if release is None else State.SETTLED
     step(session, study_id, ended, who, release=release, report=report, problem=None)
+    session.execute(delete(Mail).where(Mail.study_id == study_id))  # nobody is written to any more
     session.execute(insert(Due), [{"study_id": study_id, **amount} for amount in amounts])
     session.expire_all()
     require_recorded(session, study_id, release, amounts)

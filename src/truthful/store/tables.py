@@ -131,6 +131,10 @@ class StoredStudy(Table):
     created: Mapped[datetime]
     #: Until when people may answer; they are told.
     deadline: Mapped[datetime | None]
+    mail: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # the texts of mails
+    panel: Mapped[dict[str, Any] | None] = mapped_column(
+        JSON(none_as_null=True)
+    )  # how people go back to theirs
     frozen: Mapped[datetime | None]
     closed: Mapped[datetime | None]
     settled: Mapped[datetime | None]
@@ -166,10 +170,37 @@ class Player(Table):
     player: Mapped[str] = mapped_column(Text, primary_key=True)
     features: Mapped[dict[str, Any]]
     link: Mapped[str | None] = mapped_column(String(64), unique=True)
+    #: Of a link that can be made again, with a key that is not here: what makes it another one each time.
+    salt: Mapped[str | None] = mapped_column(String(32))
     consented: Mapped[datetime | None]
     document: Mapped[str | None] = mapped_column(String(64))  # the hash of what she consented to
     code: Mapped[str | None] = mapped_column(String(16))
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
+
+
+class Sending(enum.StrEnum):
+    """How far a mail is. Of one that was being sent when the service ended nobody knows whether it arrived."""
+
+    KEPT = "kept"  # there is an address, and nothing to be sent
+    WAITING = "waiting"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Mail(Table):
+    """Where a player is mailed her link, and how far her invitation or the latest reminder is."""
+
+    __tablename__ = "mails"
+    __table_args__ = (ForeignKeyConstraint(["study_id", "player"], ["players.study_id", "players.player"]),)
+
+    study_id: Mapped[str] = mapped_column(COLUMN, String(16), key="study_id", primary_key=True)
+    player: Mapped[str] = mapped_column(Text, primary_key=True)
+    address: Mapped[str] = mapped_column(String(254))
+    state: Mapped[Sending] = mapped_column(_words(Sending))
+    reminder: Mapped[bool]
+    problem: Mapped[str | None] = mapped_column(Text)  # of her invitation
 
 
 class Answer(Table):

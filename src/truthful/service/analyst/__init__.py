@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from truthful.service.analyst import plan_pages, study_pages, wizard
+from truthful.service.analyst import inviting, plan_pages, study_pages, wizard
 
 router = APIRouter()
-for _part in (wizard, study_pages, plan_pages):
+for _part in (wizard, study_pages, plan_pages, inviting):
     router.include_router(_part.router)

@@ -36,7 +36,7 @@ from truthful.service.jobs import Asked, Listed, Shares, apart, parse_plan, pars
 from truthful.service.offer import terms
 from truthful.service.pages import HTML, SVG, go, picture_response, read_number
 from truthful.service.signing import Analyst, SignedIn
-from truthful.store import roster, studies
+from truthful.store import mails, roster, studies
 from truthful.store.studies import log
 from truthful.store.tables import StoredStudy
 
@@ -220,7 +220,9 @@ def change_study(visit: Analyst, stored: Draft, sent: Sent) -> Response:
     def bring_again(session: Session) -> None:
         if brought:
             people = roster.in_terms_of(changed, before, roster.people(session, stored.id))
+            addresses = mails.addresses(session, stored.id)
             roster.replace(session, stored.id, visit.who, people, changed)
+            mails.keep(session, stored.id, addresses)
 
     draft = {"name": changed.name, "fields": fields}
     declare(visit, stored.id, drafts.document(fields), draft, bring_again)

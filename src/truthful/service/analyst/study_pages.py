@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,7 +40,8 @@ from truthful.service.settle_study import (
     similar_studies,
 )
 from truthful.service.signing import Analyst, SignedIn
-from truthful.store import answers, roster, studies
+from truthful.store import answers, mails, roster, studies
+from truthful.store.mails import EMAIL
 from truthful.store.studies import NotNow, log
 from truthful.store.tables import State, StoredStudy
 from truthful.study import Study
@@ -325,14 +326,17 @@ def _bring(visit: SignedIn, stored: StoredStudy, file: UploadFile | None) -> Non
     if file is None:
         raise InputError("No file was chosen. Choose a CSV file first.")
     study = _study(visit, stored)
-    people = _read(study, file)
+    people, addresses = _read(study, file)
+    mails.require_mailing(addresses, visit.service.mailer is not None)
     if stored.state == State.DRAFT:
         roster.require_common_levels(study, people.values())
         with visit.writing() as session:
             roster.replace(session, stored.id, visit.who, people, study)
+            mails.keep(session, stored.id, addresses)
     else:
         with visit.writing() as session:
             roster.add(session, stored.id, visit.who, people, visit.plan(stored.id).players)
+            mails.keep(session, stored.id, addresses)
 
 
 def _study(visit: SignedIn, stored: StoredStudy) -> Study:
@@ -341,13 +345,14 @@ def _study(visit: SignedIn, stored: StoredStudy) -> Study:
     return visit.plan(stored.id).study
 
 
-def _read(study: Study, file: UploadFile) -> roster.People:
-    """Intake reads files by their name's end."""
+def _read(study: Study, file: UploadFile) -> tuple[roster.People, Mapping[str, str]]:
+    """People, and the addresses of those who have one. Intake reads files by their name's end."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "roster.csv"
         with path.open("wb") as copy:
             shutil.copyfileobj(file.file, copy)
-        return roster.read(study, path)
+        people = roster.read(study, path)
+        return people, {} if EMAIL in roster.columns(study) else mails.read_addresses(path)
 
 
 @router.post("/studies/{study_id}/links")

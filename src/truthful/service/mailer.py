@@ -1,0 +1,158 @@
+"""Hands mails over to the operator's mail server, one after the other, in a thread beside the pages.
+
+Each is noted before and after it is handed over. If the server cannot be reached they wait, and are tried again.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, localtime, make_msgid
+
+from truthful.service.locations import LOOPBACK, Settings, Smtp
+from truthful.service.settle_study import complain
+from truthful.store import mails, roster
+from truthful.store.accounts import hash_token
+from truthful.store.database import Database
+from truthful.store.mails import REPLACED, Letter
+from truthful.store.tables import Sending
+
+#: Seconds after which it looks for mails, and those that a mail server has for each answer.
+LOOK_SECONDS, ANSWER_SECONDS = 10.0, 30.0
+#: The port of mail servers that speak TLS from the first byte.
+TLS_PORT = 465
+LANGUAGES_APART = "\n\n—\n\n"
+ENDED = (
+    "The mail server ended the connection before it said whether it took the mail, so it may have arrived."
+)
+#: Where a link goes in a text.
+LINK = "{link}"
+
+
+class Mailer:
+    """Sends what waits. `problem` is why nothing can be sent just now, if it cannot."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database, self._settings = database, settings
+        self._asked, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mailer", daemon=True)
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        with self._database.writing() as session:
+            mails.note_interrupted(session)
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Send what waits now."""
+        self._asked.set()
+
+    def stop(self) -> None:
+        """End after the mail that is being sent."""
+        self._ended.set()
+        self._asked.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._asked.clear()
+            try:
+                self.send_waiting()
+            except Exception as failed:  # the database is away: the thread must live
+                complain("Sending mails failed.", failed)
+            self._asked.wait(LOOK_SECONDS)
+
+    def send_waiting(self) -> None:
+        """Send all that waits, as long as the mail server answers."""
+        with self._database.reading() as session:
+            if not mails.is_waiting(session):
+                return
+        smtp = self._settings.smtp
+        assert smtp is not None
+        try:
+            with _connected(smtp) as server:
+                self.problem = None
+                while not self._ended.is_set() and self._send_next(server, smtp):
+                    pass
+        except (OSError, smtplib.SMTPException) as failed:
+            self.problem = (
+                f"The mail server {smtp.host}:{smtp.port} cannot be used now: {_told(failed)}. Mails wait."
+            )
+
+    def _send_next(self, server: smtplib.SMTP, smtp: Smtp) -> bool:
+        """Send one mail; whether there was one, and perhaps there are more."""
+        if server.noop()[0] != 250:
+            raise smtplib.SMTPServerDisconnected("it does not answer any more")
+        with self._database.writing() as session:
+            letter = mails.take(session)
+        if letter is None:
+            return False
+        state, problem = self._hand_over(server, smtp, letter)
+        with self._database.writing() as session:
+            mails.note(session, letter, state, problem)
+        if state == Sending.UNKNOWN:
+            raise smtplib.SMTPServerDisconnected(ENDED)
+        return True
+
+    def _hand_over(self, server: smtplib.SMTP, smtp: Smtp, letter: Letter) -> tuple[Sending, str | None]:
+        key = self._settings.locations.links_key(letter.study_id)
+        token = roster.derive_token(key, letter.player, letter.salt or "")
+        if hash_token(token) != letter.link:
+            return Sending.FAILED, REPLACED
+        try:
+            server.send_message(write_message(letter, f"{self._settings.origin}/a/{token}", smtp.sender))
+        except (smtplib.SMTPRecipientsRefused, smtplib.SMTPResponseException) as refused:
+            return Sending.FAILED, f"The mail server did not take it: {_told(refused)}"
+        except (OSError, smtplib.SMTPException):
+            return Sending.UNKNOWN, ENDED
+        return Sending.SENT, None
+
+
+def write_message(letter: Letter, link: str, sender: str) -> EmailMessage:
+    """The mail to one person: the analyst's words in every language that she wrote, with the link."""
+    kind = "reminder" if letter.reminder else "invitation"
+    words = {
+        name.removeprefix(f"{kind}_"): text for name, text in letter.texts.items() if name.startswith(kind)
+    }
+    message = EmailMessage(SMTP)
+    message["From"], message["To"] = sender, letter.address
+    message["Subject"] = " ".join(words.pop("subject", "").split())
+    message["Date"] = format_datetime(localtime())
+    message["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(LANGUAGES_APART.join(filter(None, words.values())).replace(LINK, link) + "\n")
+    return message
+
+
+@contextmanager
+def _connected(smtp: Smtp) -> Iterator[smtplib.SMTP]:
+    """A server that has let us in. Nothing goes to another machine without TLS."""
+    tls = ssl.create_default_context()
+    if smtp.port == TLS_PORT:
+        server: smtplib.SMTP = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=ANSWER_SECONDS, context=tls)
+    else:
+        server = smtplib.SMTP(smtp.host, smtp.port, timeout=ANSWER_SECONDS)
+    with server:
+        if smtp.port != TLS_PORT and smtp.host not in LOOPBACK:
+            server.starttls(context=tls)
+        if smtp.user is not None:
+            server.login(smtp.user, smtp.password or "")
+        yield server
+
+
+def _told(problem: Exception) -> str:
+    """What a mail server said, without its lines' ends."""
+    if isinstance(problem, smtplib.SMTPRecipientsRefused):
+        return _answer(*next(iter(problem.recipients.values())))
+    if isinstance(problem, smtplib.SMTPResponseException):
+        return _answer(problem.smtp_code, problem.smtp_error)
+    return str(problem) or type(problem).__name__
+
+
+def _answer(code: int, said: bytes | str) -> str:
+    return f"{code} {said.decode(errors='replace') if isinstance(said, bytes) else said}"
