@@ -73,7 +73,7 @@ def measure(kind: str, participants: int) -> dict[str, list[Timed]]:
                 ) -> list[bytes]:
                     return [post(f"/a/{link}/{move}", form, codes[f"/a/{link}"]) for link, form in some]
 
-                found["review"].append(send(ours, forms("review"), 200))
+                found["review"].append(send(ours, forms("review"), 303))
                 submits = forms("submit")
                 found["submit"].append(send(ours, submits, 303))
                 found["bare"].append(send(bare, submits, 303))

@@ -183,7 +183,7 @@ def on_her_phone(lived: Life) -> None:
     anna.press("I take part")
     for typed, said in (("much", "“much” is not a number"), ("250", "250 is outside the range")):
         anna.type(answer=typed)
-        assert said in anna.press("Continue")
+        assert said in anna.click("Continue")
     page = life.say(anna, TYPED["anna"])
     assert "Your receipt code" in page
     lived.code = anna.view.inner_text(".big")

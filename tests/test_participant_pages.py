@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from babel import Locale
 from sqlalchemy import update
 from support.accessibility import GERMAN_ZOOMED, LAYOUT, violations, violations_anywhere
 from support.browsers import Windows, opened, unfold
 from support.listening import listening
-from support.participant_pages import pages
-from support.serving import code_of
+from support.participant_pages import ASKING, pages
+from support.serving import asked, code_of
 
-from truthful.service.pages import Service
+from truthful.service.asking import number_signs
+from truthful.service.pages import Service, read_number
 from truthful.store.roster import standing
-from truthful.store.tables import Due
+from truthful.store.tables import Answer, Due
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -30,7 +33,9 @@ SEEN = (
     "disputed",
     "question",
     "refused",
+    "refused, sent to the service",
     "review",
+    "review, sent to the service",
     "answered",
     "withdraw",
     "closed",
@@ -40,6 +45,25 @@ SEEN = (
     "paid, sums kept back",
     "published",
     "cancelled",
+)
+
+#: What people type for a number, and what is none.
+TYPED = (
+    *(
+        "62.5",
+        "62,5",
+        "1,234",
+        "1.234",
+        "1.234,5",
+        "1,234.5",
+        "12,34",
+        "1 000",
+        "-3",
+        "\u22123,5",
+        "+7",
+        "2e1",
+    ),
+    *("", "much", "1e400", "0x10", "1,2,3", ".5", "5.", "1..2", "--3", "1.2345"),
 )
 
 pytestmark = pytest.mark.slow
@@ -57,11 +81,11 @@ class Site:
     def opens(self, name: str, **settings: Any) -> Page:
         """A page of this name."""
         view = self.window(**settings)
-        begin = {"refused": "question", "review": "question"}.get(name, name)
-        view.goto(self.url + self.links[begin])
-        if name in ("refused", "review"):
-            view.fill("#answer", "much" if name == "refused" else "62.5")
-            view.click("form[action$=review] button")
+        begin, _, how = name.partition(", sent ")
+        view.goto(self.url + self.links["question" if begin in ("refused", "review") else name])
+        if begin in ("refused", "review"):
+            view.fill("#answer", "much" if begin == "refused" else "62.5")
+            send(view) if how else view.click("form[action$=review] button")
         unfold(view)
         if name.startswith("paid"):
             compute(view)
@@ -80,6 +104,12 @@ class Site:
             ]
         )
         return view
+
+
+def send(view: Page) -> None:
+    """Send the question's form as a browser does that runs no scripts."""
+    with view.expect_navigation():
+        view.locator("form[action$=review]").evaluate("form => HTMLFormElement.prototype.submit.call(form)")
 
 
 def compute(view: Page) -> str:
@@ -129,6 +159,71 @@ def test_a_study_is_answered_with_the_keyboard_alone_and_without_scripts(site: S
     view.keyboard.press("Enter")
     press("Yes, I withdraw")
     view.get_by_text("You no longer take part").wait_for()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_what_she_says_is_reviewed_and_going_back_never_asks_to_send_again(site: Site, scripts: bool) -> None:
+    """With scripts nothing is sent before she confirms it; without them nothing is kept."""
+    study = asked(site.service, ASKING)
+    view = site.windows.window(java_script_enabled=scripts, locale="de-DE")
+    sent: list[str] = []
+    view.on("request", lambda request: sent.append(request.method + request.url.rpartition("/")[2]))
+    view.goto(f"{site.url}/a/{study.links['p-01']}")
+    view.click("form[action$=consent] button")
+    sent.clear()
+    note = view.inner_text("form[action$=review]")
+    assert ("Noch wird nichts gesendet" in note) is scripts
+    assert ("Noch wird nichts gespeichert" in note) is not scripts
+    if scripts:
+        assert view.input_value("#answer") == ""
+        assert view.locator(".slide.untouched").is_visible()
+        view.locator(".slide input").click(position={"x": 3, "y": 5})
+        assert view.locator(".slide.untouched").count() == 0
+        assert 0 <= int(view.input_value("#answer")) < 20
+    view.fill("#answer", "62,5")
+    view.click("form[action$=review] button")
+    view.get_by_role("heading", name="Stimmt das so?").wait_for()
+    assert view.locator(".big:visible").inner_text() == "62,5"
+    assert [one for one in sent if "." not in one] == ([] if scripts else ["POSTreview", "GETreview"])
+    view.go_back()
+    view.get_by_role("heading", name="Ihre Antwort", exact=True).wait_for()
+    view.fill("#answer", "63,5")
+    view.click("form[action$=review] button")
+    view.click("form[action$=submit] button >> visible=true")
+    view.get_by_role("heading", name="Ihre Antwort zählt.").wait_for()
+    for _ in range(2):
+        view.go_back()
+        assert "Institute for Household Studies" in view.inner_text("body")
+    with site.service.database.reading() as session:
+        kept = session.get(Answer, (study.study_id, "p-01"))
+        assert kept is not None
+        assert kept.value == 63.5
+
+
+def test_the_page_reads_numbers_as_the_service_does(site: Site) -> None:
+    view = site.opens("question")
+    read = "([typed, signs]) => import('/static/participant.js').then(page => page.readNumber(typed, signs))"
+    for language in ("en", "de"):
+        locale = Locale.parse(language)
+        for typed in TYPED:
+            found = view.evaluate(read, [typed, number_signs(locale)])
+            assert found == read_number(typed, locale), (language, typed)
+
+
+def test_a_receipt_code_is_copied_saved_and_printed(site: Site, tmp_path: Path) -> None:
+    view = site.opens("answered")
+    view.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    code = view.inner_text(".receipt .big")
+    view.click("#copy")
+    view.get_by_text("Copied.").wait_for()
+    assert view.evaluate("navigator.clipboard.readText()") == code
+    with view.expect_download() as saved:
+        view.get_by_role("link", name="Save").click()
+    saved.value.save_as(tmp_path / "code")
+    assert code in (tmp_path / "code").read_text()
+    view.evaluate("window.print = () => { window.printed = true }")
+    view.click("#print")
+    assert view.evaluate("window.printed")
 
 
 def test_her_browser_finds_her_payment_and_every_number_on_the_way(site: Site) -> None:

@@ -21,9 +21,9 @@ from truthful.asked_release import AskedRelease
 from truthful.coins import in_currency
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
+from truthful.service.asking import Said, Wrong, read_said
 from truthful.service.offer import make_offer, pay_range
 from truthful.service.pages import languages
-from truthful.service.participant import Said, Wrong, read_said
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.settlement import settle
 from truthful.store import roster, studies

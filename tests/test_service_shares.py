@@ -17,8 +17,8 @@ from support.shares import KINDS, RATING, WITH_FEATURES, YES_NO
 
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, read_release, verify
+from truthful.service.asking import Wrong, choices, read_choice, read_said, shown_choices
 from truthful.service.pages import languages
-from truthful.service.participant import Wrong, choices, read_choice, read_said, shown_choices
 from truthful.service.settle_study import cancel_study, settle_study
 from truthful.store import studies
 from truthful.store.tables import Player, Role, State

@@ -69,6 +69,11 @@ class Window:
         """Press a button that leads to a page."""
         return self._go(self.button(button))
 
+    def click(self, button: str) -> str:
+        """Press a button that changes the page."""
+        self.button(button).click()
+        return self.look()
+
     def follow(self, link: str) -> str:
         return self._go(self.view.get_by_role("link", name=link, exact=True))
 

@@ -5,13 +5,10 @@ may be sent twice, and ends when the study closes; after a move that came too la
 
 The link comes from the analyst, so it is not enough to see an answer or a payment. That takes a code, which a browser
 gets as a cookie when she consents; in another browser she types it in.
-
-Yes is 1 and no is 0; a rating is its number. Where she is also asked what the others will say, that goes with it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable
@@ -22,10 +19,9 @@ from decimal import Decimal
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Annotated, Any
+from urllib.parse import quote, unquote
 
 import numpy as np
-from babel import Locale
-from babel.numbers import format_decimal
 from fastapi import APIRouter, Depends, Form
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -39,16 +35,24 @@ from truthful.coins import in_currency, pays
 from truthful.files import pretty_json
 from truthful.release import Receipt, read_release, verify
 from truthful.scoring import PAYMENT_STEPS
+from truthful.service.asking import (
+    LONGEST,
+    Said,
+    Wrong,
+    as_typed,
+    number_signs,
+    read_said,
+    shown_choices,
+    shown_features,
+    slider_steps,
+)
 from truthful.service.middleware import wait
 from truthful.service.offer import bonus_at, earned, make_offer
-from truthful.service.pages import YEAR, Visit, download, go, plain_number, read_number
+from truthful.service.pages import YEAR, Visit, download, go, language, plain_number
 from truthful.store import answers, roster
 from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
 from truthful.store.tables import Answer, Due, Player, State, StoredStudy
-from truthful.study import Study
-from truthful.study.sections import Feature
-from truthful.study.sections import Response as Question
 
 
 @dataclass(frozen=True)
@@ -144,99 +148,10 @@ def explain_payment(view: ParticipantView) -> dict[str, Any]:
     }
 
 
-#: What is said of no choice, and of something else.
-_NO_CHOICE = {
-    "yes-no": ("participant.empty_yes_no", "participant.not_yes_no"),
-    "rating": ("participant.empty_rating", "participant.not_rating"),
-}
-#: Characters of an answer: no number that anybody means has more.
-LONGEST = 40
 #: The cookie of her code, which is sent with her own pages alone.
 CODE = "code"
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """Why an answer is not taken: the key of the text that says so."""
-
-    key: str
-    typed: str
-
-
-@dataclass(frozen=True)
-class Said:
-    """An answer, and a prediction of the others' where one is asked for; or why they are not taken."""
-
-    answer: float | Wrong
-    prediction: float | Wrong | None
-
-    @property
-    def fits(self) -> bool:
-        """Whether the study takes both."""
-        return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
-
-
-def read_said(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> Said:
-    """What was typed in her language, or chosen; without a language, the plain numbers that programs send."""
-    question = study.response
-    if question.kind is None:
-        said = _read(answer, question.low, question.high, locale)
-    else:
-        said = read_choice(answer, question)
-    return Said(said, None if study.levels is None else _read(prediction, *study.prediction_range, locale))
-
-
-def read_choice(typed: str, question: Question) -> float | Wrong:
-    value, shown = plain_number(typed), typed.strip()[:LONGEST]
-    if value is not None and value in choices(question):
-        return value
-    return Wrong(_NO_CHOICE[question.kind or ""][bool(shown)], shown)
-
-
-def _read(typed: str, low: float, high: float, locale: Locale | None) -> float | Wrong:
-    """A number in this range, or why it is none."""
-    shown = typed.strip()[:LONGEST]
-    if not shown:
-        return Wrong("participant.empty", "")
-    value = plain_number(typed) if locale is None else read_number(typed, locale)
-    if value is None or len(typed) > LONGEST:
-        return Wrong("participant.not_number", shown)
-    return value + 0.0 if low <= value <= high else Wrong("participant.outside", shown)  # -0 is 0
-
-
-def choices(question: Question) -> tuple[float, ...]:
-    """What can be chosen from, in order; nothing where any number in the range can be given."""
-    return tuple(map(float, range(int(question.low), int(question.high) + 1))) if question.kind else ()
-
-
-def shown_choices(question: Question, player: Player) -> tuple[float, ...]:
-    """The choices as they are shown to her. Whether yes or no comes first is her lot, and stays so."""
-    ordered = choices(question)
-    if question.kind != "yes-no":
-        return ordered
-    lot = hashlib.sha256(f"{player.study_id}/{player.player}".encode()).digest()[0] % 2
-    return ordered if lot else ordered[::-1]
-
-
-def as_typed(value: float, locale: Locale) -> str:
-    """A number in somebody's language without separators of thousands, which could be taken for a decimal point."""
-    return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
-
-
-def shown_features(study: Study, player: Player) -> list[dict[str, Any]]:
-    """Her features as she reads them."""
-    return [
-        {"label": feature.name, "value": _rounded(feature, player.features[feature.name]), "unit": None}
-        for feature in study.features
-    ]
-
-
-def _rounded(feature: Feature, value: Any) -> Any:
-    """A number to a thousandth of its range, as fine as anybody could check it."""
-    if isinstance(value, str):
-        return value
-    width = 1.0 if feature.low is None or feature.high is None else feature.high - feature.low
-    return round(value, math.ceil(3 - math.log10(width)))
+#: The cookie of what she said and has not confirmed yet, for seconds.
+SAID, MINUTES = "said", 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +175,26 @@ class ParticipantVisit(Visit):
     def keep_code(self, response: Response, code: str) -> Response:
         """Give this browser her code, for her own pages."""
         self.keep(response, CODE, code, YEAR, f"/a/{self.token}")
+        return response
+
+    @property
+    def _review(self) -> str:
+        return f"/a/{self.token}/review"
+
+    def hold_said(self, response: Response, plain: bool, answer: str, prediction: str) -> Response:
+        """Let this browser keep what was said until it is confirmed: for that page alone, and for minutes."""
+        parts = (quote(part.strip()[: LONGEST + 1], safe="") for part in (answer, prediction))
+        self.keep(response, SAID, "&".join(("plain" if plain else "typed", *parts)), MINUTES, self._review)
+        return response
+
+    def held(self) -> tuple[bool, str, str] | None:
+        """What it kept: whether as plain numbers or as it was typed, the answer and the prediction."""
+        kind, *said = self.request.cookies.get(SAID, "").split("&")
+        return (kind == "plain", unquote(said[0]), unquote(said[1])) if len(said) == 2 else None
+
+    def drop_said(self, response: Response) -> Response:
+        """Forget it. The cookie is sent with the page of the review alone, so whether there is one is not known."""
+        response.delete_cookie(SAID, self._review)
         return response
 
     def move(self, move: Callable[[Session], object], then: str = "") -> Response:
@@ -308,6 +243,7 @@ class ParticipantVisit(Visit):
             given |= {"shown_features": shown_features(study, view.player)}
         if name == "question":
             given |= {"wrong": {}, "typed": {}, "choices": shown_choices(study.response, view.player)}
+            given |= {"signs": number_signs(self.locale), "steps": slider_steps(study)}
         return self.page(f"participant/{name}.html", **given | values)
 
 
@@ -386,7 +322,7 @@ def go_back(visit: Link) -> Response:
     return go(visit.look().link)
 
 
-for _move in ("consent", "dispute", "undispute", "review", "submit", "code"):
+for _move in ("consent", "dispute", "undispute", "submit", "code"):
     router.add_api_route(f"/{_move}", go_back, include_in_schema=False)
 
 
@@ -433,12 +369,28 @@ def undispute(visit: Link) -> Response:
 
 
 @router.post("/review")
-def review(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
-    """Her answer, and her prediction if she is asked for one, as they were understood. Nothing is stored."""
-    view, locale = visit.look(), visit.locale
+def hold(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
+    """What she said is given back to her browser, for the page that shows it. Nothing is stored here.
+
+    Browsers that run scripts show it themselves, and do not send it before she confirms it.
+    """
+    view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
-    said = read_said(answer, prediction, visit.plan(view.stored.id).study, locale)
+    said = read_said(answer, prediction, visit.plan(view.stored.id).study, visit.locale)
+    plain = said.fits and (repr(said.answer), "" if said.prediction is None else repr(said.prediction))
+    return visit.hold_said(go(f"{view.link}/review"), bool(plain), *(plain or (answer, prediction)))
+
+
+@router.get("/review")
+def review(visit: Link) -> Response:
+    """Her answer, and her prediction if she is asked for one, as they were understood; or what is wrong with them."""
+    view, held = visit.look(), visit.held()
+    if held is None or not view.may_answer:
+        return go(view.link)
+    plain, answer, prediction = held
+    locale, study = visit.locale, visit.plan(view.stored.id).study
+    said = read_said(answer, prediction, study, None if plain else locale)
     if not said.fits:
         return visit.ask_again(view, said, answer, prediction)
     return visit.page_of(view, "review", said=said, typed=lambda value: as_typed(value, locale))
@@ -458,9 +410,10 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
 
     if value is not None:
         with suppress(answers.Unfit):
-            return visit.move(
+            moved = visit.move(
                 lambda session: answers.submit(session, visit.token, value, visit.code, fits, predicted)
             )
+            return visit.drop_said(moved)
     view = visit.look()
     if not view.may_answer:
         return visit.show(view, refused=_refusal(view))
@@ -470,7 +423,20 @@ def submit(visit: Link, answer: Field = "", prediction: Field = "") -> Response:
 
 @router.post("/withdraw")
 def withdraw(visit: Link) -> Response:
-    return visit.move(lambda session: answers.withdraw(session, visit.token, visit.code), "?done=withdrawn")
+    moved = visit.move(lambda session: answers.withdraw(session, visit.token, visit.code), "?done=withdrawn")
+    return visit.drop_said(moved)
+
+
+@router.get("/code.txt")
+def code_file(visit: Link) -> Response:
+    """Her code to keep, without the link: whoever finds the file can do nothing with it alone."""
+    view = visit.look()
+    if not view.knows:
+        return go(view.link)
+    study = visit.plan(view.stored.id).study
+    return download(
+        f"{study.name}\n{language(visit.request)('participant.code')}: {view.code}\n", "receipt-code.txt"
+    )
 
 
 @router.get("/receipt.json")

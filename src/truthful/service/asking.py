@@ -1,0 +1,129 @@
+"""What a participant is asked: the choices and fields as she sees them, and what she says, read and checked.
+
+Yes is 1 and no is 0; a rating is its number. Where she is also asked what the others will say, that goes with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from babel import Locale
+from babel.numbers import format_decimal
+
+from truthful.service.pages import plain_number, read_number
+from truthful.store.tables import Player
+from truthful.study import Study
+from truthful.study.sections import Feature
+from truthful.study.sections import Response as Question
+
+#: What is said of no choice, and of something else.
+_NO_CHOICE = {
+    "yes-no": ("participant.empty_yes_no", "participant.not_yes_no"),
+    "rating": ("participant.empty_rating", "participant.not_rating"),
+}
+#: Characters of an answer: no number that anybody means has more.
+LONGEST = 40
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Why an answer is not taken: the key of the text that says so."""
+
+    key: str
+    typed: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer, and a prediction of the others' where one is asked for; or why they are not taken."""
+
+    answer: float | Wrong
+    prediction: float | Wrong | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the study takes both."""
+        return not isinstance(self.answer, Wrong) and not isinstance(self.prediction, Wrong)
+
+
+def read_said(answer: str, prediction: str, study: Study, locale: Locale | None = None) -> Said:
+    """What was typed in her language, or chosen; without a language, the plain numbers that programs send."""
+    question = study.response
+    if question.kind is None:
+        said = _read(answer, question.low, question.high, locale)
+    else:
+        said = read_choice(answer, question)
+    return Said(said, None if study.levels is None else _read(prediction, *study.prediction_range, locale))
+
+
+def read_choice(typed: str, question: Question) -> float | Wrong:
+    value, shown = plain_number(typed), typed.strip()[:LONGEST]
+    if value is not None and value in choices(question):
+        return value
+    return Wrong(_NO_CHOICE[question.kind or ""][bool(shown)], shown)
+
+
+def _read(typed: str, low: float, high: float, locale: Locale | None) -> float | Wrong:
+    """A number in this range, or why it is none."""
+    shown = typed.strip()[:LONGEST]
+    if not shown:
+        return Wrong("participant.empty", "")
+    value = plain_number(typed) if locale is None else read_number(typed, locale)
+    if value is None or len(typed) > LONGEST:
+        return Wrong("participant.not_number", shown)
+    return value + 0.0 if low <= value <= high else Wrong("participant.outside", shown)  # -0 is 0
+
+
+def choices(question: Question) -> tuple[float, ...]:
+    """What can be chosen from, in order; nothing where any number in the range can be given."""
+    return tuple(map(float, range(int(question.low), int(question.high) + 1))) if question.kind else ()
+
+
+def shown_choices(question: Question, player: Player) -> tuple[float, ...]:
+    """The choices as they are shown to her. Whether yes or no comes first is her lot, and stays so."""
+    ordered = choices(question)
+    if question.kind != "yes-no":
+        return ordered
+    lot = hashlib.sha256(f"{player.study_id}/{player.player}".encode()).digest()[0] % 2
+    return ordered if lot else ordered[::-1]
+
+
+def as_typed(value: float, locale: Locale) -> str:
+    """A number in somebody's language without separators of thousands, which could be taken for a decimal point."""
+    return str(format_decimal(Decimal(repr(value)), format="0.####################", locale=locale))
+
+
+def shown_features(study: Study, player: Player) -> list[dict[str, Any]]:
+    """Her features as she reads them."""
+    return [
+        {"label": feature.name, "value": _rounded(feature, player.features[feature.name]), "unit": None}
+        for feature in study.features
+    ]
+
+
+def _rounded(feature: Feature, value: Any) -> Any:
+    """A number to a thousandth of its range, as fine as anybody could check it."""
+    if isinstance(value, str):
+        return value
+    width = 1.0 if feature.low is None or feature.high is None else feature.high - feature.low
+    return round(value, math.ceil(3 - math.log10(width)))
+
+
+def number_signs(locale: Locale) -> dict[str, str]:
+    """The decimal sign of a language, and the one between thousands."""
+    symbols = locale.number_symbols["latn"]
+    return {name: symbols[name] for name in ("decimal", "group")}
+
+
+def slider_steps(study: Study) -> dict[str, float]:
+    """How fine a slider is: the declared step, or a power of ten of which there are at least a hundred in the range."""
+    (low, high), response = study.prediction_range, study.response
+    steps = {
+        name: 10.0 ** math.floor(math.log10(width) - 2)
+        for name, width in (("answer", response.high - response.low), ("prediction", high - low))
+    }
+    return steps | ({"answer": response.step} if response.step else {})
