@@ -1,11 +1,12 @@
 """The auditor attacks real settlements: faults put into the code that settles, and the check that sees each of them.
 
-Real noise is the operating system's, so that these tests cannot be seeded: a check of its law raises a false alarm with
+Real keys are the operating system's, so that these tests cannot be seeded: a check of its law raises a false alarm with
 probability 1e-6, and misses a tenth of the noise with less than that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import random
 import secrets
 import time
@@ -31,7 +32,7 @@ from truthful.auditor.trial_settlements import absurd_reports, in_range
 from truthful.beliefs import Beliefs
 from truthful.check import Floats
 from truthful.errors import Refused
-from truthful.lattice import Bits, SeededBits
+from truthful.lattice import KEY_BYTES
 from truthful.moments import GRID, grid_features, sums
 from truthful.one_release import (
     LeaveOneOut,
@@ -45,9 +46,9 @@ from truthful.one_release import (
 )
 from truthful.plan import Plan
 from truthful.release import Release, publish
-from truthful.settlement import Settlement, checks, passes, settlement
-from truthful.settlement.atomic_release import LedgerAccount, open_target
-from truthful.settlement.draw import FILE, Draw
+from truthful.settlement import Settlement, atomic_release, checks, passes, settlement
+from truthful.settlement.atomic_release import LedgerAccount, OpenRelease
+from truthful.settlement.draw import Chance, Draw, destroy_key, key_path, keyed_chance, seeded_chance
 from truthful.settlement.passes import Statistics
 from truthful.study import Study
 
@@ -69,8 +70,8 @@ def test_settlements_that_draw_a_tenth_of_the_noise_are_caught(
 ) -> None:
     drawn = settlement._draw
 
-    def bolder(plan: Plan, mechanism: OneRelease, statistics: Statistics, seed: int | None) -> Draw:
-        return drawn(plan, replace(mechanism, epsilon=10 * mechanism.epsilon), statistics, seed)
+    def bolder(plan: Plan, mechanism: OneRelease, statistics: Statistics, opened: OpenRelease) -> Draw:
+        return drawn(plan, replace(mechanism, epsilon=10 * mechanism.epsilon), statistics, opened)
 
     monkeypatch.setattr(settlement, "_draw", bolder)
     assert broken(drawn_findings(Product(), plan_of(name), 1, SAMPLES)) == {"noise"}
@@ -344,7 +345,7 @@ class Redraws(Product):
     """A settlement that starts again draws again."""
 
     def settle(self, plan: Plan, reports: Any, *, out: Path, **options: Any) -> Settlement:
-        (open_target(out).unfinished / FILE).unlink(missing_ok=True)
+        destroy_key(key_path(out.parent, plan.sha256))
         return super().settle(plan, reports, out=out, **options)
 
 
@@ -363,32 +364,58 @@ def test_a_second_release_and_a_ledger_that_forgets_are_caught(monkeypatch: pyte
 # Chance
 
 
-GENERATORS: dict[str, tuple[Callable[[], Bits], str]] = {
-    "a constant": (lambda: SeededBits(7), "repeats"),
-    "the clock": (lambda: SeededBits(time.time_ns() // 1_000), "not the operating system's"),
+def hashed(number: int) -> bytes:
+    return hashlib.sha256(str(number).encode()).digest()
+
+
+KEYS: dict[str, tuple[Callable[[int], bytes], str]] = {
+    "a constant": (lambda size: hashed(7), "repeats"),
+    "the clock": (lambda size: hashed(time.time_ns() // 1_000), "not the operating system's"),
     "the generator of the process": (
-        lambda: SeededBits(random.getrandbits(64)),
+        lambda size: hashed(random.getrandbits(256)),
         "not the operating system's",
     ),
-    "numpy's": (lambda: SeededBits(int(np.random.randint(2**31))), "not the operating system's"),
-    "few bits": (lambda: SeededBits(secrets.randbits(64)), "random bits for noise"),
+    "numpy's": (lambda size: hashed(int(np.random.randint(2**31))), "not the operating system's"),
+    "few bits": (lambda size: hashed(secrets.randbits(64)), "fewer than 256 random bits"),
 }
 
 
-@pytest.mark.parametrize("source", GENERATORS)
-def test_chance_that_does_not_come_from_the_operating_system_is_caught(
+@pytest.mark.parametrize("source", KEYS)
+def test_a_key_that_does_not_come_from_the_operating_system_is_caught(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    generator, complaint = GENERATORS[source]
-    monkeypatch.setattr(settlement, "SystemBits", generator)
+    token_bytes, (key, complaint) = secrets.token_bytes, KEYS[source]
+    monkeypatch.setattr(
+        secrets, "token_bytes", lambda size: key(size) if size == KEY_BYTES else token_bytes(size)
+    )
     finding = randomness_finding(Product(), plan_of(), 1)
     assert not finding.passed
     assert complaint in finding.found
 
 
+@pytest.mark.parametrize(
+    ("derive", "complaint"),
+    [
+        (lambda key, plan, statistics: keyed_chance(hashed(7), plan, statistics), "repeats"),
+        (lambda key, plan, statistics: keyed_chance(key, plan, ""), "other reports have too"),
+        (lambda key, plan, statistics: keyed_chance(secrets.token_bytes(32), plan, statistics), None),
+        (lambda key, plan, statistics: seeded_chance(7, plan, statistics), "repeats"),
+    ],
+    ids=["the key is not used", "statistics are not bound", "a key for each draw", "a seed instead"],
+)
+def test_a_derivation_that_forgets_the_key_or_the_statistics_is_caught(
+    derive: Callable[[bytes, str, str], Chance], complaint: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic_release, "keyed_chance", derive)
+    found = randomness_finding(Product(), plan_of(), 1).found
+    assert (complaint or "the same bytes and reports") in found
+    # Bytes that are fresh each time are the operating system's, but a draw is not finished with them.
+    assert restart_finding(Product(), plan_of(), 1).passed == (complaint is not None)
+
+
 def test_the_operating_system_s_chance_passes_and_is_put_back() -> None:
     finding = randomness_finding(Product(), plan_of(), 1)
     assert finding.passed
-    assert finding.figures["random_bits"] > finding.figures["needed_bits"]
+    assert finding.figures == {"keys": 1}
     assert secrets.token_bytes(16) != secrets.token_bytes(16)
     assert randomness_finding(Product(), plan_of(), 1) == finding

@@ -1,29 +1,33 @@
 """Exactly once: a kill at any durable write leaves no release or one whole release, never a second draw."""
 
-import json
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet
 import pytest
-from support.studies import UNIT_BALL, people, planned, saved_study
+from support.studies import DESIGNED, UNIT_BALL, people, planned, saved_study
 
+from truthful.auditor import Product
+from truthful.auditor.trial_settlements import exact_sums
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive
 from truthful.plan import Plan
 from truthful.release import Release, read_receipt, verify
-from truthful.settlement import settle
+from truthful.settlement import atomic_release, settle
 from truthful.settlement.atomic_release import open_account, read_ledger
-from truthful.settlement.draw import Draw
+from truthful.settlement.draw import keyed_chance
 from truthful.study import Study
 
 DRIVER = Path(__file__).parent / "support" / "killed_settlement.py"
 FIVE_DIMENSIONAL = UNIT_BALL.replace(
     "[design]", "".join(f'[[features]]\nname = "x{j}"\n' for j in (3, 4, 5)) + "[design]"
 )
+WITHHELD = DESIGNED + '[privacy]\nprotects = "answers"\npublish_matrix = false\n'
 FILES = {
     "release.json",
     "report.html",
@@ -43,12 +47,6 @@ def prepared(directory: Path) -> Path:
     return directory
 
 
-def unfinished(directory: Path, draw: Draw) -> None:
-    """What a settlement into `out` leaves when it is killed just after drawing."""
-    (directory / ".out.unfinished").mkdir()
-    draw.save(directory / ".out.unfinished")
-
-
 class Interrupted(Exception):
     """Stands for Ctrl-C in the second pass."""
 
@@ -65,16 +63,16 @@ def lives(*directories: Path) -> str:
 
 
 def is_whole(directory: Path) -> bool:
-    """Every file is there (the draw may still be), and a payment can be verified."""
+    """Every file is there, and a payment can be verified."""
     names = {path.name for path in (directory / "out").iterdir()}
     receipt = read_receipt(directory / "out" / "receipts.parquet", "p-07")
     release = Release.load(directory / "out" / "release.json")
     report = (directory / "out" / "report.html").read_text(encoding="utf-8")
     readable = release.sha256 in report and report.endswith("</html>\n")
-    return names - {"draw.json"} == FILES and readable and verify(release, receipt).verified
+    return names == FILES and readable and verify(release, receipt).verified
 
 
-def check_once(directory: Path) -> None:
+def check_once(directory: Path, statistics: str) -> None:
     """However the first life ended: one whole release, one entry, and never a second draw."""
     status, sight = (directory / "first").read_text().split()
     assert status == "-9"
@@ -83,9 +81,12 @@ def check_once(directory: Path) -> None:
     assert is_whole(directory)
     entries = read_ledger(directory / "ledger.json").entries
     assert len(entries) == 1
-    pending = (directory / "pending.json").read_text()
-    if pending:
-        assert entries[0].draw == json.loads(pending)["name"]
+    if key := (directory / "keys").read_bytes().strip(b"\0"):
+        plan = Plan.load(directory / "plan.json")
+        named = keyed_chance(bytes.fromhex(key.decode()), plan.sha256, statistics).name
+        assert entries[0].draw == named
+    if sight == "unseen":
+        assert not list(directory.glob("draw-*.key"))
 
 
 @pytest.mark.slow
@@ -101,18 +102,103 @@ def test_a_kill_at_any_durable_write_leaves_no_release_or_one_whole_release(tmp_
         for when in ("before", "after")
     ]
     assert lives(*directories) == ""
+    plan = Plan.load(alive / "plan.json")
+    statistics = exact_sums(Product(), plan, people(plan.study, 60).reports).digest()
     for directory in directories:
-        check_once(directory)
+        check_once(directory, statistics)
     sights = {(directory / "first").read_text().split()[1] for directory in directories}
     assert sights == {"seen", "unseen"}
 
 
-def test_an_unfinished_settlement_of_other_reports_is_not_finished_with_these(tmp_path: Path) -> None:
-    directory = prepared(tmp_path / "study")
-    plan = Plan.load(directory / "plan.json")
-    unfinished(directory, Draw("d", plan.sha256, seed=None, statistics="others'", answers=((1,),)))
-    with pytest.raises(Refused, match="other reports"):
-        settle(plan, people(plan.study, 60).reports, out=directory / "out")
+def stop_after_the_entry(plan: Plan, table: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a kill does between the ledger's entry and the rename."""
+    with monkeypatch.context() as broken:
+        broken.setattr(atomic_release, "publish_directory", lambda *places: interrupt("payments", 0, None))
+        with pytest.raises(Interrupted):
+            settle(plan, table, out=out)
+    assert not out.exists()
+
+
+def test_a_draw_that_was_entered_is_finished_with_its_own_reports_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = saved_study(tmp_path)
+    plan, table, others = planned(study), people(study).reports, people(study, seed=8).reports
+    stop_after_the_entry(plan, table, tmp_path / "out", monkeypatch)
+    with pytest.raises(Refused, match="already released"):
+        settle(plan, others, out=tmp_path / "out")
+    settlement = settle(plan, table, out=tmp_path / "elsewhere")
+    (entry,) = read_ledger(tmp_path / "ledger.json").entries
+    assert settlement.summary["draw"] == entry.draw
+    with pytest.raises(Refused, match="already released"):
+        settle(plan, table, out=tmp_path / "out")
+
+
+def test_copies_settle_to_the_same_bytes_and_an_answer_more_is_another_draw(tmp_path: Path) -> None:
+    """As a restored backup does: a settlement that was stopped had made the key before the directory was copied."""
+    (tmp_path / "one").mkdir()
+    study = saved_study(tmp_path / "one", WITHHELD)
+    plan, table = planned(study), people(study).reports
+    with pytest.raises(Interrupted):
+        settle(plan, table, out=tmp_path / "one" / "out", progress=interrupt)
+    plan.save(tmp_path / "one" / "plan.json")
+    for name in ("two", "changed"):
+        shutil.copytree(tmp_path / "one", tmp_path / name)
+    spend = table["spend"].to_pylist()
+    other = table.set_column(table.column_names.index("spend"), "spend", [[200 - spend[0], *spend[1:]]])
+    reports = {"one": table, "two": table, "changed": other}
+    for name, said in reports.items():
+        settle(Plan.load(tmp_path / name / "plan.json"), said, out=tmp_path / name / "out")
+    same, again = (
+        {file: (tmp_path / name / "out" / file).read_bytes() for file in FILES - {"settlement.json"}}
+        for name in ("one", "two")
+    )
+    assert same == again
+    entries = [read_ledger(tmp_path / name / "ledger.json").entries[0] for name in reports]
+    assert entries[0].draw == entries[1].draw != entries[2].draw
+    vectors = [
+        np.array([int(k) for k in Release.load(tmp_path / name / "out" / "release.json").statistics.vector])
+        for name in ("one", "changed")
+    ]
+    exact = [exact_sums(Product(), plan, said).vector for said in (table, other)]
+    # Noise of a scale of 2^30 steps and more agrees in no coordinate, but once in 2^30.
+    assert np.all(vectors[1] - vectors[0] != exact[1] - exact[0])
+
+
+def test_a_key_is_its_owners_alone_and_gone_when_the_release_is_there(tmp_path: Path) -> None:
+    study = saved_study(tmp_path)
+    plan, table, path = (
+        planned(study),
+        people(study).reports,
+        tmp_path / f"draw-{planned(study).sha256[:16]}.key",
+    )
+    with pytest.raises(Interrupted):
+        settle(plan, table, out=tmp_path / "out", progress=interrupt)
+    kept, first = tmp_path / "kept", path.read_bytes()
+    kept.hardlink_to(path)
+    assert (stat.S_IMODE(path.stat().st_mode), len(first)) == (0o600, 65)
+    settle(plan, table, out=tmp_path / "out")
+    assert not path.exists()
+    assert kept.read_bytes() == bytes(65)  # what a rename would have left whole
+    kept.rename(path)  # a kill came between the two
+    again = settle(plan, table, out=tmp_path / "again", spend_again=True)
+    assert not path.exists()
+    assert len({entry.draw for entry in read_ledger(tmp_path / "ledger.json").entries}) == 2
+    path.write_bytes(first)  # a kill came before both: the command given again removes it
+    with pytest.raises(Refused, match="exists already"):
+        settle(plan, table, out=tmp_path / "again")
+    assert not path.exists()
+    assert again.directory == tmp_path / "again"
+
+
+@pytest.mark.parametrize("text", ["", "00\n", "0" * 63 + "g\n", "0" * 65])
+def test_a_key_that_is_none_stops_everything(tmp_path: Path, text: str) -> None:
+    study = saved_study(tmp_path)
+    plan, table = planned(study), people(study).reports
+    (tmp_path / f"draw-{plan.sha256[:16]}.key").write_text(text)
+    with pytest.raises(InputError, match="not a key as this program writes them"):
+        settle(plan, table, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_settlements_at_once_are_refused(tmp_path: Path) -> None:
@@ -150,10 +236,11 @@ def test_an_interrupted_settlement_is_finished_with_the_same_draw(tmp_path: Path
     plan, table = planned(study), people(study).reports
     with pytest.raises(Interrupted):
         settle(plan, table, out=tmp_path / "out", progress=interrupt)
-    drawn = json.loads((tmp_path / ".out.unfinished" / "draw.json").read_text())
-    settlement = settle(plan, table, out=tmp_path / "out")
-    assert settlement.summary["draw"] == drawn["name"]
     assert not (tmp_path / ".out.unfinished").exists()
+    (path,) = tmp_path.glob("draw-*.key")
+    statistics = exact_sums(Product(), plan, table).digest()
+    named = keyed_chance(bytes.fromhex(path.read_text()), plan.sha256, statistics).name
+    assert settle(plan, table, out=tmp_path / "out").summary["draw"] == named
 
 
 def test_a_rehearsal_is_finished_only_with_its_own_seed(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from truthful.promises import promises
 from truthful.release import Release, read_release
 from truthful.service.offer import bases
 from truthful.service.settle_study import cancel_study, settle_study
+from truthful.settlement import atomic_release
 from truthful.settlement.atomic_release import read_ledger
 from truthful.store import answers, studies
 from truthful.store.studies import events
@@ -152,17 +153,22 @@ def test_nothing_is_settled_behind_the_analyst_s_back(here: Served, study: Asked
         assert studies.to_settle(session) == []
 
 
-def test_a_study_whose_result_was_drawn_is_neither_opened_again_nor_cancelled(
-    here: Served, analyst: TestClient
+def test_a_study_whose_result_was_entered_is_neither_opened_again_nor_cancelled(
+    here: Served, analyst: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A draw that nobody has seen counts too: another one would be a second."""
+    """A release that nobody has seen counts too: another one would be a second."""
+
+    def full(built: Path, final: Path) -> None:
+        raise OSError
+
     study = asked(here.service)
     answer_all(here.service, study)
     here.service.settler.stop()
     close(here.service, study.study_id)
-    unfinished = here.service.locations.study(study.study_id) / ".settlement.unfinished"
-    unfinished.mkdir()
-    (unfinished / "draw.json").write_text("{}")
+    monkeypatch.setattr(atomic_release, "publish_directory", full)
+    with pytest.raises(OSError):  # noqa: PT011
+        settle_study(here.service.database, here.service.locations, study.study_id)
+    assert drawn(here, study) == 1
     with here.service.database.writing() as session:
         studies.note_problem(session, study.study_id, "The disk is full.")
     for path in ("/reopen", "/cancel"):

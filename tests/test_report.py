@@ -291,22 +291,6 @@ def test_a_settlement_is_finished_even_if_its_report_cannot_be_made(
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report(settlement.release, plan)
 
 
-def test_a_resumed_settlement_writes_the_report_of_its_own_draw(tmp_path: Path) -> None:
-    class Interrupted(Exception):
-        pass
-
-    def interrupt(stage: str, done: int, rows: int | None) -> None:
-        if stage == "payments":
-            raise Interrupted
-
-    plan = planned(saved_study(tmp_path), 60)
-    table = people(plan.study, 60).reports
-    with pytest.raises(Interrupted):
-        settle(plan, table, out=tmp_path / "out", progress=interrupt)
-    release = settle(plan, table, out=tmp_path / "out").release
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report(release, plan)
-
-
 def luminance(colour: str) -> float:
     parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)

@@ -3,8 +3,9 @@
 import json
 import shutil
 import sqlite3
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from support.databases import KINDS, away, database_url
-from support.serving import WHO, Served, answer_all, asked, close, served
+from support.serving import WHO, Asked, Served, answer_all, asked, close, served
 
 from truthful.errors import Refused
 from truthful.release import Receipt, Release, verify
-from truthful.service.settle_study import Settler, freeze, settle_study
+from truthful.service.settle_study import Settler, cancel_study, freeze, settle_study
+from truthful.settlement.atomic_release import read_ledger
 from truthful.store import studies
 from truthful.store.studies import TOLD
 from truthful.store.tables import State
@@ -251,6 +253,93 @@ def test_a_database_that_falls_back_under_a_running_server_is_closed_again(here:
     soon(lambda: here.state(study.study_id) == State.SETTLED)
     with service.database.reading() as session:
         assert studies.find(session, study.study_id).release == release
+
+
+def closed_in(directory: Path, names: Sequence[str]) -> tuple[Asked, Path]:
+    """A closed study that waits to be settled, in copies of database and directory by these names; where its key is."""
+    with served(directory / "service") as here:
+        study = asked(here.service)
+        answer_all(here.service, study)
+        here.service.settler.stop()
+        close(here.service, study.study_id)
+    for name in names:
+        shutil.copytree(directory / "service", directory / name)
+    (key,) = (directory / "service").glob("studies/*/draw-*.key")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    return study, key.relative_to(directory / "service")
+
+
+def settled(here: Served, study: Asked) -> dict[str, object]:
+    """Everything that a settlement decides."""
+    soon(lambda: here.state(study.study_id) == State.SETTLED)
+    files = here.service.locations.settlement(study.study_id)
+    closing = json.loads((files.parent / "closed.json").read_text())
+    with here.service.database.reading() as session:
+        release = studies.find(session, study.study_id).release
+        due = [
+            [getattr(row, name) for name in studies.AMOUNT]
+            for row in studies.payments(session, study.study_id)
+        ]
+    (entry,) = read_ledger(files.parent / "ledger.json").entries
+    books = [(files / name).read_bytes() for name in ("receipts.parquet", "payments.parquet", "report.html")]
+    return {"release": release, "due": due, "draw": entry.draw, "books": books, "closing": closing}
+
+
+def test_two_servers_on_copies_settle_to_the_same_bytes_and_other_answers_to_another_draw(
+    tmp_path: Path,
+) -> None:
+    study, key = closed_in(tmp_path, ("copy", "changed"))
+    with closing(sqlite3.connect(tmp_path / "changed" / "truthful.db")) as connection, connection:
+        connection.execute("UPDATE answers SET value = 200 - value WHERE player = 'p-07'")
+    found = {}
+    for name in ("service", "copy", "changed"):
+        with served(tmp_path / name) as here:
+            found[name] = settled(here, study)
+        assert not (tmp_path / name / key).exists()
+    assert found["service"] == found["copy"]
+    for what in ("release", "draw", "closing"):
+        assert found["service"][what] != found["changed"][what]
+
+
+@pytest.mark.parametrize("key", [b"", b"00" * 32 + b"\n"], ids=["missing", "another"])
+def test_a_study_without_the_key_it_was_frozen_with_is_not_settled_but_may_be_cancelled(
+    tmp_path: Path, key: bytes
+) -> None:
+    study, place = closed_in(tmp_path, ())
+    (tmp_path / "service" / place).unlink()
+    if key:
+        (tmp_path / "service" / place).write_bytes(key)
+    with served(tmp_path / "service") as here:
+
+        def problem() -> str:
+            with here.service.database.reading() as session:
+                return studies.find(session, study.study_id).problem or ""
+
+        soon(lambda: "The key from which the noise of this study follows" in problem())
+        here.service.settler.stop()
+        assert not (tmp_path / "service" / place.parent / "ledger.json").exists()
+        cancel_study(here.service.database, here.service.locations, study.study_id, WHO)
+        assert here.state(study.study_id) == State.CANCELLED
+    assert not (tmp_path / "service" / place).exists()
+
+
+def test_a_study_frozen_before_there_were_keys_is_settled(tmp_path: Path) -> None:
+    study, key = closed_in(tmp_path, ())
+    (tmp_path / "service" / key).unlink()
+    with closing(sqlite3.connect(tmp_path / "service" / "truthful.db")) as connection, connection:
+        connection.execute("UPDATE surveys SET key_sha256 = NULL")
+    with served(tmp_path / "service") as here:
+        assert settled(here, study)
+
+
+def test_a_key_that_a_kill_left_is_destroyed_at_the_next_start(tmp_path: Path) -> None:
+    study, key = closed_in(tmp_path, ())
+    kept = (tmp_path / "service" / key).read_bytes()
+    with served(tmp_path / "service") as here:
+        settled(here, study)
+    (tmp_path / "service" / key).write_bytes(kept)
+    with served(tmp_path / "service"):
+        assert not (tmp_path / "service" / key).exists()
 
 
 def test_a_study_that_was_closed_is_not_frozen_again_from_an_older_database(here: Served) -> None:

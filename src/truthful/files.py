@@ -33,9 +33,16 @@ def pretty_json(record: Any) -> str:
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader, or a crash, sees either the old file or the whole new one. Text is UTF-8."""
-    with written_whole(path) as temporary, open(temporary, "wb") as file:
+def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
+    """Write a file so that a reader, or a crash, sees either the old file or the whole new one. Text is UTF-8.
+
+    A private one is never open to anybody but its owner.
+    """
+
+    def opened(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o600 if private else 0o666)
+
+    with written_whole(path) as temporary, open(temporary, "wb", opener=opened) as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())

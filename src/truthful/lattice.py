@@ -56,7 +56,7 @@ class Bits(Protocol):
 
 
 class SystemBits:
-    """The operating system's cryptographic generator: the only source a release may use.
+    """The operating system's cryptographic generator, where nothing is to be repeated.
 
     Nothing is buffered: bits kept in memory would be the same in two processes after a fork.
     """
@@ -68,14 +68,14 @@ class SystemBits:
         return secrets.randbelow(n)
 
 
-class SeededBits:
-    """Bits that a seed determines, for rehearsals and tests: SHAKE-256 of the seed and a block counter.
+class HashedBits:
+    """Bits that a prefix determines: SHAKE-256 of the prefix and a block counter, which ends it.
 
     The stream is the same on every platform and version, since it is no more than a hash.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed = check.integer("seed", seed, least=0)
+    def __init__(self, prefix: bytes) -> None:
+        self._prefix = prefix
         self._blocks = 0
         self._bytes = b""
         self._used = 0
@@ -98,10 +98,33 @@ class SeededBits:
         return u
 
     def _extend(self) -> None:
-        block = hashlib.shake_256(f"truthful/bits/{self._seed}/{self._blocks}".encode()).digest(1024)
+        block = hashlib.shake_256(self._prefix + str(self._blocks).encode()).digest(1024)
         self._bytes = self._bytes[self._used :] + block
         self._used = 0
         self._blocks += 1
+
+
+class SeededBits(HashedBits):
+    """Bits that a seed determines, for rehearsals and tests."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(f"truthful/bits/{check.integer('seed', seed, least=0)}/".encode())
+
+
+#: Of a secret key: as many as the security level of SHAKE-256 has.
+KEY_BYTES = 32
+
+
+class KeyedBits(HashedBits):
+    """Bits that a secret key and a public label determine: without the key nobody tells them from fair ones.
+
+    The key comes first and has one length, so that no two of key, label and block are hashed alike.
+    """
+
+    def __init__(self, key: bytes, label: str) -> None:
+        if len(key) != KEY_BYTES:
+            raise InputError(f"The key has {len(key)} bytes; {KEY_BYTES} are needed.")
+        super().__init__(key + f"{label}/".encode())
 
 
 def sample(dimension: int, scale: Fraction, bits: Bits, weights: Sequence[int] | None = None) -> list[int]:

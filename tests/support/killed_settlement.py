@@ -78,9 +78,7 @@ if __name__ == "__main__":
         k, when = directory.name.split("-")
         status = forked(directory, int(k), when)
         seen = (directory / "out").exists()
-        draw = directory / ".out.unfinished" / "draw.json"
-        pending = draw.read_text() if draw.exists() else ""
-        (directory / "pending.json").write_text(pending)
+        (directory / "keys").write_text("".join(key.read_text() for key in directory.glob("draw-*.key")))
         (directory / "first").write_text(f"{status} {'seen' if seen else 'unseen'}")
         if not seen:
             (directory / "second").write_text(str(forked(directory, 0, when)))

@@ -19,6 +19,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, isqrt
 from operator import eq
@@ -60,7 +61,7 @@ from truthful.auditor.trial_settlements import (
 from truthful.check import Floats
 from truthful.errors import InputError, Refused, TruthfulError
 from truthful.files import sha256
-from truthful.lattice import SeededBits
+from truthful.lattice import KEY_BYTES, SeededBits
 from truthful.moments import (
     GRID,
     PRODUCT,
@@ -81,7 +82,7 @@ FEWEST_SETTLEMENTS = 40
 SAMPLES_A_SETTLEMENT = 40  # a settlement takes as long as so many releases
 WATCHED = 6  # players whose predictions are made again in rational numbers
 ROUNDING = 1e-12  # by so much predictions in floats may differ from rational ones, and from each other
-NOISE_BITS = 30
+KEY_BITS = 8 * KEY_BYTES
 
 Integers = tuple[int, ...]
 
@@ -103,11 +104,11 @@ def drawn_findings(product: Product, plan: Plan, seed: int, samples: int) -> tup
 def _draw_once(product: Product, plan: Plan, reports: Any) -> tuple[Draw, tuple[Asked, ...], bool]:
     """A draw, what was to be asked for it, and whether it was made from those very statistics."""
     with place(plan) as (there, out):
-        draw = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
+        draw, used = interrupt_settlement(product, there, reports, out, on_bad=on_bad_for(plan.study))
         sums = exact_sums(product, there, reports)
         epsilon, queries = Fraction(plan.mechanism.epsilon), plan.mechanism.queries(sums, plan.study.believed)
         asked = tuple(Asked(query, epsilon * query.share) for query in queries)
-    return draw, asked, draw.statistics == sums.digest()
+    return draw, asked, used == sums.digest()
 
 
 def _reports_finding(product: Product, plan: Plan, reports: Any, same: list[bool]) -> Finding:
@@ -179,8 +180,7 @@ def _release_finding(
         else:
             matrix = [[str(int(k)) for k in row] for row in sums.matrix]
             hidden = release.statistics
-            salt = each.draw.name if each.draw.seed is None else str(each.draw.seed)
-            passed &= hidden.matrix is None and hidden.matrix_sha256 == sha256([salt, *matrix])
+            passed &= hidden.matrix is None and hidden.matrix_sha256 == sha256([each.draw.secret, *matrix])
             passed &= tuple(map(int, hidden.vector)) == each.draw.answers[-1]
     return Finding(
         name="settlements: release",
@@ -377,7 +377,7 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
     """Whether a settlement that is interrupted twice releases what it first drew, exactly once."""
     reports, faults = invented_reports(plan, seed), []
     with place(plan) as (there, out):
-        drawn = [interrupt_settlement(product, there, reports, out) for _ in range(2)]
+        drawn = [interrupt_settlement(product, there, reports, out)[0] for _ in range(2)]
         release = product.settle(there, reports, out=out, on_bad="error").release
         more = () if release.predictions is None else (int(release.predictions.total),)
         if drawn[1] != drawn[0] or (*map(int, release.statistics.vector), *more) != drawn[0].answers[-1]:
@@ -403,50 +403,65 @@ def restart_finding(product: Product, plan: Plan, seed: int) -> Finding:
 
 
 def randomness_finding(product: Product, plan: Plan, seed: int) -> Finding:
-    """Whether a draw is a function of the operating system's bytes alone, and takes enough of them."""
+    """Whether a draw follows from a key of the operating system's bytes, as long as it must be, and the statistics."""
     reports = invented_reports(plan, seed)
-    (one, taken), (same, _), (other, _), (rehearsed, spare), (again, _) = (
-        _from_bytes(product, plan, reports, stream, rehearsal)
-        for stream, rehearsal in (
-            (seed, None),
-            (seed, None),
-            (seed + 1, None),
-            (seed, seed),
-            (seed + 1, seed),
+    changed = _with_another(plan, reports, 2)
+    one, same, other, next_to, rehearsed, again = (
+        _from_bytes(product, plan, *given)
+        for given in (
+            (reports, seed, None),
+            (reports, seed, None),
+            (reports, seed + 1, None),
+            (changed, seed, None),
+            (reports, seed, seed),
+            (reports, seed + 1, seed),
         )
     )
-    # A rehearsal has no noise of the operating system's, but all else that takes bytes.
-    bits, needed = taken - spare, NOISE_BITS * sum(len(answer) for answer in one.answers)
     complaints = {
-        "chance that is not the operating system's": one.answers != same.answers,
+        "chance that is not the operating system's": one.draw.answers != same.draw.answers,
         # Of noise of a scale of 2^30 steps any part agrees by chance once in 2^30.
-        "chance that a restarted program repeats": any(map(eq, one.answers, other.answers)),
-        f"{bits:,} random bits for noise that has {needed:,}": bits < needed,
-        "a rehearsal that its seed does not repeat": rehearsed.answers != again.answers,
-        "a real draw marked as a rehearsal": any(draw.seed is not None for draw in (one, same, other)),
-        "a rehearsal not marked as one": any(draw.seed != seed for draw in (rehearsed, again)),
+        "chance that a restarted program repeats": any(map(eq, one.noise, other.noise)),
+        "noise that other reports have too": any(map(eq, one.noise, next_to.noise)),
+        f"a key of fewer than {KEY_BITS} random bits": not one.keys or not other.keys,
+        "a rehearsal that its seed does not repeat": rehearsed.draw != again.draw,
+        "a real draw marked as a rehearsal": any(found.rehearsal for found in (one, same, other)),
+        "a rehearsal not marked as one": not (rehearsed.rehearsal and again.rehearsal),
     }
     faults = [complaint for complaint, holds in complaints.items() if holds]
     return Finding(
         name="randomness",
-        claim="noise follows from the operating system's bytes alone; only a rehearsal repeats itself",
-        found=", ".join(faults) or "the same bytes give the same draw, others another; rehearsals are marked",
-        confidence="certain, for these five",
+        claim="noise follows from a key of the operating system's bytes and from the exact statistics, and from "
+        "nothing else; only a rehearsal repeats itself",
+        found=", ".join(faults)
+        or "the same bytes and reports give the same draw, others another; rehearsals are marked",
+        confidence="certain, for these six",
         passed=not faults,
-        figures={"random_bits": bits, "needed_bits": needed},
+        figures={"keys": one.keys},
     )
 
 
-def _from_bytes(
-    product: Product, plan: Plan, reports: Any, stream: int, rehearsal: int | None
-) -> tuple[Draw, int]:
-    """The draw of a first settlement while the operating system's bytes are those of a stream, and the bits taken.
+@dataclass(frozen=True)
+class FromBytes:
+    """A first settlement's draw, its noise, how often as many random bits as a key has were taken at once, and whether
+    what else was drawn followed from a seed."""
 
-    A lattice is some 2^30 times finer than its noise, or more; an exact sampler takes ten times as many bits.
-    """
+    draw: Draw
+    noise: Integers
+    keys: int
+    rehearsal: bool
+
+
+def _from_bytes(product: Product, plan: Plan, reports: Any, stream: int, rehearsal: int | None) -> FromBytes:
+    """What is drawn while the operating system's bytes are those of a stream."""
     with place(plan) as (there, out), _system_bytes(stream) as taken:
-        draw = interrupt_settlement(product, there, reports, out, rehearsal)
-    return draw, sum(taken)
+        draw, _ = interrupt_settlement(product, there, reports, out, rehearsal)
+    queries = plan.mechanism.queries(exact_sums(product, plan, reports), plan.study.believed)
+    noise = (
+        k - value
+        for query, answer in zip(queries, draw.answers, strict=True)
+        for value, k in zip(query.value, answer, strict=True)
+    )
+    return FromBytes(draw, tuple(noise), taken.count(KEY_BITS), draw.secret == str(rehearsal))
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Settlements of invented reports: what the attacks on whole settlements have in common.
 
-A settlement is made in a place of its own, with a ledger of its own, so that nothing of the study is touched. It is
-overheard: its draw lies in its unfinished directory while it pays. Its statistics are added up a second time, from the
-reports as they should have been used. And a draw can be planted there, as after an interruption: then all that is
-released is known, and whatever else changes came from somewhere else.
+A settlement is made in a place of its own, with a ledger and a key of its own, so that nothing of the study is
+touched. It is overheard: what it drew, and from which statistics. These are added up a second time, from the reports as
+they should have been used. And what was drawn can be replaced: then all that is released is known, and whatever else
+changes came from somewhere else.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from truthful.moments import PRODUCT, Sums
 from truthful.one_release import OneRelease
 from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
+from truthful.settlement import settlement
 from truthful.settlement.atomic_release import open_target
-from truthful.settlement.draw import Draw, read_draw
+from truthful.settlement.draw import Draw
+from truthful.settlement.passes import Statistics
 from truthful.study import Study
 from truthful.study.declaration import PREDICTION
 from truthful.study.features import Levels, draw_columns
@@ -44,6 +46,7 @@ from truthful.study.features import Levels, draw_columns
 FEWEST_PLAYERS, PLAYERS_A_LEVEL, PLAYERS_A_COLUMN = 64, 14, 10
 ABSURD = 1e9  # a report, or a feature, that only clipping keeps harmless
 LONGEST = 1 + 1e-9  # vectors up to here are in the ball but for rounding
+PLANTED = "0" * 32
 PUBLIC_FILES = ("release.json", "report.html")
 
 Answers = tuple[tuple[int, ...], ...]
@@ -210,19 +213,15 @@ class TrialSettlement:
 def settle_trial(
     product: Product, plan: Plan, reports: Any, answers: Answers | None = None, accept_less: bool = True
 ) -> TrialSettlement:
-    """A whole settlement, of a draw of its own or of answers that are there already, as after an interruption."""
-    overheard, said = list[Draw | None](), list[object]()
+    """A whole settlement, of its own draw or of these answers."""
+    said = list[object]()
     with place(plan) as (there, out):
-        if answers is not None:
-            _leave(answers, product, there, reports, out)
 
         def listen(stage: str, done: int, rows: int | None) -> None:
             said.append((stage, done, rows))
-            if stage == "payments":
-                overheard.append(read_draw(open_target(out).unfinished))
 
-        with _listen(said):
-            settlement = product.settle(
+        with overheard(answers) as draws, _listen(said):
+            settled = product.settle(
                 there,
                 reports,
                 out=out,
@@ -230,12 +229,11 @@ def settle_trial(
                 accept_less=accept_less,
                 progress=listen,
             )
-        receipts = map(settlement.receipt, reports["player"].to_pylist())
+        receipts = map(settled.receipt, reports["player"].to_pylist())
         kept = {receipt.player: receipt for receipt in receipts if isinstance(receipt, Receipt)}
         files = tuple((out / name).read_bytes() for name in PUBLIC_FILES)
-    draw = overheard[-1]
-    assert draw is not None, "a settlement keeps its draw while it pays"
-    return TrialSettlement(settlement.release, kept, files, tuple(said), draw)
+    ((draw, _),) = draws
+    return TrialSettlement(settled.release, kept, files, tuple(said), draw)
 
 
 def outcome(
@@ -255,7 +253,6 @@ def read_predictions(
     """What others predict of a player by her receipt when everybody is paid and, where they are asked for predictions,
     their mean prediction, their mean answer and their surprise."""
     with place(plan) as (there, out):
-        _leave(answers, product, there, reports, out)
         kept = out.with_name(RECEIPTS)
 
         def interrupt(stage: str, done: int, rows: int | None) -> None:
@@ -264,7 +261,7 @@ def read_predictions(
                 kept.hardlink_to(open_target(out).unfinished / RECEIPTS)
                 raise Interrupted
 
-        with suppress(Interrupted):
+        with suppress(Interrupted), overheard(answers):
             product.settle(there, reports, out=out, on_bad=on_bad_for(plan.study), progress=interrupt)
         receipts = pa.parquet.read_table(kept)
     receipt = find_receipt(receipts, player)
@@ -275,18 +272,39 @@ def read_predictions(
 
 def interrupt_settlement(
     product: Product, plan: Plan, reports: Any, out: Path, seed: int | None = None, on_bad: str = "error"
-) -> Draw:
-    """The draw that a settlement leaves when it is interrupted while it pays."""
+) -> tuple[Draw, str]:
+    """The draw of a settlement that is interrupted while it pays, and the hash of the statistics it was made from."""
 
     def interrupt(stage: str, done: int, rows: int | None) -> None:
         if stage == "payments":
             raise Interrupted
 
-    with suppress(Interrupted):
+    with suppress(Interrupted), overheard() as draws:
         product.settle(plan, reports, out=out, on_bad=on_bad, seed=seed, progress=interrupt)
-    draw = read_draw(open_target(out).unfinished)
-    assert draw is not None, "an interrupted settlement keeps its draw"
-    return draw
+    (drawn,) = draws
+    return drawn
+
+
+@contextmanager
+def overheard(planted: Answers | None = None) -> Iterator[list[tuple[Draw, str]]]:
+    """What settlements draw meanwhile, and the hash of the statistics; these answers are put in the place of theirs.
+
+    A planted draw has a name of its own: nothing that is drawn besides noise differs either.
+    """
+    heard, real = list[tuple[Draw, str]](), settlement._draw
+
+    def draw(plan: Plan, mechanism: Any, statistics: Statistics, *others: Any) -> Draw:
+        drawn = real(plan, mechanism, statistics, *others)
+        if planted is not None:
+            drawn = Draw(PLANTED, PLANTED, planted)
+        heard.append((drawn, statistics.sums.digest()))
+        return drawn
+
+    vars(settlement)["_draw"] = draw
+    try:
+        yield heard
+    finally:
+        vars(settlement)["_draw"] = real
 
 
 @contextmanager
@@ -319,14 +337,6 @@ def place(plan: Plan) -> Iterator[tuple[Plan, Path]]:
 @lru_cache(maxsize=64)
 def _guarantees(plan: Plan, players: int, geometry: bytes) -> Guarantees:
     return plan.guarantees_for(players, pickle.loads(geometry))
-
-
-def _leave(answers: Answers, product: Product, plan: Plan, reports: Any, out: Path) -> None:
-    """Leave a draw, as made for these reports, where an interrupted settlement has it."""
-    digest = exact_sums(product, plan, reports).digest()
-    unfinished = open_target(out).unfinished
-    unfinished.mkdir(mode=0o700)
-    Draw("0" * 32, plan.sha256, None, digest, answers).save(unfinished)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ service/
   studies/ID/study.toml    as frozen
   studies/ID/plan.json     as frozen
   studies/ID/links.key     makes links that are mailed, or that people of a panel come by
+  studies/ID/draw-*.key    made when the study is frozen: the noise follows from it; destroyed once a result is there
   studies/ID/closed.json   which answers the study was closed with, and the lot that rounds payments to coins
   studies/ID/ledger.json   every release ever drawn: never removed, and no backup of the database brings it back
   studies/ID/settlement/   release.json, receipts.parquet, payments.parquet, report.html, settlement.json
@@ -12,6 +13,7 @@ service/
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -26,8 +28,8 @@ from urllib.parse import urlsplit
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json, sync, write_atomically
 from truthful.plan import Plan
-from truthful.settlement.atomic_release import open_target, read_ledger
-from truthful.settlement.draw import FILE as DRAW
+from truthful.settlement.atomic_release import read_ledger
+from truthful.settlement.draw import derived_name, destroy_key, key_path, made_key, read_key
 from truthful.study import Study
 
 STUDY, PLAN, CLOSED, LINKS = "study.toml", "plan.json", "closed.json", "links.key"
@@ -66,7 +68,10 @@ class Locations:
         return self.study(study_id) / SETTLEMENT
 
     def freeze(self, study_id: str, declaration: str, plan: str) -> Plan:
-        """Write down the declaration and the plan that will be carried out. Once released, they stay."""
+        """Write down the declaration and the plan that will be carried out, and make the key of its draw.
+
+        Once released, they stay.
+        """
         directory = self.study(study_id)
         directory.mkdir(mode=0o700, exist_ok=True)
         sync(directory.parent)
@@ -81,7 +86,31 @@ class Locations:
         if at_home.sha256 != planned.study.sha256:
             raise Refused("The study was changed after its plan was made. Plan it again, then freeze it.")
         replace(planned, study=at_home).save(directory / PLAN)
+        made_key(key_path(directory, planned.sha256))
         return self.plan(study_id)
+
+    def key_sha256(self, study_id: str) -> str | None:
+        """By which the key of a frozen study is known again, if it is there."""
+        key = read_key(key_path(self.study(study_id), self.plan(study_id).sha256))
+        return None if key is None else hashlib.sha256(key).hexdigest()
+
+    def require_key(self, study_id: str, frozen_with: str | None) -> None:
+        """The key is the one that the study was frozen with, unless a draw is entered: then the ledger decides.
+
+        Before 0.2.0 there was none, and one is made to draw.
+        """
+        entered = read_ledger(self.study(study_id) / LEDGER).entries
+        if frozen_with is not None and not entered and self.key_sha256(study_id) != frozen_with:
+            raise Refused(
+                "The key from which the noise of this study follows is not the one it was frozen with, or is missing. "
+                "Another one could draw a second result. Nothing was released. Bring the study's files back from a "
+                "backup."
+            )
+
+    def destroy_keys(self, study_id: str) -> None:
+        """The study has ended: nothing will be drawn any more."""
+        for path in self.study(study_id).glob("draw-*.key"):
+            destroy_key(path)
 
     def plan(self, study_id: str) -> Plan:
         path = self.study(study_id) / PLAN
@@ -118,20 +147,25 @@ class Locations:
             for path in directory.iterdir():
                 if _UNWRITTEN.fullmatch(path.name):
                     path.unlink()
-            (self.settlement(study_id) / DRAW).unlink(missing_ok=True)
             yield
 
     def require_same_answers(self, study_id: str, fingerprint: str) -> None:
         """Note with which answers the study was closed; later they must be the same ones."""
         path = self.study(study_id) / CLOSED
         if not path.exists():
-            closed = {"answers_sha256": fingerprint, "coins_key": secrets.token_hex(16)}
+            closed = {"answers_sha256": fingerprint, "coins_key": self._coins_key(study_id, fingerprint)}
             write_atomically(path, pretty_json(closed))
         if self._closing_record(study_id)["answers_sha256"] != fingerprint:
             raise Refused(
                 "The answers in the database are not those that the study was closed with: it is another database, or "
                 "was restored from a backup. Nothing was released. Bring the right database back."
             )
+
+    def _coins_key(self, study_id: str, fingerprint: str) -> str:
+        """The same in every copy of a study that was closed with the same answers; without a key, a fresh one."""
+        plan = self.plan(study_id).sha256
+        key = read_key(key_path(self.study(study_id), plan))
+        return secrets.token_hex(16) if key is None else derived_name(key, "coins", plan, fingerprint)
 
     def coins_key(self, study_id: str) -> str:
         """What tosses for coins, of a closed study."""
@@ -141,11 +175,9 @@ class Locations:
         found: dict[str, str] = json.loads((self.study(study_id) / CLOSED).read_text(encoding="utf-8"))
         return found
 
-    def require_undrawn(self, study_id: str) -> None:
-        """Nothing was ever drawn for this study, so that it may still end in another way."""
-        out = self.settlement(study_id)
-        entered = out.exists() or read_ledger(self.study(study_id) / LEDGER).entries
-        if entered or (open_target(out).unfinished / DRAW).exists():
+    def require_unreleased(self, study_id: str) -> None:
+        """Nothing was ever released of this study, so that it may still end in another way."""
+        if self.settlement(study_id).exists() or read_ledger(self.study(study_id) / LEDGER).entries:
             raise Refused("The result of this study was drawn already. Settle it; nothing was changed.")
 
     def reopen(self, study_id: str) -> None:

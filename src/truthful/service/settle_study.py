@@ -1,10 +1,10 @@
 """Freeze a study, settle it exactly once, or cancel it: the steps that touch its files and the database.
 
 The order of what becomes durable is the whole argument. (1) The study is closed: no answer changes any more. (2) The
-answers' fingerprint is on the disk. (3) `settle` draws, enters the ledger and shows its directory in one rename; killed
-on the way, it finishes the same draw. (4) One transaction stores the release and all payments, and ends only if they
-read back as they were written: before that nobody sees them. Whatever was done is found done, and the rest follows.
-Servers that share a directory take turns by a lock on a file.
+answers' fingerprint is on the disk. (3) `settle` draws by the key that was made when the study was frozen, enters the
+ledger and shows its directory in one rename; killed on the way, it finishes the same draw. (4) One transaction stores
+the release and all payments, and ends only if they read back as they were written: before that nobody sees them.
+Whatever was done is found done, and the rest follows. Servers that share a directory take turns by a lock on a file.
 
 `settle` refuses before it draws if less could be promised for those who answered than was. Then the analyst accepts
 that, or takes answers again, or cancels: everybody is paid what payments start from, and nothing is ever drawn.
@@ -123,8 +123,13 @@ def freeze(
             raise Unready(sentence, study_id, step)
         if deadline is not None:
             studies.set_deadline(session, study_id, who, deadline)
-        seed = secrets.randbelow(2**62) if rehearsal else None
-        studies.step(session, study_id, State.OPEN, who, rehearsal=rehearsal, seed=seed, name=plan.study.name)
+        frozen = {
+            "rehearsal": rehearsal,
+            "seed": secrets.randbelow(2**62) if rehearsal else None,
+            "name": plan.study.name,
+            "key_sha256": locations.key_sha256(study_id),
+        }
+        studies.step(session, study_id, State.OPEN, who, **frozen)
 
 
 def similar_studies(session: Session, study_id: str, study: Study) -> list[StoredStudy]:
@@ -171,6 +176,7 @@ def settle_study(
             reports = _reports(plan, list(answers.reports(session, study_id)))
         directory = locations.settlement(study_id)
         if not directory.exists():
+            locations.require_key(study_id, stored.key_sha256)
             settle(
                 plan,
                 reports,
@@ -184,18 +190,20 @@ def settle_study(
         amounts = _amounts(locations, study_id)
         with database.writing() as session:
             studies.record(session, study_id, release, report, amounts, SERVICE)
+        locations.destroy_keys(study_id)
 
 
 def cancel_study(database: Database, locations: Locations, study_id: str, who: str) -> None:
     """End a closed study for which nothing was drawn. Everybody who answered is paid her base payment."""
     with locations.settling(study_id):
-        locations.require_undrawn(study_id)
+        locations.require_unreleased(study_id)
         with database.writing() as session:
             locations.require_same_answers(study_id, answers.fingerprint(session, study_id))
             rows = list(answers.reports(session, study_id))
             bases = base_payments(locations.plan(study_id), [features for _, features, *_ in rows])
             amounts = _base_amounts(locations, study_id, [row[0] for row in rows], bases)
             studies.record(session, study_id, None, None, amounts, who)
+        locations.destroy_keys(study_id)
 
 
 def _reports(plan: Plan, rows: list[Reported]) -> pa.Table:
@@ -259,6 +267,7 @@ class Settler:
 
     def start(self) -> None:
         self._close_again()
+        self._destroy_keys()
         self._thread.start()
 
     def ask(self, study_id: str) -> None:
@@ -287,6 +296,13 @@ class Settler:
         for study_id in filter(self._locations.is_closed, known):
             with suppress(studies.NotNow), self._database.writing() as session:
                 studies.step(session, study_id, State.CLOSED, SERVICE)
+
+    def _destroy_keys(self) -> None:
+        """Of studies that ended, where a kill came first."""
+        with self._database.reading() as session:
+            ended = [stored for state in studies.ENDED for stored in studies.in_state(session, state)]
+        for study_id in ended:
+            self._locations.destroy_keys(study_id)
 
     def _run(self) -> None:
         pause = LOOK_SECONDS

@@ -1,8 +1,9 @@
 """Exactly once: a release is built unseen, entered in the ledger, then made visible whole.
 
-The order of the writes is the whole argument. (1) The draw is durable in an unfinished directory. (2) Everything
-else is written there. (3) The ledger's entry is durable. (4) One rename shows the release. A kill before (3)
-leaves nothing anybody has seen; after it, the same draw is found again and finished.
+The order of the writes is the whole argument. (1) The key is durable beside the ledger: from it and the exact
+statistics follows all that is drawn. (2) Everything is written in an unfinished directory. (3) The ledger's entry is
+durable. (4) One rename shows the release. (5) The key is destroyed. A kill before (3) leaves nothing that anybody has
+seen; after it, the same reports give the same draw, which is entered already; others give another, and are refused.
 
 The ledger stands beside a study: every release ever drawn from it, and the privacy they spent together. A second
 release of the same data lets an observer average the noise away, so its epsilon adds to the first. A crash can leave an
@@ -33,8 +34,16 @@ from truthful.plan import Plan
 from truthful.release import Receipt, Release, find_receipt
 from truthful.report import report_or_notice
 from truthful.settlement.books import MemoryBooks, PaidTotals
-from truthful.settlement.draw import FILE as DRAW_FILE
-from truthful.settlement.draw import Draw, read_draw
+from truthful.settlement.draw import (
+    Chance,
+    Draw,
+    destroy_key,
+    key_path,
+    keyed_chance,
+    made_key,
+    read_key,
+    seeded_chance,
+)
 
 FORMAT = "truthful/ledger/1"
 
@@ -115,7 +124,7 @@ class ReleaseDirectory:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Keep everybody else out while a settlement is built here; leave nothing if nothing was drawn."""
+        """Keep everybody else out while a settlement is built here; leave nothing of it unless it is whole."""
         self.unfinished.mkdir(mode=0o700, exist_ok=True)
         os.chmod(self.unfinished, 0o700)
         with exclusive(self.unfinished) as free:
@@ -124,38 +133,13 @@ class ReleaseDirectory:
                     f"Another settlement is being written to {str(self.final)!r}. Wait until it has ended."
                 )
             require_new(self.final)
-            self._tidy()
+            _remove(self.unfinished.iterdir())  # what a killed settlement left
             try:
                 yield
-            except (OSError, KeyboardInterrupt):  # a full disk, or Ctrl-C
-                with suppress(OSError):
-                    self._tidy()
-                raise
             finally:
-                if not self.drawn:
-                    with suppress(OSError):  # that it is gone, too: then it was published
-                        self._tidy()
-                        self.unfinished.rmdir()
-
-    @property
-    def drawn(self) -> bool:
-        """Whether a draw is kept here, to be finished."""
-        return (self.unfinished / DRAW_FILE).exists()
-
-    def _tidy(self) -> None:
-        """Of a settlement that was stopped only the draw counts; books are private and large, and are made again."""
-        _remove(path for path in self.unfinished.iterdir() if path.name != DRAW_FILE)
-
-    def left_behind(self) -> str:
-        """What there is of a settlement that was stopped, and how to go on."""
-        if self.drawn:
-            return (
-                f"Nothing was released. The noise is drawn and kept in {str(self.unfinished)!r}: leave that directory "
-                "as it is, and give the same command again to finish with the same draw."
-            )
-        if self.final.exists():
-            return f"The release was finished before that: everything is in {str(self.final)!r}."
-        return "Nothing was drawn, spent or left behind. Give the same command again."
+                with suppress(OSError):  # that it is gone: then it was published
+                    _remove(self.unfinished.iterdir())
+                    self.unfinished.rmdir()
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -182,15 +166,42 @@ class LedgerAccount:
         """The ε that the study has spent."""
         return self.ledger.spent_epsilon(self.plan.study.name, self.plan.study.sha256)
 
-    def require_unspent(self, pending: Draw | None, spend_again: bool) -> None:
+    @property
+    def key(self) -> Path | None:
+        """Where the key lies from which this plan's draws follow."""
+        return None if self.path is None else key_path(self.path.parent, self.plan.sha256)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is a key, so that a release that was entered may have to be finished."""
+        return self.key is not None and read_key(self.key) is not None
+
+    def require_unspent(self, spend_again: bool, *, entered: bool) -> None:
         """Refuse a second real release, unless it is wanted, or is the first one, entered and to be finished."""
         spent, epsilon = self.spent, self.plan.mechanism.epsilon
-        entered = pending is not None and self.ledger.holds(pending.name)
         if spent > 0 and not (self.rehearsal or entered or spend_again):
             raise Refused(
                 f"This study has already released its data, at epsilon {spent:g} (see ledger.json beside it). Another "
                 f"release would bring the total to {spent + epsilon:g}. If that is what you want, add --spend-again."
             )
+
+    def chance(self, statistics: str, spend_again: bool) -> Chance:
+        """What decides the draw for these statistics, by the study's key, which is made durable if there is none."""
+        if self.key is None:
+            raise InputError("Noise that protects people follows from a key, which needs a study in a file.")
+        chance = keyed_chance(made_key(self.key), self.plan.sha256, statistics)
+        self.require_unspent(spend_again, entered=self.ledger.holds(chance.name))
+        return chance
+
+    def released_in(self, out: Path) -> bool:
+        """Whether this plan's release is there already."""
+        here = (entry.directory for entry in self.ledger.entries if entry.plan_sha256 == self.plan.sha256)
+        return out.name in here and out.exists()
+
+    def destroy_key(self) -> None:
+        """The release is in its place: whoever had the key now could take the noise away."""
+        if self.key is not None and not self.rehearsal:
+            destroy_key(self.key)
 
     def enter(self, draw: Draw, directory: str) -> None:
         """Make this release's entry durable; a draw that is finished after a crash is entered already."""
@@ -263,20 +274,6 @@ def require_new(out: Path) -> None:
         )
 
 
-def pending_draw(account: LedgerAccount, target: ReleaseDirectory, seed: int | None) -> Draw | None:
-    """The draw that a killed settlement of this plan left behind, to be finished."""
-    draw = read_draw(target.unfinished)
-    if draw is None or (draw.plan_sha256 == account.plan.sha256 and draw.seed == seed):
-        return draw
-    if account.ledger.holds(draw.name):
-        raise Refused(
-            f"{target.unfinished.name} holds an unfinished settlement of another plan, and the ledger has it as "
-            "released. Finish it with its own plan, or name another directory."
-        )
-    (target.unfinished / DRAW_FILE).unlink()
-    return None
-
-
 #: Told as a settlement goes on: the stage, rows done, rows in all if known.
 Progress = Callable[[str, int, int | None], None]
 
@@ -314,47 +311,50 @@ class Settlement(Shown):
 
 @dataclass(frozen=True)
 class OpenRelease:
-    """A release while it is made: the study's account, where it goes (None: nowhere but memory), and the draw that a
-    killed settlement left to be finished."""
+    """A release while it is made: the study's account, and where it goes (None: nowhere but memory)."""
 
     account: LedgerAccount
     target: ReleaseDirectory | None
-    pending: Draw | None
+    seed: int | None
+    spend_again: bool
 
     @property
     def unfinished(self) -> Path | None:
         """The directory in which it is built."""
         return None if self.target is None else self.target.unfinished
 
-    def pending_for(self, digest: str) -> Draw | None:
-        """The draw to be finished, if there is one; refused if it was made for other statistics than these."""
-        if self.pending is not None and self.pending.statistics != digest:
-            again = " and add --spend-again" if self.account.ledger.holds(self.pending.name) else ""
-            raise Refused(
-                "An unfinished settlement into this directory was made from other reports. Settle those reports to "
-                f"finish it, or name another directory{again}."
-            )
-        return self.pending
-
-    def keep(self, draw: Draw) -> None:
-        """Make the draw durable, before anything computed from it can be seen."""
-        if self.target is not None:
-            draw.save(self.target.unfinished)
+    def chance(self, statistics: str) -> Chance:
+        """What decides the draw for these exact statistics, durable before anything computed from it can be seen."""
+        if self.seed is not None:
+            return seeded_chance(self.seed, self.account.plan.sha256, statistics)
+        return self.account.chance(statistics, self.spend_again)
 
     def finish(self, draw: Draw, release: Release, summary: dict[str, Any], books: Any) -> Settlement:
-        """The last writes, in the order argued for above: files, ledger, one rename."""
+        """The last writes, in the order argued for above: files, ledger, one rename; then the key goes."""
         if self.target is None:
             self.account.enter(draw, "memory")
+            self.account.destroy_key()
             return Settlement(release, summary, memory=books)
         unfinished = self.target.unfinished
         release.save(unfinished / "release.json")
         write_atomically(unfinished / "report.html", report_or_notice(release, self.account.plan))
         write_atomically(unfinished / "settlement.json", pretty_json(summary))
-        _remove(unfinished.glob(".*"))  # what a killed write left
+        _remove(unfinished.glob(".*"))  # what workers that were killed left
         self.account.enter(draw, self.target.final.name)
         publish_directory(unfinished, self.target.final)
-        (self.target.final / DRAW_FILE).unlink()  # of no more use
+        self.account.destroy_key()
         return Settlement(release, summary, directory=self.target.final)
+
+    def left_behind(self) -> str:
+        """What there is of a settlement that was stopped, and how to go on."""
+        if self.target is not None and self.target.final.exists():
+            return f"The release was finished before that: everything is in {str(self.target.final)!r}."
+        if self.seed is None and self.account.unfinished:
+            return (
+                f"Nothing was released. The noise follows from the key in {str(self.account.key)!r}: leave that file "
+                "where it is, and give the same command again to finish with the same draw."
+            )
+        return "Nothing was drawn, spent or left behind. Give the same command again."
 
 
 @contextmanager
@@ -365,19 +365,19 @@ def open_release(
 
     What stops a settlement on its way is given a note that says what is left of it.
     """
-    target = None if out is None else open_target(Path(out))
-    try:
-        with (
-            open_account(plan, seed is not None) as account,
-            nullcontext() if target is None else target.claim(),
-        ):
-            pending = None if target is None else pending_draw(account, target, seed)
-            account.require_unspent(pending, spend_again)
-            yield OpenRelease(account, target, pending)
-    except (OSError, KeyboardInterrupt) as stopped:  # a full disk, or Ctrl-C
-        if target is not None:
-            stopped.add_note(target.left_behind())
-        raise
+    with open_account(plan, seed is not None) as account:
+        if out is not None and account.released_in(Path(out)):
+            account.destroy_key()  # a kill came first
+        target = None if out is None else open_target(Path(out))
+        account.require_unspent(spend_again, entered=account.unfinished)
+        opened = OpenRelease(account, target, seed, spend_again)
+        try:
+            with nullcontext() if target is None else target.claim():
+                yield opened
+        except (OSError, KeyboardInterrupt) as stopped:  # a full disk, or Ctrl-C
+            if target is not None:
+                stopped.add_note(opened.left_behind())
+            raise
 
 
 def private_summary(

@@ -1,66 +1,67 @@
-"""One draw of noise, kept privately until its release is whole, so that a crash never leads to a second draw.
+"""What chance decides of a release follows from a secret key of the study and from the exact statistics.
 
-A settlement that is killed after drawing finds its draw again in the unfinished directory and completes
-it: the same noise, the same release. Two draws on the same data would spend twice the privacy.
+The same statistics give the same draw, whatever was killed, restored or copied meanwhile; others give a draw that has
+nothing to do with it. So a settlement that is done again releases the same once more and spends nothing, and no draw
+has to be kept. The key is made once, lies beside the ledger, and is destroyed when the release is in its place: with
+it, whoever guesses the statistics could take the noise away.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
+import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from truthful.errors import InputError
 from truthful.estimators.sensitivity import AddNoise, Query
-from truthful.files import pretty_json, write_atomically
-from truthful.lattice import Bits, sample, sample_sup
+from truthful.files import sha256, sync, write_atomically
+from truthful.lattice import KEY_BYTES, Bits, KeyedBits, SeededBits, sample, sample_sup
 
-FILE = "draw.json"
+#: Of this derivation and this sampler. Whoever changes either changes it: two ways of drawing from one stream of bits
+#: would give two draws that are not independent.
+LABEL = "truthful/draw/1"
+
+
+@dataclass(frozen=True, eq=False)
+class Chance:
+    """What decides all that is drawn for one plan and one set of statistics, and the name by which the ledger knows it.
+
+    `secret` decides what is drawn besides noise: the lots of coins, and the salt of a matrix that is kept back.
+    """
+
+    name: str
+    secret: str
+    noise: Bits
+
+
+def keyed_chance(key: bytes, plan_sha256: str, statistics: str) -> Chance:
+    """That of a study's key; `statistics` is the hash of the exact ones."""
+    name = derived_name(key, "name", plan_sha256, statistics)
+    return Chance(name, name, KeyedBits(key, f"{LABEL}/noise/{plan_sha256}/{statistics}"))
+
+
+def derived_name(key: bytes, use: str, plan_sha256: str, about: str) -> str:
+    """128 bits that follow from the key and from what they are used for."""
+    return f"{KeyedBits(key, f'{LABEL}/{use}/{plan_sha256}/{about}').bits(128):032x}"
+
+
+def seeded_chance(seed: int, plan_sha256: str, statistics: str) -> Chance:
+    """That of a rehearsal: repeatable, and no protection to anybody."""
+    name = sha256([LABEL, seed, plan_sha256, statistics])[:32]
+    return Chance(name, str(seed), SeededBits(seed))
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance decided: the released lattice points, in their order.
-
-    `statistics` is the hash of the exact statistics they were drawn for: a draw belongs to one set of reports.
-    """
+    """What chance decided: the released lattice points, in their order, and names as `Chance` has them."""
 
     name: str
-    plan_sha256: str
-    seed: int | None
-    statistics: str
+    secret: str
     answers: tuple[tuple[int, ...], ...]
-
-    @property
-    def secret(self) -> str:
-        """What else chance decides follows from it: the same whenever the draw is finished."""
-        return self.name if self.seed is None else str(self.seed)
-
-    def save(self, directory: Path) -> None:
-        """Make the draw durable, readable by its owner only, before anything computed from it can be seen."""
-        # Integers beyond 2^53 are written as text: not every reader of JSON keeps them whole.
-        record = {**asdict(self), "answers": [[str(k) for k in answer] for answer in self.answers]}
-        write_atomically(directory / FILE, pretty_json(record))
-        os.chmod(directory / FILE, 0o600)
-
-
-def read_draw(directory: Path) -> Draw | None:
-    """The draw of an unfinished settlement, if there is one."""
-    path = directory / FILE
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        answers = tuple(tuple(int(k) for k in answer) for answer in record.pop("answers"))
-        return Draw(**record, answers=answers)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} holds the noise of an unfinished settlement and cannot be read ({error}). Restore it, or remove "
-            f"the directory {directory.name!r} to give that settlement up."
-        ) from None
 
 
 class Drawing:
@@ -89,3 +90,48 @@ def replay(answers: Sequence[tuple[int, ...]]) -> AddNoise:
         return next(remaining)
 
     return answer
+
+
+# The key
+
+
+def key_path(directory: Path, plan_sha256: str) -> Path:
+    """Where the key of a plan lies: beside the ledger."""
+    return directory / f"draw-{plan_sha256[:16]}.key"
+
+
+def read_key(path: Path) -> bytes | None:
+    """The key, if there is one: a file of zeros was about to be removed."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if text and not text.strip(b"\0"):
+        return None
+    if not re.fullmatch(rb"[0-9a-f]{%d}\n" % (2 * KEY_BYTES), text):
+        raise InputError(
+            f"{path} decides the noise of a settlement and is not a key as this program writes them. Restore it from a "
+            "backup; if no result of the study was ever released, remove it, and the next settlement makes another."
+        )
+    return bytes.fromhex(text.decode())
+
+
+def made_key(path: Path) -> bytes:
+    """The key, made if there is none: durable, and its owner's alone, before anything can follow from it."""
+    key = read_key(path)
+    if key is None:
+        key = secrets.token_bytes(KEY_BYTES)
+        write_atomically(path, f"{key.hex()}\n", private=True)
+    return key
+
+
+def destroy_key(path: Path) -> None:
+    """Overwrite and remove it. What a disk, or a backup, keeps of it is out of our reach."""
+    if not path.exists():
+        return
+    with open(path, "r+b") as file:
+        file.write(bytes(os.fstat(file.fileno()).st_size))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
+    sync(path.parent)

@@ -126,7 +126,7 @@ def preview(
     with _note_refusals(refusals):
         account = read_account(plan, rehearsal=False)
         spent = account.spent
-        account.require_unspent(pending=None, spend_again=False)
+        account.require_unspent(spend_again=False, entered=False)
     with open_reports(
         reports, report_columns(study), numbers=number_columns(study), columns=columns
     ) as source:

@@ -25,13 +25,18 @@ from truthful.guarantees import Guarantees
 from truthful.intake import number_columns, report_columns
 from truthful.intake.intake import ON_BAD
 from truthful.intake.stream import open_reports
-from truthful.lattice import SeededBits, SystemBits
 from truthful.one_release import LeaveOneOut, OneRelease, Paymaster, SumRelease, largest_payments, paymaster
 from truthful.plan import Plan
 from truthful.release import publish
 from truthful.scoring import PAYMENT_STEPS
 from truthful.settlement import checks
-from truthful.settlement.atomic_release import Progress, Settlement, open_release, private_summary
+from truthful.settlement.atomic_release import (
+    OpenRelease,
+    Progress,
+    Settlement,
+    open_release,
+    private_summary,
+)
 from truthful.settlement.books import KEPT, MemoryBooks
 from truthful.settlement.draw import Draw, Drawing
 from truthful.settlement.engines import open_engine, require_engine
@@ -94,8 +99,7 @@ def settle(
             statistics = gather(source, study, transform, norm, key, on_bad, workers, rows_done, most_of)
             people = partial(measure, source, study, statistics, workers)
             found, warnings, features = _check_people(plan, mechanism, statistics, accept_less, people)
-            draw = opened.pending_for(statistics.sums.digest()) or _draw(plan, mechanism, statistics, seed)
-            opened.keep(draw)
+            draw = _draw(plan, mechanism, statistics, opened)
             estimate = _estimate(plan, mechanism, statistics, draw)
             level = None  # what features say of it, where people are asked what the others will say
             if study.levels is not None:
@@ -139,19 +143,13 @@ def _check_people(
     return found.guarantees, found.warnings, found.features
 
 
-def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, seed: int | None) -> Draw:
-    """The released vectors, with fresh noise."""
-    drawing = Drawing(SystemBits() if seed is None else SeededBits(seed))
-    epsilon = Fraction(mechanism.epsilon)
+def _draw(plan: Plan, mechanism: SumRelease, statistics: Statistics, opened: OpenRelease) -> Draw:
+    """The released vectors, with the noise of these statistics."""
+    chance = opened.chance(statistics.sums.digest())
+    drawing, epsilon = Drawing(chance.noise), Fraction(mechanism.epsilon)
     for query in mechanism.queries(statistics.sums, plan.study.believed):
         drawing(query, epsilon * query.share)
-    return Draw(
-        name=secrets.token_hex(16),
-        plan_sha256=plan.sha256,
-        seed=seed,
-        statistics=statistics.sums.digest(),
-        answers=tuple(drawing.answers),
-    )
+    return Draw(chance.name, chance.secret, tuple(drawing.answers))
 
 
 def _estimate(plan: Plan, mechanism: SumRelease, statistics: Statistics, draw: Draw) -> LeaveOneOut:

@@ -126,6 +126,7 @@ class StoredStudy(Table):
     plan: Mapped[str | None] = mapped_column(Text)  # plan.json
     rehearsal: Mapped[bool] = mapped_column(default=False)
     seed: Mapped[int | None] = mapped_column(BigInteger)
+    key_sha256: Mapped[str | None] = mapped_column(String(64))  # of the key from which the noise follows
     #: Of the people brought while it was a draft: their hash.
     roster: Mapped[str | None] = mapped_column(String(64))
     created: Mapped[datetime]

@@ -463,7 +463,7 @@ def reopen(visit: Analyst, stored: Found) -> Response:
     """Take answers again. That the study was closed is forgotten on the disk first: it may be closed once more."""
     locations = visit.service.locations
     with locations.settling(stored.id):
-        locations.require_undrawn(stored.id)
+        locations.require_unreleased(stored.id)
         with visit.writing() as session:
             studies.reopen(session, stored.id, visit.who)
             locations.reopen(stored.id)
