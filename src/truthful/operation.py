@@ -33,6 +33,7 @@ def serve(
     smtp: options.SmtpServer = None,
     smtp_user: options.SmtpUser = None,
     mail_from: options.MailFrom = None,
+    require_second_factor: options.RequireSecondFactor = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run studies on the web: invite people, collect answers, settle, publish, pay."""
@@ -41,7 +42,15 @@ def serve(
         from truthful.service.locations import Settings, Smtp
     password = os.environ.get("TRUTHFUL_SMTP_PASSWORD")
     mail = None if smtp is None else Smtp.read(smtp, mail_from, smtp_user, password)
-    settings = Settings(directory, server.reached_at(url, host, port), database, behind_proxy, api_docs, mail)
+    settings = Settings(
+        directory,
+        server.reached_at(url, host, port),
+        database,
+        behind_proxy,
+        api_docs,
+        mail,
+        require_second_factor,
+    )
 
     def tell(told: server.Opening) -> None:
         print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)

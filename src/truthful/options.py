@@ -231,6 +231,13 @@ ApiDocs = Annotated[
     bool,
     typer.Option("--api-docs", help="Publish a description of all pages for machines, at /openapi.json."),
 ]
+RequireSecondFactor = Annotated[
+    bool,
+    typer.Option(
+        "--require-second-factor",
+        help="Whoever signs in has to set up a second factor, codes of an app, before anything else.",
+    ),
+]
 BotsUrl = Annotated[
     str,
     typer.Argument(

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from truthful.errors import InputError, Refused
-from truthful.service import analyst, participant, payer, public, signing
+from truthful.service import account, analyst, participant, payer, public, signing
 from truthful.service.limits import Busy
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.mailer import Mailer
@@ -46,7 +46,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     # Participants are the most, so their pages are looked for first; `include_router` would look for each page twice.
-    for part in (participant, public, signing, analyst, payer):
+    for part in (participant, public, signing, account, analyst, payer):
         app.router.routes += part.router.routes
     app.mount("/static", StaticFiles(packages=[("truthful.service", "static")]), "static")
     _handle_errors(app)
@@ -111,8 +111,8 @@ def _handle_errors(app: FastAPI) -> None:
         return wait(request, RETRY_SECONDS, problem.status, "shared.busy")
 
     @app.exception_handler(SignInFirst)
-    def sign_in_first(request: Request, _: Exception) -> Response:
-        return go("/sign-in")
+    def sign_in_first(request: Request, problem: SignInFirst) -> Response:
+        return go(problem.page)
 
     @app.exception_handler(HTTPException)
     def refused_by_the_frame(request: Request, problem: HTTPException) -> Response:

@@ -104,6 +104,13 @@ class Limits:
         self.unknown = share(30)
         self.codes = share(10)
 
+    def attempt_code(self, account: Account) -> int:
+        """Count an attempt at a second factor, as one at a password is counted."""
+        return self.accounts.attempt(f"code {account.id}")
+
+    def forgive_codes(self, account: Account) -> None:
+        self.accounts.forgive(f"code {account.id}")
+
 
 class Busy(Exception):
     """There is no room for more slow work: `status` is that of the page which says so."""

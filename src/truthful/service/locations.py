@@ -230,6 +230,7 @@ class Settings:
     over TLS alone. database: a URL; without one, SQLite in the directory. behind_proxy: addresses are those the proxy
     tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages. smtp:
     who takes mails, if any are sent.
+    require_second_factor: whoever signs in gets to no page but her account's until she has set one up.
     """
 
     directory: Path
@@ -238,6 +239,7 @@ class Settings:
     behind_proxy: bool = False
     api_docs: bool = False
     smtp: Smtp | None = None
+    require_second_factor: bool = False
 
     def __post_init__(self) -> None:
         if not _is_origin(self.url):

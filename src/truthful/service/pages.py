@@ -241,6 +241,11 @@ class Visit:
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         return page(self.request, template, status=status, **values)
 
+    def remove(self, response: Response, name: str, path: str = "/") -> None:
+        """Remove a cookie that was kept."""
+        secure = self.service.settings.secure
+        response.delete_cookie(name, path, secure=secure, httponly=True, samesite="lax")
+
     def keep(
         self, response: Response, name: str, value: str, seconds: int | None = None, path: str = "/"
     ) -> None:

@@ -48,7 +48,7 @@ from truthful.service.asking import (
 )
 from truthful.service.middleware import wait
 from truthful.service.offer import bonus_at, earned, make_offer
-from truthful.service.pages import YEAR, Visit, download, go, language, plain_number
+from truthful.service.pages import LANGUAGE, YEAR, Visit, download, go, language, plain_number
 from truthful.store import answers, roster
 from truthful.store.answers import NotHers, TooLate
 from truthful.store.studies import ENDED, TOLD, NotNow, Unknown
@@ -315,6 +315,21 @@ def confirm(visit: Link) -> Response:
     """Asks whether she means it."""
     view = visit.look()
     return visit.page_of(view, "withdraw") if view.may_answer else go(view.link)
+
+
+@router.get("/forget")
+def forget_page(visit: Link) -> Response:
+    """Asks whether this browser is to forget her."""
+    return visit.page_of(visit.look(), "forget")
+
+
+@router.post("/forget")
+def forget(visit: Link) -> Response:
+    """Remove her code and her language from this browser."""
+    response = go(visit.look().link)
+    visit.remove(response, CODE, f"/a/{visit.token}")
+    visit.remove(response, LANGUAGE)
+    return response
 
 
 def go_back(visit: Link) -> Response:

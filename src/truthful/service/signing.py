@@ -15,11 +15,12 @@ from truthful.errors import InputError, Refused
 from truthful.service.limits import KNOWN, TryingBrowser, address, browser, browser_mark
 from truthful.service.middleware import limit_guesses, wait
 from truthful.service.pages import LANGUAGE, YEAR, Service, Visit, Visitor, go, languages
-from truthful.store import accounts, studies
+from truthful.store import accounts, factors, studies
 from truthful.store.studies import events, log
 from truthful.store.tables import Account, Role
 
 COOKIE = "truthful"
+ACCOUNT = "/account"
 HOME = {Role.ANALYST: "/studies", Role.PAYER: "/payments"}
 #: The latest events that the log's page shows.
 SHOWN = 500
@@ -34,7 +35,11 @@ router = APIRouter()
 
 
 class SignInFirst(Exception):
-    """The page is for somebody who has signed in."""
+    """The page is for somebody who has signed in; `page` is where to do it, or to set up what is missing."""
+
+    def __init__(self, page: str = "/sign-in") -> None:
+        super().__init__(page)
+        self.page = page
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +58,7 @@ class SignedIn(Visit):
 
 
 def signed_in(visit: Visitor) -> SignedIn:
-    token = visit.request.cookies.get(_cookie_name(visit.service, COOKIE))
+    token = visit.request.cookies.get(cookie_name(visit.service, COOKIE))
     if token is not None:
         with visit.reading() as session:
             if (account := accounts.signed_in(session, token)) is not None:
@@ -67,6 +72,8 @@ def _only(role: Role) -> Any:
     async def require(signed: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
         if signed.account.role != role:
             raise SignInFirst
+        if signed.service.settings.require_second_factor and signed.account.factor is None:
+            raise SignInFirst(ACCOUNT)
         return signed
 
     return Depends(require)
@@ -96,7 +103,7 @@ async def sign_in(visit: Visitor, name: Field, password: Field) -> Response:
     """
     request, limits, pools = visit.request, visit.service.limits, visit.service.pools
     came_from = address(request, visit.service.settings.behind_proxy)
-    mark = request.cookies.get(_cookie_name(visit.service, KNOWN), "")
+    mark = request.cookies.get(cookie_name(visit.service, KNOWN), "")
     if not mark and (seconds := limits.addresses.attempt(came_from)):
         return wait(request, seconds)
     found = await pools.lookups.run(partial(_find, visit, accounts.find_by_name, name))
@@ -132,11 +139,15 @@ def _check(visit: Visit, trying: TryingBrowser, name: str, password: str, found:
 
 @router.post("/sign-out")
 def sign_out(visit: Visitor) -> Response:
-    cookie = _cookie_name(visit.service, COOKIE)
     with visit.writing() as session:
-        accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
+        accounts.sign_out(session, visit.request.cookies.get(cookie_name(visit.service, COOKIE), ""))
+    return leave(visit)
+
+
+def leave(visit: Visit) -> Response:
+    """To the first page, without the cookie of whoever was signed in."""
     response = go("/sign-in")
-    response.delete_cookie(cookie, secure=visit.service.settings.secure, httponly=True, samesite="lax")
+    visit.remove(response, cookie_name(visit.service, COOKIE))
     return response
 
 
@@ -190,19 +201,55 @@ def choose_language(visit: Visitor, language: Field, back: Field = "/") -> Respo
     return response
 
 
-def _enter(visit: Visit, account: Account) -> Response:
-    """Sign in under a new token; one that the browser brought along ends here."""
-    cookie = _cookie_name(visit.service, COOKIE)
+@router.get("/sign-in/code")
+def code_page(visit: Visitor) -> Response:
+    """Asks for the code of somebody whose password was right."""
+    return go("/sign-in") if _waiting(visit) is None else visit.page("signing/code.html", wrong=False)
+
+
+@router.post("/sign-in/code")
+def check_code(visit: Visitor, code: Field) -> Response:
+    if (account := _waiting(visit)) is None:
+        return go("/sign-in")
+    if seconds := visit.service.limits.attempt_code(account):
+        return wait(visit.request, seconds)
+    if not take_code(visit, account, code):
+        return visit.page("signing/code.html", status=403, wrong=True)
+    return _enter(visit, account, code_given=True)
+
+
+def take_code(visit: Visit, account: Account, code: str) -> bool:
+    """Whether a code of the second factor is right; it is used up."""
+    with visit.writing() as session:
+        right = factors.check(session, account.id, code)
+    if right:
+        visit.service.limits.forgive_codes(account)
+    return right
+
+
+def _waiting(visit: Visit) -> Account | None:
+    """Who has given her password in this browser, and no code yet."""
+    token = visit.request.cookies.get(cookie_name(visit.service, COOKIE), "")
+    with visit.reading() as session:
+        return accounts.signed_in(session, token, waiting=True)
+
+
+def _enter(visit: Visit, account: Account, *, code_given: bool = False) -> Response:
+    """Sign in under a new token; one that the browser brought along ends here. A second factor is asked for first."""
+    cookie, complete = cookie_name(visit.service, COOKIE), code_given or account.factor is None
     with visit.writing() as session:
         accounts.sign_out(session, visit.request.cookies.get(cookie, ""))
-        token = accounts.sign_in(session, account)
-    response = go(HOME[account.role])
+        begin = accounts.sign_in if complete else accounts.wait_for_code
+        token = begin(session, account)
+    response = go(HOME[account.role] if complete else "/sign-in/code")
     visit.keep(response, cookie, token)
-    visit.keep(response, _cookie_name(visit.service, KNOWN), browser_mark(account), YEAR)
+    if not complete:
+        return response
+    visit.keep(response, cookie_name(visit.service, KNOWN), browser_mark(account), YEAR)
     return response
 
 
-def _cookie_name(service: Service, cookie: str) -> str:
+def cookie_name(service: Service, cookie: str) -> str:
     """With TLS the cookie's name says that no other host and no plain connection can have set it."""
     return f"__Host-{cookie}" if service.settings.secure else cookie
 

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from truthful.errors import InputError, Refused
 from truthful.store.studies import Unknown, log
-from truthful.store.tables import Account, Role, SignIn, SignInLink
+from truthful.store.tables import Account, RecoveryCode, Role, SignIn, SignInLink
 
 
 def new_token() -> str:
@@ -32,6 +32,8 @@ def hash_token(token: str) -> str:
 
 LINK_LASTS = timedelta(days=7)
 SIGN_IN_LASTS = timedelta(hours=12)
+#: From the password to the code.
+CODE_LASTS = timedelta(minutes=10)
 SHORTEST, LONGEST = 12, 1_000
 
 _HASHER = PasswordHasher()
@@ -95,6 +97,7 @@ def set_password(session: Session, token: str, password_hash: str) -> Account:
         raise Refused("This link was used already, or is too old.")
     found.password = password_hash
     session.execute(delete(SignIn).where(SignIn.account_id == found.id))
+    forget_factor(session, found)
     log(session, found.name, "set a password")
     return found
 
@@ -112,23 +115,44 @@ def check_password(session: Session, name: str, password: str) -> Account | None
 
 def sign_in(session: Session, account: Account) -> str:
     """A token for the browser's cookie."""
+    log(session, account.name, "signed in")
+    return _let_in(session, account, SIGN_IN_LASTS)
+
+
+def wait_for_code(session: Session, account: Account) -> str:
+    """A token for a browser that is signed in once it brings a code too."""
+    return _let_in(session, account, CODE_LASTS, waiting=True)
+
+
+def _let_in(session: Session, account: Account, lasts: timedelta, waiting: bool = False) -> str:
     now, token = datetime.now(UTC), new_token()
     session.execute(delete(SignIn).where(SignIn.expires < now))
-    session.add(SignIn(hash=hash_token(token), account_id=account.id, expires=now + SIGN_IN_LASTS))
-    log(session, account.name, "signed in")
+    session.add(SignIn(hash=hash_token(token), account_id=account.id, expires=now + lasts, waiting=waiting))
     return token
 
 
-def signed_in(session: Session, token: str) -> Account | None:
-    """Whose browser this is."""
+def signed_in(session: Session, token: str, *, waiting: bool = False) -> Account | None:
+    """Whose browser this is; or, if that is asked for, who has yet to bring a code in it."""
     found = session.get(SignIn, hash_token(token))
-    if found is None or found.expires < datetime.now(UTC):
+    if found is None or found.expires < datetime.now(UTC) or found.waiting != waiting:
         return None
     return session.get(Account, found.account_id)
 
 
 def sign_out(session: Session, token: str) -> None:
     session.execute(delete(SignIn).where(SignIn.hash == hash_token(token)))
+
+
+def sign_out_everywhere(session: Session, account: Account) -> None:
+    """Whichever browser is signed in to this account is not any more."""
+    session.execute(delete(SignIn).where(SignIn.account_id == account.id))
+    log(session, account.name, "signed out everywhere")
+
+
+def forget_factor(session: Session, account: Account) -> None:
+    """No second factor is asked for from now on."""
+    account.factor, account.factor_step, account.factor_misses = None, 0, 0
+    session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
 
 
 def payer(session: Session, account_id: int) -> Account:
@@ -140,8 +164,9 @@ def payer(session: Session, account_id: int) -> Account:
 
 
 def end(session: Session, account: Account, who: str) -> None:
-    """Her password, her links and her browsers' cookies are worth nothing from now on."""
+    """Her password, second factor, links and browsers' cookies are worth nothing from now on."""
     account.password = None
+    forget_factor(session, account)
     for kind in (SignInLink, SignIn):
         session.execute(delete(kind).where(kind.account_id == account.id))
     log(session, who, "ended the access of", whom=account.name)

@@ -87,6 +87,20 @@ class Account(Table):
     name: Mapped[str] = mapped_column(String(200), unique=True)
     role: Mapped[Role] = mapped_column(_words(Role))
     password: Mapped[str | None] = mapped_column(Text)
+    #: The secret of the second factor if there is one, the half minute of the last code that was taken, and how many
+    #: wrong ones came since.
+    factor: Mapped[str | None] = mapped_column(Text)
+    factor_step: Mapped[int] = mapped_column(BigInteger, default=0)
+    factor_misses: Mapped[int] = mapped_column(default=0)
+
+
+class RecoveryCode(Table):
+    """A code on paper, for when the second factor is lost: good once."""
+
+    __tablename__ = "recovery_codes"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
 
 
 class SignInLink(Table):
@@ -100,13 +114,14 @@ class SignInLink(Table):
 
 
 class SignIn(Table):
-    """A browser that is signed in."""
+    """A browser that is signed in; or waits to be, until it brings a code too."""
 
     __tablename__ = "sign_ins"
 
     hash: Mapped[str] = mapped_column(String(64), primary_key=True)
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
     expires: Mapped[datetime]
+    waiting: Mapped[bool] = mapped_column(default=False)
 
 
 class StoredStudy(Table):

@@ -1,0 +1,125 @@
+"""One's own account: the second factor, signing out everywhere; and forgetting whoever used this browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import segno
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from truthful.service.limits import KNOWN
+from truthful.service.middleware import wait
+from truthful.service.pages import LANGUAGE, Visitor, go
+from truthful.service.signing import (
+    ACCOUNT,
+    COOKIE,
+    Field,
+    SignedIn,
+    cookie_name,
+    leave,
+    signed_in,
+    take_code,
+)
+from truthful.store import accounts, factors
+
+router = APIRouter()
+#: Whoever has signed in, also if she has to set up a second factor first.
+Anybody = Annotated[SignedIn, Depends(signed_in)]
+#: How an app names the service before the account.
+SERVICE = "truthful"
+
+
+@router.get("/account")
+def account_page(visit: Anybody) -> Response:
+    return _account(visit)
+
+
+def _account(visit: SignedIn, *, status: int = 200, problem: str | None = None) -> Response:
+    with visit.reading() as session:
+        left = factors.codes_left(session, visit.account)
+    required = visit.service.settings.require_second_factor
+    return visit.page("account/account.html", status=status, problem=problem, left=left, required=required)
+
+
+@router.get("/account/second-factor")
+def set_up_page(visit: Anybody) -> Response:
+    """A new secret, which counts for nothing before a code of it has come back."""
+    return go(ACCOUNT) if visit.account.factor is not None else _set_up(visit, factors.new_secret())
+
+
+def _set_up(visit: SignedIn, secret: str, *, status: int = 200) -> Response:
+    host = urlsplit(visit.service.settings.url).hostname
+    words = factors.secret_address(secret, visit.who, f"{SERVICE} {host}")
+    picture = segno.make(words, error="m").svg_data_uri(scale=5, light="#ffffff")
+    spaced = " ".join(secret[k : k + 4] for k in range(0, len(secret), 4))
+    values = {"secret": secret, "spaced": spaced, "picture": picture, "wrong": status != 200}
+    return visit.page("account/set_up.html", status=status, **values)
+
+
+@router.post("/account/second-factor")
+def turn_on(visit: Anybody, secret: Field, code: Field) -> Response:
+    """The app knows the secret: ask for its codes from now on. The codes for paper are shown now and never again."""
+    if not factors.is_secret(secret):
+        return go(f"{ACCOUNT}/second-factor")
+    if seconds := visit.service.limits.attempt_code(visit.account):
+        return wait(visit.request, seconds)
+    try:
+        with visit.writing() as session:
+            codes = factors.turn_on(session, visit.account.id, secret, code)
+    except factors.WrongCode:
+        return _set_up(visit, secret, status=400)
+    visit.service.limits.forgive_codes(visit.account)
+    return visit.page("account/codes.html", codes=codes)
+
+
+@router.post("/account/second-factor/codes")
+def renew_codes(visit: Anybody, code: Field) -> Response:
+    if (refused := _refuse(visit, code)) is not None:
+        return refused
+    with visit.writing() as session:
+        codes = factors.renew_recovery_codes(session, visit.account.id)
+    return visit.page("account/codes.html", codes=codes)
+
+
+@router.post("/account/second-factor/off")
+def turn_off(visit: Anybody, code: Field) -> Response:
+    if (refused := _refuse(visit, code)) is not None:
+        return refused
+    with visit.writing() as session:
+        factors.turn_off(session, visit.account.id, visit.who)
+    return go(ACCOUNT)
+
+
+def _refuse(visit: SignedIn, code: str) -> Response | None:
+    """What is shown to whoever sits at a browser that is signed in, and has not the second factor itself."""
+    if seconds := visit.service.limits.attempt_code(visit.account):
+        return wait(visit.request, seconds)
+    return (
+        None if take_code(visit, visit.account, code) else _account(visit, status=403, problem="wrong_code")
+    )
+
+
+@router.post("/account/sign-out-everywhere")
+def sign_out_everywhere(visit: Anybody) -> Response:
+    with visit.writing() as session:
+        accounts.sign_out_everywhere(session, visit.account)
+    return leave(visit)
+
+
+@router.get("/forget")
+def forget_page(visit: Visitor) -> Response:
+    """Says what this browser keeps, and asks."""
+    return visit.page("account/forget.html")
+
+
+@router.post("/forget")
+def forget(visit: Visitor) -> Response:
+    """Sign out here, and remove every cookie that is sent with this page."""
+    with visit.writing() as session:
+        accounts.sign_out(session, visit.request.cookies.get(cookie_name(visit.service, COOKIE), ""))
+    response = leave(visit)
+    visit.remove(response, cookie_name(visit.service, KNOWN))
+    visit.remove(response, LANGUAGE)
+    return response

@@ -1,0 +1,135 @@
+"""The second factor: codes that an app makes from a secret and the time, and ten codes on paper for when it is lost.
+
+A code of the app is good for its half minute and those next to it, and once. A code on paper is random, kept as a hash
+and used up. After many wrong codes in a row the app's are not taken any more, whoever gives them: then a code on paper
+is needed, or a new link from whoever runs the service.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from base64 import b32encode
+from datetime import UTC, datetime
+
+from pyotp import random_base32
+from pyotp.totp import TOTP
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from truthful.errors import Refused
+from truthful.store.accounts import forget_factor, hash_token
+from truthful.store.studies import log
+from truthful.store.tables import Account, RecoveryCode
+
+#: Seconds for which the app shows a code, and how many of them a clock may be off.
+STEP, DRIFT = 30, 1
+DIGITS = 6
+RECOVERY_CODES, RECOVERY_BYTES = 10, 10
+#: Wrong codes in a row.
+MOST_MISSES = 20
+
+
+class WrongCode(Refused):
+    """The code is not right, or was used before."""
+
+
+def new_secret() -> str:
+    """160 random bits, as apps take them."""
+    return random_base32()
+
+
+def is_secret(text: str) -> bool:
+    """Whether this can be one that was made here."""
+    return re.fullmatch("[A-Z2-7]{32}", text) is not None
+
+
+def secret_address(secret: str, name: str, service: str) -> str:
+    """What a QR code says to an app."""
+    return TOTP(secret).provisioning_uri(name=name, issuer_name=service)
+
+
+def codes_left(session: Session, account: Account) -> int:
+    """How many codes on paper were not used yet."""
+    mine = select(func.count()).where(RecoveryCode.account_id == account.id)
+    return session.scalar(mine) or 0
+
+
+def turn_on(session: Session, account_id: int, secret: str, typed: str) -> list[str]:
+    """Ask for codes of this secret from now on, if a first one shows that the app knows it; the codes for paper."""
+    account = _locked(session, account_id)
+    if account.factor is not None:
+        raise Refused("Your account has a second factor already. Turn that one off first.")
+    step = _matching_step(secret, typed, 0)
+    if step is None:
+        raise WrongCode("The code does not match.")
+    account.factor, account.factor_step, account.factor_misses = secret, step, 0
+    log(session, account.name, "turned on the second factor")
+    return _new_recovery_codes(session, account)
+
+
+def check(session: Session, account_id: int, typed: str) -> bool:
+    """Whether a code is right, and use it up. A wrong one is counted, so the caller must not undo the transaction."""
+    account = _locked(session, account_id)
+    if account.factor is None:
+        return False
+    step = None
+    if account.factor_misses < MOST_MISSES:
+        step = _matching_step(account.factor, typed, account.factor_step)
+    if step is not None:
+        account.factor_step, account.factor_misses = step, 0
+        return True
+    mine = RecoveryCode.account_id == account.id
+    used = session.execute(delete(RecoveryCode).where(mine, RecoveryCode.hash == hash_token(_bare(typed))))
+    if used.rowcount:  # type: ignore[attr-defined]
+        account.factor_misses = 0
+        log(session, account.name, "used a recovery code")
+        return True
+    account.factor_misses += 1
+    log(session, "service", "refused a code of", whom=account.name)
+    return False
+
+
+def renew_recovery_codes(session: Session, account_id: int) -> list[str]:
+    """Other codes for paper; those before are worth nothing."""
+    account = _locked(session, account_id)
+    if account.factor is None:
+        raise Refused("Your account has no second factor.")
+    log(session, account.name, "made new recovery codes")
+    return _new_recovery_codes(session, account)
+
+
+def turn_off(session: Session, account_id: int, who: str) -> None:
+    """Ask for no codes any more."""
+    account = _locked(session, account_id)
+    if account.factor is not None:
+        forget_factor(session, account)
+        log(session, who, "turned off the second factor")
+
+
+def _locked(session: Session, account_id: int) -> Account:
+    """The account, for the rest of the transaction: of two who bring one code at once, the second finds it used."""
+    return session.get_one(Account, account_id, with_for_update=True, populate_existing=True)
+
+
+def _matching_step(secret: str, typed: str, used: int) -> int | None:
+    """The half minute that a code belongs to, if it is later than the last one used."""
+    code, app = "".join(typed.split()), TOTP(secret)
+    now = int(datetime.now(UTC).timestamp()) // STEP
+    for step in range(max(used + 1, now - DRIFT), now + DRIFT + 1):
+        if hmac.compare_digest(code.encode("utf-8", "surrogatepass"), app.generate_otp(step).encode()):
+            return step
+    return None
+
+
+def _new_recovery_codes(session: Session, account: Account) -> list[str]:
+    session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
+    bare = [b32encode(secrets.token_bytes(RECOVERY_BYTES)).decode() for _ in range(RECOVERY_CODES)]
+    session.add_all(RecoveryCode(hash=hash_token(code), account_id=account.id) for code in bare)
+    return ["-".join(code[k : k + 4] for k in range(0, len(code), 4)) for code in bare]
+
+
+def _bare(typed: str) -> str:
+    """A code as it was made, however it is typed."""
+    return typed.upper().replace("-", "").replace(" ", "")
