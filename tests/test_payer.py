@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from support.databases import KINDS, database_url
-from support.serving import Asked, Served, answer_all, asked, close, served
+from support.serving import Asked, Served, answer_all, asked, close, code_of, served
 
 from truthful.coins import Bill, Kind
 from truthful.service.settle_study import settle_study
@@ -68,6 +68,36 @@ def test_the_page_tells_the_total_and_the_count(here: Served, study: Asked) -> N
         shown = payer.get(path).text
         assert f"${total:,.2f}" in shown
         assert "To 60 people." in shown
+
+
+def test_payments_are_marked_as_sent_and_each_person_is_told_about_hers(here: Served, study: Asked) -> None:
+    payer, place = here.signed_in(Role.PAYER), f"/payments/{study.study_id}"
+    first, second = sorted(study.links)[:2]
+
+    def told(player: str) -> bool:
+        link = study.links[player]
+        browser = TestClient(here.client.app, base_url="http://testserver")
+        browser.cookies.set("code", code_of(here.service, link), path=f"/a/{link}")
+        return "Your payment was sent on" in browser.get(f"/a/{link}").text
+
+    def upload(text: str) -> int:
+        files = {"file": ("ids.csv", text, "text/csv")}
+        status: int = payer.post(f"{place}/sent", data={"do": "file"}, files=files).status_code
+        return status
+
+    assert (told(first), upload(f"player,amount\n{first},1.20\n")) == (False, 303)
+    assert (told(first), told(second)) == (True, False)
+    assert upload(f"{second}\nstranger\n") == 400
+    assert not told(second)
+    assert "1 of 60 payments are marked" in payer.get(place).text
+    assert payer.post(f"{place}/sent", data={"do": "all"}).status_code == 303
+    assert "60 of 60 payments are marked" in payer.get(place).text
+    assert told(second)
+    assert payer.post(f"{place}/sent", data={"do": "undo"}).status_code == 303
+    assert not told(second)
+    assert here.signed_in(Role.ANALYST).post(f"{place}/sent", data={"do": "all"}).status_code in (303, 404)
+    with here.service.database.reading() as session:
+        assert studies.count_unsent(session, study.study_id) == 60
 
 
 def test_before_anything_is_settled_there_is_nothing_to_pay(here: Served, tmp_path: Path) -> None:

@@ -6,23 +6,28 @@ fetching it is written to the log.
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass
 
 from fastapi import APIRouter
 from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from truthful.coins import Bill, Kind
-from truthful.errors import Refused
+from truthful.errors import InputError, Refused
 from truthful.service.locations import Locations
-from truthful.service.pages import download, language
+from truthful.service.pages import download, go, language
 from truthful.service.signing import Payer, SignedIn
 from truthful.store import studies
 from truthful.store.studies import Unknown, log
 from truthful.store.tables import StoredStudy
 
 router = APIRouter()
-
+#: What the first column of a file of ids may be called.
+HEADINGS = ("player", "id", "WorkerId", "Participant id")
 
 #: What the log says of each.
 TAKEN = {
@@ -63,7 +68,54 @@ def payments(visit: Payer) -> Response:
 
 @router.get("/payments/{study_id}")
 def study_payments(visit: Payer, study_id: str) -> Response:
-    return visit.page("payer/study.html", bill=_settled_bill(visit, study_id), kinds=Kind)
+    return _study_page(visit, _settled_bill(visit, study_id))
+
+
+def _study_page(visit: SignedIn, bill: StudyBill, problem: str | None = None) -> Response:
+    with visit.reading() as session:
+        unsent = studies.count_unsent(session, bill.stored.id)
+    status = 200 if problem is None else 400
+    return visit.page(
+        "payer/study.html", status=status, bill=bill, kinds=Kind, unsent=unsent, problem=problem
+    )
+
+
+@router.post("/payments/{study_id}/sent")
+async def mark_sent(visit: Payer, study_id: str) -> Response:
+    """Payments that were sent are marked: all, or those of an uploaded file of ids. People are told when."""
+    async with visit.request.form(max_files=1) as sent:
+        pressed, file = sent.get("do"), sent.get("file")
+        text = None if not isinstance(file, UploadFile) or not file.filename else await file.read()
+    return await run_in_threadpool(_mark, visit, study_id, str(pressed), text)
+
+
+def _mark(visit: SignedIn, study_id: str, pressed: str, text: bytes | None) -> Response:
+    bill = _settled_bill(visit, study_id)
+    try:
+        with visit.writing() as session:
+            if pressed == "undo":
+                studies.unmark_sent(session, study_id, visit.who)
+            else:
+                studies.mark_sent(session, study_id, visit.who, None if pressed == "all" else _read_ids(text))
+    except InputError as problem:
+        return _study_page(visit, bill, str(problem))
+    return go(f"/payments/{study_id}")
+
+
+def _read_ids(text: bytes | None) -> list[str]:
+    """The first column of a file: ids, with a heading or without."""
+    if not text:
+        raise InputError("No file was chosen. Choose a file of ids first.")
+    try:
+        lines = [
+            row[0] for row in csv.reader(io.StringIO(text.decode("utf-8-sig"), newline="")) if row and row[0]
+        ]
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError("The file is no CSV in UTF-8. Save it as plain text, one id on each line.") from None
+    ids = lines[1:] if lines and lines[0] in HEADINGS else lines
+    if not ids:
+        raise InputError("The file holds no ids. Give one on each line.")
+    return ids
 
 
 @router.post("/payments/{study_id}/{kind}")

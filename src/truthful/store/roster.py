@@ -296,7 +296,7 @@ def _of_player(table: type[Answer] | type[Due]) -> ColumnElement[bool]:
     return and_(table.study_id == Player.study_id, table.player == Player.player)
 
 
-_FILES = ("draft", "declaration", "plan", "report")
+_FILES = ("draft", "declaration", "plan", "report", "mail")
 #: What is read of each row.
 _STOOD: dict[type[Any], list[str]] = {
     table: [column.key for column in table.__table__.c if column.key not in _FILES]

@@ -284,6 +284,34 @@ def require_recorded(session: Session, study_id: str, release: str | None, amoun
         )
 
 
+def mark_sent(session: Session, study_id: str, who: str, players: Sequence[str] | None = None) -> None:
+    """Note that these players' payments, or all, were sent now; what was noted before stays."""
+    now = {"sent": datetime.now(UTC)}
+    due = set(session.scalars(select(Due.player).where(Due.study_id == study_id)))
+    if strangers := [player for player in players or () if player not in due]:
+        raise InputError(
+            f"{strangers[0]!r} is not paid in this study ({len(strangers):,} of those in the file are not). Nothing "
+            "was marked. Upload ids as they stand in the payment file."
+        )
+    paid = update(Player).where(Player.study_id == study_id, Player.sent.is_(None))
+    for player in due if players is None else set(players):
+        session.execute(paid.where(Player.player == player).values(now))
+    log(session, who, "marked payments as sent", study_id)
+
+
+def unmark_sent(session: Session, study_id: str, who: str) -> None:
+    """Take all marks back."""
+    session.execute(update(Player).where(Player.study_id == study_id).values(sent=None))
+    log(session, who, "took back the marks of payments", study_id)
+
+
+def count_unsent(session: Session, study_id: str) -> int:
+    """How many payments are due and not marked as sent."""
+    hers = (Due.study_id == Player.study_id) & (Due.player == Player.player)
+    unsent = select(func.count()).select_from(Due).join(Player, hers)
+    return session.scalar(unsent.where(Due.study_id == study_id, Player.sent.is_(None))) or 0
+
+
 def payments(session: Session, study_id: str) -> Iterator[Due]:
     """Everybody's payment, by player: for the payer alone."""
     yield from session.scalars(select(Due).where(Due.study_id == study_id).order_by(Due.player))

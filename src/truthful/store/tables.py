@@ -191,6 +191,7 @@ class Player(Table):
     consented: Mapped[datetime | None]
     document: Mapped[str | None] = mapped_column(String(64))  # the hash of what she consented to
     code: Mapped[str | None] = mapped_column(String(16))
+    sent: Mapped[datetime | None]  # when her payment was, as the payer says
     disputed: Mapped[bool] = mapped_column(default=False)  # she says that her features are wrong
 
 

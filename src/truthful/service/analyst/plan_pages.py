@@ -144,9 +144,9 @@ def plan_page(visit: Analyst, stored: Draft) -> Response:
 def _plan_page(visit: SignedIn, stored: StoredStudy, sent: FormData | QueryParams) -> Response:
     study = parse_study(declaration_of(stored))
     if jobs.needs_roster(study) and stored.roster is None:
-        return visit.page(
-            "analyst/plan.html", stored=stored, needed=True, study=study, problem=None, bad=None
-        )
+        first = {"needed": True, "study": study, "problem": None, "bad": None}
+        possible = visit.service.mailer is not None
+        return visit.page("analyst/plan.html", status=200, stored=stored, mails_sent=possible, **first)
     wishes, found = _answer_wishes(visit, stored, sent)
     with visit.reading() as session:
         people = roster.size(session, stored.id) if wishes.listed else None

@@ -211,6 +211,7 @@ def draft_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **val
         study=study,
         people=people,
         open_steps=[] if study is not None else unfinished(typed_fields(stored) or BEGINNING),
+        mails_sent=visit.service.mailer is not None,
         used=study is not None and plans_from_roster(study),
         needed=study is not None and needs_roster(study) and not people,
         **{"problem": None, "bad": None, **values},
@@ -228,6 +229,7 @@ def open_page(visit: SignedIn, stored: StoredStudy, *, status: int = 200, **valu
         plan=visit.plan(stored.id),
         counts=counts,
         coarse=studies.COARSE,
+        mails_sent=visit.service.mailer is not None,
         over=stored.deadline is not None and stored.deadline <= datetime.now(UTC),
         **{"problem": None, "bad": None, "wrong": "", "typed": "", **values},
     )

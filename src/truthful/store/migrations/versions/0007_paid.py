@@ -1,0 +1,11 @@
+"""Of each player it is known when her payment was sent."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+
+def upgrade() -> None:
+    op.add_column("players", sa.Column("sent", sa.DateTime(timezone=True), nullable=True))
