@@ -49,6 +49,12 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
     sync(path.parent)
 
 
+def write_quickly(path: Path, content: str) -> None:
+    """Write a small file that a reader sees whole; it may be lost with the machine's power."""
+    with written_whole(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to; it becomes `path` if the block ends well, and is gone otherwise."""

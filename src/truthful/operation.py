@@ -29,6 +29,8 @@ def serve(
     new_link: options.NewLink = False,
     analyst: options.AnalystName = "analyst",
     behind_proxy: options.BehindProxy = False,
+    workers: options.Workers = 1,
+    log_format: options.LogFormat = options.LogForm.WORDS,
     api_docs: options.ApiDocs = False,
     smtp: options.SmtpServer = None,
     smtp_user: options.SmtpUser = None,
@@ -50,12 +52,22 @@ def serve(
         api_docs,
         mail,
         require_second_factor,
+        str(log_format),
     )
 
     def tell(told: server.Opening) -> None:
         print(json.dumps(asdict(told)) if as_json else told.words(), flush=True)
 
-    server.serve(settings, host=host, port=port, analyst=analyst, new_link=new_link, demo=demo, tell=tell)
+    server.serve(
+        settings,
+        host=host,
+        port=port,
+        analyst=analyst,
+        new_link=new_link,
+        demo=demo,
+        tell=tell,
+        workers=workers,
+    )
 
 
 @app.command(

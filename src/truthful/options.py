@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -226,6 +227,22 @@ MailFrom = Annotated[
     typer.Option(
         help="The address that mails are from. What cannot be delivered comes back to it, not to analysts."
     ),
+]
+Workers = Annotated[
+    int, typer.Option(help="How many processes answer. More than one takes PostgreSQL; one of them settles.")
+]
+
+
+class LogForm(StrEnum):
+    """How the service writes its log."""
+
+    WORDS = "words"
+    JSON = "json"
+
+
+LogFormat = Annotated[
+    LogForm,
+    typer.Option(help="What goes wrong, on the error output: words for people, or one JSON record a line."),
 ]
 ApiDocs = Annotated[
     bool,

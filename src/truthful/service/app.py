@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,6 +20,7 @@ from truthful.service.limits import Busy
 from truthful.service.locations import FilesMissing, Settings
 from truthful.service.mailer import Mailer
 from truthful.service.middleware import NoDetails, OwnSite, SafeHeaders, SmallBodies, limit_guesses, wait
+from truthful.service.monitoring import LOG, Monitoring
 from truthful.service.pages import Service, TurnedAway, Visit, go, page
 from truthful.service.settle_study import Settler, Unready
 from truthful.service.signing import SignInFirst, signed_in
@@ -56,6 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.add_middleware(OwnSite, hosts=settings.hosts, origin=settings.origin)
     app.add_middleware(NoDetails)
+    app.add_middleware(Monitoring)
     app.add_middleware(SafeHeaders, secure=settings.secure)
     return app
 
@@ -125,7 +126,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(FilesMissing)
     def files_missing(request: Request, problem: FilesMissing) -> Response:
         """A participant can do nothing about it, and the server's directories are none of her business."""
-        print(problem, file=sys.stderr, flush=True)
+        LOG.error(str(problem))
         if _is_analyst(request):
             return page(request, "problem.html", status=409, problem=str(problem))
         return page(request, "broken.html", status=503)

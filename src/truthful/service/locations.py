@@ -229,8 +229,8 @@ class Settings:
     url: where people reach the service, as https://study.example.org; links begin with it. With https, cookies are sent
     over TLS alone. database: a URL; without one, SQLite in the directory. behind_proxy: addresses are those the proxy
     tells, which are used to limit rates and never kept. api_docs: show the machine's description of the pages. smtp:
-    who takes mails, if any are sent.
-    require_second_factor: whoever signs in gets to no page but her account's until she has set one up.
+    who takes mails, if any are sent. require_second_factor: whoever signs in gets to no page but her account's until
+    she has set one up. log_format: words, or json for one record a line.
     """
 
     directory: Path
@@ -240,6 +240,7 @@ class Settings:
     api_docs: bool = False
     smtp: Smtp | None = None
     require_second_factor: bool = False
+    log_format: str = "words"
 
     def __post_init__(self) -> None:
         if not _is_origin(self.url):

@@ -15,7 +15,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, localtime, make_msgid
 
 from truthful.service.locations import LOOPBACK, Settings, Smtp
-from truthful.service.settle_study import complain
+from truthful.service.monitoring import complain
 from truthful.store import mails, roster
 from truthful.store.accounts import hash_token
 from truthful.store.database import Database

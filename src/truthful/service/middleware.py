@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthful.service.limits import address
+from truthful.service.monitoring import complain
 from truthful.service.pages import Service, TurnedAway, page
-from truthful.service.settle_study import complain
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "

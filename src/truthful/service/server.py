@@ -6,16 +6,23 @@ import errno
 import os
 import signal
 import socket
-import sys
+import tempfile
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
 from types import FrameType
 from urllib.parse import urlsplit
 
 import numpy as np
 import uvicorn
+from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.supervisors import Multiprocess
 
 from truthful.errors import InputError, Refused
 from truthful.files import exclusive, pretty_json
@@ -24,6 +31,7 @@ from truthful.people import invent
 from truthful.plan import Plan, design
 from truthful.service.app import create_app
 from truthful.service.locations import LOOPBACK, Locations, Settings
+from truthful.service.monitoring import LOG, TOGETHER, write_log_as
 from truthful.service.rehearsal import demo_study
 from truthful.service.settle_study import freeze
 from truthful.store import accounts, answers, roster, studies
@@ -125,11 +133,13 @@ def serve(
     new_link: bool,
     demo: bool,
     tell: Callable[[Opening], None],
+    workers: int = 1,
 ) -> None:
     """Prepare a directory and its database, tell how to get in, and answer until Ctrl-C.
 
-    One server for one directory: its studies are settled by one thread. A link can be made beside it.
+    One server for one directory, of one process or several. A link can be made beside it.
     """
+    _require_room(settings, workers)
     with _for_its_owner(), exclusive(settings.locations.make()) as alone:
         if not alone and not new_link:
             raise Refused(
@@ -143,7 +153,18 @@ def serve(
             if port == 0:
                 settings = replace(settings, url=settings.url.replace(":0", f":{listener.getsockname()[1]}"))
             tell(prepare(settings, analyst=analyst, new_link=new_link, demo=demo))
-            _run(settings, listener)
+            _run(settings, listener, workers)
+
+
+def _require_room(settings: Settings, workers: int) -> None:
+    """SQLite has one writer at a time, and its writers share their commits within one process."""
+    if workers < 1:
+        raise InputError(f"workers is {workers}; give 1 or more.")
+    if workers > 1 and settings.database_url.startswith("sqlite"):
+        raise InputError(
+            f"workers is {workers}, but SQLite has one writer at a time, so more processes would only wait for each "
+            "other. Name a PostgreSQL database with --database, or leave --workers at 1."
+        )
 
 
 def prepare(settings: Settings, *, analyst: str, new_link: bool, demo: bool) -> Opening:
@@ -217,22 +238,42 @@ def _link(database: Database, settings: Settings, analyst: str, wanted: bool) ->
         return f"{settings.origin}/welcome/{accounts.new_link(session, account, OPERATOR)}"
 
 
-def _run(settings: Settings, listener: socket.socket) -> None:
+def _run(settings: Settings, listener: socket.socket, workers: int) -> None:
     """Answer until asked to stop. Nobody's address is written anywhere: there is no access log."""
+    several = workers > 1
     config = uvicorn.Config(
-        create_app(settings),
+        partial(_worker, settings) if several else create_app(settings),
+        factory=several,
+        workers=workers,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         ws="none",
+        log_config=write_log_as(settings.log_format),
         log_level="error",
         timeout_keep_alive=15,
         timeout_graceful_shutdown=10,
+        timeout_worker_healthcheck=HUNG_SECONDS,
     )
     try:
-        _Server(config).run(sockets=[listener])
+        if several:
+            with _counting_together():
+                _Workers(config, [listener]).run()
+        else:
+            _Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+        LOG.info("Stopped.")
+
+
+@contextmanager
+def _counting_together() -> Iterator[None]:
+    """Processes that begin meanwhile keep their counts where all of them are read."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ[TOGETHER] = directory
+        try:
+            yield
+        finally:
+            del os.environ[TOGETHER]
 
 
 class _Server(uvicorn.Server):
@@ -242,5 +283,48 @@ class _Server(uvicorn.Server):
         if self.should_exit:
             os._exit(128 + sig)
         if sig == signal.SIGINT:
-            print(STOPPING, file=sys.stderr)
+            LOG.info(STOPPING)
         super().handle_exit(sig, frame)
+
+
+#: A worker that does not answer its parent for so long is ended, and another one begins.
+HUNG_SECONDS = 60
+
+
+def _worker(settings: Settings) -> FastAPI:
+    """The application in a process of its own, which ends when its parent does."""
+    write_log_as(settings.log_format)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=[parent.sentinel], name="follow", daemon=True).start()
+    return create_app(settings)
+
+
+def _follow(parent: int) -> None:
+    wait([parent])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _Workers(Multiprocess):
+    """Processes that answer from one socket; one that dies is replaced. They stop as a single server does."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def keep_subprocess_alive(self) -> None:
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for gone in before - {process.pid for process in self.processes}:
+            LOG.error("A process died; another one has taken its place.")
+            mark_process_dead(gone)  # type: ignore[no-untyped-call]
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self.should_exit.is_set():
+            for process in self.processes:
+                process.process.kill()
+            os._exit(128 + number)
+        if number == signal.SIGINT:
+            LOG.info(STOPPING)
+        self.should_exit.set()

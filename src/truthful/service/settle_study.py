@@ -14,13 +14,13 @@ A thread beside the pages settles closed studies, and goes on trying whatever go
 
 from __future__ import annotations
 
+import json
 import secrets
-import sys
 import threading
-import traceback
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -30,10 +30,11 @@ from sqlalchemy.orm import Session
 
 from truthful.coins import coin_digits, first_lot, in_coins, in_millionths
 from truthful.errors import Refused, WorseThanPromised
-from truthful.files import PAYMENTS, RECEIPTS
+from truthful.files import PAYMENTS, RECEIPTS, exclusive, write_quickly
 from truthful.guarantees import Guarantees
 from truthful.plan import Plan
 from truthful.service.locations import Locations, SettledElsewhere
+from truthful.service.monitoring import complain
 from truthful.service.offer import base_payments
 from truthful.settlement import settle
 from truthful.store import answers, roster, studies
@@ -254,16 +255,26 @@ def _in_coins(
 LOOK_SECONDS = 10.0
 #: What failed is tried again after the first, then after twice as long each time, up to the last.
 FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
+#: How soon another process is heard, and one that has died is followed.
+HEAR_SECONDS = 0.5
+#: In the service's directory: who settles, who was asked for last, how far it is.
+LEADS, ASKED, DOING = ".settler.lock", ".settler.asked", ".settler.doing"
 
 
 class Settler:
-    """Settles one study after the other. A study that cannot be settled stays closed, and its page says why."""
+    """Settles one study after the other. A study that cannot be settled stays closed, and its page says why.
+
+    Of all processes on a directory the one that holds a lock settles, and tells the others by a file how far it is. If
+    it dies, the system frees the lock and another one goes on.
+    """
 
     def __init__(self, database: Database, locations: Locations) -> None:
         self._database, self._locations = database, locations
         self._asked, self._ended = threading.Event(), threading.Event()
         self._doing: dict[str, Doing] = {}
+        self._heard, self._told = "", 0.0
         self._thread = threading.Thread(target=self._run, name="settler", daemon=True)
+        self.leads = False
 
     def start(self) -> None:
         self._close_again()
@@ -272,18 +283,42 @@ class Settler:
 
     def ask(self, study_id: str) -> None:
         """Settle this study as soon as others are done. Asking twice does no harm."""
-        self._doing.setdefault(study_id, Doing("waiting"))
+        write_quickly(self._locations.root / ASKED, f"{study_id} {secrets.token_hex(8)}")
         self._asked.set()
 
     def doing(self, study_id: str) -> Doing | None:
-        """What is being done to a study, if anything is."""
-        return self._doing.get(study_id)
+        """What is being done to a study by any process, if anything is."""
+        told, asked = json.loads(self._read(DOING) or "{}"), self._read(ASKED)
+        if study_id in told.get("doing", {}):
+            return Doing(*told["doing"][study_id])
+        unheard = asked != told.get("heard", "") and asked.startswith(f"{study_id} ")
+        return Doing("waiting") if unheard else None
 
     def stop(self) -> None:
         """End after what is being done."""
         self._ended.set()
         self._asked.set()
         self._thread.join()
+
+    def _read(self, name: str) -> str:
+        with suppress(FileNotFoundError):
+            return (self._locations.root / name).read_text(encoding="utf-8")
+        return ""
+
+    def _note(self, study_id: str, doing: Doing | None) -> None:
+        """Tell every process what is being done to a study; a stage at once, its rows now and then."""
+        before = self._doing.pop(study_id, None)
+        if doing is not None:
+            self._doing[study_id] = doing
+        due = time.monotonic() - self._told > HEAR_SECONDS
+        if before is None or doing is None or before.stage != doing.stage or due:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = time.monotonic()
+        doing = {study_id: astuple(doing) for study_id, doing in self._doing.items()}
+        with suppress(OSError):  # a full disk: what is being done goes on
+            write_quickly(self._locations.root / DOING, json.dumps({"heard": self._heard, "doing": doing}))
 
     def _close_again(self) -> None:
         """A study that its directory knows as closed is open only in a database from an older backup.
@@ -305,9 +340,18 @@ class Settler:
             self._locations.destroy_keys(study_id)
 
     def _run(self) -> None:
+        while not self._ended.is_set():
+            with suppress(OSError), exclusive(self._locations.root / LEADS) as self.leads:
+                if self.leads:
+                    self._lead()
+            self.leads = False
+            self._ended.wait(HEAR_SECONDS)
+
+    def _lead(self) -> None:
         pause = LOOK_SECONDS
         while not self._ended.is_set():
             self._asked.clear()
+            self._heard = self._read(ASKED)
             try:
                 well = self._settle_all()
             except Exception as failed:  # the database is away: the thread must live
@@ -316,7 +360,14 @@ class Settler:
             pause = (
                 LOOK_SECONDS if well else FIRST_PAUSE if pause == LOOK_SECONDS else min(2 * pause, LAST_PAUSE)
             )
-            self._asked.wait(pause)
+            self._wait(pause)
+
+    def _wait(self, seconds: float) -> None:
+        """Until this process or another one is asked for something, but not for longer."""
+        until = time.monotonic() + seconds
+        while not self._asked.wait(max(0.0, min(HEAR_SECONDS, until - time.monotonic()))):
+            if time.monotonic() >= until or self._read(ASKED) != self._heard:
+                return
 
     def close_overdue(self) -> None:
         """Close studies whose deadline is over, if as many have answered as their plans count on.
@@ -340,6 +391,8 @@ class Settler:
             closed = studies.to_settle(session)
         for study_id in self._doing.keys() - set(closed):
             self._doing.pop(study_id, None)
+        self._doing |= {study_id: Doing("waiting") for study_id in closed}
+        self._tell()
         problems = []
         for study_id in closed:
             if not self._ended.is_set():
@@ -349,12 +402,10 @@ class Settler:
     def _settle(self, study_id: str) -> str | None:
         """Settle; what went wrong, which the study's page shows too."""
         try:
-            settle_study(
-                self._database, self._locations, study_id, lambda doing: self._doing.update({study_id: doing})
-            )
+            settle_study(self._database, self._locations, study_id, lambda doing: self._note(study_id, doing))
             problem = None
         except SettledElsewhere as busy:
-            self._doing[study_id] = Doing("waiting")
+            self._note(study_id, Doing("waiting"))
             return str(busy)
         except WorseThanPromised as worse:
             # Nothing was drawn. The analyst is shown what could be guaranteed for those who answered, and decides.
@@ -366,19 +417,13 @@ class Settler:
         except Exception as failed:
             complain("Settling failed.", failed)
             problem = f"Settling stopped ({type(failed).__name__}) and is tried again. See the service's own output."
-        self._doing.pop(study_id, None)
         if problem is not None:
             with self._database.writing() as session:
                 studies.note_problem(session, study_id, problem)
+        self._note(study_id, None)
         return problem
 
 
 def refusal(worse: WorseThanPromised) -> dict[str, Any]:
     """What is kept of it: in what less can be guaranteed, and the guarantees themselves."""
     return {"words": worse.less, "found": cast(Guarantees, worse.found).record()}
-
-
-def complain(what: str, failed: Exception) -> None:
-    """Tell the console where something failed. What the error says may quote an answer or a link, so it is not told."""
-    where = "".join(traceback.format_tb(failed.__traceback__))
-    print(f"{what}\n{where}{type(failed).__name__}", file=sys.stderr, flush=True)

@@ -1,0 +1,242 @@
+"""What an operator is told of a running service: whether it is well, counts that single nobody out, and its log.
+
+Counts are kept by address of a page's kind. All that participants do is one kind: told apart by page and time, their
+moves would say when somebody answered. Neither counts nor log hold an address, a link, a name or a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import anyio.to_thread
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from truthful.errors import InputError
+from truthful.service.limits import address
+from truthful.service.locations import LOOPBACK, Settings
+from truthful.store.database import Database
+
+HEALTH, METRICS = "/health", "/metrics"
+#: Holds what who reads the metrics from elsewhere sends as `Authorization: Bearer …`.
+TOKEN, SHORTEST_TOKEN = "TRUTHFUL_METRICS_TOKEN", 16
+#: Where processes that answer together keep their counts; prometheus-client reads it too.
+TOGETHER = "PROMETHEUS_MULTIPROC_DIR"
+#: Seconds that the database has to answer, and for which its answer is told.
+PATIENCE, KEPT = 5.0, 1.0
+#: Headers that only a proxy sends: behind one, everybody seems to be on this machine.
+FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
+
+_REGISTRY = CollectorRegistry()
+_REQUESTS = Counter("truthful_requests", "Requests answered.", ["route", "status"], registry=_REGISTRY)
+_SECONDS = Histogram(
+    "truthful_request_seconds", "Seconds until a request was answered.", ["route"], registry=_REGISTRY
+)
+_THREADS, _CONNECTIONS, _LEADS = (
+    Gauge(name, told, registry=_REGISTRY, multiprocess_mode="livesum")
+    for name, told in (
+        ("truthful_threads_busy", "Threads that answer requests just now."),
+        ("truthful_database_connections_busy", "Connections to the database in use just now."),
+        ("truthful_settler_leads", "Processes that settle closed studies: one, if all is well."),
+    )
+)
+
+
+class Settling(Protocol):
+    """What settles studies in this process, if it leads."""
+
+    leads: bool
+
+
+class Running(Protocol):
+    """A service, as far as it is watched."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def database(self) -> Database: ...
+    @property
+    def settler(self) -> Settling: ...
+
+
+@dataclass(eq=False)
+class Monitoring:
+    """Answers /health and /metrics whatever name it is called by, and counts all other requests."""
+
+    app: ASGIApp
+    token: str | None = field(default_factory=lambda: read_token(os.environ.get(TOKEN)))
+    _well: tuple[float, bool] = (-KEPT, False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif scope["path"] == HEALTH:
+            await (await self._health(scope["app"].state.service.database))(scope, receive, send)
+        elif scope["path"] == METRICS and self._may_read(Request(scope)):
+            note_use(scope["app"].state.service)
+            await Response(read_metrics(), media_type=CONTENT_TYPE_LATEST)(scope, receive, send)
+        else:
+            await self._count(scope, receive, send)
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status = time.perf_counter(), 500
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, note_status)
+        finally:
+            route = kind_of(scope)
+            _REQUESTS.labels(route, str(status)).inc()
+            _SECONDS.labels(route).observe(time.perf_counter() - began)
+
+    async def _health(self, database: Database) -> Response:
+        """Whether pages can be answered: asked of the database by one at a time, so that nobody can wear it out."""
+        async with self._turn:
+            if time.monotonic() - self._well[0] > KEPT:
+                self._well = time.monotonic(), await reaches(database)
+        well = self._well[1]
+        return PlainTextResponse("ok\n" if well else "the database is away\n", 200 if well else 503)
+
+    def _may_read(self, request: Request) -> bool:
+        """Who knows the token, or else is on this machine and comes through no proxy."""
+        shown = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self.token is not None:
+            return hmac.compare_digest(shown.encode(), self.token.encode())
+        forwarded = any(name in request.headers for name in FORWARDED)
+        return not forwarded and address(request, False) in LOOPBACK
+
+
+def read_token(given: str | None) -> str | None:
+    if given is not None and len(given) < SHORTEST_TOKEN:
+        raise InputError(
+            f"{TOKEN} has {len(given)} characters; give {SHORTEST_TOKEN} or more that nobody can guess, as "
+            "`openssl rand -hex 16` prints, or leave it out."
+        )
+    return given
+
+
+async def reaches(database: Database) -> bool:
+    def ask() -> None:
+        with database.reading() as session:
+            session.execute(text("SELECT 1"))
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await run_in_threadpool(ask)
+    except (SQLAlchemyError, TimeoutError):
+        return False
+    return True
+
+
+def kind_of(scope: Scope) -> str:
+    """A page's kind: the template of its address, and one for all that participants do."""
+    for part in ("/a/", "/static/"):
+        if scope["path"].startswith(part):
+            return f"{part}…"
+    return getattr(scope.get("route"), "path", "other")
+
+
+def note_use(service: Running) -> None:
+    """How much of what is scarce this process uses."""
+    _THREADS.set(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
+    _CONNECTIONS.set(service.database.engine.pool.checkedout())  # type: ignore[attr-defined]
+    _LEADS.set(service.settler.leads)
+
+
+def read_metrics() -> bytes:
+    """Of this process, or of all that answer together."""
+    if TOGETHER not in os.environ:
+        return generate_latest(_REGISTRY)
+    whole = CollectorRegistry()
+    MultiProcessCollector(whole)  # type: ignore[no-untyped-call]
+    return generate_latest(whole)
+
+
+class Console(logging.Handler):
+    """Prints on the error output, whichever that is just now."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
+class JsonLines(logging.Formatter):
+    """One record a line. Of an error its kind and its place are told: what it says may quote an answer or a link."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        failed = record.exc_info[1] if record.exc_info else None
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": str(record.msg).strip(),
+        }
+        if failed is not None:
+            frames = traceback.extract_tb(failed.__traceback__)
+            told["error"] = type(failed).__name__
+            told["where"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(told, ensure_ascii=False)
+
+
+class Words(logging.Formatter):
+    """The same as people read it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        failed = record.exc_info[1] if record.exc_info else None
+        if failed is None:
+            return str(record.msg)
+        return f"{record.msg}\n{''.join(traceback.format_tb(failed.__traceback__))}{type(failed).__name__}"
+
+
+FORMATS: dict[str, type[logging.Formatter]] = {"words": Words, "json": JsonLines}
+LOG = logging.getLogger("truthful.service")
+LOG.addHandler(Console())
+LOG.setLevel(logging.INFO)
+LOG.propagate = False
+
+
+def write_log_as(form: str) -> dict[str, Any]:
+    """Write this process's log in this form; what the web server is told to do the same."""
+    LOG.handlers[0].setFormatter(FORMATS[form]())
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"ours": {"()": FORMATS[form]}},
+        "handlers": {"console": {"class": f"{__name__}.Console", "formatter": "ours"}},
+        "loggers": {"uvicorn": {"handlers": ["console"], "propagate": False}},
+    }
+
+
+def complain(what: str, failed: Exception) -> None:
+    """Tell where something failed. What the error says may quote an answer or a link, so it is not told."""
+    LOG.error(what, exc_info=failed)
+
+
+write_log_as("words")
